@@ -1,0 +1,61 @@
+# A fresh clone needs Python >= 3.11 and make; every target sets up .venv first.
+
+PYTHON ?= python3
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+PYTEST_ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PINS := requirements/ci.txt
+PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
+DOCTEST := $(PYTEST) --doctest-modules src/iverson
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all test-peers lint format bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.stamp-dev  ## run the demo: make demo DEMO_ARGS=--quick
+	$(PY) examples/demo.py $(DEMO_ARGS)
+
+test: $(VENV)/.stamp-dev  ## run the tests and the examples in docstrings
+	$(PYTEST) -m "not peers"
+	$(DOCTEST)
+
+test-all: $(VENV)/.stamp-peers  ## run every test at full size, peers included
+	IVERSON_TEST_ALL=1 $(PYTEST)
+	$(DOCTEST)
+
+test-peers: $(VENV)/.stamp-peers  ## run the tests against PyTorch, JAX and scikit-learn
+	$(PYTEST) -m peers
+
+lint: $(VENV)/.stamp-dev  ## check style, types and import directions
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: $(VENV)/.stamp-peers  ## measure against the peers: make bench BENCH_ARGS=--quick
+	$(PY) -m benchmarks $(BENCH_ARGS)
+
+clean:  ## remove the environment, caches and build outputs
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.stamp-venv:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.stamp-dev: $(VENV)/.stamp-venv pyproject.toml $(PINS)
+	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[dev,demo]'
+	touch $@
+
+$(VENV)/.stamp-peers: $(VENV)/.stamp-dev
+	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[peers]'
+	touch $@

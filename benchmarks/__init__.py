@@ -1,0 +1,1 @@
+"""Speed, measured as ratios against peers within one run: `python -m benchmarks --help`."""

@@ -1,0 +1,67 @@
+"""`python -m benchmarks`: measures every workload, each in a process of its own.
+
+Exits with 1 if a library that is installed failed or gave another result than its peer; a ratio
+that is short of its target is reported, not an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+from pathlib import Path
+
+from benchmarks import machine, report
+from benchmarks.processes import ProcessError, last_json, run_module
+from benchmarks.workloads import WORKLOADS
+
+
+def main() -> int:
+    args = parse_args()
+    seed = secrets.randbelow(2**32) if args.seed is None else args.seed
+    header = machine.describe()
+    print(f"{report.machine_text(header)}\nseed {seed} (its sizes are marked *)\n", flush=True)
+
+    comparisons: list[report.Row] = []
+    broken = False
+    for name in args.only or WORKLOADS:
+        options = ["--seed", str(seed), "--rounds", str(args.rounds)]
+        options += ["--quick"] if args.quick else []
+        try:
+            rows = last_json(run_module("benchmarks.worker", [name, *options]))
+        except ProcessError as error:
+            print(f"{name}: the process ended with\n{error}\n", flush=True)
+            broken = True
+            continue
+        found = [comparison for row in rows for comparison in report.compare(row)]
+        print(f"{report.sizes_table(found)}\n", flush=True)
+        comparisons += found
+        broken |= any(report.is_broken(status) for row in rows for status in row["status"].values())
+
+    summary = report.summarise(comparisons)
+    print(report.summary_table(summary))
+    if args.json:
+        result = {"machine": header, "seed": seed, "quick": args.quick}
+        result |= {"comparisons": comparisons, "summary": summary}
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+    return int(broken)
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only", action="append", choices=WORKLOADS, metavar="NAME", help="this workload; repeat"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="3 short rounds, smallest and drawn size: a smoke run"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
+    parser.add_argument("--seed", type=int, metavar="N", help="of inputs and drawn sizes")
+    parser.add_argument("--rounds", type=int, default=15, metavar="N", help="default 15")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

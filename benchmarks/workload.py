@@ -1,0 +1,54 @@
+"""What a benchmark is. The workloads themselves live in `benchmarks.workloads`.
+
+Imports nothing but NumPy, so that each workload imports its libraries when it runs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Inputs = Mapping[str, np.ndarray]
+Call = Callable[[], Any]
+"""Does the timed work once and returns a tensor or a sequence of tensors."""
+
+OURS = "iverson"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """One computation, said once per library over the same NumPy inputs.
+
+    Attributes:
+        name: what `--only` and the table call it.
+        sizes: three sizes, fixed.
+        size_is: what the size counts, e.g. "batch".
+        draw: a further size from a generator, so that nobody can tune to the three.
+        make: the inputs of a size.
+        run: by library, a function from the inputs to the call that is timed. What it does
+            before it returns (conversion, parameters, a graph built beforehand) is not timed.
+        target: by peer, the largest ratio of our time to the peer's that passes.
+    """
+
+    name: str
+    sizes: tuple[int, int, int]
+    size_is: str
+    draw: Callable[[np.random.Generator], int | np.integer]
+    make: Callable[[int, np.random.Generator], Inputs]
+    run: Mapping[str, Callable[[Inputs], Call]]
+    target: Mapping[str, float] = field(default_factory=dict)
+
+    def rng(self, seed: int) -> np.random.Generator:
+        """The generator of this workload in the run of that seed, whatever else runs."""
+        return np.random.default_rng([seed, zlib.crc32(self.name.encode())])
+
+    def sizes_for(self, seed: int, *, quick: bool) -> Sequence[int]:
+        """The three fixed sizes and a drawn one; the smallest and the drawn one if quick."""
+        rng = self.rng(seed)
+        while (drawn := int(self.draw(rng))) in self.sizes:
+            pass
+        return (*(self.sizes[:1] if quick else self.sizes), drawn)

@@ -1,0 +1,10 @@
+"""Every workload by its name. A new file here adds its `WORKLOADS` to the tuple below."""
+
+from benchmarks.workload import Workload
+from benchmarks.workloads import digits_step, lstm_backward, overhead, second_derivative
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for module in (overhead, digits_step, second_derivative, lstm_backward)
+    for workload in module.WORKLOADS
+}

@@ -1,0 +1,17 @@
+"""The engine: recording, needs, the reverse pass, the forward walk, and custom Functions."""
+
+from iverson.autograd.api import HookHandle, backward, grad, register_hook
+from iverson.autograd.function import Function
+from iverson.autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+
+__all__ = [
+    "Function",
+    "HookHandle",
+    "backward",
+    "enable_grad",
+    "grad",
+    "is_grad_enabled",
+    "no_grad",
+    "register_hook",
+    "set_grad_enabled",
+]

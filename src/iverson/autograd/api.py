@@ -1,0 +1,226 @@
+"""What users call: `grad` and `backward` over the recorded graph, and hooks on tensors."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import Handle, make_handle
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
+from iverson.core.needs import FULL
+from iverson.core.shapes import check_choice
+from iverson.autograd.engine import check_seed, reverse
+from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.node import Node, extra, leaf, reachable
+from iverson.autograd.record import is_undefined
+from iverson.layouts import Zero
+from iverson.ops.registry import F
+
+_hook_numbers = itertools.count()
+_accumulating = threading.Lock()
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _check_handles(items: tuple[Any, ...], operation: str, argument: str) -> None:
+    for item in items:
+        if not isinstance(item, Handle):
+            raise ArgumentTypeError(operation, argument, got=type(item).__name__, expected="Tensors")
+
+
+def seeds_for(
+    outputs: tuple[Any, ...], cotangents: tuple[Any, ...], operation: str, argument: str
+) -> list[tuple[tuple[Node, int], Any]]:
+    """Pairs of a tracked output and its cotangent; None stands for 1 where the output has one entry."""
+    if len(outputs) != len(cotangents):
+        raise ArgumentError(
+            operation, argument, got=f"{len(cotangents)} of them", expected=f"one for each of {len(outputs)} outputs"
+        )
+    seeds = []
+    for output, ct in zip(outputs, cotangents, strict=True):
+        if ct is None:
+            if output.size != 1:
+                raise GradientError(
+                    operation,
+                    argument,
+                    got=f"none for an output of shape {output.shape}",
+                    expected="a cotangent for every output with more than one entry",
+                    remedy=f"pass {argument}, or reduce the output to a number first, e.g. with sum()",
+                )
+            ct = make_handle(np.ones(output.shape, output.dtype))
+        elif not isinstance(ct, Handle):
+            ct = make_handle(np.asarray(ct))
+        ct = check_seed(output, ct, operation, argument)
+        if output._node is not None and not is_undefined(ct):
+            seeds.append(((output._node, output._index), ct))
+    return seeds
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    create_graph: bool = False,
+    unused: str = "zero",
+) -> Any:
+    """The gradient of the outputs (weighted by ``grad_outputs``) in each of the inputs.
+
+    Parameters
+    ----------
+    outputs : a Tensor or a sequence of them.
+    inputs : a Tensor or a sequence of them, leaves or intermediate results. What lies above them in the
+        graph never runs.
+    grad_outputs : cotangents of the outputs' shapes, or None for 1 where an output has one entry.
+    create_graph : record the computation, so that the gradients can be differentiated again.
+    unused : what to give for an input the outputs do not depend on: "zero" (a tensor in the zero layout),
+        "none" (None) or "error".
+
+    Returns
+    -------
+    A Tensor if ``inputs`` is one, else a tuple, each of its input's shape and dtype, in whatever layout
+    the derivative has. For complex inputs, the conjugate Wirtinger derivative, as in PyTorch.
+
+    Raises GradientError for an input that does not require grad, for an unused one with ``unused="error"``,
+    and for an output of several entries without a cotangent.
+
+    >>> import iverson as iv
+    >>> x = iv.asarray([1.0, 2.0], requires_grad=True)
+    >>> grad((x * x).sum(), x)
+    iverson.Tensor([2., 4.])
+    """
+    check_choice(unused, ("zero", "none", "error"), "grad", "unused")
+    outs, ins = _as_tuple(outputs), _as_tuple(inputs)
+    _check_handles(outs, "grad", "outputs")
+    _check_handles(ins, "grad", "inputs")
+    cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
+    for k, x in enumerate(ins):
+        if x._node is None:
+            raise GradientError(
+                "grad",
+                f"inputs[{k}]",
+                got="a tensor that does not require grad",
+                expected="a leaf or a result recorded from one",
+                remedy="call x.requires_grad_() before computing with it",
+            )
+    seeds = seeds_for(outs, cts, "grad", "grad_outputs")
+    slots = [(x._node, x._index) for x in ins]
+    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph)
+    results = tuple(
+        _result(found.get(slot), x, unused, k, create_graph)
+        for k, (slot, x) in enumerate(zip(slots, ins, strict=True))
+    )
+    return results if isinstance(inputs, (list, tuple)) else results[0]
+
+
+def _result(ct: Any, x: Any, unused: str, position: int, create_graph: bool) -> Any:
+    if ct is not None:
+        return ct if create_graph else make_handle(ct._value)
+    if unused == "none":
+        return None
+    if unused == "error":
+        raise GradientError(
+            "grad",
+            f"inputs[{position}]",
+            got="an input the outputs do not depend on",
+            remedy="pass unused='zero' or unused='none' if that is expected",
+        )
+    return make_handle(Zero(x.shape, x.dtype))
+
+
+def backward(
+    outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_graph: bool = False
+) -> None:
+    """Add the gradient of the outputs to ``.grad`` of the leaves they depend on (or of ``inputs`` alone).
+
+    Parameters and errors are those of `grad`. Results that called ``retain_grad()`` get theirs too. A leaf
+    whose gradient is structurally zero keeps ``.grad`` as it was.
+
+    >>> import iverson as iv
+    >>> x = iv.asarray(3.0, requires_grad=True)
+    >>> backward(x * x)
+    >>> x.grad
+    iverson.Tensor(6.)
+    """
+    outs = _as_tuple(outputs)
+    _check_handles(outs, "backward", "outputs")
+    cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
+    if all(o._node is None for o in outs):
+        raise GradientError(
+            "backward",
+            got="an output that does not depend on any tensor that requires grad",
+            remedy="call x.requires_grad_() on the inputs before computing",
+        )
+    seeds = seeds_for(outs, cts, "backward", "grad_outputs")
+    nodes = reachable([node for (node, _), _ in seeds], 0)
+    targets = {
+        (node, index): FULL
+        for node in nodes
+        if node.extra is not None
+        for index in node.extra.retain
+    }
+    if inputs is None:
+        targets |= {(node, 0): FULL for node in nodes if node.op is None}
+    else:
+        ins = _as_tuple(inputs)
+        _check_handles(ins, "backward", "inputs")
+        if any(x._node is None for x in ins):
+            raise GradientError("backward", "inputs", got="a tensor that does not require grad")
+        targets |= {(x._node, x._index): FULL for x in ins}
+    for (node, index), ct in reverse(seeds, targets, create_graph=create_graph).items():
+        _accumulate(node, index, ct if create_graph else make_handle(ct._value))
+
+
+def _accumulate(node: Node, index: int, ct: Any) -> None:
+    with _accumulating:
+        grads = extra(node).grad
+        before = grads.get(index)
+        if before is None:
+            grads[index] = ct
+        elif before._node is None and ct._node is None:
+            with no_grad():
+                grads[index] = F.add_n(before, ct)
+        else:
+            grads[index] = F.add_n(before, ct)
+
+
+class HookHandle:
+    """What ``register_hook`` returns: ``remove()`` takes the hook away again."""
+
+    __slots__ = ("_hooks", "_number")
+
+    def __init__(self, hooks: dict[int, Callable[[Any], Any]], number: int) -> None:
+        self._hooks = hooks
+        self._number = number
+
+    def remove(self) -> None:
+        """Take the hook away; harmless if it is gone already."""
+        self._hooks.pop(self._number, None)
+
+
+def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
+    """Call ``hook(gradient)`` whenever x's gradient is computed; what it returns (if not None) replaces it.
+
+    Raises GradientError if x does not require grad.
+    """
+    if x._node is None:
+        raise GradientError("register_hook", "x", got="a tensor that does not require grad")
+    hooks = extra(x._node).hooks.setdefault(x._index, {})
+    number = next(_hook_numbers)
+    hooks[number] = hook
+    return HookHandle(hooks, number)
+
+
+def variable(value: Any) -> Any:
+    """A handle on the value that is a new leaf of the graph."""
+    return make_handle(value, leaf(value.shape, value.dtype))
+
+
+__all__: Sequence[str] = [
+    "HookHandle", "backward", "grad", "is_grad_enabled", "register_hook", "seeds_for", "variable",
+]  # fmt: skip

@@ -1,0 +1,253 @@
+"""The reverse pass: one walk back over the needed part of the graph.
+
+A rule runs only if its input's cotangent is needed in this call and a cotangent has arrived; an undefined
+cotangent (a constant in the zero layout) is never handed on. No recursion, no state on nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes, work
+from iverson.core.dispatch import make_handle
+from iverson.core.errors import GradientError, IversonError
+from iverson.core.needs import FULL, NOTHING, Box, Need
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.autograd.accumulate import Sum
+from iverson.autograd.mode import set_grad_enabled
+from iverson.autograd.needs import Needs, Slot, find_needs
+from iverson.autograd.node import Node, reachable
+from iverson.autograd.record import is_undefined
+from iverson.layouts import Zero, support_region
+from iverson.ops.registry import OVERRIDES, F
+
+
+def reverse(
+    seeds: Sequence[tuple[Slot, Any]], targets: Mapping[Slot, Need], *, create_graph: bool
+) -> dict[Slot, Any]:
+    """The cotangents of the targets, from cotangents of the outputs.
+
+    seeds : pairs of a result and the handle of its cotangent.
+    targets : what is demanded of each result asked for. A target missing from the result is undefined.
+    create_graph : whether the pass itself is recorded, so that its results can be differentiated.
+    """
+    floor = min((node.number for node, _ in targets), default=0)
+    order = reachable([node for (node, _), _ in seeds], floor)
+    needs = find_needs(order, targets)
+    with set_grad_enabled(create_graph), np.errstate(all="ignore"):
+        return _walk(order, needs, seeds, targets, create_graph)
+
+
+def _walk(
+    order: list[Node],
+    needs: Needs,
+    seeds: Sequence[tuple[Slot, Any]],
+    targets: Mapping[Slot, Need],
+    recording: bool,
+) -> dict[Slot, Any]:
+    arrived: dict[Slot, Any] = {}
+    for slot, handle in seeds:
+        if needs.result(*slot) is not NOTHING:
+            _arrive(arrived, slot, handle, recording)
+    found: dict[Slot, Any] = {}
+    for node in reversed(order):
+        if node not in needs.of_results:
+            continue
+        g = _collect(node, arrived, found, targets)
+        if node.op is None or node not in needs.of_args:
+            continue
+        if g is None:
+            work.skipped(undefined=1)
+            continue
+        for position, ct in _cotangents(node, g, needs.of_args[node], recording):
+            parent = node.parents[position]
+            assert parent is not None
+            _arrive(arrived, (parent, node.indices[position]), ct, recording)
+    return found
+
+
+def _arrive(arrived: dict[Slot, Any], slot: Slot, ct: Any, recording: bool) -> None:
+    before = arrived.get(slot)
+    if before is None:
+        arrived[slot] = ct
+    elif type(before) is Sum:
+        before.add(ct)
+    else:
+        total = arrived[slot] = Sum(before, recording or before._node is not None)
+        total.add(ct)
+
+
+def _collect(
+    node: Node, arrived: dict[Slot, Any], found: dict[Slot, Any], targets: Mapping[Slot, Need]
+) -> Any:
+    """The complete cotangent of a node's results (None if all are undefined), after its hooks."""
+    count = len(node.out) if node.multiple else 1
+    g: list[Any] = []
+    for index in range(count):
+        slot = (node, index)
+        ct = arrived.pop(slot, None)
+        if type(ct) is Sum:
+            ct = ct.total()
+        if ct is not None and node.extra is not None:
+            ct = _hooked(node, index, ct)
+        if ct is not None and slot in targets:
+            found[slot] = ct
+        g.append(ct)
+    if all(ct is None for ct in g):
+        return None
+    if not node.multiple:
+        return g[0]
+    return tuple(_undefined(node, k) if ct is None else ct for k, ct in enumerate(g))
+
+
+def _undefined(node: Node, index: int) -> Any:
+    meta = node.result_meta(index)
+    return make_handle(Zero(meta.shape, meta.dtype))
+
+
+def _hooked(node: Node, index: int, ct: Any) -> Any:
+    assert node.extra is not None
+    for hook in tuple(node.extra.hooks.get(index, {}).values()):
+        replaced = hook(ct)
+        if replaced is not None:
+            ct = conform(replaced, node.result_meta(index), f"hook on {node.describe()}")
+    return ct
+
+
+def _cotangents(
+    node: Node, g: Any, needs: tuple[Need, ...], recording: bool
+) -> Iterable[tuple[int, Any]]:
+    """The defined cotangents of the arguments that are needed, by position."""
+    op = node.op
+    assert op is not None
+    if work.active.count:
+        work.rule(op.name)
+        unneeded = sum(p is not None and n is NOTHING for p, n in zip(node.parents, needs, strict=True))
+        work.skipped(unneeded=unneeded)
+    try:
+        return list(_apply_rules(node, op, g, needs))
+    except Exception as error:
+        error.add_note(f"in the backward of {node.describe()}")
+        raise
+
+
+def _apply_rules(
+    node: Node, op: Op, g: Any, needs: tuple[Need, ...]
+) -> Iterable[tuple[int, Any]]:
+    if op.joint is not None:
+        results = op.joint(needs, node, g)
+        pairs: Any = [(k, results[k]) for k, need in enumerate(needs) if need is not NOTHING]
+    else:
+        pairs = _by_input(node, op, g, needs)
+    for k, ct in pairs:
+        if ct is None:
+            continue
+        ct = conform(ct, _input_meta(node, k), node)
+        if not is_undefined(ct):
+            yield k, ct
+
+
+def _by_input(
+    node: Node, op: Op, g: Any, needs: tuple[Need, ...]
+) -> Iterable[tuple[int, Any]]:
+    vjp = OVERRIDES.get(op.name, op.vjp) if OVERRIDES else op.vjp
+    overridden = vjp is not op.vjp
+    inputs, y, params = node.inputs(), node.results(), node.params
+    shared: Any = ()
+    if op.shared is not None and not overridden:
+        shared = (op.shared(F, g, y, *inputs, **params),)
+    for k, need in enumerate(needs):
+        if need is NOTHING:
+            continue
+        if callable(vjp):
+            yield k, vjp(F, k, *shared, g, y, *inputs, **params)
+            continue
+        rule = vjp[k] if k < len(vjp) else None
+        if rule is None:
+            continue
+        region = _region(op, k, g, need, inputs, y, params)
+        if region is None:
+            yield k, rule(F, *shared, g, y, *inputs, **params)
+        else:
+            yield k, _within(op, rule, shared, region, k, g, y, inputs, params, overridden)
+
+
+def _region(
+    op: Op, k: int, g: Any, need: Need, inputs: tuple[Any, ...], y: Any, params: dict[str, Any]
+) -> Region | None:
+    """Where input k's cotangent is both demanded and possibly nonzero, if that is less than everywhere."""
+    region = need.region if isinstance(need, Box) else None
+    if op.support is not None and not op.multiple:
+        own = support_region(g._value)
+        if own is not None:
+            own = op.support(own, k, inputs, y, **params)
+        if own is not None:
+            region = own if region is None else own.intersect(region)
+    return None if region is None or region.covers(inputs[k].shape) else region
+
+
+def _within(
+    op: Op, rule: Any, shared: Any, region: Region, k: int, g: Any, y: Any,
+    inputs: tuple[Any, ...], params: dict[str, Any], overridden: bool,
+) -> Any:  # fmt: skip
+    """The part of input k's cotangent inside a region: computed there alone if the op knows how."""
+    if not region.size:
+        return None
+    if op.within is not None and not overridden:
+        ct = op.within(F, rule, region, k, g, y, *inputs, **params)
+        if ct is not NotImplemented:
+            return ct
+    ct = rule(F, *shared, g, y, *inputs, **params)
+    if ct is None or ct.shape != inputs[k].shape:
+        return ct
+    return F.place(F.index_basic(ct, key=region.slices), key=region.slices, shape=ct.shape)
+
+
+def _input_meta(node: Node, k: int) -> tuple[Shape, Any]:
+    held = node.args[k]
+    return held if type(held) is tuple else (held.shape, held.dtype)  # type: ignore[return-value]
+
+
+def conform(ct: Any, meta: Any, source: Any) -> Any:
+    """A cotangent in its input's dtype; raises GradientError if its shape is not the input's.
+
+    A real input takes the real part: the imaginary part is what it cannot follow.
+    """
+    shape, dtype = meta if type(meta) is tuple else (meta.shape, meta.dtype)
+    if ct.shape != shape:
+        name = source.describe() if isinstance(source, Node) else str(source)
+        raise GradientError(
+            "backward",
+            got=f"a gradient of shape {ct.shape} from {name}",
+            expected=f"shape {shape}, that of the input",
+            remedy="correct the rule",
+        )
+    if ct.dtype != dtype:
+        if ct.dtype.kind == "c" and dtype.kind != "c":
+            ct = F.real(ct)
+        if ct.dtype != dtype:
+            ct = F.astype(ct, dtype=dtype)
+    return ct
+
+
+def check_seed(output: Any, ct: Any, operation: str, argument: str) -> Any:
+    """A cotangent the user gave for an output, checked for shape and brought to the output's dtype."""
+    if ct.shape != output.shape:
+        from iverson.core.errors import ShapeError
+
+        raise ShapeError(
+            operation,
+            argument,
+            got=f"shape {ct.shape}",
+            expected=f"shape {output.shape}, that of the output",
+            remedy="a cotangent is never broadcast; use broadcast_to if that is meant",
+        )
+    return conform(ct, (output.shape, output.dtype), operation)
+
+
+__all__ = ["IversonError", "check_seed", "conform", "dtypes", "reverse", "FULL"]

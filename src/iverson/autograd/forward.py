@@ -1,0 +1,137 @@
+"""Forward mode: the recorded graph walked from the inputs, pushing tangents by each op's jvp.
+
+One graph serves both modes, so forward and reverse nest in any mixture and no perturbations can be confused;
+the price is that the graph is held while tangents run (docs/decisions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.dispatch import bind, make_handle
+from iverson.core.op import Op
+from iverson.autograd.engine import reverse
+from iverson.core.needs import FULL
+from iverson.autograd.mode import set_grad_enabled
+from iverson.autograd.node import Node, leaf, reachable
+from iverson.autograd.record import is_undefined
+from iverson.layouts import Zero
+from iverson.ops.registry import F
+
+Slot = tuple[Node, int]
+
+
+def push(
+    outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool
+) -> dict[Slot, Any]:
+    """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero."""
+    floor = min((node.number for node, _ in tangents), default=0)
+    known: dict[Slot, Any] = dict(tangents)
+    with set_grad_enabled(create_graph), np.errstate(all="ignore"):
+        for node in reachable([node for node, _ in outputs], floor):
+            if node.op is None:
+                continue
+            incoming = [
+                None if p is None else known.get((p, i))
+                for p, i in zip(node.parents, node.indices, strict=True)
+            ]
+            if all(t is None for t in incoming):
+                continue
+            try:
+                results = _tangents(node, node.op, incoming)
+            except Exception as error:
+                error.add_note(f"in the forward derivative of {node.describe()}")
+                raise
+            for index, t in enumerate(results):
+                # A result that is itself a starting point keeps the tangent it was given.
+                if t is not None and (node, index) not in tangents and not is_undefined(t):
+                    known[node, index] = t
+    return {slot: known[slot] for slot in outputs if slot in known}
+
+
+def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
+    """The tangents of a node's results: the sum over its arguments."""
+    if op.joint_jvp is not None:
+        given = op.joint_jvp(tuple(incoming), node)
+        return [_total([t] if t is not None else [], node, j) for j, t in enumerate(given)]
+    inputs, y, params = node.inputs(), node.results(), node.params
+    terms: list[Any] = []
+    done: set[int] = set()
+    by_transpose: list[int] = []
+    for k, t in enumerate(incoming):
+        if t is None or k in done:
+            continue
+        rule = op.jvp[k] if k < len(op.jvp) else None
+        group = op.group_of(k, len(inputs))
+        if rule is not None:
+            terms.append(rule(F, t, y, *inputs, **params))
+        elif group is not None:
+            done |= set(group)
+            args = [
+                _or_zero(incoming[j], inputs[j]) if j in group else inputs[j]
+                for j in range(len(inputs))
+            ]
+            terms.append(bind(op, tuple(args), params))
+        else:
+            by_transpose.append(k)
+    if by_transpose:
+        terms.append(_transposed_twice(node, op, incoming, by_transpose))
+    found = [t for t in terms if t is not None]
+    if not op.multiple:
+        return [_total([t for t in found if t is not None], node, 0)]
+    return [_total([t[j] for t in found if t[j] is not None], node, j) for j in range(len(node.out))]
+
+
+def _total(terms: list[Any], node: Node, index: int) -> Any:
+    terms = [t for t in terms if not is_undefined(t)]
+    if not terms:
+        return None
+    total = terms[0] if len(terms) == 1 else F.add_n(*terms)
+    meta = node.result_meta(index)
+    if total.shape != meta.shape:
+        total = F.broadcast_to(total, shape=meta.shape)
+    if total.dtype != meta.dtype:
+        if total.dtype.kind == "c" and meta.dtype.kind != "c":
+            total = F.real(total)
+        total = F.astype(total, dtype=meta.dtype)
+    return total
+
+
+def _or_zero(tangent: Any, x: Any) -> Any:
+    if tangent is not None:
+        return tangent
+    shape = getattr(x, "shape", ())
+    dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+    return make_handle(Zero(shape, dtypes.to_inexact(dtype)))
+
+
+def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: list[int]) -> Any:
+    """J t for an op that only has a vjp: g -> J^T g is linear, and its transpose is J.
+
+    The cotangent g is a variable at 0; differentiating <J^T g, t> in g gives J t.
+    """
+    from iverson.autograd.engine import _cotangents
+    from iverson.core.needs import NOTHING
+
+    metas = [node.result_meta(j) for j in range(len(node.out) if op.multiple else 1)]
+    variables = [
+        make_handle(np.zeros(m.shape, dtypes.to_inexact(m.dtype)), leaf(m.shape, m.dtype)) for m in metas
+    ]
+    needs = tuple(FULL if k in positions else NOTHING for k in range(len(incoming)))
+    with set_grad_enabled(True):
+        pulled = _cotangents(node, tuple(variables) if op.multiple else variables[0], needs, True)
+    seeds = [
+        ((ct._node, ct._index), F.astype(incoming[k], dtype=ct.dtype))
+        for k, ct in pulled
+        if ct._node is not None
+    ]
+    slots = [(v._node, 0) for v in variables]
+    from iverson.autograd.mode import is_grad_enabled
+
+    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=is_grad_enabled())
+    results = tuple(found.get(slot) for slot in slots)
+    return results if op.multiple else results[0]

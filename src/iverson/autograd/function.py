@@ -1,0 +1,218 @@
+"""Custom ops with a hand-written derivative: `Function`, in PyTorch's form.
+
+Each call of ``apply`` becomes a node with a joint rule. The rule gets a context of its own per backward
+call, so ``ctx.needs_input_grad`` tells the truth for that call, also with many threads on one graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iverson.core.dispatch import Handle, make_handle
+from iverson.core.errors import ArgumentError, GradientError
+from iverson.core.needs import NOTHING, Need
+from iverson.core.op import Op
+from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.node import Node, user_frame
+from iverson.layouts import Zero
+
+_PLACE = "_saved_places"
+
+
+class Context:
+    """What `Function.forward` leaves for ``backward`` and ``jvp``; attributes may be set freely.
+
+    ``needs_input_grad`` says, per argument of ``forward``, whether its gradient is wanted: in ``forward``,
+    whether it could ever be; in ``backward``, whether it is in this very call.
+    """
+
+    needs_input_grad: tuple[bool, ...]
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self._to_save: tuple[Any, ...] = ()
+        self._saved: tuple[Any, ...] = ()
+        self._node: Node | None = None
+        self._no_gradient: tuple[int, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep inputs, results or other tensors for backward; None entries are allowed.
+
+        Results saved in this way make no reference cycle, as they would if set as attributes.
+        """
+        self._to_save = tensors
+
+    def mark_non_differentiable(self, *results: Any) -> None:
+        """Say that gradients do not flow through the given results."""
+        self._no_gradient = tuple(id(r) for r in results)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What was passed to `save_for_backward`."""
+        return tuple(self._restore(place) for place in self._saved)
+
+    def _restore(self, place: Any) -> Any:
+        if place is None:
+            return None
+        value, parent, index = place
+        if parent == _PLACE:  # one of this node's own results
+            return make_handle(value, self._node, index)
+        return make_handle(value, parent, index)
+
+    def _for_call(self, node: Node, needs: tuple[bool, ...]) -> Context:
+        """A context for one call of a rule: the same attributes, this call's needs."""
+        own = object.__new__(type(self))
+        own.__dict__.update(self.__dict__)
+        own.needs_input_grad = needs
+        own._node = node
+        return own
+
+
+class Function:
+    """Base of custom differentiable ops.
+
+    Subclasses define static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``; the latter returns
+    one gradient (or None) per argument of ``forward``. An undefined cotangent arrives as a tensor in the zero
+    layout, never as None. ``jvp(ctx, *tangents)`` is optional: without it, forward mode transposes
+    ``backward``. Instead of ``ctx`` in ``forward``, ``setup_context(ctx, inputs, output)`` may be defined.
+
+    Both run on Tensors, so they are differentiable to any order if what they compute with is.
+
+    >>> import iverson as iv
+    >>> class Square(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> x = iv.asarray(3.0, requires_grad=True)
+    >>> iv.autograd.grad(Square.apply(x), x)
+    iverson.Tensor(6.)
+    """
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the results (a Tensor or a tuple of them)."""
+        raise NotImplementedError("a Function needs a static method forward")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Compute the gradients of the arguments from those of the results."""
+        raise NotImplementedError("a Function needs a static method backward to be differentiated")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run ``forward`` and record the call. Returns what ``forward`` returns."""
+        tracked = tuple(isinstance(a, Handle) and a._node is not None for a in args)
+        recording = is_grad_enabled() and any(tracked)
+        ctx = Context(tracked if recording else (False,) * len(args))
+        with no_grad():
+            setup = getattr(cls, "setup_context", None)
+            if setup is None:
+                out = cls.forward(ctx, *args)
+            else:
+                out = cls.forward(*args)
+                setup(ctx, args, out)
+        several = isinstance(out, (tuple, list))
+        results = tuple(out) if several else (out,)
+        for r in results:
+            if not isinstance(r, Handle) and r is not None:
+                raise GradientError(
+                    cls.__name__, "forward", got=f"a result of type {type(r).__name__}", expected="Tensors"
+                )
+        if not recording:
+            handles = tuple(None if r is None else make_handle(r._value) for r in results)
+        else:
+            handles = _recorded(cls, ctx, args, results)
+        return handles if several else handles[0]
+
+
+def _recorded(
+    cls: type[Function], ctx: Context, args: tuple[Any, ...], results: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    multiple = len(results) != 1
+    op = Op(
+        name=cls.__name__,
+        forward=cls.forward,
+        abstract=_no_abstract,
+        joint=_joint(cls, ctx),
+        joint_jvp=_joint_jvp(cls, ctx),
+        multiple=multiple,
+    )
+    held = tuple(
+        (a._value.shape, a._value.dtype) if isinstance(a, Handle) else None for a in args
+    )
+    parents = tuple(a._node if isinstance(a, Handle) else None for a in args)
+    indices = tuple(a._index if isinstance(a, Handle) else 0 for a in args)
+    metas = tuple(((), None) if r is None else (r.shape, r.dtype) for r in results)
+    node = Node(op, held, {}, parents, indices, metas if multiple else metas[0], user_frame())
+    result_of = {id(r): k for k, r in enumerate(results) if r is not None}
+    ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
+    ctx._to_save = ()
+    return tuple(
+        None
+        if r is None
+        else make_handle(r._value, node, k)
+        if r.dtype.kind in "fc" and id(r) not in ctx._no_gradient
+        else make_handle(r._value)
+        for k, r in enumerate(results)
+    )
+
+
+def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any:
+    """Where a saved tensor comes from, without keeping its handle."""
+    if tensor is None:
+        return None
+    if id(tensor) in result_of and not any(tensor is a for a in args):
+        return tensor._value, _PLACE, result_of[id(tensor)]
+    return tensor._value, tensor._node, tensor._index
+
+
+def _joint(cls: type[Function], ctx: Context) -> Any:
+    def joint(needs: tuple[Need, ...], node: Node, g: Any) -> Any:
+        wanted = tuple(need is not NOTHING for need in needs)
+        grads = g if node.multiple else (g,)
+        found = cls.backward(ctx._for_call(node, wanted), *grads)
+        found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        if len(found) > len(wanted) and all(x is None for x in found[len(wanted) :]):
+            found = found[: len(wanted)]
+        if len(found) != len(wanted):
+            raise ArgumentError(
+                f"{cls.__name__}.backward",
+                got=f"{len(found)} gradients",
+                expected=f"{len(wanted)}, one (or None) for each argument of forward",
+            )
+        return found
+
+    return joint
+
+
+def _joint_jvp(cls: type[Function], ctx: Context) -> Any:
+    user_jvp = getattr(cls, "jvp", None)
+    if user_jvp is None:
+        return None
+
+    def joint_jvp(tangents: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
+        given = []
+        for t, held in zip(tangents, node.args, strict=True):
+            undefined = held is not None and t is None
+            given.append(make_handle(Zero(*held)) if undefined else t)
+        found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)
+        found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        expected = len(node.out) if node.multiple else 1
+        if len(found) != expected:
+            raise ArgumentError(
+                f"{cls.__name__}.jvp",
+                got=f"{len(found)} tangents",
+                expected=f"{expected}, one for each result of forward",
+            )
+        return found
+
+    return joint_jvp
+
+
+def _no_abstract(*_args: Any, **_params: Any) -> Any:
+    raise NotImplementedError("a Function has no abstract evaluation")

@@ -1,0 +1,154 @@
+"""Nodes: what a recorded op leaves behind for differentiation.
+
+A node keeps values and the nodes it came from, never handles, so there are no reference cycles and no
+gradient outlives its use. Its number grows with time: parents have smaller ones, so sorting by number is
+a topological order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from iverson.core.dispatch import make_handle
+from iverson.core.op import Abstract, Op
+
+_numbers = itertools.count()
+next_number = _numbers.__next__
+
+#: Frames of these files are ours; the first frame outside is the user's.
+_PACKAGE = str(Path(__file__).parent.parent)
+
+Hook = Callable[[Any], Any]
+
+
+class Node:
+    """One recorded op (``op`` is None for a leaf).
+
+    args : what the op was called with: a layout's value where a rule may read it, a ``(shape, dtype)`` pair
+        where not, or a Python scalar.
+    parents, indices : for each argument the node it came from (or None) and which of its results it was.
+    out : the result, held in the same way; a tuple where the op has several.
+    where : the code object and instruction of the user's call.
+    """
+
+    __slots__ = (
+        "args", "extra", "indices", "number", "op", "out", "params", "parents", "where",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: Op | None,
+        args: tuple[Any, ...],
+        params: dict[str, Any],
+        parents: tuple[Node | None, ...],
+        indices: tuple[int, ...],
+        out: Any,
+        where: tuple[CodeType, int] | None,
+    ) -> None:
+        self.op = op
+        self.args = args
+        self.params = params
+        self.parents = parents
+        self.indices = indices
+        self.out = out
+        self.where = where
+        self.number = next_number()
+        self.extra: Extra | None = None
+
+    @property
+    def multiple(self) -> bool:
+        return self.op is not None and self.op.multiple
+
+    def result_meta(self, index: int) -> Abstract:
+        """Shape and dtype of one result."""
+        held = self.out[index] if self.multiple else self.out
+        return Abstract(*held) if type(held) is tuple else Abstract(held.shape, held.dtype)
+
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments as rules get them: handles, Abstracts for values not kept, Python scalars."""
+        result = []
+        for held, parent, index in zip(self.args, self.parents, self.indices, strict=True):
+            if type(held) is tuple:
+                result.append(Abstract(*held))
+            elif hasattr(held, "shape"):
+                result.append(make_handle(held, parent, index))
+            else:
+                result.append(held)
+        return tuple(result)
+
+    def results(self) -> Any:
+        """The result (a tuple where the op has several), as rules get it."""
+        if not self.multiple:
+            return self._result(self.out, 0)
+        return tuple(self._result(held, k) for k, held in enumerate(self.out))
+
+    def _result(self, held: Any, index: int) -> Any:
+        return Abstract(*held) if type(held) is tuple else make_handle(held, self, index)
+
+    def describe(self) -> str:
+        """The op and the user's line that called it."""
+        name = "leaf" if self.op is None else f"'{self.op.name}'"
+        if self.where is None:
+            return name
+        code, instruction = self.where
+        positions = list(code.co_positions())
+        line = positions[instruction // 2][0] if instruction >= 0 else code.co_firstlineno
+        return f"{name} called at {code.co_filename}:{line}"
+
+
+class Extra:
+    """What only few nodes have: hooks, retained results and a leaf's gradient."""
+
+    __slots__ = ("grad", "hooks", "retain")
+
+    def __init__(self) -> None:
+        self.hooks: dict[int, dict[int, Hook]] = {}
+        self.retain: set[int] = set()
+        self.grad: dict[int, Any] = {}
+
+
+def extra(node: Node) -> Extra:
+    """The node's `Extra`, made when first asked for."""
+    if node.extra is None:
+        node.extra = Extra()
+    return node.extra
+
+
+_NO_PARAMS: dict[str, Any] = {}
+
+
+def leaf(shape: tuple[int, ...], dtype: Any) -> Node:
+    """A node without an op: a variable."""
+    return Node(None, (), _NO_PARAMS, (), (), (shape, dtype), None)
+
+
+def user_frame() -> tuple[CodeType, int] | None:
+    """The code object and instruction of the innermost frame outside this package."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(_PACKAGE):
+            return code, frame.f_lasti
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def reachable(roots: Iterable[Node], floor: int) -> list[Node]:
+    """All nodes with a number of at least ``floor`` that the roots were made from, oldest first."""
+    seen = {node for node in roots if node.number >= floor}
+    stack = list(seen)
+    while stack:
+        for parent in stack.pop().parents:
+            if parent is not None and parent.number >= floor and parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return sorted(seen, key=_number)
+
+
+def _number(node: Node) -> int:
+    return node.number

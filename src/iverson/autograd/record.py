@@ -1,0 +1,178 @@
+"""The eager interpreter: carry out the op now and, where a gradient may be asked for, record it.
+
+This is the hot path of every eager call, so it is one function with the common case first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dispatch, work
+from iverson.core.dispatch import Handle, Interpreter, register_interpreter
+from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError
+from iverson.core.op import Op
+from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.node import Node, user_frame
+from iverson.kernels.registry import annihilated, run
+from iverson.layouts import Zero, nbytes
+from iverson.layouts.registry import _layouts
+from iverson.ops.registry import OVERRIDES
+
+_SCALARS = frozenset((int, float, complex, bool))
+_ndarray = np.ndarray
+
+
+def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The op's result as a handle (a tuple of handles where it has several)."""
+    handle = dispatch._handle[0]
+    values: list[Any] = []
+    parents: list[Node | None] = []
+    tracked = False
+    plain = True
+    for a in args:
+        if type(a) is handle:
+            v = a._value
+            node = a._node
+            if node is not None:
+                tracked = True
+        else:
+            v = a if type(a) in _SCALARS or type(a) is _ndarray else _value_of(op, a)
+            node = None
+        if type(v) is not _ndarray and type(v) not in _SCALARS:
+            plain = False
+        values.append(v)
+        parents.append(node)
+    try:
+        out = op.forward(*values, **params) if plain else run(op, tuple(values), params)
+    except IversonError:
+        raise
+    except Exception as error:
+        raise _explained(op, values, params, error) from error
+    if type(out) is not _ndarray:
+        out = _normalized(op, out)
+    if work.active.count:
+        _report(op, out)
+    if not tracked or not is_grad_enabled():
+        if op.multiple:
+            return tuple(map(handle, out))
+        return handle(out)
+    return _record(op, args, params, values, parents, plain, out)
+
+
+def _record(
+    op: Op,
+    args: tuple[Any, ...],
+    params: dict[str, Any],
+    values: list[Any],
+    parents: list[Node | None],
+    plain: bool,
+    out: Any,
+) -> Any:
+    """Hand out a result with its node, unless nothing can flow through it."""
+    handle = dispatch._handle[0]
+    if not op.differentiable or (not op.multiple and out.dtype.kind not in "fc"):
+        return tuple(map(handle, out)) if op.multiple else handle(out)
+    if not plain and (kept := _simplified(op, values, parents, out)) is not None:
+        # The result is a constant zero, or one of the operands as it was.
+        k = kept[0]
+        return handle(out) if k < 0 else handle(out, parents[k], args[k]._index)
+    tracked = tuple([p is not None for p in parents])
+    saved, result_saved = op.saves(tracked)
+    if op.name in OVERRIDES:
+        saved, result_saved = (True,) * len(saved), True
+    held = tuple(
+        [v if keep or type(v) in _SCALARS else (v.shape, v.dtype) for v, keep in zip(values, saved, strict=True)]
+    )
+    indices = tuple([0 if p is None else a._index for p, a in zip(parents, args, strict=True)])
+    if op.multiple:
+        kept_out: Any = out if result_saved else tuple((o.shape, o.dtype) for o in out)
+        node = Node(op, held, params, tuple(parents), indices, kept_out, user_frame())
+        return tuple(
+            handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out)
+        )
+    node = Node(
+        op, held, params, tuple(parents), indices, out if result_saved else (out.shape, out.dtype), user_frame()
+    )
+    return handle(out, node)
+
+
+def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any:
+    """The handle of ``op(x, value)`` whose result was already written into x's own buffer."""
+    args = (x, value)
+    parents = [getattr(a, "_node", None) for a in args]
+    if not is_grad_enabled() or all(p is None for p in parents):
+        return dispatch.make_handle(x._value)
+    values = [a._value if isinstance(a, Handle) else a for a in args]
+    return _record(op, args, params, values, parents, True, x._value)
+
+
+def _simplified(
+    op: Op, values: list[Any], parents: list[Node | None], out: Any
+) -> tuple[int] | None:
+    """(-1,) if the result is a zero no tracked input can change, (k,) if it is operand k itself."""
+    group = annihilated(op, tuple(values))
+    if group is not None and all(parents[k] is None for k in group):
+        return (-1,)
+    if op.linear_in:
+        for k, v in enumerate(values):
+            if v is out and all(p is None for j, p in enumerate(parents) if j != k):
+                return (k,) if parents[k] is not None else None
+    return None
+
+
+def _value_of(op: Op, a: Any) -> Any:
+    """The value of an argument that is no plain handle, array or Python scalar."""
+    if isinstance(a, Handle):
+        return a._value
+    if isinstance(a, np.generic):
+        return np.asarray(a)
+    if type(a) in _layouts:
+        return a
+    raise ArgumentTypeError(
+        op.name,
+        got=f"an operand of type {type(a).__name__}",
+        expected="a Tensor, a NumPy array or a Python scalar",
+        remedy="convert it with iverson.asarray",
+    )
+
+
+def _normalized(op: Op, out: Any) -> Any:
+    """Results as layouts' values: NumPy hands out scalars for rank 0."""
+    if op.multiple:
+        return tuple(o if type(o) in _layouts else np.asarray(o) for o in out)
+    return out if type(out) in _layouts else np.asarray(out)
+
+
+def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Exception) -> IversonError:
+    """An Iverson error for what a kernel raised: the op's own account of it where it has one."""
+    avals = [v if type(v) in _SCALARS else _abstract_pair(v) for v in values]
+    try:
+        op.abstract(*avals, **params)
+    except IversonError as found:
+        return found
+    except Exception:  # the account itself failed: fall back to the kernel's words
+        pass
+    kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
+    return kind(op.name, got=", ".join(map(str, avals)), remedy=str(error))
+
+
+def _abstract_pair(value: Any) -> Any:
+    from iverson.core.op import abstract_of
+
+    return abstract_of(value)
+
+
+def _report(op: Op, out: Any) -> None:
+    outs = out if op.multiple else (out,)
+    work.op(op.name, op.elementwise, sum(nbytes(o) for o in outs))
+
+
+def is_undefined(handle: Any) -> bool:
+    """Whether a cotangent or tangent is a constant zero: nothing will flow from it."""
+    return type(handle._value) is Zero and handle._node is None
+
+
+EAGER = Interpreter("eager", 0, bind)
+register_interpreter(EAGER, default=True)

@@ -1,0 +1,81 @@
+"""From LLVM IR text to callable machine code: optimise, emit an object, load it.
+
+Objects are bytes, so that `cache.py` can keep them on disk. What the code computes is not known here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+from iverson.codegen import target
+
+
+@dataclass(frozen=True)
+class Library:
+    """Loaded machine code: the engine that owns its memory, and entry points by name."""
+
+    engine: Any
+    functions: dict[str, Any]
+    addresses: dict[str, int]
+
+
+def optimize(text: str) -> Any:
+    """The verified and optimised LLVM module of an IR text (under `target.lock`)."""
+    import llvmlite.binding as llvm
+
+    machine = target.target_machine()
+    module = llvm.parse_assembly(text)
+    module.triple = target.host().triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine, options)
+    manager = builder.getModulePassManager()
+    manager.run(module, builder)
+    return module
+
+
+def to_object(text: str) -> bytes:
+    """Machine code of an IR text, as a relocatable object."""
+    with target.lock:
+        return bytes(target.target_machine().emit_object(optimize(text)))
+
+
+def to_llvm(text: str) -> str:
+    """The IR after LLVM's passes."""
+    with target.lock:
+        return str(optimize(text))
+
+
+def to_assembly(text: str) -> str:
+    """The machine's assembly."""
+    with target.lock:
+        return str(target.target_machine().emit_assembly(optimize(text)))
+
+
+def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:
+    """Link an object into the process; ``signature`` is the ctypes type of all entry points."""
+    import llvmlite.binding as llvm
+
+    with target.lock:
+        host = target.host()
+        empty = llvm.parse_assembly("")
+        empty.triple = host.triple
+        machine = llvm.Target.from_triple(host.triple).create_target_machine(
+            cpu=host.cpu, features=host.features, opt=2
+        )
+        engine = llvm.create_mcjit_compiler(empty, machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        addresses = {name: engine.get_function_address(name) for name in names}
+    functions = {name: signature(address) for name, address in addresses.items()}
+    return Library(engine, functions, addresses)
+
+
+#: ``void kernel(int64 first, int64 last, int64 *arguments)``; a call releases the GIL.
+ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

@@ -1,0 +1,369 @@
+"""A small builder of LLVM IR text: typed SSA values with Python operators, over vectors of any width.
+
+Text, because building it costs a few microseconds an instruction where an object model costs tens; a
+compile is a thing users wait for. Equal pure instructions of a block are emitted once. What loops or
+kernels are is not known here. May be imported by everything in this room.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64, "ptr": 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """An LLVM type: an element and a number of lanes (1 is a scalar, not a vector of one).
+
+    >>> str(Type("float", 8)), Type("float", 8).suffix
+    ('<8 x float>', 'v8f32')
+    """
+
+    elem: str
+    lanes: int = 1
+
+    def __str__(self) -> str:
+        return self.elem if self.lanes == 1 else f"<{self.lanes} x {self.elem}>"
+
+    @property
+    def bits(self) -> int:
+        return _BITS[self.elem]
+
+    @property
+    def is_float(self) -> bool:
+        return self.elem in ("float", "double")
+
+    @property
+    def suffix(self) -> str:
+        """How intrinsics name this type."""
+        short = {"float": "f32", "double": "f64", "ptr": "p0"}.get(self.elem, self.elem)
+        return short if self.lanes == 1 else f"v{self.lanes}{short}"
+
+    def of(self, elem: str) -> Type:
+        """The same lanes of another element."""
+        return Type(elem, self.lanes)
+
+    def wide(self, lanes: int) -> Type:
+        """The same element in other lanes."""
+        return Type(self.elem, lanes)
+
+    @property
+    def as_int(self) -> Type:
+        """The integer type of the same width."""
+        return Type(f"i{self.bits}", self.lanes)
+
+
+I1, I8, I32, I64, F32, F64, PTR = (
+    Type(e) for e in ("i1", "i8", "i32", "i64", "float", "double", "ptr")
+)
+
+
+def literal(value: Any, type: Type) -> str:
+    """A constant's text (a splat for vectors). Floats are rounded to the type first."""
+    if type.is_float:
+        with np.errstate(over="ignore"):
+            rounded = float(np.float32(value)) if type.elem == "float" else float(value)
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+    elif type.elem == "i1":
+        text = "true" if value else "false"
+    else:
+        bits = int(value) & ((1 << type.bits) - 1)
+        text = str(bits - (1 << type.bits) if bits >> (type.bits - 1) else bits)
+    return text if type.lanes == 1 else f"splat ({type.elem} {text})"
+
+
+class Value:
+    """An SSA value or a constant: its text, its type and the builder that made it.
+
+    ``+ - * /`` and unary minus follow the type (signed for integers); a Python number on the other side
+    becomes a constant of the same type. ``< <= > >=`` are ordered, signed comparisons.
+    """
+
+    __slots__ = ("b", "const", "ref", "type")
+
+    def __init__(self, b: Builder, ref: str, type: Type, const: Any = None) -> None:
+        self.b, self.ref, self.type, self.const = b, ref, type, const
+
+    def _like(self, other: Any) -> Value:
+        return other if isinstance(other, Value) else self.b.const(other, self.type)
+
+    def _op(self, other: Any, name: str, *, swap: bool = False) -> Value:
+        o = self._like(other)
+        a, c = (o, self) if swap else (self, o)
+        prefix = f"f{name} {self.b.flags}" if self.type.is_float else f"{name} "
+        return self.b.emit(f"{prefix}{self.type} {a.ref}, {c.ref}", self.type)
+
+    def __add__(self, other: Any) -> Value:
+        if not self.type.is_float and isinstance(other, int) and other == 0:
+            return self
+        return self._op(other, "add")
+
+    def __radd__(self, other: Any) -> Value:
+        return self.__add__(other)
+
+    def __sub__(self, other: Any) -> Value:
+        return self._op(other, "sub")
+
+    def __rsub__(self, other: Any) -> Value:
+        return self._op(other, "sub", swap=True)
+
+    def __mul__(self, other: Any) -> Value:
+        if not self.type.is_float and isinstance(other, int) and other == 1:
+            return self
+        return self._op(other, "mul")
+
+    def __rmul__(self, other: Any) -> Value:
+        return self.__mul__(other)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self._op(other, "div")
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self._op(other, "div", swap=True)
+
+    def __neg__(self) -> Value:
+        if self.type.is_float:
+            return self.b.emit(f"fneg {self.type} {self.ref}", self.type)
+        return self.b.const(0, self.type) - self
+
+    def _bit(self, name: str, other: Any) -> Value:
+        o = self._like(other)
+        return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type)
+
+    def __and__(self, other: Any) -> Value:
+        return self._bit("and", other)
+
+    def __or__(self, other: Any) -> Value:
+        return self._bit("or", other)
+
+    def __xor__(self, other: Any) -> Value:
+        return self._bit("xor", other)
+
+    def __lshift__(self, other: Any) -> Value:
+        return self._bit("shl", other)
+
+    def lshr(self, other: Any) -> Value:
+        """Logical shift right."""
+        return self._bit("lshr", other)
+
+    def ashr(self, other: Any) -> Value:
+        """Arithmetic shift right."""
+        return self._bit("ashr", other)
+
+    def compare(self, how: str, other: Any, *, unsigned: bool = False) -> Value:
+        """``eq ne lt le gt ge``: ordered for floats (but ``ne`` holds for nan), signed unless told."""
+        o = self._like(other)
+        if self.type.is_float:
+            name = "fcmp " + ("une" if how == "ne" else f"o{how}")
+        else:
+            sign = "" if how in ("eq", "ne") else ("u" if unsigned else "s")
+            name = f"icmp {sign}{how}"
+        return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type.of("i1"))
+
+    def __lt__(self, other: Any) -> Value:
+        return self.compare("lt", other)
+
+    def __le__(self, other: Any) -> Value:
+        return self.compare("le", other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self.compare("gt", other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self.compare("ge", other)
+
+    def eq(self, other: Any) -> Value:
+        return self.compare("eq", other)
+
+    def ne(self, other: Any) -> Value:
+        return self.compare("ne", other)
+
+    def bitcast(self, elem: str) -> Value:
+        """The same bits as another element type of the same width."""
+        return self.b.cast("bitcast", self, self.type.of(elem))
+
+
+class Builder:
+    """Collects the instructions of one function.
+
+    flags : fast-math flags put on float ``+ - * /`` (with a trailing blank), "" for none.
+    has_fma : whether `fma` is one instruction; else it is a product and a sum, rounded twice.
+    """
+
+    def __init__(self, *, has_fma: bool = True) -> None:
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
+        self.has_fma = has_fma
+        self.flags = ""
+        self.block = "entry"
+        self._seen: dict[str, Value] = {}
+        self._count = 0
+
+    def nested(self) -> Builder:
+        """A builder for another function of the same module."""
+        other = Builder(has_fma=self.has_fma)
+        other.declarations, other.functions = self.declarations, self.functions
+        return other
+
+    # --- instructions -----------------------------------------------------------------------------
+
+    def fresh(self, hint: str = "v") -> str:
+        """A name used by nothing else in the function."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def emit(self, rhs: str, type: Type, *, pure: bool = True) -> Value:
+        """``%new = rhs``; a pure instruction that the block already has is not repeated."""
+        if pure and (found := self._seen.get(rhs)) is not None:
+            return found
+        value = Value(self, f"%{self.fresh()}", type)
+        self.lines.append(f"  {value.ref} = {rhs}")
+        if pure:
+            self._seen[rhs] = value
+        return value
+
+    def do(self, text: str) -> None:
+        """An instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def const(self, value: Any, type: Type) -> Value:
+        return Value(self, literal(value, type), type, value)
+
+    def select(self, cond: Value, a: Value, c: Value) -> Value:
+        if a.ref == c.ref:
+            return a
+        return self.emit(
+            f"select {cond.type} {cond.ref}, {a.type} {a.ref}, {c.type} {c.ref}", a.type
+        )
+
+    def cast(self, name: str, x: Value, type: Type) -> Value:
+        return x if x.type == type else self.emit(f"{name} {x.type} {x.ref} to {type}", type)
+
+    def call(self, name: str, type: Type, args: Iterable[Value], *, pure: bool = True) -> Value:
+        """A call of a function that is declared at the end of the module."""
+        items = tuple(args)
+        self.declarations[name] = f"declare {type} @{name}({', '.join(str(a.type) for a in items)})"
+        text = ", ".join(f"{a.type} {a.ref}" for a in items)
+        return self.emit(f"call {type} @{name}({text})", type, pure=pure)
+
+    def intrinsic(self, name: str, *args: Value) -> Value:
+        """``llvm.name`` overloaded on the first argument's type, with a result of that type."""
+        return self.call(f"llvm.{name}.{args[0].type.suffix}", args[0].type, args)
+
+    def fma(self, a: Value, c: Any, d: Any) -> Value:
+        """a * c + d, rounded once where the machine can."""
+        c, d = a._like(c), a._like(d)
+        if not self.has_fma:
+            return a * c + d
+        return self.intrinsic("fma", a, c, d)
+
+    def splat(self, x: Value, lanes: int) -> Value:
+        """A scalar in every lane; vectors stay as they are."""
+        if lanes == 1 or x.type.lanes == lanes:
+            return x
+        wide = x.type.wide(lanes)
+        if x.const is not None:
+            return self.const(x.const, wide)
+        one = self.emit(f"insertelement {wide} poison, {x.type} {x.ref}, i64 0", wide)
+        return self.emit(
+            f"shufflevector {wide} {one.ref}, {wide} poison, <{lanes} x i32> zeroinitializer", wide
+        )
+
+    def lane(self, x: Value, k: int) -> Value:
+        if x.type.lanes == 1:
+            return x
+        return self.emit(f"extractelement {x.type} {x.ref}, i64 {k}", x.type.wide(1))
+
+    def with_lane(self, x: Value, k: int, item: Value) -> Value:
+        return self.emit(f"insertelement {x.type} {x.ref}, {item.type} {item.ref}, i64 {k}", x.type)
+
+    def iota(self, lanes: int, elem: str = "i64") -> Value:
+        """0, 1, 2, ... in the lanes."""
+        items = ", ".join(f"{elem} {k}" for k in range(lanes))
+        return Value(self, f"<{items}>" if lanes > 1 else "0", Type(elem, lanes))
+
+    def any(self, mask: Value) -> Value:
+        """Whether any lane of a mask holds."""
+        if mask.type.lanes == 1:
+            return mask
+        return self.call(f"llvm.vector.reduce.or.{mask.type.suffix}", I1, (mask,))
+
+    # --- blocks and stack slots -------------------------------------------------------------------
+
+    def start(self, label: str) -> None:
+        """Open a block; instructions of earlier blocks are not reused."""
+        self.lines.append(f"{label}:")
+        self.block = label
+        self._seen = {}
+
+    def br(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def br_if(self, cond: Value, yes: str, no: str) -> None:
+        self.do(f"br i1 {cond.ref}, label %{yes}, label %{no}")
+
+    def br_if_rarely(self, cond: Value, yes: str, no: str) -> None:
+        self.do(f"br i1 {cond.ref}, label %{yes}, label %{no}, !prof !0")
+
+    def slot(self, type: Type, count: int = 1) -> Value:
+        """Stack memory, reserved once at function entry."""
+        name = f"%{self.fresh('s')}"
+        many = f", i64 {count}" if count > 1 else ""
+        self.entry.append(f"  {name} = alloca {type}{many}, align 64")
+        return Value(self, name, PTR)
+
+    def load(self, pointer: Value, type: Type, align: int) -> Value:
+        return self.emit(f"load {type}, ptr {pointer.ref}, align {align}", type, pure=False)
+
+    def store(self, pointer: Value, value: Value, align: int) -> None:
+        self.do(f"store {value.type} {value.ref}, ptr {pointer.ref}, align {align}")
+
+    def get(self, slot: Value, type: Type) -> Value:
+        """Read a slot."""
+        return self.load(slot, type, 64)
+
+    def put(self, slot: Value, value: Value) -> None:
+        """Write a slot."""
+        self.store(slot, value, 64)
+
+
+def function_text(b: Builder, name: str, result: Type | None, args: str) -> str:
+    """The text of a finished function; the builder's lines must end in a terminator."""
+    head = f"define {result or 'void'} @{name}({args}) #0 {{"
+    return "\n".join((head, "entry:", *b.entry, "  br label %body", "body:", *b.lines, "}"))
+
+
+def module_text(b: Builder, functions: Iterable[str], attributes: str) -> str:
+    """A whole module: functions, the helpers they asked for, and declarations."""
+    return "\n".join(
+        (
+            *functions,
+            *b.functions.values(),
+            *b.declarations.values(),
+            f"attributes #0 = {{ {attributes} }}",
+            '!0 = !{!"branch_weights", i32 1, i32 1000000}',
+        )
+    )
+
+
+def as_type(dtype: np.dtype[Any], lanes: int = 1) -> Type:
+    """The type of a value of this dtype in a register (bool is one bit)."""
+    if dtype.kind == "f":
+        return Type("float" if dtype.itemsize == 4 else "double", lanes)
+    if dtype.kind == "b":
+        return Type("i1", lanes)
+    return Type(f"i{8 * dtype.itemsize}", lanes)
+
+
+__all__ = [
+    "F32", "F64", "I1", "I8", "I32", "I64", "PTR",
+    "Builder", "Type", "Value", "as_type", "function_text", "literal", "module_text",
+]  # fmt: skip

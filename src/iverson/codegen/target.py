@@ -1,0 +1,69 @@
+"""The machine that code is generated for: its name, features and vector width, and LLVM's handle on it.
+
+llvmlite is imported here and in `compile.py` only, when first needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+#: LLVM's context is not safe against concurrent use; whoever calls LLVM holds this.
+lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What emission needs to know about a processor.
+
+    vector_bytes : the width of its vector registers.
+    registers : how many of them there are.
+    has_fma : whether a fused multiply-add is one instruction.
+    has_masks : whether masked loads and stores of any element are one instruction.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    registers: int
+    has_fma: bool
+    has_masks: bool
+
+
+@functools.cache
+def host() -> Machine:
+    """The machine this process runs on."""
+    import llvmlite.binding as llvm
+
+    with lock:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        features = llvm.get_host_cpu_features()
+        triple = llvm.get_process_triple()
+        name = llvm.get_host_cpu_name()
+    wide, medium = features.get("avx512f", False), features.get("avx2", False)
+    arm = triple.startswith(("aarch64", "arm64"))
+    return Machine(
+        triple,
+        name,
+        features.flatten(),
+        64 if wide else 32 if medium else 16,
+        32 if wide or arm else 16,
+        bool(features.get("fma", False)) or arm,
+        wide and bool(features.get("avx512bw", False)) and bool(features.get("avx512vl", False)),
+    )
+
+
+@functools.cache
+def target_machine() -> Any:
+    """LLVM's target machine for the host (under `lock`)."""
+    import llvmlite.binding as llvm
+
+    machine = host()
+    target = llvm.Target.from_triple(machine.triple)
+    return target.create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=2, reloc="pic", codemodel="small"
+    )

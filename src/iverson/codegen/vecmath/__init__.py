@@ -1,0 +1,38 @@
+"""Vector mathematics: elementary functions as LLVM IR over vectors of any width, a file per family.
+
+They inline into fused loops. Errors are at most 2 ulp (4 for pow), and IEEE special values, subnormal
+numbers and signed zeros are kept; `tests/codegen/test_vecmath.py` holds them to that. This folder knows
+only `iverson.codegen.ir`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from iverson.codegen.ir import Value
+from iverson.codegen.vecmath.error import erf
+from iverson.codegen.vecmath.exponential import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
+from iverson.codegen.vecmath.logarithm import log, log1p, log2, log10
+from iverson.codegen.vecmath.power import pow
+from iverson.codegen.vecmath.trigonometric import cos, sin
+
+#: By the names in `iverson.core.scalars`: functions of a builder and its values.
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "cos": cos,
+    "cosh": cosh,
+    "erf": erf,
+    "exp": exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "log": log,
+    "log10": log10,
+    "log1p": log1p,
+    "log2": log2,
+    "pow": pow,
+    "sigmoid": sigmoid,
+    "sin": sin,
+    "sinh": sinh,
+    "tanh": tanh,
+}
+
+__all__ = ["FUNCTIONS"]

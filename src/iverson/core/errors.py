@@ -1,0 +1,90 @@
+"""Every error and warning Iverson raises, and the one sentence shape they share.
+
+An error names the operation, the argument, what was got, what was expected and what to do. Each class
+is also the built-in kind a Python programmer would expect, so ``except ValueError`` keeps working.
+"""
+
+from __future__ import annotations
+
+
+class IversonError(Exception):
+    """Base of all Iverson errors: ``operation: argument: got ...; expected ...; remedy``.
+
+    Parameters
+    ----------
+    operation : the function or op the user called.
+    argument : the argument at fault, or "" where no single one is.
+    got, expected : what was found and what would have been right.
+    remedy : what to do about it.
+
+    >>> str(ShapeError("matmul", "b", got="shape (3, 4)", expected="4 rows", remedy="transpose b"))
+    "matmul: argument 'b': got shape (3, 4); expected 4 rows; transpose b"
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        argument: str = "",
+        *,
+        got: str = "",
+        expected: str = "",
+        remedy: str = "",
+    ) -> None:
+        self.operation = operation
+        self.argument = argument
+        self.got = got
+        self.expected = expected
+        self.remedy = remedy
+        parts = [
+            f"got {got}" if got else "",
+            f"expected {expected}" if expected else "",
+            remedy,
+        ]
+        where = f"{operation}: argument '{argument}': " if argument else f"{operation}: "
+        super().__init__(where + "; ".join(p for p in parts if p))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        facts = {"got": self.got, "expected": self.expected, "remedy": self.remedy}
+        return (_rebuild, (type(self), self.operation, self.argument, facts))
+
+
+def _rebuild(
+    kind: type[IversonError], operation: str, argument: str, facts: dict[str, str]
+) -> IversonError:
+    return kind(operation, argument, **facts)
+
+
+class ShapeError(IversonError, ValueError):
+    """Shapes that do not fit each other or the operation."""
+
+
+class ArgumentError(IversonError, ValueError):
+    """An argument of the right kind with a value that cannot be used."""
+
+
+class DTypeError(IversonError, TypeError):
+    """A dtype the operation is not defined for, or that Iverson does not have."""
+
+
+class ArgumentTypeError(IversonError, TypeError):
+    """An argument of the wrong Python type."""
+
+
+class AxisError(IversonError, ValueError, IndexError):
+    """An axis outside the array's dimensions, or named twice."""
+
+
+class IndexingError(IversonError, IndexError):
+    """An index outside its array, or of a kind that does not index."""
+
+
+class GradientError(IversonError, RuntimeError):
+    """A gradient that cannot be formed, or a rule that broke its contract."""
+
+
+class LinearAlgebraError(IversonError, ValueError):
+    """A matrix without the decomposition asked for (singular, not positive definite, ...)."""
+
+
+class DensifyWarning(UserWarning):
+    """An operation had no kernel for a layout and made every entry explicit."""

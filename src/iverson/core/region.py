@@ -1,0 +1,93 @@
+"""A region: the box of index space between two corners. Box layouts and box needs are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from iverson.core.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """All indices i with ``start[k] <= i[k] < stop[k]`` on every axis k.
+
+    >>> Region((1, 0), (3, 4)).intersect(Region((2, 2), (5, 9)))
+    Region(start=(2, 2), stop=(3, 4))
+    """
+
+    start: Shape
+    stop: Shape
+
+    @staticmethod
+    def full(shape: Shape) -> Region:
+        """The whole index space of an array."""
+        return Region((0,) * len(shape), shape)
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(max(b - a, 0) for a, b in zip(self.start, self.stop, strict=True))
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The index that reads this region out of an array of the full shape."""
+        return tuple(slice(a, max(a, b)) for a, b in zip(self.start, self.stop, strict=True))
+
+    def covers(self, shape: Shape) -> bool:
+        """Whether this region is all of an array of the given shape."""
+        return self.stop == shape and not any(self.start)
+
+    def intersect(self, other: Region) -> Region:
+        start = tuple(map(max, self.start, other.start))
+        stop = tuple(map(min, self.stop, other.stop))
+        return Region(start, tuple(map(max, start, stop)))
+
+    def hull(self, other: Region) -> Region:
+        """The smallest region that holds both (an empty one adds nothing)."""
+        if not self.size or not other.size:
+            return other if not self.size else self
+        return Region(
+            tuple(map(min, self.start, other.start)), tuple(map(max, self.stop, other.stop))
+        )
+
+    def shifted(self, by: Iterable[int]) -> Region:
+        by = tuple(by)
+        return Region(
+            tuple(a + d for a, d in zip(self.start, by, strict=True)),
+            tuple(b + d for b, d in zip(self.stop, by, strict=True)),
+        )
+
+    def within(self, outer: Region) -> Region:
+        """This region counted from the first corner of another."""
+        return self.shifted(-a for a in outer.start)
+
+    def permuted(self, axes: Shape) -> Region:
+        return Region(tuple(self.start[k] for k in axes), tuple(self.stop[k] for k in axes))
+
+    def projected(self, shape: Shape) -> Region:
+        """What this region reads of an operand of ``shape`` that broadcasts to the full space."""
+        lead = len(self.start) - len(shape)
+        return Region(
+            tuple(0 if n == 1 else self.start[lead + k] for k, n in enumerate(shape)),
+            tuple(1 if n == 1 else self.stop[lead + k] for k, n in enumerate(shape)),
+        )
+
+    def broadcast(self, shape: Shape, to: Shape) -> Region:
+        """Where an operand of ``shape`` whose support is this region may be nonzero once it is broadcast.
+
+        On an axis of extent 1 the support is all of the result's axis, or nothing of it.
+        """
+        lead = len(to) - len(shape)
+        start, stop = [0] * lead, list(to[:lead])
+        for k, n in enumerate(shape):
+            stretched = n == 1 and to[lead + k] != 1
+            start.append(0 if stretched else self.start[k])
+            stop.append(
+                to[lead + k] * (self.stop[k] - self.start[k]) if stretched else self.stop[k]
+            )
+        return Region(tuple(start), tuple(stop))

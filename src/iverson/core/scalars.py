@@ -1,0 +1,437 @@
+"""Every elementwise function, said once: name, NumPy body, partial derivatives, kinds and test domain.
+
+The op table, tensor expressions and code generation all read this table. A derivative is written
+against a namespace ``F`` as ``lambda F, y, x: ...`` and gives the partial derivative with respect to one
+argument; a parameter with a leading underscore is not read (see `iverson.core.op`). A Python number
+stands for a constant derivative, None in place of a rule for "none".
+
+SciPy's special functions are imported when first called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+
+Derivative = Callable[..., Any]
+
+NUMERIC, REAL, FLOATING, INTEGRAL, BOOLEAN, ANY = "iufc", "iuf", "fc", "iub", "b", "iufcb"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One elementwise function.
+
+    name, body : the name in the table and the function on NumPy arrays.
+    d : the partial derivative per argument; for a holomorphic function also the complex one.
+    kinds : dtype kinds accepted.
+    result : "same" (as promoted), "float" (integers become the default float), "bool" or "real".
+    linear_in : as in the Op record.
+    zero_preserving : f(0, ..., 0) = 0.
+    vjp, jvp : rules in place of those that follow from ``d``, for functions that are not holomorphic.
+    domain : per argument, the interval test values are drawn from; None stands for all reals.
+    convention : what ``d`` says where there is no derivative.
+    complex_ok : whether complex samples are drawn in tests.
+    """
+
+    name: str
+    body: Callable[..., Any]
+    d: tuple[Derivative | None, ...] = ()
+    kinds: str = NUMERIC
+    result: str = "same"
+    linear_in: tuple[tuple[int, ...], ...] = ()
+    zero_preserving: bool = False
+    vjp: tuple[Derivative, ...] = ()
+    jvp: tuple[Derivative, ...] = ()
+    domain: tuple[tuple[float, float] | None, ...] = (None,)
+    convention: str = ""
+    complex_ok: bool = False
+
+    @property
+    def arity(self) -> int:
+        return len(self.domain)
+
+
+def _special(name: str) -> Callable[..., Any]:
+    def body(*args: Any) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(*args)
+
+    body.__name__ = name
+    return body
+
+
+def _pow(a: Any, b: Any) -> Any:
+    # NumPy's ufunc has no fast path for the small exponents everybody writes; its operator has.
+    return a**b if isinstance(b, (int, float)) else np.power(a, b)
+
+
+def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
+    if isinstance(b, (int, float)):
+        return b if b in (0, 1) else b * (a if b == 2 else F.pow(a, b - 1))
+    # 0 * a**(-1) at a = 0 is not a derivative: a**0 is constant.
+    return F.where(F.equal(b, 0), 0.0, b * F.pow(a, F.where(F.equal(b, 0), 1.0, b - 1)))
+
+
+def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
+    at_zero = F.equal(a, 0)
+    return F.where(at_zero, 0.0, y * F.log(F.where(at_zero, 1.0, a)))
+
+
+def _gelu(x: Any) -> Any:
+    return x * _special("ndtr")(x)
+
+
+def _gelu_d(F: Any, _y: Any, x: Any) -> Any:
+    cdf = 0.5 * (1 + F.erf(x * math.sqrt(0.5)))
+    return cdf + x * F.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+
+
+def _silu_d(F: Any, _y: Any, x: Any) -> Any:
+    s = F.sigmoid(x)
+    return s * (1 + x * (1 - s))
+
+
+def _sign(x: Any) -> Any:
+    return np.sign(x)
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x, np.zeros((), x.dtype))
+
+
+def _signbit_copy(F: Any, _y: Any, a: Any, b: Any) -> Any:
+    return F.sign(a) * F.copysign(1.0, b)
+
+
+def _half_at_tie(wins: str) -> Derivative:
+    def rule(F: Any, _y: Any, a: Any, b: Any) -> Any:
+        return F.where(F.equal(a, b), 0.5, F.where(getattr(F, wins)(a, b), 1.0, 0.0))
+
+    return rule
+
+
+def _floordiv(a: Any, b: Any) -> Any:
+    return np.floor_divide(a, b)
+
+
+def _atan2_part(sign: float, numerator: int) -> Derivative:
+    def rule(F: Any, _y: Any, a: Any, b: Any) -> Any:
+        return sign * (a, b)[numerator] / (a * a + b * b)
+
+    return rule
+
+
+def _hypot_part(which: int) -> Derivative:
+    def rule(F: Any, y: Any, a: Any, b: Any) -> Any:
+        return F.where(F.equal(y, 0), 0.0, (a, b)[which] / F.where(F.equal(y, 0), 1.0, y))
+
+    return rule
+
+
+def _unit(F: Any, x: Any) -> Any:
+    """x / |x|, and 0 at 0."""
+    return F.sign(x)
+
+
+_LN2, _LN10 = math.log(2), math.log(10)
+_TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+_POSITIVE, _UNIT, _ANYWHERE = (0.3, 3.0), (-0.9, 0.9), None
+_TWO: tuple[None, None] = (None, None)
+
+_ARITHMETIC = (
+    Scalar("add", np.add, (lambda *_: 1, lambda *_: 1), ANY, linear_in=((0, 1),), domain=_TWO, complex_ok=True),
+    Scalar(
+        "subtract", np.subtract, (lambda *_: 1, lambda *_: -1), linear_in=((0, 1),), domain=_TWO, complex_ok=True
+    ),
+    Scalar(
+        "multiply",
+        np.multiply,
+        (lambda F, _y, _a, b: b, lambda F, _y, a, _b: a),
+        ANY,
+        linear_in=((0,), (1,)),
+        domain=_TWO,
+        complex_ok=True,
+    ),
+    Scalar(
+        "divide",
+        np.divide,
+        (lambda F, _y, _a, b: F.reciprocal(b), lambda F, y, _a, b: -y / b),
+        result="float",
+        linear_in=((0,),),
+        domain=(None, (0.5, 2.0)),
+        complex_ok=True,
+    ),
+    Scalar("negative", np.negative, (lambda *_: -1,), linear_in=((0,),), complex_ok=True),
+    Scalar("positive", np.positive, (lambda *_: 1,), linear_in=((0,),), complex_ok=True),
+    Scalar("square", np.square, (lambda F, _y, x: 2 * x,), zero_preserving=True, complex_ok=True),
+    Scalar(
+        "reciprocal",
+        np.reciprocal,
+        (lambda F, y, _x: -y * y,),
+        result="float",
+        domain=((0.5, 2.0),),
+        complex_ok=True,
+    ),
+    Scalar(
+        "pow",
+        _pow,
+        (_pow_da, _pow_db),
+        domain=((0.5, 2.0), None),
+        complex_ok=True,
+        convention="at a = 0 the derivative in the exponent is 0; that of a**0 in a is 0",
+    ),
+    Scalar("sqrt", np.sqrt, (lambda F, y, _x: 0.5 / y,), result="float", zero_preserving=True,
+           domain=(_POSITIVE,), complex_ok=True, convention="at 0 the derivative is inf"),
+    Scalar("floor_divide", _floordiv, (), REAL, domain=_TWO),
+    Scalar(
+        "remainder",
+        np.remainder,
+        (lambda *_: 1, lambda F, _y, a, b: -F.floor(a / b)),
+        REAL,
+        domain=((0.2, 0.9), (1.0, 2.0)),
+        convention="at multiples of b the derivatives are those from above: 1 and -floor(a / b)",
+    ),
+    Scalar("hypot", np.hypot, (_hypot_part(0), _hypot_part(1)), REAL, result="float", zero_preserving=True,
+           domain=_TWO, convention="at (0, 0) the derivatives are 0"),
+    Scalar("maximum", np.maximum, (_half_at_tie("greater"), _half_at_tie("less")), REAL, zero_preserving=True,
+           domain=_TWO, convention="equal arguments share the derivative: one half each"),
+    Scalar("minimum", np.minimum, (_half_at_tie("less"), _half_at_tie("greater")), REAL, zero_preserving=True,
+           domain=_TWO, convention="equal arguments share the derivative: one half each"),
+    Scalar(
+        "abs",
+        np.abs,
+        result="real",
+        zero_preserving=True,
+        vjp=(lambda F, g, _y, x: g * _unit(F, x),),
+        jvp=(lambda F, t, _y, x: F.real(F.conj(_unit(F, x)) * t),),
+        complex_ok=True,
+        convention="at 0 the derivative is 0",
+    ),
+    # sign(z) = z / |z|: for real z its derivative is 0, for complex z the part of t orthogonal to z, over |z|.
+    Scalar(
+        "sign",
+        _sign,
+        zero_preserving=True,
+        vjp=(lambda F, g, y, x: _sign_rule(F, g, y, x),),
+        jvp=(lambda F, t, y, x: _sign_rule(F, t, y, x),),
+        complex_ok=True,
+        convention="for real x the derivative is 0 everywhere, the jump at 0 included",
+    ),
+    Scalar("copysign", np.copysign, (_signbit_copy, None), REAL, result="float", domain=_TWO,
+           convention="at a = 0 the derivative is 0"),
+    Scalar("nextafter", np.nextafter, (), "f", domain=_TWO),
+)  # fmt: skip
+
+
+def _sign_rule(F: Any, t: Any, y: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return None
+    size = F.abs(x)
+    inverse = F.where(F.equal(size, 0), 0.0, 1 / F.where(F.equal(size, 0), 1.0, size))
+    return inverse * (t - y * F.real(F.conj(y) * t))
+
+
+_EXPONENTIAL = (
+    Scalar("exp", np.exp, (lambda F, y, _x: y,), result="float", complex_ok=True),
+    Scalar("exp2", np.exp2, (lambda F, y, _x: y * _LN2,), "iuf", result="float"),
+    Scalar("expm1", np.expm1, (lambda F, y, _x: y + 1,), result="float", zero_preserving=True, complex_ok=True),
+    Scalar("log", np.log, (lambda F, _y, x: F.reciprocal(x),), result="float", domain=(_POSITIVE,), complex_ok=True),
+    Scalar("log1p", np.log1p, (lambda F, _y, x: F.reciprocal(1 + x),), result="float", zero_preserving=True,
+           domain=((-0.7, 2.0),), complex_ok=True),
+    Scalar("log2", np.log2, (lambda F, _y, x: 1 / (x * _LN2),), result="float", domain=(_POSITIVE,), complex_ok=True),
+    Scalar("log10", np.log10, (lambda F, _y, x: 1 / (x * _LN10),), result="float", domain=(_POSITIVE,),
+           complex_ok=True),
+    Scalar(
+        "logaddexp",
+        np.logaddexp,
+        (lambda F, _y, a, b: F.sigmoid(a - b), lambda F, _y, a, b: F.sigmoid(b - a)),
+        REAL,
+        result="float",
+        domain=_TWO,
+    ),
+)  # fmt: skip
+
+_TRIGONOMETRIC = (
+    Scalar("sin", np.sin, (lambda F, _y, x: F.cos(x),), result="float", zero_preserving=True, complex_ok=True),
+    Scalar("cos", np.cos, (lambda F, _y, x: -F.sin(x),), result="float", complex_ok=True),
+    Scalar("tan", np.tan, (lambda F, y, _x: 1 + y * y,), result="float", zero_preserving=True, domain=((-1.2, 1.2),),
+           complex_ok=True),
+    Scalar("asin", np.arcsin, (lambda F, _y, x: 1 / F.sqrt(1 - x * x),), result="float", zero_preserving=True,
+           domain=(_UNIT,), complex_ok=True, convention="at -1 and 1 the derivative is inf"),
+    Scalar("acos", np.arccos, (lambda F, _y, x: -1 / F.sqrt(1 - x * x),), result="float", domain=(_UNIT,),
+           complex_ok=True, convention="at -1 and 1 the derivative is -inf"),
+    Scalar("atan", np.arctan, (lambda F, _y, x: 1 / (1 + x * x),), result="float", zero_preserving=True,
+           domain=(_UNIT,), complex_ok=True),
+    Scalar("atan2", np.arctan2, (_atan2_part(1.0, 1), _atan2_part(-1.0, 0)), REAL, result="float",
+           domain=(_POSITIVE, _POSITIVE)),
+)  # fmt: skip
+
+_HYPERBOLIC = (
+    Scalar("sinh", np.sinh, (lambda F, _y, x: F.cosh(x),), result="float", zero_preserving=True, complex_ok=True),
+    Scalar("cosh", np.cosh, (lambda F, _y, x: F.sinh(x),), result="float", complex_ok=True),
+    Scalar("tanh", np.tanh, (lambda F, y, _x: 1 - y * y,), result="float", zero_preserving=True, complex_ok=True),
+    Scalar("asinh", np.arcsinh, (lambda F, _y, x: 1 / F.sqrt(x * x + 1),), result="float", zero_preserving=True,
+           domain=(_UNIT,), complex_ok=True),
+    # Two roots, not sqrt(x * x - 1): the branch cut of the product is not that of acosh.
+    Scalar("acosh", np.arccosh, (lambda F, _y, x: 1 / (F.sqrt(x - 1) * F.sqrt(x + 1)),), result="float",
+           domain=((1.2, 3.0),), complex_ok=True),
+    Scalar("atanh", np.arctanh, (lambda F, _y, x: 1 / (1 - x * x),), result="float", zero_preserving=True,
+           domain=(_UNIT,), complex_ok=True),
+)  # fmt: skip
+
+_NEURAL = (
+    Scalar("relu", lambda x: np.maximum(x, 0), (), "iuf", zero_preserving=True,
+           vjp=(lambda F, g, _y, x: F.where(F.greater(x, 0), g, F.zero((), g.dtype)),),
+           jvp=(lambda F, t, _y, x: F.where(F.greater(x, 0), t, F.zero((), t.dtype)),),
+           convention="at 0 the derivative is 0"),
+    Scalar("sigmoid", _special("expit"), (lambda F, y, _x: y * (1 - y),), "iuf", result="float"),
+    Scalar("softplus", _softplus, (lambda F, _y, x: F.sigmoid(x),), "f", result="float"),
+    Scalar("silu", lambda x: x * _special("expit")(x), (_silu_d,), "f", zero_preserving=True),
+    Scalar("gelu", _gelu, (_gelu_d,), "f", zero_preserving=True),
+    Scalar("erf", _special("erf"), (lambda F, _y, x: _TWO_OVER_SQRT_PI * F.exp(-x * x),), "iuf", result="float",
+           zero_preserving=True),
+    Scalar("erfc", _special("erfc"), (lambda F, _y, x: -_TWO_OVER_SQRT_PI * F.exp(-x * x),), "iuf", result="float"),
+    Scalar("lgamma", _special("gammaln"), (lambda F, _y, x: F.digamma(x),), "iuf", result="float", domain=(_POSITIVE,)),
+    Scalar("digamma", _special("digamma"), (lambda F, _y, x: F.polygamma(1, x),), "iuf", result="float",
+           domain=(_POSITIVE,)),
+    Scalar("polygamma", _special("polygamma"), (None, lambda F, _y, n, x: F.polygamma(n + 1, x)), "iuf",
+           result="float", domain=(_POSITIVE, _POSITIVE)),
+)  # fmt: skip
+
+_ROUNDING = tuple(
+    Scalar(name, body, (), kinds, zero_preserving=True)
+    for name, body, kinds in (
+        ("floor", np.floor, REAL),
+        ("ceil", np.ceil, REAL),
+        ("trunc", np.trunc, REAL),
+        ("round", np.round, NUMERIC),
+    )
+)
+
+_COMPLEX = (
+    Scalar("conj", np.conj, kinds=NUMERIC, linear_in=((0,),), vjp=(lambda F, g, _y, _x: F.conj(g),), complex_ok=True),
+    Scalar("real", np.real, kinds=NUMERIC, result="real", linear_in=((0,),), vjp=(lambda F, g, _y, _x: g,),
+           complex_ok=True),
+    Scalar("imag", np.imag, kinds=NUMERIC, result="real", linear_in=((0,),),
+           vjp=(lambda F, g, _y, x: g * 1j if x.dtype.kind == "c" else None,), complex_ok=True),
+    Scalar(
+        "angle",
+        np.angle,
+        kinds=NUMERIC,
+        result="realfloat",
+        # d arg z = Im(conj(z) dz) / |z|^2; as a gradient, g i z / |z|^2.
+        vjp=(lambda F, g, _y, x: g * 1j * x / F.square(F.abs(x)) if x.dtype.kind == "c" else None,),
+        jvp=(lambda F, t, _y, x: F.imag(F.conj(x) * t) / F.square(F.abs(x)) if x.dtype.kind == "c" else None,),
+        complex_ok=True,
+        domain=(_POSITIVE,),
+        convention="for real x the derivative is 0",
+    ),
+)  # fmt: skip
+
+_PREDICATES = (
+    *(
+        Scalar(name, body, (), kinds, result="bool")
+        for name, body, kinds in (
+            ("isnan", np.isnan, ANY),
+            ("isinf", np.isinf, ANY),
+            ("isfinite", np.isfinite, ANY),
+            ("signbit", np.signbit, REAL),
+            ("logical_not", np.logical_not, ANY),
+        )
+    ),
+    *(
+        Scalar(name, body, (), kinds, result="bool", domain=_TWO)
+        for name, body, kinds in (
+            ("equal", np.equal, ANY),
+            ("not_equal", np.not_equal, ANY),
+            ("less", np.less, REAL + "b"),
+            ("less_equal", np.less_equal, REAL + "b"),
+            ("greater", np.greater, REAL + "b"),
+            ("greater_equal", np.greater_equal, REAL + "b"),
+            ("logical_and", np.logical_and, ANY),
+            ("logical_or", np.logical_or, ANY),
+            ("logical_xor", np.logical_xor, ANY),
+        )
+    ),
+)
+
+_BITWISE = (
+    Scalar("bitwise_invert", np.invert, (), INTEGRAL),
+    *(
+        Scalar(name, body, (), kinds, domain=_TWO)
+        for name, body, kinds in (
+            ("bitwise_and", np.bitwise_and, INTEGRAL),
+            ("bitwise_or", np.bitwise_or, INTEGRAL),
+            ("bitwise_xor", np.bitwise_xor, INTEGRAL),
+            ("bitwise_left_shift", np.left_shift, "iu"),
+            ("bitwise_right_shift", np.right_shift, "iu"),
+        )
+    ),
+)
+
+_CHOICE = (
+    Scalar(
+        "where",
+        np.where,
+        vjp=(
+            lambda F, g, _y, c, _a, _b: None,
+            lambda F, g, _y, c, _a, _b: F.where(c, g, F.zero((), g.dtype)),
+            lambda F, g, _y, c, _a, _b: F.where(c, F.zero((), g.dtype), g),
+        ),
+        kinds=ANY,
+        linear_in=((1, 2),),
+        domain=(None, None, None),
+        complex_ok=True,
+    ),
+    Scalar(
+        "clip",
+        np.clip,
+        (
+            lambda F, _y, x, lo, hi: F.where(F.logical_and(x >= lo, x <= hi), 1.0, 0.0),
+            lambda F, _y, x, lo, hi: F.where(x < lo, 1.0, 0.0),
+            lambda F, _y, x, lo, hi: F.where(x > hi, 1.0, 0.0),
+        ),
+        REAL,
+        domain=(None, (-0.6, -0.4), (0.4, 0.6)),
+        convention="at a bound the derivative belongs to x",
+    ),
+)
+
+#: All elementwise functions by name.
+SCALARS: dict[str, Scalar] = {
+    s.name: s
+    for family in (
+        _ARITHMETIC,
+        _EXPONENTIAL,
+        _TRIGONOMETRIC,
+        _HYPERBOLIC,
+        _NEURAL,
+        _ROUNDING,
+        _COMPLEX,
+        _PREDICATES,
+        _BITWISE,
+        _CHOICE,
+    )
+    for s in family
+}
+
+
+def result_dtype(scalar: Scalar, promoted: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a function's result, given the promoted dtype of its operands."""
+    if scalar.result == "float":
+        return dtypes.to_inexact(promoted)
+    if scalar.result == "bool":
+        return dtypes.bool
+    if scalar.result == "real":
+        return dtypes.real_of(promoted)
+    if scalar.result == "realfloat":
+        return dtypes.real_of(dtypes.to_inexact(promoted))
+    return promoted

@@ -1,0 +1,124 @@
+"""Shapes and axes as users write them, checked and brought to the one form ops expect.
+
+An op's ``axis`` is a tuple of distinct non-negative integers in increasing order; everything a user may
+write (None, negative, a single integer) becomes that here, or an error that says what was wrong.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError
+
+Shape = tuple[int, ...]
+
+
+def as_int(value: Any, operation: str, argument: str) -> int:
+    """An integer argument; raises ArgumentTypeError for anything that is not one."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentTypeError(
+            operation, argument, got=f"{value!r} ({type(value).__name__})", expected="an integer"
+        ) from None
+
+
+def as_shape(shape: Any, operation: str) -> Shape:
+    """A shape argument (an integer or a sequence of them) as a tuple of non-negative integers."""
+    items = shape if isinstance(shape, Iterable) else (shape,)
+    result = tuple(as_int(n, operation, "shape") for n in items)
+    if any(n < 0 for n in result):
+        raise ShapeError(operation, "shape", got=str(result), expected="non-negative extents")
+    return result
+
+
+def normalize_axis(axis: Any, ndim: int, operation: str, argument: str = "axis") -> int:
+    """One axis as a non-negative integer below ``ndim``; raises AxisError outside it."""
+    result = as_int(axis, operation, argument)
+    if not -ndim <= result < ndim:
+        raise AxisError(
+            operation,
+            argument,
+            got=str(axis),
+            expected=f"an integer in [{-ndim}, {ndim})"
+            if ndim
+            else "no axis: the array has rank 0",
+        )
+    return result + ndim if result < 0 else result
+
+
+def normalize_axes(axis: Any, ndim: int, operation: str, argument: str = "axis") -> Shape:
+    """None (all axes), an integer or a sequence, as increasing distinct non-negative axes."""
+    if axis is None:
+        return tuple(range(ndim))
+    items = axis if isinstance(axis, Sequence) else (axis,)
+    result = sorted(normalize_axis(a, ndim, operation, argument) for a in items)
+    if len(set(result)) != len(result):
+        raise AxisError(operation, argument, got=str(axis), expected="each axis once")
+    return tuple(result)
+
+
+def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
+    """The shape that the given ones broadcast to; raises ShapeError naming all of them.
+
+    >>> broadcast_shapes("add", (3, 1), (4,))
+    (3, 4)
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    result = []
+    for k in range(-rank, 0):
+        extents = {s[k] for s in shapes if len(s) >= -k and s[k] != 1}
+        if len(extents) > 1:
+            raise ShapeError(
+                operation,
+                got="shapes " + ", ".join(map(str, shapes)),
+                expected=f"extents that are equal or 1 on axis {k}, not {sorted(extents)}",
+                remedy="reshape, expand_dims or broadcast_to one of them",
+            )
+        result.append(extents.pop() if extents else 1)
+    return tuple(result)
+
+
+def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:
+    """What is left of a shape after reducing over ``axis``."""
+    if keepdims:
+        return tuple(1 if k in axis else n for k, n in enumerate(shape))
+    return tuple(n for k, n in enumerate(shape) if k not in axis)
+
+
+def infer_shape(shape: Shape, size: int, operation: str) -> Shape:
+    """A target shape with at most one -1 filled in, checked to hold ``size`` entries."""
+    unknown = [k for k, n in enumerate(shape) if n == -1]
+    known = prod(n for n in shape if n != -1)
+    if len(unknown) > 1 or any(n < -1 for n in shape):
+        raise ShapeError(
+            operation, "shape", got=str(shape), expected="non-negative extents and at most one -1"
+        )
+    if unknown and known and size % known == 0:
+        return tuple(size // known if n == -1 else n for n in shape)
+    if unknown or known != size:
+        raise ShapeError(
+            operation, "shape", got=str(shape), expected=f"a shape that holds {size} entries"
+        )
+    return shape
+
+
+def permutation(axes: Sequence[Any], ndim: int, operation: str) -> Shape:
+    """A full permutation of the axes; raises AxisError if it is not one."""
+    result = tuple(normalize_axis(a, ndim, operation, "axes") for a in axes)
+    if sorted(result) != list(range(ndim)):
+        raise AxisError(
+            operation, "axes", got=str(tuple(axes)), expected=f"each of {ndim} axes once"
+        )
+    return result
+
+
+def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
+    """Raises ArgumentError unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        raise ArgumentError(
+            operation, argument, got=repr(value), expected=f"one of {tuple(choices)}"
+        )

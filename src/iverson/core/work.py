@@ -1,0 +1,99 @@
+"""Counting work: matrix products, elementwise ops, bytes and skipped cotangents, per context.
+
+One *product* is one 2-D matrix product, thin ones included; a batch counts its size. Kernels report
+here; `iverson.explain` only formats. While nobody counts, a report costs one comparison.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+ProductShape = tuple[int, int, int]
+
+
+@dataclass
+class Work:
+    """What was done while counting.
+
+    ``product_shapes`` maps (rows, inner, columns) to how many such products ran; ``elementwise`` and
+    ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory; ``undefined`` and
+    ``unneeded`` count cotangents that were not computed because none arrived or nobody asked.
+    """
+
+    product_shapes: Counter[ProductShape] = field(default_factory=Counter)
+    elementwise: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    undefined: int = 0
+    unneeded: int = 0
+
+    @property
+    def products(self) -> int:
+        return sum(self.product_shapes.values())
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.bytes.values())
+
+
+_current: ContextVar[tuple[Work, ...]] = ContextVar("iverson_work", default=())
+
+
+class _Active:
+    """How many counters are open in any thread; zero makes reports free."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+active = _Active()
+
+
+@contextmanager
+def counting() -> Iterator[Work]:
+    """Count the work of this context until the block ends. Counters nest; each sees everything."""
+    work = Work()
+    token = _current.set((*_current.get(), work))
+    active.count += 1
+    try:
+        yield work
+    finally:
+        active.count -= 1
+        _current.reset(token)
+
+
+def product(rows: int, inner: int, columns: int, batch: int = 1) -> None:
+    """Report ``batch`` matrix products of the given shape."""
+    if active.count:
+        for work in _current.get():
+            work.product_shapes[rows, inner, columns] += batch
+
+
+def op(name: str, elementwise: bool, new_bytes: int) -> None:
+    """Report one op and the memory its results needed."""
+    for work in _current.get():
+        work.calls[name] += 1
+        if elementwise:
+            work.elementwise[name] += 1
+        if new_bytes:
+            work.bytes[name] += new_bytes
+
+
+def rule(name: str) -> None:
+    """Report that a gradient rule of the named op ran."""
+    for work in _current.get():
+        work.rules[name] += 1
+
+
+def skipped(undefined: int = 0, unneeded: int = 0) -> None:
+    """Report cotangents that were not computed."""
+    for work in _current.get():
+        work.undefined += undefined
+        work.unneeded += unneeded

@@ -1,0 +1,10 @@
+"""Kernels: bodies per (op family, layout), in NumPy and SciPy.
+
+Strided bodies that are more than one NumPy call live here; bodies for other layouts register themselves
+under the op's name or family. Kernels work on layouts' values and know nothing of gradients.
+"""
+
+from iverson.kernels import box, zero
+from iverson.kernels.registry import register, run
+
+__all__ = ["box", "register", "run", "zero"]

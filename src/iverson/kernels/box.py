@@ -1,0 +1,265 @@
+"""Kernels for the box layout: compute inside the box, move the box, never touch what is outside."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.kernels import strided
+from iverson.kernels.registry import register, zeros_like_result
+from iverson.layouts import Box, Zero, support_region
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+
+
+def make(shape: Shape, region: Region, inner: Any) -> Any:
+    """A box, or what it really is: zero where it is empty, strided where it is everything."""
+    if not region.size:
+        return Zero(shape, inner.dtype)
+    return inner if region.covers(shape) else Box(shape, region, inner)
+
+
+def read(value: Any, region: Region) -> Any:
+    """The strided entries of an operand inside a region of the broadcast result (Python scalars as they are)."""
+    if not hasattr(value, "shape"):
+        return value
+    own = region.projected(value.shape)
+    if type(value) is Zero:
+        return np.zeros(own.shape, value.dtype)
+    return value.read(own) if type(value) is Box else value[own.slices]
+
+
+def _known(values: Values) -> bool:
+    return all(type(v) in (np.ndarray, Box, Zero) or not hasattr(v, "shape") for v in values)
+
+
+def _region(value: Any, shape: Shape) -> Region:
+    """Where an operand may be nonzero, in the index space of the broadcast result."""
+    own = support_region(value) if hasattr(value, "shape") else None
+    return Region.full(shape) if own is None else own.broadcast(value.shape, shape)
+
+
+def result_region(op: Op, values: Values, shape: Shape) -> Region:
+    """Outside of which region an elementwise result is zero, from ``linear_in`` and ``zero_preserving``.
+
+    A sum is zero where all terms are; a product where any factor is.
+    """
+    regions = [_region(v, shape) for v in values]
+    groups = list(op.groups(len(values)))
+    if op.zero_preserving:
+        groups.append(tuple(range(len(values))))
+    bounds = (reduce(Region.hull, (regions[k] for k in group)) for group in groups)
+    return reduce(Region.intersect, bounds, Region.full(shape))
+
+
+@register("elementwise", Box)
+@register("elementwise", Zero)
+def elementwise(op: Op, values: Values, params: Params) -> Any:
+    """f computed only in the region outside of which it is known to be zero."""
+    if not _known(values):
+        return NotImplemented
+    shape = zeros_like_result(op, values, params).shape
+    region = result_region(op, values, shape)
+    if region.covers(shape):
+        return NotImplemented
+    inner = op.forward(*(read(v, region) for v in values), **params)
+    return make(shape, region, np.asarray(inner))
+
+
+@register("add", Box)
+@register("add_n", Box)
+def add(op: Op, values: Values, params: Params) -> Any:
+    """All terms accumulated into one buffer of the hull of their boxes."""
+    if not _known(values):
+        return NotImplemented
+    result = zeros_like_result(op, values, params)
+    region = result_region(op, values, result.shape)
+    total: np.ndarray[Any, Any] | None = None
+    for value in values:
+        if type(value) is np.ndarray and value.shape == result.shape and total is None:
+            total = value.astype(result.dtype)
+    if total is None:
+        total = np.zeros(region.shape, result.dtype)
+        rest = values
+    else:
+        first = next(k for k, v in enumerate(values) if type(v) is np.ndarray)
+        rest = values[:first] + values[first + 1 :]
+    for value in rest:
+        own = _region(value, result.shape).intersect(region)
+        if own.size:
+            total[own.within(region).slices] += read(value, own)
+    return make(result.shape, region, total)
+
+
+@register("permute_dims", Box)
+def permute_dims(op: Op, values: Values, params: Params) -> Any:
+    x, axes = values[0], params["axes"]
+    shape = tuple(x.shape[k] for k in axes)
+    return make(shape, x.region.permuted(axes), np.transpose(x.inner, axes))
+
+
+@register("expand_dims", Box)
+def expand_dims(op: Op, values: Values, params: Params) -> Any:
+    x = values[0]
+    shape = zeros_like_result(op, values, params).shape
+    start, stop = list(x.region.start), list(x.region.stop)
+    for k in params["axis"]:
+        start.insert(k, 0)
+        stop.insert(k, 1)
+    return make(shape, Region(tuple(start), tuple(stop)), np.expand_dims(x.inner, params["axis"]))
+
+
+@register("squeeze", Box)
+def squeeze(op: Op, values: Values, params: Params) -> Any:
+    x, axis = values[0], params["axis"]
+    shape = zeros_like_result(op, values, params).shape
+    keep = [k for k in range(len(x.shape)) if k not in axis]
+    region = Region(tuple(x.region.start[k] for k in keep), tuple(x.region.stop[k] for k in keep))
+    if not x.region.size:
+        return Zero(shape, x.dtype)
+    return make(shape, region, np.squeeze(x.inner, axis))
+
+
+@register("reshape", Box)
+def reshape(op: Op, values: Values, params: Params) -> Any:
+    """A box of whole slices of the first axis, reshaped with that axis kept, is a box again."""
+    x, shape = values[0], params["shape"]
+    if not x.shape or not shape or x.shape[0] != shape[0]:
+        return NotImplemented
+    start, stop = x.region.start, x.region.stop
+    if any(start[1:]) or stop[1:] != x.shape[1:]:
+        return NotImplemented
+    region = Region((start[0],) + (0,) * (len(shape) - 1), (stop[0], *shape[1:]))
+    return make(shape, region, x.inner.reshape(region.shape))
+
+
+@register("broadcast_to", Box)
+def broadcast_to(op: Op, values: Values, params: Params) -> Any:
+    x, shape = values[0], params["shape"]
+    region = x.region.broadcast(x.shape, shape)
+    return make(shape, region, np.broadcast_to(x.inner, region.shape))
+
+
+@register("sum", Box)
+def sum(op: Op, values: Values, params: Params) -> Any:
+    x, axis = values[0], params["axis"]
+    result = zeros_like_result(op, values, params)
+    inner = np.asarray(op.forward(x.inner, **params))
+    start, stop = [], []
+    for k in range(len(x.shape)):
+        if k not in axis:
+            start.append(x.region.start[k])
+            stop.append(x.region.stop[k])
+        elif params["keepdims"]:
+            start.append(0)
+            stop.append(1)
+    return make(result.shape, Region(tuple(start), tuple(stop)), inner)
+
+
+@register("flip", Box)
+def flip(op: Op, values: Values, params: Params) -> Any:
+    x, axis = values[0], params["axis"]
+    start, stop = list(x.region.start), list(x.region.stop)
+    for k in axis:
+        start[k], stop[k] = x.shape[k] - stop[k], x.shape[k] - start[k]
+    return make(x.shape, Region(tuple(start), tuple(stop)), np.flip(x.inner, axis))
+
+
+@register("index_basic", Box)
+def index_basic(op: Op, values: Values, params: Params) -> Any:
+    """x[key] where x is a box: the part of the box that the key reads, as a box of the result."""
+    x = values[0]
+    shape = zeros_like_result(op, values, params).shape
+    region = strided.region_through_key(x.region, params["key"], x.shape)
+    if region is None:
+        return Zero(shape, x.dtype)
+    inner = x.inner[strided.key_within(x.region, params["key"], x.shape)]
+    return make(shape, region, np.asarray(inner))
+
+
+@register("place", Box)
+def place(op: Op, values: Values, params: Params) -> Any:
+    return op.forward(values[0].read(Region.full(values[0].shape)), **params)
+
+
+@register("concat", Box)
+@register("concat", Zero)
+def concat(op: Op, values: Values, params: Params) -> Any:
+    """Operands placed side by side: the result's box is the hull of theirs."""
+    if not _known(values):
+        return NotImplemented
+    result, axis = zeros_like_result(op, values, params), params["axis"]
+    parts = []
+    for value, offset in zip(values, params["offsets"], strict=True):
+        own = support_region(value) or Region.full(value.shape)
+        if own.size:
+            by = tuple(offset if k == axis else 0 for k in range(len(result.shape)))
+            parts.append((own.shifted(by), read(value, own)))
+    return _assemble(result, parts)
+
+
+@register("stack", Box)
+@register("stack", Zero)
+def stack(op: Op, values: Values, params: Params) -> Any:
+    """As concat, along a new axis."""
+    if not _known(values):
+        return NotImplemented
+    result, axis = zeros_like_result(op, values, params), params["axis"]
+    parts = []
+    for k, value in enumerate(values):
+        own = support_region(value) or Region.full(value.shape)
+        if own.size:
+            region = Region(
+                (*own.start[:axis], k, *own.start[axis:]), (*own.stop[:axis], k + 1, *own.stop[axis:])
+            )
+            parts.append((region, np.expand_dims(read(value, own), axis)))
+    return _assemble(result, parts)
+
+
+def _assemble(result: Zero, parts: list[tuple[Region, Any]]) -> Any:
+    if not parts:
+        return result
+    region = reduce(Region.hull, (r for r, _ in parts))
+    if len(parts) == 1:
+        return make(result.shape, region, parts[0][1].astype(result.dtype, copy=False))
+    inner = np.zeros(region.shape, result.dtype)
+    for own, part in parts:
+        inner[own.within(region).slices] = part
+    return make(result.shape, region, inner)
+
+
+@register("matmul", Box)
+def matmul(op: Op, values: Values, params: Params) -> Any:
+    """Rows of a and columns of b outside their boxes give zero; so does the contracted axis."""
+    if not _known(values):
+        return NotImplemented
+    a, b = values
+    result = zeros_like_result(op, values, params)
+    of_a = support_region(a) or Region.full(a.shape)
+    of_b = support_region(b) or Region.full(b.shape)
+    inner = (
+        max(of_a.start[-1], of_b.start[-2]),
+        min(of_a.stop[-1], of_b.stop[-2]),
+    )
+    batch = Region.full(result.shape[:-2])
+    for x, own in ((a, of_a), (b, of_b)):
+        lead = Region(own.start[:-2], own.stop[:-2])
+        batch = batch.intersect(lead.broadcast(x.shape[:-2], result.shape[:-2]))
+    region = Region(
+        (*batch.start, of_a.start[-2], of_b.start[-1]), (*batch.stop, of_a.stop[-2], of_b.stop[-1])
+    )
+    if not region.size or inner[0] >= inner[1]:
+        return Zero(result.shape, result.dtype)
+    rows = batch.projected(a.shape[:-2])
+    a_part = read(a, Region((*rows.start, of_a.start[-2], inner[0]), (*rows.stop, of_a.stop[-2], inner[1])))
+    columns = batch.projected(b.shape[:-2])
+    b_part = read(
+        b, Region((*columns.start, inner[0], of_b.start[-1]), (*columns.stop, inner[1], of_b.stop[-1]))
+    )
+    return make(result.shape, region, op.forward(a_part, b_part, **params))

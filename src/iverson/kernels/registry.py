@@ -1,0 +1,68 @@
+"""Which kernel runs: the zero rule, then kernels by layout, then the documented conversion to strided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op, abstract_of
+from iverson.layouts import Zero, layout_of, to_strided
+
+Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
+
+_kernels: dict[tuple[str, type], Kernel] = {}
+_plain = (np.ndarray, int, float, complex, bool)
+
+
+def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
+    """Register a kernel for an op's name or family and a layout's value type.
+
+    The kernel is called as ``kernel(op, values, params)`` when at least one value is of that type, and may
+    return NotImplemented for calls it does not cover.
+    """
+
+    def add(kernel: Kernel) -> Kernel:
+        _kernels[family, kind] = kernel
+        return kernel
+
+    return add
+
+
+def annihilated(op: Op, values: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """A group of inputs that are all zero and in which the op is linear, so that the result is zero."""
+    for group in op.groups(len(values)):
+        if group and all(type(values[k]) is Zero for k in group):
+            return group
+    return None
+
+
+def zeros_like_result(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The op's result in the zero layout (a tuple of them where the op has several)."""
+    found = op.abstract(*map(_operand, values), **params)
+    if op.multiple:
+        return tuple(Zero(a.shape, a.dtype) for a in found)
+    return Zero(found.shape, found.dtype)
+
+
+def _operand(value: Any) -> Any:
+    """What ``abstract`` is given for an operand: its Abstract, or the Python scalar itself (it is weak)."""
+    return abstract_of(value) if hasattr(value, "shape") else value
+
+
+def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The op's result on values of which at least one is not strided."""
+    if annihilated(op, values) is not None:
+        return zeros_like_result(op, values, params)
+    present = {type(v): layout_of(v) for v in values if type(v) not in _plain}
+    for kind, _ in sorted(present.items(), key=lambda item: -item[1].priority):
+        for family in (op.name, op.family):
+            kernel = _kernels.get((family, kind))
+            if kernel is not None:
+                result = kernel(op, values, params)
+                if result is not NotImplemented:
+                    return result
+    quiet = any(type(v) is np.ndarray and v.ndim for v in values)
+    dense = [v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values]
+    return op.forward(*dense, **params)

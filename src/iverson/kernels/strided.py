@@ -1,0 +1,236 @@
+"""Strided bodies that are more than one NumPy call, and the arithmetic of basic index keys.
+
+A basic key, as ops hold it, is a tuple of int, slice and None covering every axis: integers are
+non-negative, slices have the form `canonical_slice` gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import work
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.layouts import Box, Zero
+
+Array = np.ndarray[Any, Any]
+Key = tuple[Any, ...]
+
+
+def canonical_slice(item: slice, extent: int) -> slice:
+    """The slice with explicit bounds that reads the same entries of an axis of this extent."""
+    indices = range(*item.indices(extent))
+    if not indices:
+        return slice(0, 0, 1)
+    if indices.step > 0:
+        return slice(indices[0], indices[-1] + 1, indices.step)
+    return slice(indices[0], indices[-1] - 1 if indices[-1] else None, indices.step)
+
+
+def key_shape(key: Key, shape: Shape) -> Shape:
+    """The shape of ``x[key]``."""
+    result, axis = [], 0
+    for item in key:
+        if item is None:
+            result.append(1)
+            continue
+        if isinstance(item, slice):
+            result.append(len(range(*item.indices(shape[axis]))))
+        axis += 1
+    return tuple(result)
+
+
+def _positions(item: slice, extent: int, low: int, high: int) -> tuple[int, int]:
+    """The range of positions k whose entry ``item[k]`` lies in [low, high)."""
+    r = range(*item.indices(extent))
+    first, last = (low, high - 1) if r.step > 0 else (high - 1, low)
+    begin = -((r.start - first) // r.step)  # ceil((first - start) / step)
+    end = (last - r.start) // r.step + 1
+    begin, end = max(begin, 0), min(end, len(r))
+    return begin, max(begin, end)
+
+
+def region_through_key(region: Region, key: Key, shape: Shape) -> Region | None:
+    """Where ``x[key]`` may be nonzero, if x is zero outside ``region``; None if nowhere."""
+    start, stop, axis = [], [], 0
+    for item in key:
+        if item is None:
+            start.append(0)
+            stop.append(1)
+            continue
+        low, high = region.start[axis], region.stop[axis]
+        if isinstance(item, slice):
+            begin, end = _positions(item, shape[axis], low, high)
+            start.append(begin)
+            stop.append(end)
+        elif not low <= item < high:
+            return None
+        axis += 1
+    result = Region(tuple(start), tuple(stop))
+    return result if result.size else None
+
+
+def key_within(region: Region, key: Key, shape: Shape) -> Key:
+    """The key that reads from the box's inner array what ``key`` reads of the region."""
+    result: list[Any] = []
+    axis = 0
+    for item in key:
+        if item is None:
+            result.append(None)
+            continue
+        low = region.start[axis]
+        if isinstance(item, slice):
+            begin, end = _positions(item, shape[axis], low, region.stop[axis])
+            chosen = range(*item.indices(shape[axis]))[begin:end]
+            moved = slice(chosen.start - low, chosen.stop - low, chosen.step)
+            result.append(slice(moved.start, None if moved.stop < 0 else moved.stop, moved.step))
+        else:
+            result.append(item - low)
+        axis += 1
+    return tuple(result)
+
+
+def key_region(key: Key, shape: Shape) -> Region:
+    """The smallest region of x that holds all entries ``x[key]`` reads."""
+    start, stop, axis = [], [], 0
+    for item in key:
+        if item is None:
+            continue
+        if isinstance(item, slice):
+            r = range(*item.indices(shape[axis]))
+            start.append(min(r[0], r[-1]) if r else 0)
+            stop.append(max(r[0], r[-1]) + 1 if r else 0)
+        else:
+            start.append(item)
+            stop.append(item + 1)
+        axis += 1
+    return Region(tuple(start), tuple(stop))
+
+
+def place(g: Array, key: Key, shape: Shape) -> Any:
+    """The adjoint of ``x[key]``: g at the entries the key reads, zero elsewhere, as a box."""
+    region = key_region(key, shape)
+    if not region.size:
+        return Zero(shape, g.dtype)
+    spread = tuple(
+        0 if item is None else slice(None) if isinstance(item, slice) else None for item in key
+    )
+    inner = g[spread]
+    steps = [item.step if isinstance(item, slice) else 1 for item in key if item is not None]
+    if any(step != 1 for step in steps):
+        spaced = np.zeros(region.shape, g.dtype)
+        spaced[tuple(slice(None, None, step) for step in steps)] = inner
+        inner = spaced
+    return inner if region.covers(shape) else Box(shape, region, inner)
+
+
+def index_put(x: Array, v: Array, key: Key) -> Array:
+    """A copy of x with ``x[key] = v``."""
+    result = np.array(x)
+    result[key] = v
+    return result
+
+
+def gather(x: Array, *indices: Array, axes: Shape) -> Array:
+    """x at integer index arrays on some axes; the indexed axes come first in the result."""
+    return np.moveaxis(x, axes, range(len(axes)))[indices]
+
+
+def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
+    """The adjoint of `gather`: g added into zeros at the indexed places, repeats summed.
+
+    Addresses are made linear and equal ones summed by a sparse product, which SciPy does in one pass
+    (``numpy.add.at`` visits them one by one).
+    """
+    lead = tuple(shape[k] for k in axes)
+    rest = tuple(n for k, n in enumerate(shape) if k not in axes)
+    rows = int(np.prod(lead))
+    width = int(np.prod(rest))
+    result = np.zeros((rows, width), g.dtype)
+    if indices and g.size:
+        addresses = np.ravel_multi_index(np.broadcast_arrays(*indices), lead).ravel()
+        terms = g.reshape(addresses.size, width)
+        if width == 1 and g.dtype.kind == "f":
+            result[:, 0] = np.bincount(addresses, terms[:, 0], rows)
+        else:
+            import scipy.sparse
+
+            ones = np.ones(addresses.size, g.dtype)
+            columns = np.arange(addresses.size)
+            selector = scipy.sparse.csr_array((ones, (addresses, columns)), (rows, addresses.size))
+            result = np.asarray(selector @ terms)
+    return np.moveaxis(result.reshape(lead + rest), range(len(axes)), axes)
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """The product of matrices or batches of them, reported as work."""
+    out: Array = np.matmul(a, b)
+    if work.active.count:
+        batch = int(np.prod(out.shape[:-2]))
+        work.product(a.shape[-2], a.shape[-1], b.shape[-1], batch)
+    return out
+
+
+def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
+    """s[k] = a[k] * s[k-1] + b[k] along an axis (from the end if ``reverse``), with s[-1] = 0."""
+    a, b = np.broadcast_arrays(a, b)
+    out = np.empty(b.shape, np.result_type(a, b))
+    a, b, s = (np.moveaxis(x, axis, 0) for x in (a, b, out))
+    order = range(len(s) - 1, -1, -1) if reverse else range(len(s))
+    before: int | None = None
+    for k in order:
+        s[k] = b[k] if before is None else a[k] * s[before] + b[k]
+        before = k
+    return out
+
+
+def logsumexp(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    """log(sum(exp(x))) without overflow; -inf where all entries are."""
+    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, 0).astype(x.dtype)
+    with np.errstate(divide="ignore"):
+        out = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+    return out if keepdims else np.squeeze(out, axis)
+
+
+def softmax(x: Array, *, axis: int) -> Array:
+    """exp(x) / sum(exp(x)) along an axis, shifted by the maximum."""
+    if not x.size:
+        return x.copy()
+    out = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    out /= np.sum(out, axis=axis, keepdims=True)
+    return out
+
+
+def log_softmax(x: Array, *, axis: int) -> Array:
+    """x - logsumexp(x) along an axis."""
+    if not x.size:
+        return x.copy()
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    shifted -= np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+    return shifted
+
+
+def diag_embed(x: Array, *, offset: int, shape: Shape) -> Array:
+    """The adjoint of a diagonal: x on a diagonal of zero matrices of the given shape."""
+    out = np.zeros(shape, x.dtype)
+    rows = np.arange(x.shape[-1]) + max(-offset, 0)
+    out[..., rows, rows + offset] = x
+    return out
+
+
+def add_n(*xs: Array) -> Array:
+    """The sum of arrays of one shape, in one buffer."""
+    total = np.array(xs[0], dtype=np.result_type(*xs))
+    for x in xs[1:]:
+        total += x
+    return total
+
+
+def gather_put(x: Array, v: Any, *indices: Array, axes: Shape) -> Array:
+    """A copy of x with v at integer index arrays on some axes; a later writer of a place wins."""
+    result = np.array(x)
+    np.moveaxis(result, axes, range(len(axes)))[indices] = v
+    return result

@@ -1,0 +1,52 @@
+"""Kernels for operands in the zero layout that are not simply annihilated by the zero rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.kernels.registry import register, zeros_like_result
+from iverson.layouts import Zero
+
+
+@register("add", Zero)
+@register("subtract", Zero)
+def add(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """zero + x and x - zero are x itself; zero - x is -x; each broadcast and cast to the result."""
+    kept = 1 if type(values[0]) is Zero else 0
+    x = values[kept]
+    result = zeros_like_result(op, values, params)
+    if getattr(x, "shape", None) != result.shape or x.dtype != result.dtype:
+        if type(x) is not np.ndarray and not np.isscalar(x):
+            return NotImplemented
+        x = np.broadcast_to(np.asarray(x, result.dtype), result.shape)
+    if kept == 0 or op.name == "add":
+        return x
+    return np.negative(x) if type(x) is np.ndarray else NotImplemented
+
+
+@register("where", Zero)
+def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """where(c, x, zero) and where(c, zero, x): a selection, never a product, so inf and nan stay out."""
+    condition, a, b = values
+    if type(condition) is not np.ndarray:
+        return NotImplemented
+    x = a if type(b) is Zero else b
+    if type(x) is not np.ndarray and not np.isscalar(x):
+        return NotImplemented
+    result = zeros_like_result(op, values, params)
+    chosen = condition if type(b) is Zero else np.logical_not(condition)
+    out = np.zeros(result.shape, result.dtype)
+    np.copyto(out, x, where=chosen)
+    return out
+
+
+@register("add_n", Zero)
+def add_n(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """A sum drops its zero terms."""
+    rest = tuple(v for v in values if type(v) is not Zero)
+    if len(rest) == 1:
+        return rest[0]
+    return op.forward(*rest) if all(type(v) is np.ndarray for v in rest) else NotImplemented

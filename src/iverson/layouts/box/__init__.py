@@ -1,0 +1,72 @@
+"""The box layout: an offset and a smaller tensor; all entries outside the box are zero.
+
+It is the cotangent of basic indexing, split, unstack and concat.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.layouts.registry import Layout, layout_of, register
+
+
+class Box:
+    """``inner`` placed with its first corner at ``region.start`` in an array of zeros of ``shape``."""
+
+    __slots__ = ("inner", "region", "shape")
+
+    def __init__(self, shape: Shape, region: Region, inner: np.ndarray[Any, Any]) -> None:
+        self.shape = shape
+        self.region = region
+        self.inner = inner
+
+    @property
+    def dtype(self) -> Any:
+        return self.inner.dtype
+
+    def __repr__(self) -> str:
+        return f"Box({self.shape}, {self.region}, {self.inner!r})"
+
+    def read(self, region: Region) -> np.ndarray[Any, Any]:
+        """The strided entries of ``region``: a view where it lies inside the box."""
+        common = region.intersect(self.region)
+        part = self.inner[common.within(self.region).slices]
+        if common == region:
+            return part
+        result = np.zeros(region.shape, self.dtype)
+        if common.size:
+            result[common.within(region).slices] = part
+        return result
+
+
+def _to_strided(value: Box) -> np.ndarray[Any, Any]:
+    return value.read(Region.full(value.shape))
+
+
+def _check(value: Box) -> None:
+    layout_of(value.inner).check(value.inner)
+    assert value.inner.shape == value.region.shape
+    assert len(value.region.start) == len(value.shape)
+    assert all(
+        0 <= a <= b <= n
+        for a, b, n in zip(value.region.start, value.region.stop, value.shape, strict=True)
+    )
+
+
+LAYOUT = register(
+    Layout(
+        name="box",
+        kind=Box,
+        to_strided=_to_strided,
+        check=_check,
+        region=lambda value: value.region,
+        buffers=lambda value: (value.inner,),
+        rebuild=lambda value, buffers: Box(value.shape, value.region, buffers[0]),
+        densify_warns=False,
+        priority=5,
+    )
+)

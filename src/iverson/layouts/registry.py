@@ -1,0 +1,87 @@
+"""The registry of layouts: one record per value type. Adding a layout is one call of `register`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ArgumentTypeError, DensifyWarning
+from iverson.core.region import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All facts of a layout.
+
+    name : as users read it in ``x.layout``.
+    kind : the type of its values, which have ``shape`` and ``dtype``.
+    to_strided : the documented conversion that makes every entry explicit.
+    check : raises if a value breaks the layout's invariants.
+    region : the box outside of which a value is zero, or None for "no such bound".
+    buffers : the NumPy arrays a value is made of (to count bytes and find shared memory).
+    rebuild : a value with the same structure on other buffers.
+    densify_warns : whether `to_strided` inside an operation is worth a `DensifyWarning`. Layouts that only
+        the engine makes, next to a primal of the dense size, do not warn.
+    priority : which layout's kernel is tried first in a call with several.
+    """
+
+    name: str
+    kind: type
+    to_strided: Callable[[Any], np.ndarray[Any, Any]]
+    check: Callable[[Any], None]
+    region: Callable[[Any], Region | None]
+    buffers: Callable[[Any], tuple[np.ndarray[Any, Any], ...]]
+    rebuild: Callable[[Any, tuple[np.ndarray[Any, Any], ...]], Any]
+    densify_warns: bool = True
+    priority: int = 10
+
+
+_layouts: dict[type, Layout] = {}
+
+
+def register(layout: Layout) -> Layout:
+    """Add a layout to the registry (or replace the one of the same type)."""
+    _layouts[layout.kind] = layout
+    return layout
+
+
+def layouts() -> tuple[Layout, ...]:
+    """All registered layouts."""
+    return tuple(_layouts.values())
+
+
+def layout_of(value: Any) -> Layout:
+    """The layout of a value; raises ArgumentTypeError for anything that is not one."""
+    try:
+        return _layouts[type(value)]
+    except KeyError:
+        raise ArgumentTypeError(
+            "layout", "value", got=type(value).__name__, expected=", ".join(map(str, _layouts))
+        ) from None
+
+
+def support_region(value: Any) -> Region | None:
+    """The box outside of which ``value`` is structurally zero, or None where its layout has no such bound."""
+    return layout_of(value).region(value)
+
+
+def nbytes(value: Any) -> int:
+    """How many bytes the buffers of a value that own their memory take."""
+    return sum(b.nbytes for b in layout_of(value).buffers(value) if b.base is None)
+
+
+def to_strided(value: Any, operation: str = "", *, quiet: bool = True) -> np.ndarray[Any, Any]:
+    """``value`` with every entry explicit; warns with DensifyWarning unless ``quiet``."""
+    layout = layout_of(value)
+    if not quiet and layout.densify_warns:
+        warnings.warn(
+            f"{operation}: no kernel for layout '{layout.name}': all {np.prod(value.shape)} entries of shape "
+            f"{value.shape} are made explicit; call to_dense() first to say that this is meant",
+            DensifyWarning,
+            stacklevel=2,
+        )
+    return layout.to_strided(value)

@@ -1,0 +1,48 @@
+"""The strided layout: every entry is stored. Its value type is `numpy.ndarray` itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.shapes import Shape
+from iverson.layouts.registry import Layout, register
+
+ALIGNMENT = 64
+
+
+def aligned_empty(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
+    """An uninitialised C-contiguous array whose first byte is 64-byte aligned, so that peers can share it."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + size].view(dtype).reshape(shape)
+
+
+def aligned_zeros(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
+    """Zeros in memory aligned as by `aligned_empty`."""
+    result = aligned_empty(shape, dtype)
+    result.fill(0)
+    return result
+
+
+def _check(value: np.ndarray[Any, Any]) -> None:
+    assert type(value) is np.ndarray
+    assert value.dtype.isnative
+
+
+LAYOUT = register(
+    Layout(
+        name="strided",
+        kind=np.ndarray,
+        to_strided=lambda value: value,
+        check=_check,
+        region=lambda value: None,
+        buffers=lambda value: (value,),
+        rebuild=lambda value, buffers: buffers[0],
+        densify_warns=False,
+        priority=-1,
+    )
+)

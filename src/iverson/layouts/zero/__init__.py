@@ -1,0 +1,47 @@
+"""The zero layout: an empty support. Shape and dtype, no storage.
+
+It is a gradient that never arrived, and the constant that annihilates whatever it is multiplied with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.layouts.registry import Layout, register
+
+
+class Zero:
+    """An array of structural zeros."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Shape, dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+
+    def __repr__(self) -> str:
+        return f"Zero({self.shape}, {self.dtype})"
+
+
+def _check(value: Zero) -> None:
+    assert isinstance(value.shape, tuple)
+    assert all(n >= 0 for n in value.shape)
+
+
+LAYOUT = register(
+    Layout(
+        name="zero",
+        kind=Zero,
+        to_strided=lambda value: np.zeros(value.shape, value.dtype),
+        check=_check,
+        region=lambda value: Region((0,) * len(value.shape), (0,) * len(value.shape)),
+        buffers=lambda value: (),
+        rebuild=lambda value, buffers: Zero(value.shape, value.dtype),
+        densify_warns=False,
+        priority=0,
+    )
+)

@@ -1,0 +1,23 @@
+"""THE table: every op's facts in one place, a file per family. Rules are written against ``F``."""
+
+from iverson.ops import elementwise, fourier, indexing, linalg, neural, reductions, shape, sorting
+from iverson.ops.registry import OVERRIDES, TABLE, F, define, defined, derived, override_vjp, remove
+
+__all__ = [
+    "OVERRIDES",
+    "TABLE",
+    "F",
+    "define",
+    "defined",
+    "derived",
+    "elementwise",
+    "fourier",
+    "indexing",
+    "linalg",
+    "neural",
+    "override_vjp",
+    "reductions",
+    "remove",
+    "shape",
+    "sorting",
+]

@@ -1,0 +1,232 @@
+"""The elementwise ops: one Op for each entry of `iverson.core.scalars`, and ``astype``.
+
+The rules follow from the partial derivatives: vjp ``g * conj(d)``, jvp ``t * d``, summed over the axes
+that were broadcast. Because an elementwise op touches each entry alone, needs and supports pass through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.errors import DTypeError
+from iverson.core.needs import FULL, NOTHING, Box, Need, union
+from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
+from iverson.core.region import Region
+from iverson.core.scalars import SCALARS, Scalar, result_dtype
+from iverson.core.shapes import broadcast_shapes
+from iverson.ops.registry import define, derived
+
+
+def _forward(scalar: Scalar) -> Callable[..., Any]:
+    """The body, with integers brought to the default float where the function asks for floats."""
+    body = scalar.body
+    if scalar.result not in ("float", "realfloat"):
+        return body
+
+    def forward(*values: Any) -> Any:
+        for v in values:
+            if isinstance(v, np.ndarray) and v.dtype.kind in "fc":
+                return body(*values)
+        return body(*(np.asarray(v, dtypes.default_float) for v in values))
+
+    return forward
+
+
+_KIND_NAMES = {"i": "integer", "u": "integer", "f": "real floating", "c": "complex", "b": "bool"}
+
+
+def _abstract(scalar: Scalar) -> Callable[..., Abstract]:
+    def abstract(*operands: Any, **_: Any) -> Abstract:
+        shapes = [o.shape for o in operands if hasattr(o, "shape")]
+        for k, o in enumerate(operands):
+            dtype = getattr(o, "dtype", None) or np.asarray(o).dtype
+            if dtype.kind not in scalar.kinds and not (scalar.name == "clip" and k):
+                raise DTypeError(
+                    scalar.name,
+                    f"argument {k + 1}",
+                    got=f"dtype {dtype}",
+                    expected=" or ".join(dict.fromkeys(_KIND_NAMES[c] for c in scalar.kinds)),
+                    remedy="convert it with astype",
+                )
+        of_values = operands[1:] if scalar.name == "where" else operands
+        promoted = dtypes.result_type(*of_values)
+        return Abstract(broadcast_shapes(scalar.name, *shapes), result_dtype(scalar, promoted))
+
+    return abstract
+
+
+@derived
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """g summed over the axes along which an operand of ``shape`` was broadcast."""
+    from iverson.ops.registry import F
+
+    if g.shape == shape:
+        return g
+    lead = g.ndim - len(shape)
+    stretched = tuple(lead + k for k, n in enumerate(shape) if n == 1 and g.shape[lead + k] != 1)
+    if lead:
+        g = F.sum(g, axis=tuple(range(lead)), keepdims=False)
+        stretched = tuple(k - lead for k in stretched)
+    return F.sum(g, axis=stretched, keepdims=True) if stretched else g
+
+
+def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:
+    """t * d or t * conj(d), where d may be None (no derivative) or a Python number."""
+    if d is None:
+        return None
+    if isinstance(d, (int, float)):
+        return t if d == 1 else -t if d == -1 else t * d
+    return t * (F.conj(d) if conjugate else d)
+
+
+def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
+    if scalar.vjp:
+        own = scalar.vjp[i]
+
+        def rule(F: Any, g: Any, y: Any, *xs: Any) -> Any:
+            ct = own(F, g, y, *xs)
+            return None if ct is None else F.sum_to(ct, xs[i].shape)
+
+        return reading(tuple(reads(own, skip=2, count=scalar.arity, cotangent=False)))(rule)
+    d = scalar.d[i] if i < len(scalar.d) else None
+    if d is None:
+        return None
+
+    def derived_rule(F: Any, g: Any, y: Any, *xs: Any) -> Any:
+        ct = _times(F, g, d(F, y, *xs), conjugate=True)
+        return None if ct is None else F.sum_to(ct, xs[i].shape)
+
+    return reading(tuple(reads(d, skip=1, count=scalar.arity, cotangent=False)))(derived_rule)
+
+
+def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
+    if scalar.jvp:
+        own = scalar.jvp[i]
+
+        def given(F: Any, t: Any, y: Any, *xs: Any) -> Any:
+            return own(F, t, y, *xs)
+
+        return reading(tuple(reads(own, skip=2, count=scalar.arity, cotangent=False)))(given)
+    d = scalar.d[i] if i < len(scalar.d) else None
+    if d is None:
+        return None
+
+    def rule(F: Any, t: Any, y: Any, *xs: Any) -> Any:
+        out = _times(F, t, d(F, y, *xs), conjugate=False)
+        return None if out is None else F.broadcast_to(out, shape=y.shape)
+
+    return reading(tuple(reads(d, skip=1, count=scalar.arity, cotangent=False)))(rule)
+
+
+def demand(needs: tuple[Need, ...], inputs: tuple[Any, ...], y: Any, **_: Any) -> Need:
+    """An entry of the result's cotangent is read where that entry of some input's is."""
+    passed = [
+        need
+        if need is NOTHING or (need is not FULL and getattr(x, "shape", ()) == y.shape)
+        else FULL
+        for need, x in zip(needs, inputs, strict=True)
+    ]
+    return union(passed)
+
+
+def support(region: Region, i: int, inputs: tuple[Any, ...], y: Any, **_: Any) -> Region | None:
+    """Input i's cotangent is zero where the result's is (unless that input was broadcast)."""
+    return region if getattr(inputs[i], "shape", ()) == y.shape else None
+
+
+def within(F: Any, rule: Rule, region: Region, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+    """The rule on the region alone: all it reads is cut to the region first."""
+    if xs[i].shape != y.shape:
+        return NotImplemented
+
+    def cut(x: Any) -> Any:
+        shape = getattr(x, "shape", None)
+        if shape is None:
+            return x
+        own = region.projected(shape)
+        if isinstance(x, Abstract):
+            return Abstract(own.shape, x.dtype)
+        return x if own.covers(shape) else F.index_basic(x, key=own.slices)
+
+    ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
+    return None if ct is None else F.place(ct, key=region.slices, shape=y.shape)
+
+
+def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
+    def samples(s: Sampler) -> Iterator[Sample]:
+        boxes = [d or (None, None) for d in scalar.domain]
+        if scalar.name == "where":
+            condition = s.rng.random((2, 3)) < 0.5
+            yield Sample((condition, s((2, 3)), s((2, 3))))
+            yield Sample((condition[0], s((2, 3)), s(())))
+            return
+        if scalar.arity == 1:
+            yield Sample((s((2, 3), *boxes[0]),))
+            yield Sample((s((), *boxes[0]),))
+            yield Sample((s((0, 2), *boxes[0]),))
+            return
+        shapes = [((2, 3), (2, 3), (2, 3)), ((2, 3), (3,), (1, 1)), ((2, 1), (2, 3), (3,))]
+        for group in shapes:
+            yield Sample(tuple(s(shape, *box) for shape, box in zip(group, boxes, strict=False)))
+
+    return samples
+
+
+def _bind_samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]] | None:
+    if scalar.kinds in (INTEGER_KINDS, "iu") or scalar.name in ("nextafter", "polygamma"):
+        return None
+    return _samples(scalar)
+
+
+INTEGER_KINDS = "iub"
+
+
+def make(scalar: Scalar) -> Op:
+    """The Op of an elementwise function."""
+    arity = scalar.arity
+    vjp = tuple(_vjp_rule(scalar, i) for i in range(arity))
+    return Op(
+        name=scalar.name,
+        forward=_forward(scalar),
+        abstract=_abstract(scalar),
+        vjp=vjp if any(vjp) else (),
+        jvp=() if not any(vjp) else tuple(
+            None if any(i in g for g in scalar.linear_in) else _jvp_rule(scalar, i) for i in range(arity)
+        ),
+        linear_in=scalar.linear_in,
+        demand=demand,
+        within=within,
+        support=support,
+        family="elementwise",
+        zero_preserving=scalar.zero_preserving,
+        elementwise=True,
+        samples=_bind_samples(scalar),
+        convention=scalar.convention,
+    )  # fmt: skip
+
+
+for _scalar in SCALARS.values():
+    define(make(_scalar))
+
+
+define(
+    Op(
+        name="astype",
+        forward=lambda x, *, dtype: x.astype(dtype, copy=False),
+        abstract=lambda x, *, dtype: Abstract(x.shape, dtype),
+        # The engine brings every cotangent to its input's dtype, which is all the transpose of a cast does.
+        vjp=(lambda F, g, _y, _x, *, dtype: g,),
+        linear_in=((0,),),
+        demand=demand,
+        support=support,
+        within=within,
+        family="elementwise",
+        zero_preserving=True,
+        elementwise=True,
+        samples=lambda s: [Sample((s((2, 3)),), {"dtype": np.dtype("complex128")})],
+    )
+)

@@ -1,0 +1,169 @@
+"""Indexing: basic keys and their adjoint ``place``, integer arrays and theirs, and assignment.
+
+A basic key is canonical (`iverson.kernels.strided`). Index arrays are checked against the array's
+extents before they come here, so that a bad index is an error at the user's call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.needs import FULL, Box, Need
+from iverson.core.op import Abstract, Op, Sample
+from iverson.core.region import Region
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.kernels import strided
+from iverson.ops.registry import F as namespace
+from iverson.ops.registry import define
+
+LINEAR = ((0,),)
+
+
+def _index_demand(needs: tuple[Need, ...], inputs: Any, y: Any, *, key: Any) -> Need:
+    need = needs[0]
+    if not isinstance(need, Box):
+        return need
+    region = strided.region_through_key(need.region, key, inputs[0].shape)
+    return Box(region or Region((0,) * y.ndim, (0,) * y.ndim))
+
+
+define(
+    Op(
+        name="index_basic",
+        forward=lambda x, *, key: np.asarray(x[key]),
+        abstract=lambda x, *, key: Abstract(strided.key_shape(key, x.shape), x.dtype),
+        vjp=(lambda F, g, _y, _x, *, key: F.place(g, key=key, shape=_x.shape),),
+        linear_in=LINEAR,
+        demand=_index_demand,
+        samples=lambda s: [
+            Sample((s((4, 5)),), {"key": (2, slice(1, 4, 1))}),
+            Sample((s((4, 5)),), {"key": (slice(3, None, -2), None, slice(0, 5, 2))}),
+            Sample((s((4,)),), {"key": (slice(0, 0, 1),)}),
+        ],
+    )
+)
+
+
+def _place_demand(needs: tuple[Need, ...], _inputs: Any, _y: Any, *, key: Any, shape: Shape) -> Need:
+    return Box(strided.key_region(key, shape)) if needs[0] is FULL else FULL
+
+
+define(
+    Op(
+        name="place",
+        forward=strided.place,
+        abstract=lambda g, *, key, shape: Abstract(shape, g.dtype),
+        vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
+        linear_in=LINEAR,
+        demand=_place_demand,
+        samples=lambda s: [
+            Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
+            Sample((s((2, 1, 3)),), {"key": (slice(3, None, -2), None, slice(0, 5, 2)), "shape": (4, 5)}),
+        ],
+    )
+)
+
+
+def _index_put_v(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
+    return F.sum_to(F.index_basic(g, key=key), _v.shape)
+
+
+define(
+    Op(
+        name="index_put",
+        forward=strided.index_put,
+        abstract=lambda x, v, *, key: Abstract(x.shape, x.dtype),
+        vjp=(
+            lambda F, g, _y, _x, _v, *, key: F.index_put(g, F.zero((), g.dtype), key=key),
+            _index_put_v,
+        ),
+        linear_in=((0, 1),),
+        samples=lambda s: [
+            Sample((s((4, 5)), s((3,))), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
+            Sample((s((4, 5)), s(())), {"key": (2, 3)}),
+        ],
+    )
+)
+
+
+def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Abstract:
+    lead = broadcast_shapes("index", *(i.shape for i in indices))
+    return Abstract((*lead, *(n for k, n in enumerate(x.shape) if k not in axes)), x.dtype)
+
+
+def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape) -> Any:
+    return None if i else F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
+
+
+_pairs = (np.array([0, 2, 2]), np.array([1, 0, 0]))
+
+define(
+    Op(
+        name="gather",
+        forward=strided.gather,
+        abstract=_gather_abstract,
+        vjp=_gather_vjp,
+        linear_in=LINEAR,
+        samples=lambda s: [
+            Sample((s((4, 5)), *_pairs), {"axes": (0, 1)}),
+            Sample((s((4, 5)), np.array([[0, 3], [3, 1]])), {"axes": (1,)}),
+            Sample((s((4, 5)), np.zeros((0,), int)), {"axes": (0,)}),
+        ],
+    )
+)
+
+
+def _scatter_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape, shape: Shape) -> Any:
+    return None if i else F.gather(g, *indices, axes=axes)
+
+
+define(
+    Op(
+        name="scatter_add",
+        forward=strided.scatter_add,
+        abstract=lambda g, *indices, axes, shape: Abstract(shape, g.dtype),
+        vjp=_scatter_vjp,
+        linear_in=LINEAR,
+        samples=lambda s: [
+            Sample((s((3,)), *_pairs), {"axes": (0, 1), "shape": (4, 5)}),
+            Sample((s((2, 2, 4)), np.array([[0, 3], [3, 1]])), {"axes": (1,), "shape": (4, 5)}),
+        ],
+    )
+)
+
+
+def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
+    if i == 0:
+        return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
+    if i == 1:
+        # A value overwritten by a later one at the same place has no effect: only the last writer counts.
+        return F.sum_to(F.where(_last_writers(indices, axes, x.shape), F.gather(g, *indices, axes=axes), 0), v.shape)
+    return None
+
+
+def _last_writers(indices: Any, axes: Shape, shape: Shape) -> Any:
+    arrays = np.broadcast_arrays(*(namespace.to_numpy(i) for i in indices))
+    lead = tuple(shape[k] for k in axes)
+    address = np.ravel_multi_index(tuple(arrays), lead).ravel()
+    last = np.zeros(address.size, bool)
+    _, from_end = np.unique(address[::-1], return_index=True)
+    last[address.size - 1 - from_end] = True
+    rest = len(shape) - len(axes)
+    return last.reshape(arrays[0].shape + (1,) * rest)
+
+
+define(
+    Op(
+        name="gather_put",
+        forward=strided.gather_put,
+        abstract=lambda x, v, *indices, axes: Abstract(x.shape, x.dtype),
+        vjp=_gather_put_vjp,
+        linear_in=((0, 1),),
+        samples=lambda s: [
+            Sample((s((4, 5)), s((3,)), *_pairs), {"axes": (0, 1)}),
+            Sample((s((4, 5)), s((2, 1)), np.array([3, 1])), {"axes": (0,)}),
+        ],
+    )
+)

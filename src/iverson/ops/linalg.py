@@ -1,0 +1,504 @@
+"""Linear algebra on the last two axes, with batches before them.
+
+Derivations follow M. B. Giles, "Collected matrix derivative results for forward and reverse mode
+algorithmic differentiation" (2008); for the complex SVD, Z.-Q. Wan and S.-X. Zhang, arXiv:1909.02659; for
+QR of wide matrices, S. F. Walter and L. Lehmann, arXiv:1001.1654. H is the conjugate transpose.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
+from iverson.core.needs import FULL, Box, Need
+from iverson.core.op import Abstract, Op, Rule, Sample
+from iverson.core.region import Region
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.kernels import strided
+from iverson.ops.registry import define
+
+
+def _matmul_abstract(a: Any, b: Any) -> Abstract:
+    for name, x in (("a", a), ("b", b)):
+        if x.ndim < 2:
+            raise ShapeError("matmul", name, got=f"shape {x.shape}", expected="at least two axes")
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            "matmul",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"{a.shape[-1]} rows, as a has columns",
+            remedy="transpose one of them",
+        )
+    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    return Abstract((*batch, a.shape[-2], b.shape[-1]), dtypes.result_type(a, b))
+
+
+def _cut(F: Any, x: Any, region: Region) -> Any:
+    return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
+
+
+def _matmul_within(F: Any, _rule: Rule, region: Region, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+    """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
+    x = (a, b)[i]
+    if x.shape[:-2] != y.shape[:-2]:
+        return NotImplemented
+    batch = Region(region.start[:-2], region.stop[:-2])
+    rows, columns = (region.start[-2], region.stop[-2]), (region.start[-1], region.stop[-1])
+
+    def part(z: Any, first: tuple[int, int], second: tuple[int, int]) -> Any:
+        own = batch.projected(z.shape[:-2])
+        return _cut(
+            F, z, Region((*own.start, first[0], second[0]), (*own.stop, first[1], second[1]))
+        )
+
+    if i == 0:
+        ct = F.matmul(part(g, rows, (0, g.shape[-1])), F.mH(part(b, columns, (0, b.shape[-1]))))
+    else:
+        ct = F.matmul(F.mH(part(a, (0, a.shape[-2]), rows)), part(g, (0, g.shape[-2]), columns))
+    return F.place(ct, key=region.slices, shape=x.shape)
+
+
+def _matmul_demand(needs: tuple[Need, ...], inputs: Any, y: Any) -> Need:
+    """Rows of a alone ask for those rows of g; columns of b alone for those columns."""
+    need_a, need_b = needs
+    if isinstance(need_a, Box) and not isinstance(need_b, Box) and need_b is not FULL:
+        rows = need_a.region.start[-2], need_a.region.stop[-2]
+        return _lines(y.shape, -2, *rows)
+    if isinstance(need_b, Box) and not isinstance(need_a, Box) and need_a is not FULL:
+        columns = need_b.region.start[-1], need_b.region.stop[-1]
+        return _lines(y.shape, -1, *columns)
+    return FULL
+
+
+def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
+    full = Region.full(shape)
+    low, high = list(full.start), list(full.stop)
+    low[axis], high[axis] = start, stop
+    return Box(Region(tuple(low), tuple(high)))
+
+
+define(
+    Op(
+        name="matmul",
+        forward=strided.matmul,
+        abstract=_matmul_abstract,
+        vjp=(
+            lambda F, g, _y, _a, b: F.sum_to(F.matmul(g, F.mH(b)), _a.shape),
+            lambda F, g, _y, a, _b: F.sum_to(F.matmul(F.mH(a), g), _b.shape),
+        ),
+        linear_in=((0,), (1,)),
+        demand=_matmul_demand,
+        within=_matmul_within,
+        samples=lambda s: [
+            Sample((s((2, 3)), s((3, 4)))),
+            Sample((s((2, 1, 2, 3)), s((5, 3, 1)))),
+            Sample((s((2, 3)), s((4, 3, 2)))),
+            Sample((s((2, 0)), s((0, 3)))),
+        ],
+    )
+)
+
+
+def _square(name: str, x: Any, argument: str = "x") -> None:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(name, argument, got=f"shape {x.shape}", expected="square matrices")
+    if x.dtype.kind not in "fciub":
+        raise DTypeError(name, argument, got=f"dtype {x.dtype}", expected="a numeric dtype")
+
+
+def _solve_abstract(a: Any, b: Any) -> Abstract:
+    _square("solve", a, "a")
+    if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
+        raise ShapeError(
+            "solve", "b", got=f"shape {b.shape} for a of shape {a.shape}", expected=f"{a.shape[-1]} rows"
+        )
+    batch = broadcast_shapes("solve", a.shape[:-2], b.shape[:-2])
+    return Abstract((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(a, b)))
+
+
+def _lapack(name: str, body: Any) -> Any:
+    """A NumPy routine whose failure is an Iverson error that says which matrix property is missing."""
+
+    def forward(*args: Any, **params: Any) -> Any:
+        try:
+            result = body(*args, **params)
+        except np.linalg.LinAlgError as error:
+            raise LinearAlgebraError(name, "a", got=str(error), expected="a matrix it can decompose") from None
+        return tuple(result) if isinstance(result, tuple) else result
+
+    return forward
+
+
+def _well(s: Any, *shape: int) -> Any:
+    """Square matrices far from singular."""
+    return s(shape) + 3 * np.eye(shape[-1])
+
+
+def _positive(s: Any, *shape: int) -> Any:
+    x = s(shape)
+    return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])
+
+
+# A x = b gives A dx = db - dA x. With c = A^-H g (the shared term): grad b = c, grad A = -c x^H.
+define(
+    Op(
+        name="solve",
+        forward=_lapack("solve", np.linalg.solve),
+        abstract=_solve_abstract,
+        shared=lambda F, g, _y, a, _b: F.solve(F.mH(a), g),
+        vjp=(
+            lambda F, c, _g, y, _a, _b: -F.sum_to(F.matmul(c, F.mH(y)), _a.shape),
+            lambda F, c, _g, _y, _a, _b: F.sum_to(c, _b.shape),
+        ),
+        jvp=(lambda F, t, y, a, _b: -F.solve(a, F.matmul(t, y)), None),
+        linear_in=((1,),),
+        samples=lambda s: [
+            Sample((_well(s, 3, 3), s((3, 2)))),
+            Sample((_well(s, 2, 3, 3), s((3, 1)))),
+            Sample((_well(s, 3, 3), s((2, 3, 2)))),
+        ],
+    )
+)
+
+
+def _inv_abstract(x: Any) -> Abstract:
+    _square("inv", x)
+    return Abstract(x.shape, dtypes.to_inexact(x.dtype))
+
+
+define(
+    Op(
+        name="inv",
+        forward=_lapack("inv", np.linalg.inv),
+        abstract=_inv_abstract,
+        vjp=(lambda F, g, y, _x: -F.matmul(F.mH(y), F.matmul(g, F.mH(y))),),
+        jvp=(lambda F, t, y, _x: -F.matmul(y, F.matmul(t, y)),),
+        samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
+    )
+)
+
+
+def _det_abstract(x: Any) -> Abstract:
+    _square("det", x)
+    return Abstract(x.shape[:-2], dtypes.to_inexact(x.dtype))
+
+
+def _matrices(F: Any, g: Any) -> Any:
+    """One number per matrix, shaped to multiply the matrices."""
+    return F.expand_dims(g, axis=(g.ndim, g.ndim + 1))
+
+
+def _trace_of_product(F: Any, a: Any, b: Any) -> Any:
+    return F.sum(a * F.mT(b), axis=(a.ndim - 2, a.ndim - 1), keepdims=False)
+
+
+# d det(A) = det(A) tr(A^-1 dA).
+define(
+    Op(
+        name="det",
+        forward=_lapack("det", np.linalg.det),
+        abstract=_det_abstract,
+        vjp=(lambda F, g, y, x: _matrices(F, g * F.conj(y)) * F.mH(F.inv(x)),),
+        jvp=(lambda F, t, y, x: y * _trace_of_product(F, F.inv(x), t),),
+        samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((s((2, 2, 2)),))],
+        convention="a singular matrix raises LinearAlgebraError in the derivative",
+    )
+)
+
+
+def _slogdet_abstract(x: Any) -> tuple[Abstract, Abstract]:
+    _square("slogdet", x)
+    dtype = dtypes.to_inexact(x.dtype)
+    return Abstract(x.shape[:-2], dtype), Abstract(x.shape[:-2], dtypes.real_of(dtype))
+
+
+def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+    # d log det = tr(A^-1 dA) = d log|det| + d sign / sign, and d sign = i sign Im(tr(A^-1 dA)).
+    g_sign, g_log = g
+    inverse = F.mH(F.inv(x))
+    if x.dtype.kind != "c":
+        return _matrices(F, g_log) * inverse
+    turned = F.imag(F.conj(g_sign) * y[0])
+    return _matrices(F, g_log - 1j * turned) * inverse
+
+
+def _slogdet_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+    trace = _trace_of_product(F, F.inv(x), t)
+    if x.dtype.kind != "c":
+        return F.zero(trace.shape, trace.dtype), trace
+    return 1j * y[0] * F.imag(trace), F.real(trace)
+
+
+define(
+    Op(
+        name="slogdet",
+        forward=_lapack("slogdet", np.linalg.slogdet),
+        abstract=_slogdet_abstract,
+        vjp=(_slogdet_vjp,),
+        jvp=(_slogdet_jvp,),
+        multiple=True,
+        samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
+    )
+)
+
+
+def _half_lower(F: Any, x: Any) -> Any:
+    """The lower triangle with its diagonal halved (Phi in Giles)."""
+    return F.tril(x, k=0) - 0.5 * F.diag(F.diagonal(x, offset=0))
+
+
+def _hermitian(F: Any, x: Any) -> Any:
+    return 0.5 * (x + F.mH(x))
+
+
+def _cholesky(x: Any) -> Any:
+    return np.linalg.cholesky(_symmetrized(x))
+
+
+def _symmetrized(x: Any) -> Any:
+    """(x + x^H) / 2: LAPACK reads one triangle, the derivative is over all entries."""
+    return 0.5 * (x + np.conj(np.swapaxes(x, -1, -2)))
+
+
+def _cholesky_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
+    # A = L L^H: L^-1 dL = Phi(L^-1 dA L^-H), so grad A = herm(L^-H Phi(L^H gL) L^-1).
+    inner = _half_lower(F, F.matmul(F.mH(y), g))
+    left = F.solve(F.mH(y), inner)
+    return _hermitian(F, F.mH(F.solve(F.mH(y), F.mH(left))))
+
+
+def _cholesky_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
+    left = F.solve(y, _hermitian(F, t))
+    return F.matmul(y, _half_lower(F, F.mH(F.solve(y, F.mH(left)))))
+
+
+def _cholesky_abstract(x: Any) -> Abstract:
+    _square("cholesky", x)
+    return Abstract(x.shape, dtypes.to_inexact(x.dtype))
+
+
+define(
+    Op(
+        name="cholesky",
+        forward=_lapack("cholesky", _cholesky),
+        abstract=_cholesky_abstract,
+        vjp=(_cholesky_vjp,),
+        jvp=(_cholesky_jvp,),
+        samples=lambda s: [Sample((_positive(s, 3, 3),)), Sample((_positive(s, 2, 2, 2),))],
+        convention="the matrix is taken as (x + x^H) / 2, so the gradient is Hermitian",
+    )
+)
+
+
+def _off_diagonal_inverse(F: Any, gaps: Any) -> Any:
+    """1 / gaps off the diagonal, 0 on it."""
+    eye = np.eye(gaps.shape[-1], dtype=bool)
+    return F.where(eye, 0.0, 1 / F.where(eye, 1.0, gaps))
+
+
+def _gaps(F: Any, w: Any) -> Any:
+    """gaps[i, j] = w[j] - w[i]."""
+    return F.expand_dims(w, axis=(w.ndim - 1,)) - F.expand_dims(w, axis=(w.ndim,))
+
+
+def _eigh_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
+    # A = V w V^H: dw = diag(V^H dA V), V^H dV = (V^H dA V) / gaps off the diagonal.
+    (gw, gv), (w, v) = g, y
+    rotation = F.matmul(F.mH(v), gv) * _off_diagonal_inverse(F, _gaps(F, w))
+    return _hermitian(F, F.matmul(v, F.matmul(rotation + F.diag(gw), F.mH(v))))
+
+
+def _eigh_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
+    w, v = y
+    inner = F.matmul(F.mH(v), F.matmul(_hermitian(F, t), v))
+    dw = F.real(F.diagonal(inner, offset=0))
+    return dw, F.matmul(v, inner * _off_diagonal_inverse(F, _gaps(F, w)))
+
+
+def _eigh_abstract(x: Any) -> tuple[Abstract, Abstract]:
+    _square("eigh", x)
+    dtype = dtypes.to_inexact(x.dtype)
+    return Abstract(x.shape[:-1], dtypes.real_of(dtype)), Abstract(x.shape, dtype)
+
+
+def _hermitian_samples(s: Any) -> list[Sample]:
+    def spread(*shape: int) -> Any:
+        # Well separated eigenvalues: the derivative of eigenvectors divides by their gaps.
+        return _symmetrized(s(shape)) * 0.3 + np.diag(np.arange(shape[-1]) * 2.0).astype(s.dtype)
+
+    return [Sample((spread(*shape),), post=_eigh_gauge) for shape in ((3, 3), (2, 2, 2))]
+
+
+def _eigh_gauge(F: Any, w: Any, v: Any) -> Any:
+    """Eigenvectors are known up to a phase; the projectors v_i v_i^H are not."""
+    columns = F.expand_dims(F.mT(v), axis=(v.ndim,))
+    return w, F.matmul(columns, F.mH(columns))
+
+
+define(
+    Op(
+        name="eigh",
+        forward=_lapack("eigh", lambda x: np.linalg.eigh(_symmetrized(x))),
+        abstract=_eigh_abstract,
+        vjp=(_eigh_vjp,),
+        jvp=(_eigh_jvp,),
+        multiple=True,
+        samples=_hermitian_samples,
+        convention="equal eigenvalues: inf or nan in the derivative of the eigenvectors; taken as Hermitian part",
+    )
+)
+
+
+def _svd_abstract(x: Any) -> tuple[Abstract, Abstract, Abstract]:
+    if x.ndim < 2:
+        raise ShapeError("svd", "x", got=f"shape {x.shape}", expected="at least two axes")
+    *batch, m, n = x.shape
+    k = min(m, n)
+    dtype = dtypes.to_inexact(x.dtype)
+    real = dtypes.real_of(dtype)
+    return Abstract((*batch, m, k), dtype), Abstract((*batch, k), real), Abstract((*batch, k, n), dtype)
+
+
+def _svd_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+    # With skew(X) = X - X^H and E[i, j] = s[j]^2 - s[i]^2 off the diagonal, the part inside the singular
+    # subspaces is (skew(U^H gU) s + s skew(V^H gV)) / E + diag(gs), for complex A plus the phase term
+    # diag(skew(U^H gU)) / (2 s); the parts of gU and gV outside the subspaces are divided by s.
+    (gu, gs, gvh), (u, s, vh) = g, y
+    v, gv = F.mH(vh), F.mH(gvh)
+    uu, vv = F.matmul(F.mH(u), gu), F.matmul(F.mH(v), gv)
+    skew_u, skew_v = uu - F.mH(uu), vv - F.mH(vv)
+    row, column = F.expand_dims(s, axis=(s.ndim - 1,)), F.expand_dims(s, axis=(s.ndim,))
+    inner = (skew_u * row + column * skew_v) * _off_diagonal_inverse(F, _gaps(F, s * s))
+    inner = inner + F.diag(gs)
+    if x.dtype.kind == "c":
+        inner = inner + F.diag(F.diagonal(skew_u, offset=0) / (2 * s))
+    result = F.matmul(u, F.matmul(inner, vh))
+    m, n = x.shape[-2:]
+    if m > n:
+        result = result + F.matmul((gu - F.matmul(u, uu)) / row, vh)
+    if n > m:
+        result = result + F.matmul(u / row, gvh - F.matmul(F.mH(vv), vh))
+    return result
+
+
+def _svd_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+    u, s, vh = y
+    v = F.mH(vh)
+    row, column = F.expand_dims(s, axis=(s.ndim - 1,)), F.expand_dims(s, axis=(s.ndim,))
+    p = F.matmul(F.mH(u), F.matmul(t, v))
+    ds = F.real(F.diagonal(p, offset=0))
+    inverse = _off_diagonal_inverse(F, _gaps(F, s * s))
+    # U^H dU = (p s + s p^H) / E and V^H dV = (s p + p^H s) / E; the free phase goes to U.
+    du = (p * row + column * F.mH(p)) * inverse
+    dv = (column * p + F.mH(p) * row) * inverse
+    if x.dtype.kind == "c":
+        du = du + F.diag(1j * F.imag(F.diagonal(p, offset=0)) / s)
+    u_dot, v_dot = F.matmul(u, du), F.matmul(v, dv)
+    m, n = x.shape[-2:]
+    if m > n:
+        tv = F.matmul(t, v)
+        u_dot = u_dot + (tv - F.matmul(u, F.matmul(F.mH(u), tv))) / row
+    if n > m:
+        tu = F.matmul(F.mH(t), u)
+        v_dot = v_dot + (tu - F.matmul(v, F.matmul(vh, tu))) / row
+    return u_dot, ds, F.mH(v_dot)
+
+
+def _svd_gauge(F: Any, u: Any, s: Any, vh: Any) -> Any:
+    """What does not depend on the common phase of each pair of singular vectors."""
+    weights = F.expand_dims(F.cos(s), axis=(s.ndim - 1,))
+    return F.matmul(u * weights, vh), s, F.matmul(u * weights, F.mH(u)), F.matmul(F.mH(vh) * weights, vh)
+
+
+define(
+    Op(
+        name="svd",
+        forward=_lapack("svd", lambda x: np.linalg.svd(x, full_matrices=False)),
+        abstract=_svd_abstract,
+        vjp=(_svd_vjp,),
+        jvp=(_svd_jvp,),
+        multiple=True,
+        samples=lambda s: [
+            Sample((s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1),), post=_svd_gauge)
+            for shape in ((3, 3), (4, 2), (2, 2, 3))
+        ],
+        convention="equal or zero singular values: inf or nan in the derivative of the singular vectors",
+    )
+)
+
+
+def _qr_abstract(x: Any) -> tuple[Abstract, Abstract]:
+    if x.ndim < 2:
+        raise ShapeError("qr", "x", got=f"shape {x.shape}", expected="at least two axes")
+    *batch, m, n = x.shape
+    k = min(m, n)
+    dtype = dtypes.to_inexact(x.dtype)
+    return Abstract((*batch, m, k), dtype), Abstract((*batch, k, n), dtype)
+
+
+def _columns(F: Any, x: Any, start: int, stop: int) -> Any:
+    shape = x.shape
+    return _cut(F, x, Region((*(0,) * (x.ndim - 1), start), (*shape[:-1], stop)))
+
+
+def _qr_tall_vjp(F: Any, gq: Any, gr: Any, q: Any, r: Any) -> Any:
+    # With M = gR R^H - Q^H gQ: gA = (gQ + Q copy(M)) R^-H, where copy(M) is the Hermitian matrix with the
+    # upper triangle of M and the real part of its diagonal.
+    m = F.matmul(gr, F.mH(r)) - F.matmul(F.mH(q), gq)
+    upper = F.triu(m, k=0)
+    doubled = upper + F.mH(upper)
+    copied = doubled - F.diag(0.5 * F.diagonal(doubled, offset=0))
+    rhs = gq + F.matmul(q, copied)
+    return F.mH(F.solve(r, F.mH(rhs)))
+
+
+def _qr_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+    (gq, gr), (q, r) = g, y
+    m, n = x.shape[-2:]
+    if m >= n:
+        return _qr_tall_vjp(F, gq, gr, q, r)
+    # Wide: A = [X Y], Q R1 = X, R2 = Q^H Y; the gradient through R2 joins that of Q.
+    rest, gr_rest = _columns(F, x, m, n), _columns(F, gr, m, n)
+    gx = _qr_tall_vjp(F, gq + F.matmul(rest, F.mH(gr_rest)), _columns(F, gr, 0, m), q, _columns(F, r, 0, m))
+    return F.concat(gx, F.matmul(q, gr_rest), axis=x.ndim - 1, offsets=(0, m))
+
+
+def _qr_tall_jvp(F: Any, t: Any, q: Any, r: Any) -> Any:
+    # With B = Q^H dA R^-1: Q^H dQ = W is skew with the strict lower triangle of B, dR = (B - W) R.
+    t_r = F.mH(F.solve(F.mH(r), F.mH(t)))
+    b = F.matmul(F.mH(q), t_r)
+    lower = F.tril(b, k=-1)
+    w = lower - F.mH(lower)
+    if q.dtype.kind == "c":
+        w = w + F.diag(1j * F.imag(F.diagonal(b, offset=0)))
+    dr = F.matmul(b - w, r)
+    dq = F.matmul(q, w) + t_r - F.matmul(q, b)
+    return dq, dr
+
+
+def _qr_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+    q, r = y
+    m, n = x.shape[-2:]
+    if m >= n:
+        return _qr_tall_jvp(F, t, q, r)
+    dq, dr1 = _qr_tall_jvp(F, _columns(F, t, 0, m), q, _columns(F, r, 0, m))
+    dr2 = F.matmul(F.mH(dq), _columns(F, x, m, n)) + F.matmul(F.mH(q), _columns(F, t, m, n))
+    return dq, F.concat(dr1, dr2, axis=x.ndim - 1, offsets=(0, m))
+
+
+define(
+    Op(
+        name="qr",
+        forward=_lapack("qr", np.linalg.qr),
+        abstract=_qr_abstract,
+        vjp=(_qr_vjp,),
+        jvp=(_qr_jvp,),
+        multiple=True,
+        samples=lambda s: [Sample((s(shape) + 2 * np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))],
+        convention="a matrix without full rank: inf or nan in the derivative",
+    )
+)

@@ -1,0 +1,302 @@
+"""Reductions over axes and along one axis. ``axis`` is a normalised tuple; scans take one integer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, DTypeError
+from iverson.core.op import Abstract, Op, Sample
+from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
+from iverson.kernels import strided
+from iverson.ops.registry import F as namespace
+from iverson.ops.registry import define, derived
+
+LINEAR = ((0,),)
+
+
+@derived
+def expand_reduced(g: Any, shape: Shape, axis: Shape, keepdims: bool) -> Any:
+    """g with the reduced axes put back, broadcast to the shape before the reduction."""
+    if not keepdims and axis:
+        g = namespace.expand_dims(g, axis=axis)
+    return namespace.broadcast_to(g, shape=shape)
+
+
+@derived
+def keep_reduced(y: Any, axis: Shape, keepdims: bool) -> Any:
+    """y with the reduced axes put back as extents of 1."""
+    return y if keepdims or not axis else namespace.expand_dims(y, axis=axis)
+
+
+def _abstract(x: Any, *, axis: Shape, keepdims: bool) -> Abstract:
+    return Abstract(reduced_shape(x.shape, axis, keepdims), x.dtype)
+
+
+def _samples(draw: Any) -> Any:
+    def samples(s: Any) -> list[Sample]:
+        return [
+            Sample((draw(s, (2, 3)),), {"axis": (0, 1), "keepdims": False}),
+            Sample((draw(s, (2, 3, 2)),), {"axis": (1,), "keepdims": True}),
+            Sample((draw(s, (3, 2)),), {"axis": (), "keepdims": False}),
+            Sample((draw(s, ()),), {"axis": (), "keepdims": False}),
+        ]
+
+    return samples
+
+
+_normal = _samples(lambda s, shape: s(shape))
+_distinct = _samples(lambda s, shape: s.distinct(shape))
+
+define(
+    Op(
+        name="sum",
+        forward=lambda x, *, axis, keepdims: np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
+        abstract=_abstract,
+        vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
+        linear_in=LINEAR,
+        samples=_normal,
+    )
+)
+
+
+def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_others(F, x, axis))
+
+
+def _others(F: Any, x: Any, axis: Shape) -> Any:
+    """At each entry, the product of the other entries of its reduction: exact also where some are 0.
+
+    Products from the left and from the right of each entry, by two cumulative products.
+    """
+    if not axis:
+        return np.ones(x.shape, x.dtype)
+    keep = tuple(k for k in range(x.ndim) if k not in axis)
+    order = keep + axis
+    lead = tuple(x.shape[k] for k in keep)
+    flat = F.reshape(F.permute_dims(x, axes=order), shape=(*lead, int(np.prod([x.shape[k] for k in axis]))))
+    last = flat.ndim - 1
+    left = F.shifted_cumulative_prod(flat, last)
+    right = F.flip(F.shifted_cumulative_prod(F.flip(flat, axis=(last,)), last), axis=(last,))
+    both = F.reshape(left * right, shape=tuple(x.shape[k] for k in order))
+    return F.permute_dims(both, axes=tuple(int(k) for k in np.argsort(order)))
+
+
+@derived
+def shifted_cumulative_prod(x: Any, axis: int) -> Any:
+    """At each entry the product of all entries before it along the axis (1 at the first)."""
+    n = x.shape[axis]
+    if n == 0:
+        return x
+    ahead = tuple(slice(0, n - 1, 1) if k == axis else slice(0, m, 1) for k, m in enumerate(x.shape))
+    one = np.ones(tuple(1 if k == axis else m for k, m in enumerate(x.shape)), x.dtype)
+    if n == 1:
+        return namespace.astype(one, dtype=x.dtype)
+    rest = namespace.index_basic(namespace.cumulative_prod(x, axis=axis), key=ahead)
+    return namespace.concat(one, rest, axis=axis, offsets=(0, 1))
+
+
+define(
+    Op(
+        name="prod",
+        forward=lambda x, *, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
+        abstract=_abstract,
+        vjp=(_prod_vjp,),
+        jvp=(lambda F, t, _y, x, *, axis, keepdims: F.sum(t * _others(F, x, axis), axis=axis, keepdims=keepdims),),
+        samples=lambda s: [*_normal(s), Sample((s((4,)) * (np.arange(4) > 1),), {"axis": (0,), "keepdims": False})],
+    )
+)  # fmt: skip
+
+
+def _check_extremum(name: str) -> Any:
+    def abstract(x: Any, *, axis: Shape, keepdims: bool) -> Abstract:
+        if x.dtype.kind in "bc":
+            raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real numeric dtype")
+        if any(x.shape[k] == 0 for k in axis):
+            raise ArgumentError(name, "x", got=f"shape {x.shape}", expected="at least one entry to choose from")
+        return _abstract(x, axis=axis, keepdims=keepdims)
+
+    return abstract
+
+
+def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+    """1/n at the n entries that attain the extremum, 0 elsewhere: a constant."""
+    attained = F.equal(x, F.keep_reduced(y, axis, keepdims))
+    weight = F.astype(attained, dtype=x.dtype)
+    return attained, weight / F.sum(weight, axis=axis, keepdims=True)
+
+
+def _extremum_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    attained, share = _share_of_ties(F, y, x, axis, keepdims)
+    g = F.expand_reduced(g, x.shape, axis, keepdims)
+    return F.where(attained, g * share, F.zero((), g.dtype))
+
+
+def _extremum_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    attained, share = _share_of_ties(F, y, x, axis, keepdims)
+    return F.sum(F.where(attained, t * share, F.zero((), t.dtype)), axis=axis, keepdims=keepdims)
+
+
+for _name, _body in (("max", np.max), ("min", np.min)):
+    define(
+        Op(
+            name=_name,
+            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
+            abstract=_check_extremum(_name),
+            vjp=(_extremum_vjp,),
+            jvp=(_extremum_jvp,),
+            samples=_distinct,
+            convention="equal extrema share the derivative evenly",
+        )
+    )
+
+
+def _logsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    return F.expand_reduced(g, x.shape, axis, keepdims) * _weights(F, y, x, axis, keepdims)
+
+
+def _weights(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+    """exp(x - y), with 0 where the whole sum is empty (y = -inf)."""
+    y = F.keep_reduced(y, axis, keepdims)
+    return F.exp(x - F.where(F.equal(y, -np.inf), 0.0, y))
+
+
+define(
+    Op(
+        name="logsumexp",
+        forward=strided.logsumexp,
+        abstract=_abstract,
+        vjp=(_logsumexp_vjp,),
+        jvp=(
+            lambda F, t, y, x, *, axis, keepdims: F.sum(
+                t * _weights(F, y, x, axis, keepdims), axis=axis, keepdims=keepdims
+            ),
+        ),
+        samples=_normal,
+        exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
+    )
+)
+
+for _name, _body in (("all", np.all), ("any", np.any)):
+    define(
+        Op(
+            name=_name,
+            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
+            abstract=lambda x, *, axis, keepdims: Abstract(reduced_shape(x.shape, axis, keepdims), dtypes.bool),
+            samples=_normal,
+        )
+    )
+
+for _name, _body in (("argmax", np.argmax), ("argmin", np.argmin)):
+    define(
+        Op(
+            name=_name,
+            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
+            abstract=lambda x, *, axis, keepdims: Abstract(
+                reduced_shape(x.shape, tuple(range(x.ndim)) if axis is None else (axis,), keepdims), dtypes.int64
+            ),
+            samples=lambda s: [
+                Sample((s.distinct((2, 3)),), {"axis": 1, "keepdims": False}),
+                Sample((s.distinct((2, 3)),), {"axis": None, "keepdims": True}),
+            ],
+        )
+    )
+
+
+def _scan_samples(s: Any) -> list[Sample]:
+    return [Sample((s((4,)),), {"axis": 0}), Sample((s((2, 3)),), {"axis": 1}), Sample((s((2, 0)),), {"axis": 1})]
+
+
+define(
+    Op(
+        name="cumulative_sum",
+        forward=lambda x, *, axis: np.cumsum(x, axis, dtype=x.dtype),
+        abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x, *, axis: F.flip(F.cumulative_sum(F.flip(g, axis=(axis,)), axis=axis), axis=(axis,)),),
+        linear_in=LINEAR,
+        samples=_scan_samples,
+    )
+)  # fmt: skip
+
+
+def _cumulative_prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int) -> Any:
+    # With L[i] the product of the entries before i, dL/dx[i] = L[i] * S[i], where
+    # S[i] = sum over k >= i of g[k] * prod(x[i+1..k]) obeys S[i] = g[i] + x[i+1] * S[i+1].
+    if not x.shape[axis]:
+        return g
+    ahead = F.conj(_next_entries(F, x, axis))
+    return F.conj(F.shifted_cumulative_prod(x, axis)) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
+
+
+def _next_entries(F: Any, x: Any, axis: int, step: int = 1) -> Any:
+    """x moved one place along the axis: entry i holds x[i + step] (and anything at the end)."""
+    return F.roll(x, shift=(-step,), axis=(axis,))
+
+
+def _cumulative_prod_jvp(F: Any, t: Any, _y: Any, x: Any, *, axis: int) -> Any:
+    # y[k] = y[k-1] * x[k], so dy[k] = x[k] * dy[k-1] + y[k-1] * t[k].
+    return F.linear_recurrence(x, F.shifted_cumulative_prod(x, axis) * t, axis=axis, reverse=False)
+
+
+define(
+    Op(
+        name="cumulative_prod",
+        forward=lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
+        abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
+        vjp=(_cumulative_prod_vjp,),
+        jvp=(_cumulative_prod_jvp,),
+        samples=lambda s: [*_scan_samples(s), Sample((s((4,)) * (np.arange(4) != 1),), {"axis": 0})],
+    )
+)
+
+
+def _recurrence_shared(F: Any, g: Any, _y: Any, a: Any, _b: Any, *, axis: int, reverse: bool) -> Any:
+    """The adjoint recurrence runs the other way: r[k] = g[k] + conj(a[k+1]) r[k+1]."""
+    ahead = F.conj(_next_entries(F, a, axis, -1 if reverse else 1))
+    return F.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
+
+
+def _recurrence_da(F: Any, r: Any, _g: Any, y: Any, _a: Any, _b: Any, *, axis: int, reverse: bool) -> Any:
+    return r * F.conj(F.shifted(y, axis, 1 if reverse else -1))
+
+
+@derived
+def shifted(x: Any, axis: int, step: int) -> Any:
+    """Entry i holds x[i + step] (step is 1 or -1), and 0 beyond the ends."""
+    n = x.shape[axis]
+    if n == 0:
+        return x
+    source = slice(1, n, 1) if step > 0 else slice(0, n - 1, 1)
+    target = slice(0, n - 1, 1) if step > 0 else slice(1, n, 1)
+
+    def key(part: slice) -> tuple[slice, ...]:
+        return tuple(part if k == axis else slice(0, m, 1) for k, m in enumerate(x.shape))
+
+    return namespace.place(namespace.index_basic(x, key=key(source)), key=key(target), shape=x.shape)
+
+
+define(
+    Op(
+        name="linear_recurrence",
+        forward=strided.linear_recurrence,
+        abstract=lambda a, b, *, axis, reverse: Abstract(
+            broadcast_shapes("linear_recurrence", a.shape, b.shape), dtypes.result_type(a, b)
+        ),
+        vjp=(_recurrence_da, lambda F, r, _g, _y, _a, _b, *, axis, reverse: r),
+        jvp=(
+            lambda F, t, y, a, _b, *, axis, reverse: F.linear_recurrence(
+                a, t * F.shifted(y, axis, 1 if reverse else -1), axis=axis, reverse=reverse
+            ),
+            None,
+        ),
+        linear_in=((1,),),
+        shared=_recurrence_shared,
+        samples=lambda s: [
+            Sample((s((4,)), s((4,))), {"axis": 0, "reverse": False}),
+            Sample((s((2, 3)), s((2, 3))), {"axis": 1, "reverse": True}),
+            Sample((s((1, 2)), s((1, 2))), {"axis": 0, "reverse": False}),
+        ],
+    )
+)

@@ -1,0 +1,115 @@
+"""The one table of ops, the namespace rules are written against, and replacing a vjp from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from iverson.core.dispatch import bind
+from iverson.core.errors import ArgumentError
+from iverson.core.op import Op, Rule
+
+#: Every op by name.
+TABLE: dict[str, Op] = {}
+
+#: Rules that stand in for the table's, by op name (see `override_vjp`).
+OVERRIDES: dict[str, tuple[Rule | None, ...] | Rule] = {}
+
+
+class Namespace:
+    """``F``: every op of the table as a function on handles, and the few compositions rules share."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the op table has no '{name}'")
+
+
+F: Any = Namespace()
+
+
+def define(op: Op) -> Op:
+    """Enter an op into the table and the namespace. Raises ArgumentError if the name is taken."""
+    if op.name in TABLE:
+        raise ArgumentError("define", "op", got=f"a second op '{op.name}'", expected="a new name")
+    TABLE[op.name] = op
+
+    def call(*args: Any, **params: Any) -> Any:
+        return bind(op, args, params)
+
+    call.__name__ = op.name
+    setattr(F, op.name, call)
+    return op
+
+
+def remove(name: str) -> None:
+    """Take an op out of the table again (for ops that live as long as a test or a plug-in)."""
+    del TABLE[name]
+    delattr(F, name)
+
+
+def derived(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Enter a composition of ops into the namespace, for rules to share."""
+    setattr(F, function.__name__, function)
+    return function
+
+
+class override_vjp:  # noqa: N801 - used like a function, and as a context manager
+    """Replace an op's vjp: at once, or until the end of a ``with`` block.
+
+    Parameters
+    ----------
+    name : an op of the table.
+    rule : per input, ``rule(F, g, y, *inputs, **params)`` or None for "not differentiable"; a single
+        callable does for an op of one input, and has the form ``rule(F, i, g, y, ...)`` for a variadic op.
+
+    Graphs recorded while the override stands keep every value the new rule may read. Raises ArgumentError
+    for a name that is not in the table.
+
+    >>> import iverson as iv
+    >>> with override_vjp("sin", lambda F, g, y, x: 10 * g):
+    ...     x = iv.asarray(0.0, requires_grad=True)
+    ...     print(iv.autograd.grad(iv.sin(x), x))
+    iverson.Tensor(10.)
+    """
+
+    def __init__(self, name: str, rule: Rule | Sequence[Rule | None]) -> None:
+        if name not in TABLE:
+            raise ArgumentError("override_vjp", "name", got=repr(name), expected="the name of an op")
+        op = TABLE[name]
+        if callable(rule):
+            rules: Any = rule if callable(op.vjp) else (rule,)
+        else:
+            rules = tuple(rule)
+        if not callable(rules) and len(rules) != max(len(op.vjp) if not callable(op.vjp) else 1, 1):
+            raise ArgumentError(
+                "override_vjp",
+                "rule",
+                got=f"{len(rules)} rules",
+                expected=f"one for each input of '{name}'",
+            )
+        self._name = name
+        self._before = OVERRIDES.get(name)
+        OVERRIDES[name] = rules
+
+    def restore(self) -> None:
+        """Put back what was in force before."""
+        if self._before is None:
+            OVERRIDES.pop(self._name, None)
+        else:
+            OVERRIDES[self._name] = self._before
+
+    def __enter__(self) -> override_vjp:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
+
+
+@contextmanager
+def defined(op: Op) -> Iterator[Op]:
+    """An op that is in the table until the block ends."""
+    define(op)
+    try:
+        yield op
+    finally:
+        remove(op.name)

@@ -1,0 +1,378 @@
+"""Ops that move entries without changing them. All are linear, so their jvp and zero rules follow.
+
+Axes arrive normalised: non-negative, increasing, distinct (`iverson.core.shapes`).
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.errors import ShapeError
+from iverson.core.needs import FULL, NOTHING, Box, Need, union
+from iverson.core.op import JOINTLY, Abstract, Op, Sample
+from iverson.core.region import Region
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.kernels import strided
+from iverson.layouts import Zero, to_strided
+from iverson.ops.registry import define, derived
+
+LINEAR = ((0,),)
+
+
+def _same_dtype(shape: Shape, x: Any) -> Abstract:
+    return Abstract(shape, x.dtype)
+
+
+@derived
+def zero(shape: Shape, dtype: Any) -> Any:
+    """A constant in the zero layout."""
+    from iverson.core.dispatch import make_handle
+
+    return make_handle(Zero(shape, dtype))
+
+
+define(
+    Op(
+        name="reshape",
+        forward=lambda x, *, shape: np.reshape(x, shape),
+        abstract=lambda x, *, shape: _same_dtype(shape, x),
+        vjp=(lambda F, g, _y, _x, *, shape: F.reshape(g, shape=_x.shape),),
+        linear_in=LINEAR,
+        samples=lambda s: [
+            Sample((s((2, 3)),), {"shape": (3, 2)}),
+            Sample((s((2, 3)),), {"shape": (2, 1, 3)}),
+            Sample((s((1,)),), {"shape": ()}),
+        ],
+    )
+)
+
+
+def _inverse(axes: Shape) -> Shape:
+    return tuple(int(k) for k in np.argsort(axes))
+
+
+def _permute_demand(needs: tuple[Need, ...], _inputs: Any, _y: Any, *, axes: Shape) -> Need:
+    need = needs[0]
+    return Box(need.region.permuted(axes)) if isinstance(need, Box) else need
+
+
+define(
+    Op(
+        name="permute_dims",
+        forward=lambda x, *, axes: np.transpose(x, axes),
+        abstract=lambda x, *, axes: _same_dtype(tuple(x.shape[k] for k in axes), x),
+        vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
+        linear_in=LINEAR,
+        demand=_permute_demand,
+        samples=lambda s: [Sample((s((2, 3, 4)),), {"axes": (2, 0, 1)})],
+    )
+)
+
+
+@derived
+def mT(x: Any) -> Any:  # noqa: N802 - the array API's name
+    """The last two axes exchanged."""
+    from iverson.ops.registry import F
+
+    return F.permute_dims(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+@derived
+def mH(x: Any) -> Any:  # noqa: N802
+    """The conjugate of the last two axes exchanged."""
+    from iverson.ops.registry import F
+
+    return F.mT(F.conj(x)) if x.dtype.kind == "c" else F.mT(x)
+
+
+define(
+    Op(
+        name="expand_dims",
+        forward=lambda x, *, axis: np.expand_dims(x, axis),
+        abstract=lambda x, *, axis: _same_dtype(_expanded(x.shape, axis), x),
+        vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s((2, 3)),), {"axis": (0, 2)})],
+    )
+)
+
+
+def _expanded(shape: Shape, axis: Shape) -> Shape:
+    result = list(shape)
+    for k in axis:
+        result.insert(k, 1)
+    return tuple(result)
+
+
+define(
+    Op(
+        name="squeeze",
+        forward=lambda x, *, axis: np.squeeze(x, axis),
+        abstract=lambda x, *, axis: _same_dtype(_squeezed(x.shape, axis), x),
+        vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s((2, 1, 3, 1)),), {"axis": (1, 3)})],
+    )
+)
+
+
+def _squeezed(shape: Shape, axis: Shape) -> Shape:
+    if any(shape[k] != 1 for k in axis):
+        raise ShapeError(
+            "squeeze", "axis", got=f"axes {axis} of shape {shape}", expected="axes of extent 1"
+        )
+    return tuple(n for k, n in enumerate(shape) if k not in axis)
+
+
+def _check_broadcast(x: Any, shape: Shape) -> Abstract:
+    if broadcast_shapes("broadcast_to", x.shape, shape) != shape:
+        raise ShapeError(
+            "broadcast_to", "shape", got=f"{shape} for an array of shape {x.shape}",
+            expected="a shape that the array's extents of 1 stretch to",
+        )  # fmt: skip
+    return _same_dtype(shape, x)
+
+
+define(
+    Op(
+        name="broadcast_to",
+        forward=lambda x, *, shape: np.broadcast_to(x, shape) if np.shape(x) != shape else np.asarray(x),
+        abstract=lambda x, *, shape: _check_broadcast(x, shape),
+        vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s((2, 1)),), {"shape": (3, 2, 4)}), Sample((s(()),), {"shape": (2,)})],
+    )
+)
+
+
+def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Abstract:
+    first = xs[0].shape
+    for k, x in enumerate(xs):
+        fits = len(x.shape) == len(first) and all(
+            a == b for j, (a, b) in enumerate(zip(x.shape, first, strict=True)) if j != axis
+        )
+        if not fits:
+            raise ShapeError(
+                "concat",
+                f"arrays[{k}]",
+                got=f"shape {x.shape}",
+                expected=f"shape {first} but for axis {axis}",
+            )
+    total = offsets[-1] + xs[-1].shape[axis]
+    return Abstract((*first[:axis], total, *first[axis + 1 :]), dtypes.result_type(*xs))
+
+
+def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
+    region = Region.full(x.shape).shifted(offset if k == axis else 0 for k in range(y.ndim))
+    return region.slices
+
+
+def _concat_demand(needs: tuple[Need, ...], inputs: Any, y: Any, *, axis: int, offsets: Shape) -> Need:
+    placed = []
+    for need, x, offset in zip(needs, inputs, offsets, strict=True):
+        by = [offset if k == axis else 0 for k in range(y.ndim)]
+        if need is FULL:
+            placed.append(Box(Region.full(x.shape).shifted(by)))
+        elif isinstance(need, Box):
+            placed.append(Box(need.region.shifted(by)))
+        elif need is not NOTHING:
+            return FULL
+    return union(placed)
+
+
+define(
+    Op(
+        name="concat",
+        forward=lambda *xs, axis, offsets: np.concatenate(xs, axis),
+        abstract=_concat_abstract,
+        vjp=lambda F, i, g, _y, *_xs, axis, offsets: F.index_basic(
+            g, key=_concat_key(_y, _xs[i], axis, offsets[i])
+        ),
+        linear_in=JOINTLY,
+        demand=_concat_demand,
+        samples=lambda s: [
+            Sample((s((2, 3)), s((2, 1)), s((2, 0))), {"axis": 1, "offsets": (0, 3, 4)}),
+            Sample((s((2,)),), {"axis": 0, "offsets": (0,)}),
+        ],
+    )
+)
+
+
+def concat_offsets(extents: list[int]) -> Shape:
+    """Where each operand of a concat starts along its axis."""
+    return (0, *accumulate(extents[:-1]))
+
+
+def _stack_key(axis: int, i: int, ndim: int) -> tuple[Any, ...]:
+    return tuple(i if k == axis else slice(None) for k in range(ndim))
+
+
+def _stack_abstract(*xs: Any, axis: int) -> Abstract:
+    first = xs[0].shape
+    for k, x in enumerate(xs):
+        if x.shape != first:
+            raise ShapeError("stack", f"arrays[{k}]", got=f"shape {x.shape}", expected=f"shape {first}")
+    return Abstract((*first[:axis], len(xs), *first[axis:]), dtypes.result_type(*xs))
+
+
+def _stack_demand(needs: tuple[Need, ...], inputs: Any, y: Any, *, axis: int) -> Need:
+    placed = []
+    for i, (need, x) in enumerate(zip(needs, inputs, strict=True)):
+        own = Region.full(x.shape) if need is FULL else getattr(need, "region", None)
+        if own is not None:
+            start, stop = (*own.start[:axis], i, *own.start[axis:]), (*own.stop[:axis], i + 1, *own.stop[axis:])
+            placed.append(Box(Region(start, stop)))
+        elif need is not NOTHING:
+            return FULL
+    return union(placed)
+
+
+define(
+    Op(
+        name="stack",
+        forward=lambda *xs, axis: np.stack(xs, axis),
+        abstract=_stack_abstract,
+        vjp=lambda F, i, g, _y, *_xs, axis: F.index_basic(g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)),
+        linear_in=JOINTLY,
+        demand=_stack_demand,
+        samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
+    )
+)  # fmt: skip
+
+
+def full_key(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+    """A basic key with its slices in canonical form."""
+    axis, result = 0, []
+    for item in key:
+        if isinstance(item, slice):
+            item = strided.canonical_slice(item, shape[axis])
+        if item is not None:
+            axis += 1
+        result.append(item)
+    return tuple(result)
+
+
+define(
+    Op(
+        name="flip",
+        forward=lambda x, *, axis: np.flip(x, axis),
+        abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x, *, axis: F.flip(g, axis=axis),),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s((2, 3)),), {"axis": (1,)})],
+    )
+)
+
+define(
+    Op(
+        name="roll",
+        forward=lambda x, *, shift, axis: np.roll(x, shift, axis),
+        abstract=lambda x, *, shift, axis: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x, *, shift, axis: F.roll(g, shift=tuple(-k for k in shift), axis=axis),),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s((2, 5)),), {"shift": (1, -2), "axis": (0, 1)})],
+    )
+)
+
+
+def _tril(keep: str) -> None:
+    body = getattr(np, keep)
+    define(
+        Op(
+            name=keep,
+            forward=lambda x, *, k: body(x, k),
+            abstract=lambda x, *, k: Abstract(x.shape, x.dtype),
+            vjp=(lambda F, g, _y, _x, *, k: getattr(F, keep)(g, k=k),),
+            linear_in=LINEAR,
+            samples=lambda s: [Sample((s((2, 3, 4)),), {"k": k}) for k in (0, 1, -1)],
+        )
+    )
+
+
+_tril("tril")
+_tril("triu")
+
+
+def _diagonal_length(shape: Shape, offset: int) -> int:
+    rows, columns = shape[-2:]
+    return max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+
+
+define(
+    Op(
+        name="diagonal",
+        forward=lambda x, *, offset: np.diagonal(x, offset, -2, -1),
+        abstract=lambda x, *, offset: Abstract((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
+        vjp=(lambda F, g, _y, _x, *, offset: F.diag_embed(g, offset=offset, shape=_x.shape),),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s((2, 3, 4)),), {"offset": k}) for k in (0, 2, -1)],
+    )
+)
+
+define(
+    Op(
+        name="diag_embed",
+        forward=strided.diag_embed,
+        abstract=lambda x, *, offset, shape: Abstract(shape, x.dtype),
+        vjp=(lambda F, g, _y, _x, *, offset, shape: F.diagonal(g, offset=offset),),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s((2, 3)),), {"offset": 1, "shape": (2, 4, 4)})],
+    )
+)
+
+
+@derived
+def diag(x: Any) -> Any:
+    """Square matrices with x on their diagonals."""
+    from iverson.ops.registry import F
+
+    n = x.shape[-1]
+    return F.diag_embed(x, offset=0, shape=(*x.shape, n))
+
+
+define(
+    Op(
+        name="add_n",
+        forward=lambda *xs: strided.add_n(*xs),
+        abstract=lambda *xs: Abstract(xs[0].shape, dtypes.result_type(*xs)),
+        vjp=lambda F, i, g, _y, *_xs: g,
+        linear_in=JOINTLY,
+        zero_preserving=True,
+        samples=lambda s: [Sample((s((2, 3)), s((2, 3)), s((2, 3))))],
+    )
+)
+
+define(
+    Op(
+        name="copy",
+        forward=lambda x: x.copy(),
+        abstract=lambda x: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x: g,),
+        linear_in=LINEAR,
+        family="elementwise",
+        zero_preserving=True,
+        samples=lambda s: [Sample((s((2, 3)),))],
+    )
+)
+
+define(
+    Op(
+        name="to_dense",
+        forward=lambda x: x,
+        abstract=lambda x: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x: g,),
+        linear_in=(),
+        jvp=(lambda F, t, _y, _x: t,),
+        samples=lambda s: [Sample((s((2, 3)),))],
+    )
+)
+
+
+@derived
+def to_numpy(x: Any) -> Any:
+    """The entries of a constant as a NumPy array."""
+    return to_strided(x._value) if hasattr(x, "_value") else np.asarray(x)

@@ -1,0 +1,41 @@
+"""Ordering. The order itself is piecewise constant; what is differentiable is the gathering by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.op import Abstract, Op, Sample
+from iverson.ops.registry import define
+
+
+def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+    if not descending:
+        return np.argsort(x, axis=axis, stable=stable)
+    # Sorting the reversed array and reversing the result keeps equal entries in their first order.
+    order = np.flip(np.argsort(np.flip(x, axis), axis=axis, stable=stable), axis)
+    return x.shape[axis] - 1 - order
+
+
+define(
+    Op(
+        name="argsort",
+        forward=_argsort,
+        abstract=lambda x, *, axis, descending, stable: Abstract(x.shape, dtypes.int64),
+        samples=lambda s: [
+            Sample((s.distinct((2, 3)),), {"axis": 1, "descending": False, "stable": True}),
+            Sample((s.distinct((3,)),), {"axis": 0, "descending": True, "stable": True}),
+        ],
+    )
+)
+
+define(
+    Op(
+        name="searchsorted",
+        forward=lambda x, v, *, side: np.searchsorted(x, v, side=side),
+        abstract=lambda x, v, *, side: Abstract(v.shape, dtypes.int64),
+        samples=lambda s: [Sample((np.sort(s((4,))), s((2, 3))), {"side": "left"})],
+    )
+)

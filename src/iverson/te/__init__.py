@@ -1,0 +1,1 @@
+"""Tensor expressions: an op in index notation, its derivatives, and the exact points they need."""

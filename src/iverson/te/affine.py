@@ -1,0 +1,415 @@
+"""The normal form of index arithmetic: integer combinations of variables and of floors of such.
+
+    affine ::= const + sum of coefficient * atom
+    atom   ::= Var | affine // d (an interned expression in this normal form) | anything else (opaque)
+
+``a % d`` is ``a - d * (a // d)``. The constructor of floors is where ``//`` and ``%`` are simplified;
+ranges of index expressions and what guards say about them are here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd, inf
+
+from iverson.te.nodes import (
+    Apply,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Read,
+    Select,
+    Var,
+    apply,
+    index,
+    postorder,
+)
+
+Bound = float  # an integer, or plus or minus infinity
+Interval = tuple[Bound, Bound]
+EVERYTHING: Interval = (-inf, inf)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``const + sum(coefficient * atom)``; no coefficient is 0, atoms are in a fixed order."""
+
+    const: int
+    terms: tuple[tuple[Expr, int], ...] = ()
+
+    def __add__(self, other: Affine) -> Affine:
+        terms = dict(self.terms)
+        for atom, c in other.terms:
+            terms[atom] = terms.get(atom, 0) + c
+        return make(self.const + other.const, terms)
+
+    def __sub__(self, other: Affine) -> Affine:
+        return self + other.scaled(-1)
+
+    def scaled(self, factor: int) -> Affine:
+        """This times an integer."""
+        if factor == 0:
+            return Affine(0)
+        return Affine(self.const * factor, tuple((a, c * factor) for a, c in self.terms))
+
+    def coefficient(self, atom: Expr) -> int:
+        """The coefficient of an atom; 0 where it does not occur."""
+        return dict(self.terms).get(atom, 0)
+
+    def __hash__(self) -> int:
+        return hash((self.const, self.terms))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Affine) or self.const != other.const:
+            return False
+        mine, theirs = self.terms, other.terms
+        return len(mine) == len(theirs) and all(
+            a is b and c == d for (a, c), (b, d) in zip(mine, theirs, strict=True)
+        )
+
+
+def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
+    """An affine form from a mapping of atoms to coefficients."""
+    kept = [(a, c) for a, c in terms.items() if c]
+    if len(kept) > 1:
+        kept.sort(key=lambda t: _order(t[0]))
+    return Affine(constant, tuple(kept))
+
+
+def _order(atom: Expr) -> tuple[object, ...]:
+    if isinstance(atom, Var):
+        return (0, (atom.serial,), "")
+    nodes = postorder([atom])
+    serials = tuple(n.serial for n in nodes if isinstance(n, Var))
+    shape = ",".join(
+        f"{n.name if isinstance(n, Apply) else getattr(n, 'value', '')}" for n in nodes
+    )
+    return (1, serials, shape)
+
+
+def affine_of(root: Expr) -> Affine:
+    """The normal form of an integer expression; what is not index arithmetic becomes an opaque atom.
+
+    >>> i = Var("i", 0, 12)
+    >>> affine_of((i * 4 + 3) // 4) == affine_of(i)
+    True
+    >>> affine_of(i % 20) == affine_of(i)
+    True
+    """
+    made: dict[Expr, Affine] = {}
+    for node in postorder([root]):
+        made[node] = _affine_of_node(node, made)
+    return made[root]
+
+
+def _affine_of_node(node: Expr, made: Mapping[Expr, Affine]) -> Affine:
+    if isinstance(node, Const) and node.dtype.kind in "iu":
+        return Affine(node.value)
+    if isinstance(node, Cast) and node.operand.dtype.kind in "iu":
+        return made[node.operand]
+    if isinstance(node, Apply) and node.dtype.kind in "iu":
+        args = [made[a] for a in node.args]
+        if node.name == "add":
+            return args[0] + args[1]
+        if node.name == "subtract":
+            return args[0] - args[1]
+        if node.name == "negative":
+            return args[0].scaled(-1)
+        if node.name == "multiply":
+            for a, b in (args, args[::-1]):
+                if not a.terms:
+                    return b.scaled(a.const)
+        if node.name in ("floor_divide", "remainder") and not args[1].terms and args[1].const > 0:
+            d = args[1].const
+            quotient = floor(args[0], d)
+            return quotient if node.name == "floor_divide" else args[0] - quotient.scaled(d)
+        if node.name in ("minimum", "maximum"):
+            low, high = interval(args[0] - args[1])
+            first = high <= 0 if node.name == "minimum" else low >= 0
+            second = low >= 0 if node.name == "minimum" else high <= 0
+            if first or second:
+                return args[0] if first else args[1]
+    return make(0, {node: 1})
+
+
+def expr_of(form: Affine) -> Expr:
+    """The expression a normal form stands for; the same one for equal forms."""
+    result: Expr | None = None
+    for atom, c in form.terms:
+        term = atom if abs(c) == 1 else apply("multiply", atom, index(abs(c)))
+        if result is None:
+            result = term if c > 0 else apply("negative", term)
+        else:
+            result = apply("add" if c > 0 else "subtract", result, term)
+    if result is None:
+        return index(form.const)
+    if form.const:
+        name = "add" if form.const > 0 else "subtract"
+        result = apply(name, result, index(abs(form.const)))
+    return result
+
+
+def floor(form: Affine, d: int) -> Affine:
+    """``form // d`` for d > 0, simplified.
+
+    before -> after, with 0 <= low < g and g dividing d:
+    ``(d*x + y) // d -> x + y // d``; ``(g*x + low) // d -> x // (d/g)``; ``low // g -> 0``;
+    ``(x // a + c) // b -> (x + a*c) // (a*b)``.
+    """
+    if d == 1:
+        return form
+    whole = make(form.const // d, {a: c // d for a, c in form.terms})
+    rest = make(form.const % d, {a: c % d for a, c in form.terms})
+    low, high = interval(rest)
+    if low >= -inf and low // d == high // d and abs(low) != inf and abs(high) != inf:
+        return whole + Affine(int(low // d))
+    for g in _factors(rest, d):
+        small = make(rest.const % g, {a: c for a, c in rest.terms if c % g})
+        low, high = interval(small)
+        if low >= 0 and high < g:
+            big = make(rest.const // g, {a: c // g for a, c in rest.terms if c % g == 0})
+            return whole + floor(big, d // g)
+    inner = _only_floor(rest)
+    if inner is not None:
+        x, a = inner
+        return whole + floor(x + Affine(a * rest.const), a * d)
+    atom = apply("floor_divide", expr_of(rest), index(d))
+    return whole + make(0, {atom: 1})
+
+
+def _factors(form: Affine, d: int) -> list[int]:
+    """Common factors of d and some coefficients, largest first."""
+    found = {gcd(c, d) for _, c in form.terms} | {1}
+    found |= {gcd(f, g) for f in found for g in found}
+    return sorted(found - {1}, reverse=True)
+
+
+def _only_floor(form: Affine) -> tuple[Affine, int] | None:
+    if len(form.terms) == 1 and form.terms[0][1] == 1:
+        return floor_parts(form.terms[0][0])
+    return None
+
+
+def floor_parts(atom: Expr) -> tuple[Affine, int] | None:
+    """(x, d) where the atom is ``x // d``, else None."""
+    if isinstance(atom, Apply) and atom.name == "floor_divide":
+        x, d = atom.args
+        if isinstance(d, Const) and d.value > 0:
+            return affine_of(x), d.value
+    return None
+
+
+def is_pure(form: Affine) -> bool:
+    """Whether all atoms are variables or floors of pure forms: no data, min or max."""
+    pending = [a for a, _ in form.terms]
+    while pending:
+        atom = pending.pop()
+        if isinstance(atom, Var):
+            continue
+        parts = floor_parts(atom)
+        if parts is None:
+            return False
+        pending += [a for a, _ in parts[0].terms]
+    return True
+
+
+def is_linear(form: Affine) -> bool:
+    """Whether all atoms are variables."""
+    return all(isinstance(a, Var) for a, _ in form.terms)
+
+
+# --- ranges -----------------------------------------------------------------------------------
+
+
+def interval(form: Affine, known: Mapping[Expr, Interval] | None = None) -> Interval:
+    """Bounds (both included) of a form, each variable anywhere in its range; ±inf where unknown.
+
+    ``known`` narrows the range of atoms. Sharp for forms in which each variable occurs once.
+    """
+    low, high = _sum_of_ranges(form, known)
+    for atom, c in form.terms:
+        parts = floor_parts(atom)
+        if parts is None or c % parts[1]:
+            continue
+        # c*(x//d) = -m*d*(x//d), and m*x - m*d*(x//d) = m*(x % d) is within [0, m*(d-1)].
+        x, d = parts
+        m = -c // d
+        rest = form - (x - make(0, {atom: d})).scaled(m)
+        if len(rest.terms) >= len(form.terms):
+            continue
+        a, b = _sum_of_ranges(rest, known)
+        low = max(low, a + min(0, m * (d - 1)))
+        high = min(high, b + max(0, m * (d - 1)))
+    return low, high
+
+
+def _sum_of_ranges(form: Affine, known: Mapping[Expr, Interval] | None) -> Interval:
+    low = high = float(form.const) if abs(form.const) > 2**53 else form.const
+    for atom, c in form.terms:
+        a, b = _range_of(atom, known)
+        low += c * (a if c > 0 else b)
+        high += c * (b if c > 0 else a)
+    return low, high
+
+
+def _range_of(atom: Expr, known: Mapping[Expr, Interval] | None) -> Interval:
+    if known and atom in known:
+        return known[atom]
+    if isinstance(atom, Var):
+        return _least(atom.lo), _greatest(atom.hi)
+    if isinstance(atom, Apply):
+        args = [interval(affine_of(a), known) for a in atom.args]
+        if atom.name == "floor_divide" and args[1][0] == args[1][1] > 0:
+            return args[0][0] // args[1][0], args[0][1] // args[1][0]
+        if atom.name == "minimum":
+            return min(args[0][0], args[1][0]), min(args[0][1], args[1][1])
+        if atom.name == "maximum":
+            return max(args[0][0], args[1][0]), max(args[0][1], args[1][1])
+    if isinstance(atom, Select) and atom.dtype.kind in "iu":
+        sides = [interval(affine_of(s), known) for s in (atom.then, atom.other)]
+        return min(s[0] for s in sides), max(s[1] for s in sides)
+    return EVERYTHING
+
+
+def _least(lo: Extent) -> Bound:
+    return lo if isinstance(lo, int) else interval(affine_of(lo))[0]
+
+
+def _greatest(hi: Extent | None) -> Bound:
+    if hi is None:
+        return inf
+    return hi - 1 if isinstance(hi, int) else interval(affine_of(hi))[1] - 1
+
+
+# --- conditions -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """``form >= 0``, or ``form == 0``."""
+
+    form: Affine
+    equality: bool = False
+
+
+def constraints_of(condition: Expr) -> list[Constraint] | None:
+    """A condition as a conjunction of constraints on pure forms; None where it is not one."""
+    result: list[Constraint] = []
+    for part in conjuncts(condition):
+        found = _constraint(part)
+        if found is None:
+            return None
+        result.append(found)
+    return result
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction, negations pushed inwards."""
+    pending, result = [condition], []
+    while pending:
+        e = pending.pop()
+        if isinstance(e, Apply) and e.name == "logical_and":
+            pending += [e.args[1], e.args[0]]
+            continue
+        if isinstance(e, Apply) and e.name == "logical_not":
+            opposite = negation(e.args[0])
+            if not (isinstance(opposite, Apply) and opposite.name == "logical_not"):
+                pending.append(opposite)
+                continue
+        result.append(e)
+    return result
+
+
+_OPPOSITE = {
+    "less": "greater_equal",
+    "greater_equal": "less",
+    "greater": "less_equal",
+    "less_equal": "greater",
+    "equal": "not_equal",
+    "not_equal": "equal",
+}
+
+
+def negation(condition: Expr) -> Expr:
+    """The opposite of a condition, as a comparison where it is one on integers."""
+    if isinstance(condition, Const):
+        return apply("logical_not", condition)
+    if isinstance(condition, Apply):
+        if condition.name in _OPPOSITE and condition.args[0].dtype.kind in "iu":
+            return apply(_OPPOSITE[condition.name], *condition.args)
+        if condition.name == "logical_or":
+            return apply("logical_and", *(negation(a) for a in condition.args))
+        if condition.name == "logical_and":
+            return apply("logical_or", *(negation(a) for a in condition.args))
+    return apply("logical_not", condition)
+
+
+def _constraint(e: Expr) -> Constraint | None:
+    if isinstance(e, Const):
+        return Constraint(Affine(0 if e.value else -1))
+    if not (isinstance(e, Apply) and e.name in _OPPOSITE) or e.args[0].dtype.kind not in "iu":
+        return None
+    a, b = affine_of(e.args[0]), affine_of(e.args[1])
+    if not (is_pure(a) and is_pure(b)):
+        return None
+    one = Affine(1)
+    if e.name == "less":
+        return Constraint(b - a - one)
+    if e.name == "less_equal":
+        return Constraint(b - a)
+    if e.name == "greater":
+        return Constraint(a - b - one)
+    if e.name == "greater_equal":
+        return Constraint(a - b)
+    return Constraint(a - b, True) if e.name == "equal" else None
+
+
+def holds(constraint: Constraint) -> bool | None:
+    """Whether a constraint holds everywhere (True), nowhere (False), or cannot be told (None)."""
+    low, high = interval(constraint.form)
+    if constraint.equality:
+        return True if low == high == 0 else False if low > 0 or high < 0 else None
+    return True if low >= 0 else False if high < 0 else None
+
+
+def condition_of(constraint: Constraint) -> Expr:
+    """A constraint as a boolean expression: positive terms on the left, negative on the right."""
+    form = constraint.form
+    left = {a: c for a, c in form.terms if c > 0}
+    right = {a: -c for a, c in form.terms if c < 0}
+    a = expr_of(make(max(form.const, 0), left))
+    b = expr_of(make(max(-form.const, 0), right))
+    return apply("equal" if constraint.equality else "greater_equal", a, b)
+
+
+def bounds_under(form: Affine, constraints: Iterable[Constraint]) -> Interval:
+    """Bounds of a form given constraints: interval arithmetic, narrowed by constraints on one atom
+    and by constraints on the form itself. Never too narrow; not always sharp.
+    """
+    constraints = list(constraints)
+    known: dict[Expr, Interval] = {}
+    for c in constraints:
+        if len(c.form.terms) == 1:
+            (atom, k), lower = c.form.terms[0], -c.form.const
+            low, high = known.get(atom) or interval(make(0, {atom: 1}))
+            if k > 0 or c.equality:
+                low = max(low, -((-lower) // k) if k > 0 else -((lower) // -k))
+            if k < 0 or c.equality:
+                high = min(high, (-lower) // -k if k < 0 else lower // k)
+            known[atom] = (low, high)
+    low, high = interval(form, known)
+    for c in constraints:
+        for sign in (1, -1) if c.equality else (1,):
+            g = c.form.scaled(sign)
+            rest = form - g  # form = rest + g with g >= 0
+            low = max(low, interval(rest, known)[0])
+            rest = form + g  # form = rest - g
+            high = min(high, interval(rest, known)[1])
+    return low, high
+
+
+def depends_on_data(roots: Iterable[Expr]) -> bool:
+    """Whether any of the expressions reads a tensor."""
+    return any(isinstance(n, Read) for n in postorder(roots))

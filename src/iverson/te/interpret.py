@@ -1,0 +1,329 @@
+"""The meaning of a program, in plain NumPy: the oracle of every lowering.
+
+It runs each statement at every point of its walk (or of its box, guarded) and counts its visits.
+Nothing here is fast, and nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.core.scalars import SCALARS
+from iverson.te.nodes import (
+    Apply,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    Point,
+    Program,
+    Read,
+    Select,
+    Statement,
+    Tensor,
+    Var,
+    Walk,
+    postorder,
+    text,
+)
+
+Array = np.ndarray[Any, Any]
+Values = dict[Tensor, Array]
+
+
+@dataclass
+class Visits:
+    """What running one statement visited.
+
+    points : times the statement ran. idle : guards that failed and loops that turned out empty
+    inside a walk; in a box walk, points that ``where`` refused.
+    """
+
+    statement: Statement
+    points: int = 0
+    idle: int = 0
+
+
+def identity(combine: str, dtype: np.dtype[Any]) -> Any:
+    """What a Compute holds before its statements run.
+
+    >>> identity("prod", np.dtype("int64")), identity("max", np.dtype("float32"))
+    (1, -inf)
+    """
+    if combine in ("argmax", "argmin"):
+        return -1
+    if combine in ("max", "min"):
+        if dtype.kind == "f":
+            return -np.inf if combine == "max" else np.inf
+        if dtype.kind == "b":
+            return combine == "min"
+        limits = np.iinfo(dtype)
+        return limits.min if combine == "max" else limits.max
+    return 1 if combine == "prod" else 0
+
+
+def run(
+    program: Program, inputs: Sequence[Any], visits: list[Visits] | None = None
+) -> tuple[Array, ...]:
+    """The program's outputs for arrays in the order of ``program.inputs``.
+
+    ``visits`` receives one record per statement. Raises ShapeError where an array does not fit its
+    placeholder and IndexingError where an index that depends on data is out of range.
+    """
+    values: Values = {}
+    for placeholder, given in zip(program.inputs, inputs, strict=True):
+        array = np.asarray(given)
+        if array.shape != placeholder.shape:
+            raise ShapeError(
+                "te.interpret",
+                placeholder.name,
+                got=f"shape {array.shape}",
+                expected=f"shape {placeholder.shape}",
+            )
+        values[placeholder] = array.astype(placeholder.dtype)
+    for statement in program.statements:
+        record = _run_statement(statement, values)
+        if visits is not None:
+            visits.append(record)
+    for tensor in program.outputs:
+        _start(tensor, "sum", values)
+    return tuple(values[t] for t in program.outputs)
+
+
+def _start(tensor: Tensor, combine: str, values: Values) -> Array:
+    if tensor not in values:
+        shape = tuple(_constant(n) for n in tensor.shape)
+        values[tensor] = np.full(shape, identity(combine, tensor.dtype), tensor.dtype)
+    return values[tensor]
+
+
+def _constant(n: int | Expr | None) -> int:
+    if isinstance(n, Const):
+        n = n.value
+    if not isinstance(n, int):
+        raise ArgumentError(
+            "te.interpret", got=f"extent {n}", expected="an integer", remedy="te.bind the sizes"
+        )
+    return n
+
+
+def _run_statement(statement: Statement, values: Values) -> Visits:
+    out = _start(statement.tensor, statement.combine, values)
+    record = Visits(statement)
+    points = _points(statement, record, values)
+    count = record.points
+    evaluated = evaluate(statement.roots, dict(points), count, values)
+    where = tuple(evaluated[e] for e in statement.write)
+    body = evaluated[statement.body].astype(out.dtype if statement.position is None else None)
+    position = None if statement.position is None else evaluated[statement.position]
+    _check_write(statement, where, out.shape)
+    _combine(statement.combine, out, where, body, position)
+    return record
+
+
+def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:
+    axes = statement.domain.axes
+    if statement.walk is not None:
+        rows = list(_walked(statement.walk, axes, record))
+        record.points = len(rows)
+        table = np.array(rows, np.int64).reshape(len(rows), len(axes))
+        return {v: table[:, k] for k, v in enumerate(axes)}
+    ranges = [np.arange(_constant(v.lo), _constant(v.hi)) for v in axes]
+    total = prod(len(r) for r in ranges)
+    grid = np.meshgrid(*ranges, indexing="ij") if ranges else []
+    points = {v: g.reshape(-1) for v, g in zip(axes, grid, strict=True)}
+    where = statement.domain.where
+    kept = np.ones(total, bool)
+    for condition in where:
+        held = np.flatnonzero(kept)
+        some = {v: p[held] for v, p in points.items()}
+        kept[held] = evaluate([condition], some, len(held), values)[condition]
+    record.points = int(kept.sum())
+    record.idle = total - record.points
+    return {v: p[kept] for v, p in points.items()}
+
+
+def _walked(
+    walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits
+) -> Iterator[tuple[int, ...]]:
+    at: dict[Var, int] = {}
+
+    def visit(items: tuple[Walk, ...]) -> Iterator[tuple[int, ...]]:
+        for item in items:
+            if isinstance(item, Point):
+                yield tuple(scalar(e, at) for e in item.at)
+            elif isinstance(item, If):
+                if scalar(item.condition, at):
+                    yield from visit(item.body)
+                else:
+                    record.idle += 1
+            else:
+                yield from loop(item)
+
+    def loop(item: For) -> Iterator[tuple[int, ...]]:
+        span = range(scalar(item.lower, at), scalar(item.upper, at), item.step)
+        if not span:
+            record.idle += 1
+        for value in span:
+            at[item.var] = value
+            yield from visit(item.body)
+
+    return visit(walk)
+
+
+def scalar(root: Expr, at: Mapping[Var, int]) -> int:
+    """An index expression or condition at one point, in Python integers."""
+    if isinstance(root, Const):
+        return int(root.value)
+    if isinstance(root, Var):
+        return at[root]
+    made: dict[Expr, int] = {}
+    for node in postorder([root]):
+        if isinstance(node, Const):
+            made[node] = int(node.value)
+        elif isinstance(node, Var):
+            made[node] = at[node]
+        elif isinstance(node, Apply):
+            made[node] = _ON_INTEGERS[node.name](*(made[o] for o in node.args))
+        elif isinstance(node, Select):
+            made[node] = made[node.then] if made[node.condition] else made[node.other]
+        else:
+            raise ArgumentError("te.interpret", got=text(node), expected="index arithmetic")
+    return made[root]
+
+
+_ON_INTEGERS: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "negative": lambda a: -a,
+    "floor_divide": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "minimum": min,
+    "maximum": max,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+    "greater": lambda a, b: a > b,
+    "greater_equal": lambda a, b: a >= b,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
+    "logical_and": lambda a, b: bool(a and b),
+    "logical_or": lambda a, b: bool(a or b),
+    "logical_not": lambda a: not a,
+}
+
+
+def evaluate(
+    roots: Sequence[Expr], points: Mapping[Var, Array], count: int, values: Values
+) -> dict[Expr, Array]:
+    """Every node under the roots at ``count`` points given as one integer array per variable.
+
+    A read out of range on a side that no Select chooses is ignored; elsewhere: IndexingError.
+    """
+    made: dict[Expr, Array] = {}
+    bad: dict[Expr, Array] = {}
+    fine = np.zeros(count, bool)
+    with np.errstate(all="ignore"):
+        for node in postorder(roots):
+            below = [made[o] for o in node.operands]
+            wrong = fine
+            for o in node.operands:
+                wrong = wrong | bad[o]
+            if isinstance(node, Const):
+                found = np.full(count, node.value, node.dtype)
+            elif isinstance(node, Var):
+                found = points[node]
+            elif isinstance(node, Read):
+                found, outside = _read(node, below, values, count)
+                wrong = wrong | outside
+            elif isinstance(node, Select):
+                found = np.where(*below)
+                side = np.where(below[0], bad[node.then], bad[node.other])
+                wrong = bad[node.condition] | side
+            elif isinstance(node, Cast):
+                found = below[0].astype(node.dtype)
+            elif isinstance(node, Apply):
+                found = np.asarray(SCALARS[node.name].body(*below)).astype(node.dtype)
+            else:
+                raise ArgumentError("te.interpret", got=text(node), expected="no reduction here")
+            made[node], bad[node] = found, wrong
+    for root in roots:
+        if bad[root].any():
+            raise _outside(root, made, np.flatnonzero(bad[root])[0])
+    return made
+
+
+def _read(node: Read, at: list[Array], values: Values, count: int) -> tuple[Array, Array]:
+    array = values[node.tensor]
+    outside = np.zeros(count, bool)
+    clipped = []
+    for i, n in zip(at, array.shape, strict=True):
+        outside |= (i < 0) | (i >= n)
+        clipped.append(np.clip(i, 0, max(n - 1, 0)))
+    if array.size == 0:
+        return np.zeros(count, array.dtype), outside
+    return np.broadcast_to(array[tuple(clipped)], (count,)), outside
+
+
+def _outside(root: Expr, made: Mapping[Expr, Array], point: int) -> IndexingError:
+    for node in postorder([root]):
+        if isinstance(node, Read):
+            at = tuple(int(made[i][point]) for i in node.indices)
+            if any(not 0 <= i < _constant(n) for i, n in zip(at, node.tensor.shape, strict=True)):
+                return IndexingError(
+                    "te.interpret",
+                    node.tensor.name,
+                    got=f"index {at} from {text(node)}",
+                    expected=f"an index inside shape {node.tensor.shape}",
+                )
+    return IndexingError("te.interpret", got=f"an index out of range in {text(root)}")
+
+
+def _check_write(statement: Statement, where: tuple[Array, ...], shape: tuple[int, ...]) -> None:
+    for axis, (i, n) in enumerate(zip(where, shape, strict=True)):
+        if ((i < 0) | (i >= n)).any():
+            wrong = i[(i < 0) | (i >= n)][0]
+            raise IndexingError(
+                "te.interpret",
+                statement.tensor.name,
+                got=f"a write at {wrong} on axis {axis}",
+                expected=f"an index in [0, {n})",
+            )
+
+
+def _combine(
+    combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None
+) -> None:
+    if combine == "assign":
+        out[where] = body
+    elif position is not None:
+        _combine_position(combine, out, where, body, position)
+    else:
+        ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[combine]
+        ufunc.at(out, where, body)
+
+
+def _combine_position(
+    combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array
+) -> None:
+    best: dict[tuple[int, ...], Any] = {}
+    rows = np.stack(where, 1) if where else np.zeros((len(body), 0), np.int64)
+    for k in np.argsort(position, kind="stable"):
+        entry = tuple(rows[k].tolist())
+        value = body[k]
+        if entry not in best or _better(combine, value, best[entry]):
+            best[entry] = value
+            out[entry] = position[k]
+
+
+def _better(combine: str, new: Any, old: Any) -> bool:
+    if np.isnan(old):
+        return False
+    return bool(np.isnan(new) or (new > old if combine == "argmax" else new < old))

@@ -1,0 +1,373 @@
+"""The statement IR on one page: expressions, tensors, statements, walks and programs.
+
+What a program means is here; building one is `language`, running one by points is `interpret`.
+Everything is immutable. Expressions are interned: equal ones are the same object, so ``is``
+compares them, dictionaries key on them, and shared subexpressions stay shared (they form a DAG).
+
+Grammar
+-------
+::
+
+    e  ::= Const(value, dtype, weak)        a number
+         | Var(name, lo, hi, kind)          an index in lo <= v < hi; kind axis, reduce or size
+         | Read(tensor, indices)            tensor[e, ..., e], int64 indices, which may read too
+         | Apply(name, args, dtype)         a function of core.scalars.SCALARS
+         | Select(condition, then, other)   evaluates only the side it chooses (may guard a read)
+         | Cast(operand, dtype)
+         | Reduce(combine, axes, body)      only while a definition is built: becomes a stage
+
+    index arithmetic is Apply on int64: add, subtract, negative, multiply (by a constant),
+    floor_divide and remainder (by a positive constant, rounding down), minimum, maximum.
+    Conditions are Apply with dtype bool: less, less_equal, greater, greater_equal, equal,
+    not_equal, logical_and, logical_or, logical_not. All args of an Apply have one dtype (casts are
+    explicit). An Iverson bracket is Select(c, 1, 0); a product with one is Select(c, x, 0), so
+    zeros are strong.
+
+    tensor    ::= Placeholder(shape, dtype, name) | Compute(shape, dtype, name, statements)
+    domain    ::= Domain(axes, where)       the points of the box of axes at which all of where hold
+    statement ::= Statement(out, write, body, domain, combine, position, walk)
+                  out[write(p)] (combine)= body(p)  for p in domain, in any order
+    combine   ::= assign | sum | prod | max | min | argmax | argmin
+    program   ::= Program(inputs, statements, outputs)
+
+    walk      ::= tuple of For(var, lower, upper, step, body)   lower <= var < upper, by step
+                         | If(condition, body)
+                         | Point(at)                            run the statement with axes = at
+
+Meaning
+-------
+- A Compute starts out as the identity of its combine (0 for sum and assign, 1 for prod, the lowest
+  or highest value for max and min, -1 for argmax and argmin) and then takes its statements in
+  order. Several statements of one Compute all have combine "sum". "assign" writes each entry at
+  most once; an entry that no point writes is 0.
+- argmax and argmin keep the value of ``position`` (int64) at the best ``body``; of equal ones, the
+  smallest position; a nan is better than every number. The output holds positions only.
+- max and min let nan through.
+- ``where`` holds boolean expressions of indices only, usually quasi-affine (+, -, * // % by
+  constants); all must hold. A guard that depends on data is a Select in the body.
+- ``walk`` is an exact way to visit the domain, found by `eliminate`; None stands for all points of
+  the box of axes, in order, guarded by ``where``. In a walk the guards are already taken care of
+  (do not test ``where`` again) and each point of the domain is visited exactly once. Loop bounds
+  are index expressions in the outer loops' variables; ``step`` is a positive int. A Point gives the
+  axes in terms of the loops' variables (usually it is they themselves).
+- ``strategy`` says who runs first: "gather" means that ``write`` is the first axes themselves, so
+  an outer loop over them owns its outputs; "scatter" that writes may collide between points;
+  "injective" that they never do; "" that nobody has chosen yet.
+- Reads are inside their tensor wherever they are evaluated, proven at definition, except those
+  `verify.unproven_reads` lists (an index that depends on data): these are checked when run.
+- Extents are ints once a program is bound (`language.bind` replaces size variables).
+
+For a lowering
+--------------
+Take ``program.statements`` in order; ``statement.tensor`` is an output or a temporary
+(``program.temporaries``); ``postorder(roots)`` lists the nodes of expressions, operands first,
+without recursion; ``program.key()`` is a structural key (equal for programs that differ in names
+only); `interpret.run` is the oracle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from iverson.core.errors import ArgumentError
+from iverson.te.expressions import (
+    COMPARISONS,
+    Apply,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    Extent,
+    Placeholder,
+    Read,
+    Reduce,
+    Select,
+    Tensor,
+    Var,
+    apply,
+    as_expr,
+    as_index,
+    cast,
+    const,
+    extent,
+    index,
+    is_guarded,
+    is_number,
+    postorder,
+    promote,
+    reads_of,
+    same,
+    select,
+    substitute,
+    text,
+    variables,
+)
+
+__all__ = [
+    "COMBINES",
+    "COMPARISONS",
+    "Apply",
+    "Cast",
+    "Compute",
+    "Const",
+    "DType",
+    "Domain",
+    "Expr",
+    "Extent",
+    "For",
+    "If",
+    "Placeholder",
+    "Point",
+    "Program",
+    "Read",
+    "Reduce",
+    "Select",
+    "Statement",
+    "Tensor",
+    "Var",
+    "Walk",
+    "apply",
+    "as_expr",
+    "as_index",
+    "cast",
+    "const",
+    "extent",
+    "index",
+    "is_guarded",
+    "is_number",
+    "postorder",
+    "program_of",
+    "promote",
+    "reads_of",
+    "same",
+    "select",
+    "sizes_of",
+    "substitute",
+    "tensors_below",
+    "text",
+    "variables",
+]
+
+COMBINES = ("assign", "sum", "prod", "max", "min", "argmax", "argmin")
+
+
+class Compute(Tensor):
+    """A tensor defined by statements; see "Meaning" above for how several combine."""
+
+    __slots__ = ("statements",)
+
+    def __init__(
+        self,
+        shape: tuple[Extent, ...],
+        dtype: DType,
+        name: str,
+        statements: Iterable[Statement],
+    ) -> None:
+        super().__init__(shape, dtype, name)
+        self.statements = tuple(replace(s, out=self) for s in statements)
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The integer points of the box of ``axes`` at which every condition of ``where`` holds."""
+
+    axes: tuple[Var, ...]
+    where: tuple[Expr, ...] = ()
+
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """How many values each axis takes."""
+        return tuple(extent(v) for v in self.axes)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class For:
+    """``for var in range(lower, upper, step): body``."""
+
+    var: Var
+    lower: Expr
+    upper: Expr
+    step: int
+    body: tuple[Walk, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class If:
+    """``if condition: body``."""
+
+    condition: Expr
+    body: tuple[Walk, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Point:
+    """Run the statement here: the value of each axis of its domain."""
+
+    at: tuple[Expr, ...]
+
+
+Walk = For | If | Point
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Statement:
+    """``out[write(p)] (combine)= body(p) for p in domain``; see the grammar above.
+
+    ``out`` is None only before the statement belongs to a Compute.
+    """
+
+    out: Compute | None
+    write: tuple[Expr, ...]
+    body: Expr
+    domain: Domain
+    combine: str = "assign"
+    position: Expr | None = None
+    walk: tuple[Walk, ...] | None = None
+    strategy: str = ""
+    reason: str = ""
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """Every expression of the statement (its walk's aside)."""
+        extra = () if self.position is None else (self.position,)
+        return (*self.write, self.body, *self.domain.where, *extra)
+
+    @property
+    def tensor(self) -> Compute:
+        """``out``, which must be known by now."""
+        if self.out is None:
+            raise ArgumentError("te: statement", got="no output", expected="one of a Compute")
+        return self.out
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Program:
+    """Statements in an order in which every tensor is complete before it is read."""
+
+    inputs: tuple[Placeholder, ...]
+    statements: tuple[Statement, ...]
+    outputs: tuple[Tensor, ...]
+    sizes: tuple[Var, ...] = ()
+    _key: list[str] = field(default_factory=list, repr=False)
+
+    @property
+    def temporaries(self) -> tuple[Compute, ...]:
+        """The tensors written here that are not outputs, in order of their first statement."""
+        seen = dict.fromkeys(s.tensor for s in self.statements)
+        return tuple(t for t in seen if t not in self.outputs)
+
+    def key(self) -> str:
+        """A digest of the program's structure: the same for programs that differ in names only."""
+        if not self._key:
+            self._key.append(_structural_key(self))
+        return self._key[0]
+
+
+def _structural_key(program: Program) -> str:
+    numbers: dict[object, int] = {}
+    digest = hashlib.sha256()
+
+    def number(item: object) -> str:
+        return str(numbers.setdefault(item, len(numbers)))
+
+    def emit(*parts: object) -> None:
+        digest.update(repr(parts).encode())
+
+    def expression(roots: Iterable[Expr]) -> list[str]:
+        roots = tuple(roots)
+        for node in postorder(roots):
+            if node in numbers:
+                continue
+            below = [number(o) for o in node.operands]
+            number(node)
+            if isinstance(node, Var):
+                emit("var", node.kind, repr(node.lo), repr(node.hi))
+            elif isinstance(node, Const):
+                emit("const", repr(node.value), node.dtype.str)
+            elif isinstance(node, Read):
+                emit("read", tensor(node.tensor), below)
+            elif isinstance(node, Reduce):
+                emit("reduce", node.combine, [number(v) for v in node.axes], below)
+            else:
+                emit(type(node).__name__, getattr(node, "name", ""), node.dtype.str, below)
+        return [number(r) for r in roots]
+
+    def tensor(t: Tensor) -> str:
+        if t not in numbers:
+            emit(number(t), type(t).__name__, t.dtype.str, [repr(n) for n in t.shape])
+        return number(t)
+
+    def walk(nest: tuple[Walk, ...]) -> None:
+        pending: list[Walk | None] = list(reversed(nest))
+        while pending:
+            item = pending.pop()
+            if isinstance(item, Point):
+                emit("point", expression(item.at))
+            elif isinstance(item, For):
+                emit("for", expression((item.var, item.lower, item.upper)), item.step)
+                pending += [None, *reversed(item.body)]
+            elif isinstance(item, If):
+                emit("if", expression((item.condition,)))
+                pending += [None, *reversed(item.body)]
+            else:
+                emit("end")
+
+    for t in (*program.inputs, *program.outputs):
+        emit("io", tensor(t))
+    for s in program.statements:
+        emit(tensor(s.tensor), s.combine, s.strategy, expression(s.domain.axes), len(s.write))
+        emit(len(s.domain.where), expression(s.roots))
+        walk(s.walk or ())
+    return digest.hexdigest()
+
+
+def tensors_below(outputs: Iterable[Tensor]) -> list[Tensor]:
+    """Every tensor the outputs depend on, themselves included, producers first; no recursion."""
+    seen: dict[Tensor, None] = {}
+    stack: list[tuple[Tensor, bool]] = [(t, False) for t in reversed(list(outputs))]
+    while stack:
+        tensor, ready = stack.pop()
+        if tensor in seen:
+            continue
+        if ready or not isinstance(tensor, Compute):
+            seen[tensor] = None
+            continue
+        stack.append((tensor, True))
+        below = (r.tensor for s in tensor.statements for r in reads_of(s.roots))
+        stack.extend((t, False) for t in reversed(list(dict.fromkeys(below))) if t not in seen)
+    return list(seen)
+
+
+def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None = None) -> Program:
+    """The program that computes the outputs: all statements they need, in order.
+
+    ``inputs`` fixes the order of the inputs (default: in order of use) and names all that are read.
+    """
+    outputs = tuple(outputs)
+    below = tensors_below(outputs)
+    used = [t for t in below if isinstance(t, Placeholder)]
+    given = tuple(used if inputs is None else inputs)
+    missing = [t.name for t in used if t not in given]
+    if missing:
+        raise ArgumentError(
+            "te.program",
+            "inputs",
+            got=f"no {', '.join(missing)}",
+            expected="every tensor that is read",
+        )
+    statements = tuple(s for t in below if isinstance(t, Compute) for s in t.statements)
+    return Program(given, statements, outputs, sizes_of(below))
+
+
+def sizes_of(tensors: Iterable[Tensor]) -> tuple[Var, ...]:
+    """The size variables in the tensors' shapes and statements."""
+    roots: list[Expr] = []
+    for t in tensors:
+        roots += [n for n in t.shape if isinstance(n, Expr)]
+        for s in t.statements if isinstance(t, Compute) else ():
+            roots += s.roots
+            for v in s.domain.axes:
+                roots += [b for b in (v.lo, v.hi) if isinstance(b, Expr)]
+    return tuple(v for v in variables(roots) if v.kind == "size")

@@ -1,0 +1,97 @@
+"""Bringing data in: `asarray`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.dispatch import Handle, bind
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.ops import TABLE
+from iverson.tensor.tensor import Tensor
+
+
+def asarray(
+    obj: Any,
+    /,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Any:
+    """A Tensor of what ``obj`` holds: a Tensor, NumPy array, Python number, nested sequence or DLPack exporter.
+
+    Parameters
+    ----------
+    dtype : of the result; by default that of ``obj`` (Python floats become float64, ints int64).
+    device : None or "cpu".
+    copy : True always copies, False never (ValueError if it must), None only if it must. Without a copy, the
+        tensor shares memory with ``obj``.
+    requires_grad : make the result a new leaf of the graph.
+
+    Raises DTypeError for dtypes Iverson does not have, ArgumentTypeError for what is no array.
+
+    >>> asarray([1, 2.5])
+    iverson.Tensor([1. , 2.5])
+    """
+    if device not in (None, "cpu"):
+        raise ArgumentError("asarray", "device", got=repr(device), expected="None or 'cpu'")
+    wanted = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
+    if isinstance(obj, Handle):
+        return _from_handle(obj, wanted, copy, requires_grad)
+    array = _to_numpy(obj, wanted, copy)
+    return Tensor(array).requires_grad_(requires_grad) if requires_grad else Tensor(array)
+
+
+def _from_handle(obj: Any, wanted: Any, copy: bool | None, requires_grad: bool) -> Any:
+    result = obj
+    if wanted is not None and wanted != obj.dtype:
+        if copy is False:
+            raise ArgumentError("asarray", "copy", got="False with another dtype", expected="True or None")
+        result = bind(TABLE["astype"], (obj,), {"dtype": wanted})
+    elif copy:
+        result = bind(TABLE["copy"], (obj,))
+    if requires_grad and not result.requires_grad:
+        result = Tensor(result._value).requires_grad_()
+    return result
+
+
+def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
+    if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
+        obj = np.from_dlpack(obj)
+    if isinstance(obj, (list, tuple)):
+        obj = _without_tensors(obj)
+    try:
+        array = np.array(obj, dtype=wanted, copy=copy, subok=False)
+    except ValueError as error:
+        if copy is False:
+            raise ArgumentError(
+                "asarray", "copy", got="False", expected="True or None: this object must be copied"
+            ) from error
+        raise ArgumentError(
+            "asarray", "obj", got=f"a {type(obj).__name__} that is no array", remedy=str(error)
+        ) from error
+    except TypeError as error:
+        raise ArgumentTypeError("asarray", "obj", got=type(obj).__name__, remedy=str(error)) from error
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype not in dtypes.ALL:
+        raise DTypeError(
+            "asarray",
+            "obj",
+            got=f"dtype {array.dtype}",
+            expected="bool, an integer, float32/64 or complex64/128",
+            remedy="pass dtype=, e.g. dtype='float32'",
+        )
+    return array
+
+
+def _without_tensors(items: Any) -> Any:
+    """Nested sequences with Tensors of rank 0 or more replaced by arrays (they must not track gradients)."""
+    return [
+        _without_tensors(i) if isinstance(i, (list, tuple)) else i.numpy() if isinstance(i, Handle) else i
+        for i in items
+    ]

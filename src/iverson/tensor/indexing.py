@@ -1,0 +1,258 @@
+"""Reading and writing parts of a tensor, and ``@``: from what users write to the ops' canonical form.
+
+NumPy's rules hold: basic keys (integers, slices, None, ...), integer arrays that broadcast together,
+boolean masks. Every index is checked here, before a kernel sees it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.errors import ArgumentTypeError, DTypeError, IndexingError, ShapeError
+from iverson.core.shapes import Shape, as_int, broadcast_shapes
+from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.record import record_assignment
+from iverson.kernels.strided import canonical_slice, key_shape
+from iverson.layouts import to_strided
+from iverson.ops import TABLE, F
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """``x[key]``."""
+    items = _expand(key, x.shape)
+    if not any(isinstance(i, np.ndarray) for i in items):
+        return bind(_INDEX, (x,), {"key": _canonical(items, x.shape)})
+    basic, arrays, axes, target = _split(items, x.shape)
+    part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
+    result = F.gather(part, *arrays, axes=axes)
+    return _lead_to(result, arrays[0].ndim, target)
+
+
+def setitem(x: Any, key: Any, value: Any) -> None:
+    """``x[key] = value``: the handle is rebound; the buffer is written in place if nobody else has it."""
+    if not isinstance(value, (Handle, int, float, complex, bool, np.ndarray)):
+        value = np.asarray(value)
+    _check_value_dtype(x, value)
+    items = _expand(key, x.shape)
+    if not any(isinstance(i, np.ndarray) for i in items):
+        canonical = _canonical(items, x.shape)
+        _check_fits(value, key_shape(canonical, x.shape))
+        _assign_basic(x, value, canonical)
+        return
+    basic, arrays, axes, target = _split(items, x.shape)
+    part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
+    lead = arrays[0].ndim
+    rest = tuple(n for k, n in enumerate(part.shape) if k not in axes)
+    shape = (*rest[:target], *arrays[0].shape, *rest[target:])
+    _check_fits(value, shape)
+    if getattr(value, "ndim", 0) and target:
+        value = F.broadcast_to(value, shape=shape)
+        order = (*range(target, target + lead), *range(target), *range(target + lead, len(shape)))
+        value = F.permute_dims(value, axes=order)
+    part = F.gather_put(part, value, *arrays, axes=axes)
+    if _reads_part(basic, x.shape):
+        keep = tuple(i for i in basic if i is not None)
+        dropped = tuple(k for k, i in enumerate(basic) if i is None)
+        part = F.index_put(x, F.squeeze(part, axis=dropped) if dropped else part, key=keep)
+    _rebind(x, part)
+
+
+def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
+    """In place where this handle alone holds the buffer (two references: the slot and the call's)."""
+    held = x._value
+    sole = type(held) is np.ndarray and held.base is None and held.flags.writeable
+    if sole and sys.getrefcount(held) <= 3 and not _same_buffer(held, value):
+        raw = to_strided(value._value) if isinstance(value, Handle) else value
+        held[key] = raw
+        _rebind(x, record_assignment(_PUT, x, value, {"key": key}))
+        return
+    _rebind(x, bind(_PUT, (x, value), {"key": key}))
+
+
+def _same_buffer(held: np.ndarray[Any, Any], value: Any) -> bool:
+    other = value._value if isinstance(value, Handle) else value
+    return isinstance(other, np.ndarray) and np.may_share_memory(held, other)
+
+
+def _rebind(x: Any, result: Any) -> None:
+    x._value = result._value
+    if is_grad_enabled() or not x.is_leaf:
+        x._node, x._index = result._node, result._index
+
+
+def _check_value_dtype(x: Any, value: Any) -> None:
+    kind = value.dtype if hasattr(value, "dtype") else np.min_scalar_type(value)
+    source = np.dtype(type(value)) if not hasattr(value, "dtype") else kind
+    if not np.can_cast(source, x.dtype, "same_kind") and not (source.kind in "iub" and x.dtype.kind in "iufc"):
+        raise DTypeError(
+            "assignment", "value", got=f"dtype {source}", expected=f"one that fits {x.dtype}",
+            remedy="convert it with astype",
+        )  # fmt: skip
+
+
+def _check_fits(value: Any, shape: Shape) -> None:
+    own = getattr(value, "shape", ())
+    if len(own) > len(shape) or broadcast_shapes("assignment", own, shape) != shape:
+        raise ShapeError(
+            "assignment", "value", got=f"shape {own}", expected=f"a shape that broadcasts to {shape}"
+        )
+
+
+def _expand(key: Any, shape: Shape) -> list[Any]:
+    """The key as one item per axis (and None), ellipses and masks spelled out, integer arrays checked."""
+    raw = key if isinstance(key, tuple) else (key,)
+    items: list[Any] = []
+    for item in raw:
+        items.append(_item(item))
+    used = sum(i.ndim if _is_mask(i) else 0 if i is None or i is Ellipsis else 1 for i in items)
+    if sum(i is Ellipsis for i in items) > 1:
+        raise IndexingError("index", "key", got="several ellipses", expected="at most one")
+    if used > len(shape):
+        raise IndexingError(
+            "index", "key", got=f"{used} indices", expected=f"at most {len(shape)} for shape {shape}"
+        )
+    fill = [slice(None)] * (len(shape) - used)
+    at = next((k for k, i in enumerate(items) if i is Ellipsis), None)
+    items = [*items, *fill] if at is None else [*items[:at], *fill, *items[at + 1 :]]
+    result: list[Any] = []
+    axis = 0
+    for item in items:
+        if item is None:
+            result.append(None)
+        elif _is_mask(item):
+            extents = shape[axis : axis + item.ndim]
+            if item.shape != extents:
+                raise IndexingError(
+                    "index", "mask", got=f"shape {item.shape}", expected=f"shape {extents} on axis {axis}"
+                )
+            result.extend(np.nonzero(item))
+            axis += item.ndim
+        else:
+            result.append(_checked(item, shape[axis], axis))
+            axis += 1
+    return result
+
+
+def _item(item: Any) -> Any:
+    if item is None or item is Ellipsis or isinstance(item, (int, slice)) and not isinstance(item, bool):
+        return item
+    if isinstance(item, Handle):
+        item = to_strided(item._value)
+    elif isinstance(item, (list, bool, np.bool_)):
+        item = np.asarray(item, dtype=None if item not in ([],) else int)
+    if isinstance(item, np.ndarray):
+        if item.dtype.kind not in "iub":
+            raise IndexingError(
+                "index", "key", got=f"an array of dtype {item.dtype}", expected="integers or booleans"
+            )
+        return item
+    try:
+        return as_int(item, "index", "key")
+    except ArgumentTypeError:
+        raise IndexingError(
+            "index", "key", got=f"{item!r} ({type(item).__name__})",
+            expected="integers, slices, None, ..., integer arrays or boolean masks",
+        ) from None  # fmt: skip
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype.kind == "b"
+
+
+def _checked(item: Any, extent: int, axis: int) -> Any:
+    """An index with negative positions resolved; raises IndexingError outside the axis."""
+    if isinstance(item, slice):
+        return item
+    low, high = (item.min(), item.max()) if isinstance(item, np.ndarray) and item.size else (item, item)
+    if isinstance(item, np.ndarray) and not item.size:
+        return item.astype(np.intp)
+    if low < -extent or high >= extent:
+        bad = int(high if high >= extent else low)
+        raise IndexingError(
+            "index", "key", got=f"index {bad} on axis {axis}", expected=f"one in [{-extent}, {extent})"
+        )
+    if isinstance(item, np.ndarray):
+        item = item.astype(np.intp, copy=False)
+        return np.where(item < 0, item + extent, item) if low < 0 else item
+    return item + extent if item < 0 else item
+
+
+def _canonical(items: list[Any], shape: Shape) -> tuple[Any, ...]:
+    result, axis = [], 0
+    for item in items:
+        if isinstance(item, slice):
+            try:
+                item = canonical_slice(item, shape[axis])
+            except (TypeError, ValueError) as error:
+                raise IndexingError("index", "slice", got=repr(item), expected=str(error)) from None
+        if item is not None:
+            axis += 1
+        result.append(item)
+    return tuple(result)
+
+
+def _split(
+    items: list[Any], shape: Shape
+) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
+    """An advanced key as: a basic key, the broadcast index arrays, their axes after it, and where the indexed
+    axes stand in the result (first, unless all index arrays are neighbours)."""
+    advanced = [k for k, i in enumerate(items) if isinstance(i, (np.ndarray, int))]
+    neighbours = advanced == list(range(advanced[0], advanced[-1] + 1))
+    basic = _canonical([slice(None) if k in advanced else i for k, i in enumerate(items)], shape)
+    try:
+        arrays = list(np.broadcast_arrays(*(np.asarray(items[k]) for k in advanced)))
+    except ValueError:
+        got = ", ".join(str(np.shape(items[k])) for k in advanced)
+        raise IndexingError(
+            "index", "key", got=f"index arrays of shapes {got}", expected="shapes that broadcast together"
+        ) from None
+    return basic, arrays, tuple(advanced), advanced[0] if neighbours else 0
+
+
+def _reads_part(basic: tuple[Any, ...], shape: Shape) -> bool:
+    full = tuple(slice(0, n, 1) for n in shape)
+    return basic != full and basic != tuple(slice(0, n, 1) if n else slice(0, 0, 1) for n in shape)
+
+
+def _lead_to(result: Any, lead: int, target: int) -> Any:
+    """Move the first ``lead`` axes so that they start at ``target``."""
+    if not target:
+        return result
+    order = (*range(lead, lead + target), *range(lead), *range(lead + target, result.ndim))
+    return F.permute_dims(result, axes=order)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """``a @ b`` with vectors and batches: vectors gain an axis, a batch times a matrix is one product."""
+    a, b = (x if isinstance(x, Handle) else make_handle(np.asarray(x)) for x in (a, b))
+    if a.ndim == 2 and b.ndim == 2:
+        return bind(_MATMUL, (a, b))
+    if not a.ndim or not b.ndim:
+        raise ShapeError(
+            "matmul", "a" if not a.ndim else "b", got="rank 0", expected="at least one axis", remedy="use *"
+        )
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ShapeError(
+            "matmul", "b", got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"extent {a.shape[-1]} on b's contracted axis", remedy="transpose one of them",
+        )  # fmt: skip
+    left, right = a, b
+    if a.ndim == 1:
+        left = F.expand_dims(a, axis=(0,))
+    if b.ndim == 1:
+        right = F.expand_dims(b, axis=(1,))
+    if left.ndim > 2 and right.ndim == 2 and left.size:
+        lead = left.shape[:-1]
+        flat = F.reshape(left, shape=(left.size // left.shape[-1], left.shape[-1]))
+        out = F.reshape(F.matmul(flat, right), shape=(*lead, right.shape[-1]))
+    else:
+        out = F.matmul(left, right)
+    dropped = ((out.ndim - 2,) if a.ndim == 1 else ()) + ((out.ndim - 1,) if b.ndim == 1 else ())
+    return F.squeeze(out, axis=dropped) if dropped else out
+
+
+_INDEX, _PUT, _MATMUL = TABLE["index_basic"], TABLE["index_put"], TABLE["matmul"]

@@ -1,0 +1,32 @@
+"""How tensors print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.layouts import layout_of, to_strided
+
+_PLAIN = (dtypes.float64, dtypes.int64, dtypes.bool, dtypes.complex128)
+
+
+def show(x: Any) -> str:
+    """``iverson.Tensor([1., 2.])`` with whatever is not the default: dtype, layout, requires_grad."""
+    layout = layout_of(x._value).name
+    prefix = "iverson.Tensor("
+    facts = []
+    if layout == "strided" or x.size <= np.get_printoptions()["threshold"]:
+        body = np.array2string(to_strided(x._value), separator=", ", prefix=prefix)
+    else:
+        body = f"shape={x.shape}"
+    if 0 in x.shape and x.shape != (0,):
+        facts.append(f"shape={x.shape}")
+    if x.dtype not in _PLAIN or x.size == 0:
+        facts.append(f"dtype={x.dtype}")
+    if layout != "strided":
+        facts.append(f"layout={layout!r}")
+    if x.requires_grad:
+        facts.append("requires_grad=True")
+    return prefix + ", ".join([body, *facts]) + ")"
