@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.dispatch import Handle, make_handle
-from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
-from iverson.core.needs import FULL
-from iverson.core.shapes import check_choice
 from iverson.autograd.engine import check_seed, reverse
 from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, extra, leaf, reachable
 from iverson.autograd.record import is_undefined
+from iverson.core.dispatch import Handle, make_handle
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
+from iverson.core.needs import FULL
+from iverson.core.shapes import check_choice
 from iverson.layouts import Zero
 from iverson.ops.registry import F
 
@@ -40,7 +40,10 @@ def seeds_for(
     """Pairs of a tracked output and its cotangent; None stands for 1 where the output has one entry."""
     if len(outputs) != len(cotangents):
         raise ArgumentError(
-            operation, argument, got=f"{len(cotangents)} of them", expected=f"one for each of {len(outputs)} outputs"
+            operation,
+            argument,
+            got=f"{len(cotangents)} of them",
+            expected=f"one for each of {len(outputs)} outputs",
         )
     seeds = []
     for output, ct in zip(outputs, cotangents, strict=True):
@@ -133,9 +136,7 @@ def _result(ct: Any, x: Any, unused: str, position: int, create_graph: bool) -> 
     return make_handle(Zero(x.shape, x.dtype))
 
 
-def backward(
-    outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_graph: bool = False
-) -> None:
+def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
     """Add the gradient of the outputs to ``.grad`` of the leaves they depend on (or of ``inputs`` alone).
 
     Parameters and errors are those of `grad`. Results that called ``retain_grad()`` get theirs too. A leaf
@@ -158,12 +159,7 @@ def backward(
         )
     seeds = seeds_for(outs, cts, "backward", "grad_outputs")
     nodes = reachable([node for (node, _), _ in seeds], 0)
-    targets = {
-        (node, index): FULL
-        for node in nodes
-        if node.extra is not None
-        for index in node.extra.retain
-    }
+    targets = {(node, index): FULL for node in nodes if node.extra is not None for index in node.extra.retain}
     if inputs is None:
         targets |= {(node, 0): FULL for node in nodes if node.op is None}
     else:
@@ -222,5 +218,11 @@ def variable(value: Any) -> Any:
 
 
 __all__: Sequence[str] = [
-    "HookHandle", "backward", "grad", "is_grad_enabled", "register_hook", "seeds_for", "variable",
-]  # fmt: skip
+    "HookHandle",
+    "backward",
+    "grad",
+    "is_grad_enabled",
+    "register_hook",
+    "seeds_for",
+    "variable",
+]

@@ -11,6 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from iverson.autograd.accumulate import Sum
+from iverson.autograd.mode import set_grad_enabled
+from iverson.autograd.needs import Needs, Slot, find_needs
+from iverson.autograd.node import Node, reachable
+from iverson.autograd.record import is_undefined
 from iverson.core import dtypes, work
 from iverson.core.dispatch import make_handle
 from iverson.core.errors import GradientError, IversonError
@@ -18,11 +23,6 @@ from iverson.core.needs import FULL, NOTHING, Box, Need
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.autograd.accumulate import Sum
-from iverson.autograd.mode import set_grad_enabled
-from iverson.autograd.needs import Needs, Slot, find_needs
-from iverson.autograd.node import Node, reachable
-from iverson.autograd.record import is_undefined
 from iverson.layouts import Zero, support_region
 from iverson.ops.registry import OVERRIDES, F
 
@@ -119,9 +119,7 @@ def _hooked(node: Node, index: int, ct: Any) -> Any:
     return ct
 
 
-def _cotangents(
-    node: Node, g: Any, needs: tuple[Need, ...], recording: bool
-) -> Iterable[tuple[int, Any]]:
+def _cotangents(node: Node, g: Any, needs: tuple[Need, ...], recording: bool) -> Iterable[tuple[int, Any]]:
     """The defined cotangents of the arguments that are needed, by position."""
     op = node.op
     assert op is not None
@@ -136,9 +134,7 @@ def _cotangents(
         raise
 
 
-def _apply_rules(
-    node: Node, op: Op, g: Any, needs: tuple[Need, ...]
-) -> Iterable[tuple[int, Any]]:
+def _apply_rules(node: Node, op: Op, g: Any, needs: tuple[Need, ...]) -> Iterable[tuple[int, Any]]:
     if op.joint is not None:
         results = op.joint(needs, node, g)
         pairs: Any = [(k, results[k]) for k, need in enumerate(needs) if need is not NOTHING]
@@ -152,9 +148,7 @@ def _apply_rules(
             yield k, ct
 
 
-def _by_input(
-    node: Node, op: Op, g: Any, needs: tuple[Need, ...]
-) -> Iterable[tuple[int, Any]]:
+def _by_input(node: Node, op: Op, g: Any, needs: tuple[Need, ...]) -> Iterable[tuple[int, Any]]:
     vjp = OVERRIDES.get(op.name, op.vjp) if OVERRIDES else op.vjp
     overridden = vjp is not op.vjp
     inputs, y, params = node.inputs(), node.results(), node.params
@@ -192,9 +186,17 @@ def _region(
 
 
 def _within(
-    op: Op, rule: Any, shared: Any, region: Region, k: int, g: Any, y: Any,
-    inputs: tuple[Any, ...], params: dict[str, Any], overridden: bool,
-) -> Any:  # fmt: skip
+    op: Op,
+    rule: Any,
+    shared: Any,
+    region: Region,
+    k: int,
+    g: Any,
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: dict[str, Any],
+    overridden: bool,
+) -> Any:
     """The part of input k's cotangent inside a region: computed there alone if the op knows how."""
     if not region.size:
         return None
@@ -210,7 +212,7 @@ def _within(
 
 def _input_meta(node: Node, k: int) -> tuple[Shape, Any]:
     held = node.args[k]
-    return held if type(held) is tuple else (held.shape, held.dtype)  # type: ignore[return-value]
+    return held if type(held) is tuple else (held.shape, held.dtype)
 
 
 def conform(ct: Any, meta: Any, source: Any) -> Any:
@@ -250,4 +252,4 @@ def check_seed(output: Any, ct: Any, operation: str, argument: str) -> Any:
     return conform(ct, (output.shape, output.dtype), operation)
 
 
-__all__ = ["IversonError", "check_seed", "conform", "dtypes", "reverse", "FULL"]
+__all__ = ["FULL", "IversonError", "check_seed", "conform", "dtypes", "reverse"]

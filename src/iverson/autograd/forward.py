@@ -11,23 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core import dtypes
-from iverson.core.dispatch import bind, make_handle
-from iverson.core.op import Op
 from iverson.autograd.engine import reverse
-from iverson.core.needs import FULL
 from iverson.autograd.mode import set_grad_enabled
 from iverson.autograd.node import Node, leaf, reachable
 from iverson.autograd.record import is_undefined
+from iverson.core import dtypes
+from iverson.core.dispatch import bind, make_handle
+from iverson.core.needs import FULL
+from iverson.core.op import Op
 from iverson.layouts import Zero
 from iverson.ops.registry import F
 
 Slot = tuple[Node, int]
 
 
-def push(
-    outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool
-) -> dict[Slot, Any]:
+def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool) -> dict[Slot, Any]:
     """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero."""
     floor = min((node.number for node, _ in tangents), default=0)
     known: dict[Slot, Any] = dict(tangents)
@@ -71,10 +69,7 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
             terms.append(rule(F, t, y, *inputs, **params))
         elif group is not None:
             done |= set(group)
-            args = [
-                _or_zero(incoming[j], inputs[j]) if j in group else inputs[j]
-                for j in range(len(inputs))
-            ]
+            args = [_or_zero(incoming[j], inputs[j]) if j in group else inputs[j] for j in range(len(inputs))]
             terms.append(bind(op, tuple(args), params))
         else:
             by_transpose.append(k)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.node import Node, user_frame
 from iverson.core.dispatch import Handle, make_handle
 from iverson.core.errors import ArgumentError, GradientError
 from iverson.core.needs import NOTHING, Need
 from iverson.core.op import Op
-from iverson.autograd.mode import is_grad_enabled, no_grad
-from iverson.autograd.node import Node, user_frame
 from iverson.layouts import Zero
 
 _PLACE = "_saved_places"
@@ -121,7 +121,10 @@ class Function:
         for r in results:
             if not isinstance(r, Handle) and r is not None:
                 raise GradientError(
-                    cls.__name__, "forward", got=f"a result of type {type(r).__name__}", expected="Tensors"
+                    cls.__name__,
+                    "forward",
+                    got=f"a result of type {type(r).__name__}",
+                    expected="Tensors",
                 )
         if not recording:
             handles = tuple(None if r is None else make_handle(r._value) for r in results)
@@ -142,9 +145,7 @@ def _recorded(
         joint_jvp=_joint_jvp(cls, ctx),
         multiple=multiple,
     )
-    held = tuple(
-        (a._value.shape, a._value.dtype) if isinstance(a, Handle) else None for a in args
-    )
+    held = tuple((a._value.shape, a._value.dtype) if isinstance(a, Handle) else None for a in args)
     parents = tuple(a._node if isinstance(a, Handle) else None for a in args)
     indices = tuple(a._index if isinstance(a, Handle) else 0 for a in args)
     metas = tuple(((), None) if r is None else (r.shape, r.dtype) for r in results)

@@ -12,7 +12,7 @@ _recording: ContextVar[bool] = ContextVar("iverson_recording", default=True)
 is_grad_enabled: Callable[[], bool] = _recording.get
 
 
-class set_grad_enabled:  # noqa: N801 - used as a context manager and decorator
+class set_grad_enabled:
     """A context manager and decorator within which ops are recorded, or not.
 
     >>> import iverson as iv
@@ -44,7 +44,7 @@ class set_grad_enabled:  # noqa: N801 - used as a context manager and decorator
         return wrapped
 
 
-class no_grad(set_grad_enabled):  # noqa: N801
+class no_grad(set_grad_enabled):
     """Within this context (or decorated function) nothing is recorded.
 
     >>> import iverson as iv
@@ -58,7 +58,7 @@ class no_grad(set_grad_enabled):  # noqa: N801
         super().__init__(False)
 
 
-class enable_grad(set_grad_enabled):  # noqa: N801
+class enable_grad(set_grad_enabled):
     """Within this context (or decorated function) ops are recorded, also inside `no_grad`.
 
     >>> import iverson as iv

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from iverson.autograd.node import Node
 from iverson.core.needs import FULL, NOTHING, Need, union
 from iverson.core.op import Abstract
-from iverson.autograd.node import Node
 
 Slot = tuple[Node, int]
 
@@ -47,14 +47,14 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need]) -> Needs:
         whole = True
         of_args: list[Need] = []
         for parent, index in zip(node.parents, node.indices, strict=True):
-            need: Any = NOTHING if parent is None else results.get(parent, NOTHING)
-            if type(need) is tuple:
-                need = need[index]
-            if need is not NOTHING:
+            own: Any = NOTHING if parent is None else results.get(parent, NOTHING)
+            if type(own) is tuple:
+                own = own[index]
+            if own is not NOTHING:
                 found = True
-                whole = whole and need is FULL
-            of_args.append(need)
-        own: Any = NOTHING
+                whole = whole and own is FULL
+            of_args.append(own)
+        own = NOTHING
         if found:
             needs.of_args[node] = tuple(of_args)
             own = _demanded(node, needs.of_args[node], whole)

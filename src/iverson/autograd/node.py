@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from iverson.core.dispatch import make_handle
@@ -37,8 +37,16 @@ class Node:
     """
 
     __slots__ = (
-        "args", "extra", "indices", "number", "op", "out", "params", "parents", "where",
-    )  # fmt: skip
+        "args",
+        "extra",
+        "indices",
+        "number",
+        "op",
+        "out",
+        "params",
+        "parents",
+        "where",
+    )
 
     def __init__(
         self,
@@ -129,12 +137,12 @@ def leaf(shape: tuple[int, ...], dtype: Any) -> Node:
 
 def user_frame() -> tuple[CodeType, int] | None:
     """The code object and instruction of the innermost frame outside this package."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):
             return code, frame.f_lasti
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.node import Node, user_frame
 from iverson.core import dispatch, work
 from iverson.core.dispatch import Handle, Interpreter, register_interpreter
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError
 from iverson.core.op import Op
-from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, user_frame
 from iverson.kernels.registry import annihilated, run
 from iverson.layouts import Zero, nbytes
 from iverson.layouts.registry import _layouts
@@ -83,17 +83,24 @@ def _record(
     if op.name in OVERRIDES:
         saved, result_saved = (True,) * len(saved), True
     held = tuple(
-        [v if keep or type(v) in _SCALARS else (v.shape, v.dtype) for v, keep in zip(values, saved, strict=True)]
+        [
+            v if keep or type(v) in _SCALARS else (v.shape, v.dtype)
+            for v, keep in zip(values, saved, strict=True)
+        ]
     )
     indices = tuple([0 if p is None else a._index for p, a in zip(parents, args, strict=True)])
     if op.multiple:
         kept_out: Any = out if result_saved else tuple((o.shape, o.dtype) for o in out)
         node = Node(op, held, params, tuple(parents), indices, kept_out, user_frame())
-        return tuple(
-            handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out)
-        )
+        return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
     node = Node(
-        op, held, params, tuple(parents), indices, out if result_saved else (out.shape, out.dtype), user_frame()
+        op,
+        held,
+        params,
+        tuple(parents),
+        indices,
+        out if result_saved else (out.shape, out.dtype),
+        user_frame(),
     )
     return handle(out, node)
 
@@ -108,9 +115,7 @@ def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any
     return _record(op, args, params, values, parents, True, x._value)
 
 
-def _simplified(
-    op: Op, values: list[Any], parents: list[Node | None], out: Any
-) -> tuple[int] | None:
+def _simplified(op: Op, values: list[Any], parents: list[Node | None], out: Any) -> tuple[int] | None:
     """(-1,) if the result is a zero no tracked input can change, (k,) if it is operand k itself."""
     group = annihilated(op, tuple(values))
     if group is not None and all(parents[k] is None for k in group):

@@ -33,7 +33,7 @@ class Type:
 
     @property
     def bits(self) -> int:
-        return _BITS[self.elem]
+        return _BITS.get(self.elem) or int(self.elem[1:])
 
     @property
     def is_float(self) -> bool:
@@ -157,10 +157,13 @@ class Value:
         return self._bit("ashr", other)
 
     def compare(self, how: str, other: Any, *, unsigned: bool = False) -> Value:
-        """``eq ne lt le gt ge``: ordered for floats (but ``ne`` holds for nan), signed unless told."""
+        """``eq ne lt le gt ge``: ordered for floats (but ``ne`` holds for nan), signed unless told.
+
+        ``ult ule ugt uge`` on floats hold for nan too.
+        """
         o = self._like(other)
         if self.type.is_float:
-            name = "fcmp " + ("une" if how == "ne" else f"o{how}")
+            name = "fcmp " + ("une" if how == "ne" else how if len(how) > 2 else f"o{how}")
         else:
             sign = "" if how in ("eq", "ne") else ("u" if unsigned else "s")
             name = f"icmp {sign}{how}"

@@ -38,9 +38,9 @@ _KINDS = {
     "numeric": SIGNED + UNSIGNED + REAL_FLOATING + COMPLEX_FLOATING,
 }
 
-_TO_FLOAT = {"b": default_float, "i": default_float, "u": default_float}
-_REAL_OF = {complex64: float32, complex128: float64}
-_COMPLEX_OF = {float32: complex64, float64: complex128}
+_TO_FLOAT: dict[str, np.dtype[Any]] = {"b": default_float, "i": default_float, "u": default_float}
+_REAL_OF: dict[Any, np.dtype[Any]] = {complex64: float32, complex128: float64}
+_COMPLEX_OF: dict[Any, np.dtype[Any]] = {float32: complex64, float64: complex128}
 
 
 def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
@@ -52,7 +52,7 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
     dtype('float32')
     """
     try:
-        found = np.dtype(dtype)
+        found: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
         raise DTypeError(
             operation,
@@ -106,9 +106,7 @@ def isdtype(dtype: Any, kind: Any) -> Any:
     if isinstance(kind, str) and kind in _KINDS:
         return dtype in _KINDS[kind]
     if isinstance(kind, str) and kind not in np.sctypeDict:
-        raise ArgumentError(
-            "isdtype", "kind", got=repr(kind), expected=f"a dtype or one of {sorted(_KINDS)}"
-        )
+        raise ArgumentError("isdtype", "kind", got=repr(kind), expected=f"a dtype or one of {sorted(_KINDS)}")
     return dtype == as_dtype(kind, "isdtype")
 
 

@@ -48,9 +48,7 @@ class IversonError(Exception):
         return (_rebuild, (type(self), self.operation, self.argument, facts))
 
 
-def _rebuild(
-    kind: type[IversonError], operation: str, argument: str, facts: dict[str, str]
-) -> IversonError:
+def _rebuild(kind: type[IversonError], operation: str, argument: str, facts: dict[str, str]) -> IversonError:
     return kind(operation, argument, **facts)
 
 

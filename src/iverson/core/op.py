@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,7 @@ class Abstract:
         return len(self.shape)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Abstract) and self.shape == other.shape and self.dtype == other.dtype
-        )
+        return isinstance(other, Abstract) and self.shape == other.shape and self.dtype == other.dtype
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype))
@@ -133,7 +131,8 @@ class Op:
     family : the key under which kernels for other layouts are registered (default: the name).
     zero_preserving : the result is 0 where all operands are 0.
     multiple : results come as a tuple.
-    joint, joint_jvp : one rule for all inputs, ``joint(needs, node, g)`` and ``joint_jvp(tangents, node)``, in
+    joint, joint_jvp : one rule for all inputs, ``joint(needs, node, g)`` and ``joint_jvp(tangents,
+    node)``, in
         place of ``vjp`` and ``jvp`` (custom Functions).
     te : the op in index notation, where it has been said so.
     samples : calls for the conformance test.
@@ -203,7 +202,7 @@ class Op:
         return tuple(k in needed for k in range(count)), "y" in needed
 
 
-@lru_cache(maxsize=None)
+@cache
 def reads(rule: Rule, skip: int, count: int, cotangent: bool = True) -> frozenset[int | str]:
     """The inputs (by position) and "y" that a rule reads, from its parameters' names.
 

@@ -51,9 +51,7 @@ class Region:
         """The smallest region that holds both (an empty one adds nothing)."""
         if not self.size or not other.size:
             return other if not self.size else self
-        return Region(
-            tuple(map(min, self.start, other.start)), tuple(map(max, self.stop, other.stop))
-        )
+        return Region(tuple(map(min, self.start, other.start)), tuple(map(max, self.stop, other.stop)))
 
     def shifted(self, by: Iterable[int]) -> Region:
         by = tuple(by)
@@ -87,7 +85,5 @@ class Region:
         for k, n in enumerate(shape):
             stretched = n == 1 and to[lead + k] != 1
             start.append(0 if stretched else self.start[k])
-            stop.append(
-                to[lead + k] * (self.stop[k] - self.start[k]) if stretched else self.stop[k]
-            )
+            stop.append(to[lead + k] * (self.stop[k] - self.start[k]) if stretched else self.stop[k])
         return Region(tuple(start), tuple(stop))

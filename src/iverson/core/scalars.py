@@ -141,15 +141,30 @@ def _unit(F: Any, x: Any) -> Any:
     return F.sign(x)
 
 
+def _sign_rule(F: Any, t: Any, y: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return None
+    size = F.abs(x)
+    inverse = F.where(F.equal(size, 0), 0.0, 1 / F.where(F.equal(size, 0), 1.0, size))
+    return inverse * (t - y * F.real(F.conj(y) * t))
+
+
 _LN2, _LN10 = math.log(2), math.log(10)
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 _POSITIVE, _UNIT, _ANYWHERE = (0.3, 3.0), (-0.9, 0.9), None
 _TWO: tuple[None, None] = (None, None)
 
 _ARITHMETIC = (
-    Scalar("add", np.add, (lambda *_: 1, lambda *_: 1), ANY, linear_in=((0, 1),), domain=_TWO, complex_ok=True),
     Scalar(
-        "subtract", np.subtract, (lambda *_: 1, lambda *_: -1), linear_in=((0, 1),), domain=_TWO, complex_ok=True
+        "add", np.add, (lambda *_: 1, lambda *_: 1), ANY, linear_in=((0, 1),), domain=_TWO, complex_ok=True
+    ),
+    Scalar(
+        "subtract",
+        np.subtract,
+        (lambda *_: 1, lambda *_: -1),
+        linear_in=((0, 1),),
+        domain=_TWO,
+        complex_ok=True,
     ),
     Scalar(
         "multiply",
@@ -188,8 +203,16 @@ _ARITHMETIC = (
         complex_ok=True,
         convention="at a = 0 the derivative in the exponent is 0; that of a**0 in a is 0",
     ),
-    Scalar("sqrt", np.sqrt, (lambda F, y, _x: 0.5 / y,), result="float", zero_preserving=True,
-           domain=(_POSITIVE,), complex_ok=True, convention="at 0 the derivative is inf"),
+    Scalar(
+        "sqrt",
+        np.sqrt,
+        (lambda F, y, _x: 0.5 / y,),
+        result="float",
+        zero_preserving=True,
+        domain=(_POSITIVE,),
+        complex_ok=True,
+        convention="at 0 the derivative is inf",
+    ),
     Scalar("floor_divide", _floordiv, (), REAL, domain=_TWO),
     Scalar(
         "remainder",
@@ -199,12 +222,34 @@ _ARITHMETIC = (
         domain=((0.2, 0.9), (1.0, 2.0)),
         convention="at multiples of b the derivatives are those from above: 1 and -floor(a / b)",
     ),
-    Scalar("hypot", np.hypot, (_hypot_part(0), _hypot_part(1)), REAL, result="float", zero_preserving=True,
-           domain=_TWO, convention="at (0, 0) the derivatives are 0"),
-    Scalar("maximum", np.maximum, (_half_at_tie("greater"), _half_at_tie("less")), REAL, zero_preserving=True,
-           domain=_TWO, convention="equal arguments share the derivative: one half each"),
-    Scalar("minimum", np.minimum, (_half_at_tie("less"), _half_at_tie("greater")), REAL, zero_preserving=True,
-           domain=_TWO, convention="equal arguments share the derivative: one half each"),
+    Scalar(
+        "hypot",
+        np.hypot,
+        (_hypot_part(0), _hypot_part(1)),
+        REAL,
+        result="float",
+        zero_preserving=True,
+        domain=_TWO,
+        convention="at (0, 0) the derivatives are 0",
+    ),
+    Scalar(
+        "maximum",
+        np.maximum,
+        (_half_at_tie("greater"), _half_at_tie("less")),
+        REAL,
+        zero_preserving=True,
+        domain=_TWO,
+        convention="equal arguments share the derivative: one half each",
+    ),
+    Scalar(
+        "minimum",
+        np.minimum,
+        (_half_at_tie("less"), _half_at_tie("greater")),
+        REAL,
+        zero_preserving=True,
+        domain=_TWO,
+        convention="equal arguments share the derivative: one half each",
+    ),
     Scalar(
         "abs",
         np.abs,
@@ -215,40 +260,69 @@ _ARITHMETIC = (
         complex_ok=True,
         convention="at 0 the derivative is 0",
     ),
-    # sign(z) = z / |z|: for real z its derivative is 0, for complex z the part of t orthogonal to z, over |z|.
+    # sign(z) = z / |z|: for real z its derivative is 0, for complex z the part of t orthogonal to z, over
+    # |z|.
     Scalar(
         "sign",
         _sign,
         zero_preserving=True,
-        vjp=(lambda F, g, y, x: _sign_rule(F, g, y, x),),
-        jvp=(lambda F, t, y, x: _sign_rule(F, t, y, x),),
+        vjp=(_sign_rule,),
+        jvp=(_sign_rule,),
         complex_ok=True,
         convention="for real x the derivative is 0 everywhere, the jump at 0 included",
     ),
-    Scalar("copysign", np.copysign, (_signbit_copy, None), REAL, result="float", domain=_TWO,
-           convention="at a = 0 the derivative is 0"),
-    Scalar("nextafter", np.nextafter, (), "f", domain=_TWO),
-)  # fmt: skip
-
-
-def _sign_rule(F: Any, t: Any, y: Any, x: Any) -> Any:
-    if x.dtype.kind != "c":
-        return None
-    size = F.abs(x)
-    inverse = F.where(F.equal(size, 0), 0.0, 1 / F.where(F.equal(size, 0), 1.0, size))
-    return inverse * (t - y * F.real(F.conj(y) * t))
+    Scalar(
+        "copysign",
+        np.copysign,
+        (_signbit_copy, None),
+        REAL,
+        result="float",
+        domain=_TWO,
+        convention="at a = 0 the derivative is 0",
+    ),
+    Scalar("nextafter", np.nextafter, (), "f", zero_preserving=True, domain=_TWO),
+)
 
 
 _EXPONENTIAL = (
     Scalar("exp", np.exp, (lambda F, y, _x: y,), result="float", complex_ok=True),
     Scalar("exp2", np.exp2, (lambda F, y, _x: y * _LN2,), "iuf", result="float"),
-    Scalar("expm1", np.expm1, (lambda F, y, _x: y + 1,), result="float", zero_preserving=True, complex_ok=True),
-    Scalar("log", np.log, (lambda F, _y, x: F.reciprocal(x),), result="float", domain=(_POSITIVE,), complex_ok=True),
-    Scalar("log1p", np.log1p, (lambda F, _y, x: F.reciprocal(1 + x),), result="float", zero_preserving=True,
-           domain=((-0.7, 2.0),), complex_ok=True),
-    Scalar("log2", np.log2, (lambda F, _y, x: 1 / (x * _LN2),), result="float", domain=(_POSITIVE,), complex_ok=True),
-    Scalar("log10", np.log10, (lambda F, _y, x: 1 / (x * _LN10),), result="float", domain=(_POSITIVE,),
-           complex_ok=True),
+    Scalar(
+        "expm1", np.expm1, (lambda F, y, _x: y + 1,), result="float", zero_preserving=True, complex_ok=True
+    ),
+    Scalar(
+        "log",
+        np.log,
+        (lambda F, _y, x: F.reciprocal(x),),
+        result="float",
+        domain=(_POSITIVE,),
+        complex_ok=True,
+    ),
+    Scalar(
+        "log1p",
+        np.log1p,
+        (lambda F, _y, x: F.reciprocal(1 + x),),
+        result="float",
+        zero_preserving=True,
+        domain=((-0.7, 2.0),),
+        complex_ok=True,
+    ),
+    Scalar(
+        "log2",
+        np.log2,
+        (lambda F, _y, x: 1 / (x * _LN2),),
+        result="float",
+        domain=(_POSITIVE,),
+        complex_ok=True,
+    ),
+    Scalar(
+        "log10",
+        np.log10,
+        (lambda F, _y, x: 1 / (x * _LN10),),
+        result="float",
+        domain=(_POSITIVE,),
+        complex_ok=True,
+    ),
     Scalar(
         "logaddexp",
         np.logaddexp,
@@ -257,54 +331,152 @@ _EXPONENTIAL = (
         result="float",
         domain=_TWO,
     ),
-)  # fmt: skip
+)
 
 _TRIGONOMETRIC = (
-    Scalar("sin", np.sin, (lambda F, _y, x: F.cos(x),), result="float", zero_preserving=True, complex_ok=True),
+    Scalar(
+        "sin", np.sin, (lambda F, _y, x: F.cos(x),), result="float", zero_preserving=True, complex_ok=True
+    ),
     Scalar("cos", np.cos, (lambda F, _y, x: -F.sin(x),), result="float", complex_ok=True),
-    Scalar("tan", np.tan, (lambda F, y, _x: 1 + y * y,), result="float", zero_preserving=True, domain=((-1.2, 1.2),),
-           complex_ok=True),
-    Scalar("asin", np.arcsin, (lambda F, _y, x: 1 / F.sqrt(1 - x * x),), result="float", zero_preserving=True,
-           domain=(_UNIT,), complex_ok=True, convention="at -1 and 1 the derivative is inf"),
-    Scalar("acos", np.arccos, (lambda F, _y, x: -1 / F.sqrt(1 - x * x),), result="float", domain=(_UNIT,),
-           complex_ok=True, convention="at -1 and 1 the derivative is -inf"),
-    Scalar("atan", np.arctan, (lambda F, _y, x: 1 / (1 + x * x),), result="float", zero_preserving=True,
-           domain=(_UNIT,), complex_ok=True),
-    Scalar("atan2", np.arctan2, (_atan2_part(1.0, 1), _atan2_part(-1.0, 0)), REAL, result="float",
-           domain=(_POSITIVE, _POSITIVE)),
-)  # fmt: skip
+    Scalar(
+        "tan",
+        np.tan,
+        (lambda F, y, _x: 1 + y * y,),
+        result="float",
+        zero_preserving=True,
+        domain=((-1.2, 1.2),),
+        complex_ok=True,
+    ),
+    Scalar(
+        "asin",
+        np.arcsin,
+        (lambda F, _y, x: 1 / F.sqrt(1 - x * x),),
+        result="float",
+        zero_preserving=True,
+        domain=(_UNIT,),
+        complex_ok=True,
+        convention="at -1 and 1 the derivative is inf",
+    ),
+    Scalar(
+        "acos",
+        np.arccos,
+        (lambda F, _y, x: -1 / F.sqrt(1 - x * x),),
+        result="float",
+        domain=(_UNIT,),
+        complex_ok=True,
+        convention="at -1 and 1 the derivative is -inf",
+    ),
+    Scalar(
+        "atan",
+        np.arctan,
+        (lambda F, _y, x: 1 / (1 + x * x),),
+        result="float",
+        zero_preserving=True,
+        domain=(_UNIT,),
+        complex_ok=True,
+    ),
+    Scalar(
+        "atan2",
+        np.arctan2,
+        (_atan2_part(1.0, 1), _atan2_part(-1.0, 0)),
+        REAL,
+        result="float",
+        domain=(_POSITIVE, _POSITIVE),
+    ),
+)
 
 _HYPERBOLIC = (
-    Scalar("sinh", np.sinh, (lambda F, _y, x: F.cosh(x),), result="float", zero_preserving=True, complex_ok=True),
+    Scalar(
+        "sinh", np.sinh, (lambda F, _y, x: F.cosh(x),), result="float", zero_preserving=True, complex_ok=True
+    ),
     Scalar("cosh", np.cosh, (lambda F, _y, x: F.sinh(x),), result="float", complex_ok=True),
-    Scalar("tanh", np.tanh, (lambda F, y, _x: 1 - y * y,), result="float", zero_preserving=True, complex_ok=True),
-    Scalar("asinh", np.arcsinh, (lambda F, _y, x: 1 / F.sqrt(x * x + 1),), result="float", zero_preserving=True,
-           domain=(_UNIT,), complex_ok=True),
+    Scalar(
+        "tanh", np.tanh, (lambda F, y, _x: 1 - y * y,), result="float", zero_preserving=True, complex_ok=True
+    ),
+    Scalar(
+        "asinh",
+        np.arcsinh,
+        (lambda F, _y, x: 1 / F.sqrt(x * x + 1),),
+        result="float",
+        zero_preserving=True,
+        domain=(_UNIT,),
+        complex_ok=True,
+    ),
     # Two roots, not sqrt(x * x - 1): the branch cut of the product is not that of acosh.
-    Scalar("acosh", np.arccosh, (lambda F, _y, x: 1 / (F.sqrt(x - 1) * F.sqrt(x + 1)),), result="float",
-           domain=((1.2, 3.0),), complex_ok=True),
-    Scalar("atanh", np.arctanh, (lambda F, _y, x: 1 / (1 - x * x),), result="float", zero_preserving=True,
-           domain=(_UNIT,), complex_ok=True),
-)  # fmt: skip
+    Scalar(
+        "acosh",
+        np.arccosh,
+        (lambda F, _y, x: 1 / (F.sqrt(x - 1) * F.sqrt(x + 1)),),
+        result="float",
+        domain=((1.2, 3.0),),
+        complex_ok=True,
+    ),
+    Scalar(
+        "atanh",
+        np.arctanh,
+        (lambda F, _y, x: 1 / (1 - x * x),),
+        result="float",
+        zero_preserving=True,
+        domain=(_UNIT,),
+        complex_ok=True,
+    ),
+)
 
 _NEURAL = (
-    Scalar("relu", lambda x: np.maximum(x, 0), (), "iuf", zero_preserving=True,
-           vjp=(lambda F, g, _y, x: F.where(F.greater(x, 0), g, F.zero((), g.dtype)),),
-           jvp=(lambda F, t, _y, x: F.where(F.greater(x, 0), t, F.zero((), t.dtype)),),
-           convention="at 0 the derivative is 0"),
+    Scalar(
+        "relu",
+        lambda x: np.maximum(x, 0),
+        (),
+        "iuf",
+        zero_preserving=True,
+        vjp=(lambda F, g, _y, x: F.where(F.greater(x, 0), g, F.zero((), g.dtype)),),
+        jvp=(lambda F, t, _y, x: F.where(F.greater(x, 0), t, F.zero((), t.dtype)),),
+        convention="at 0 the derivative is 0",
+    ),
     Scalar("sigmoid", _special("expit"), (lambda F, y, _x: y * (1 - y),), "iuf", result="float"),
     Scalar("softplus", _softplus, (lambda F, _y, x: F.sigmoid(x),), "f", result="float"),
     Scalar("silu", lambda x: x * _special("expit")(x), (_silu_d,), "f", zero_preserving=True),
     Scalar("gelu", _gelu, (_gelu_d,), "f", zero_preserving=True),
-    Scalar("erf", _special("erf"), (lambda F, _y, x: _TWO_OVER_SQRT_PI * F.exp(-x * x),), "iuf", result="float",
-           zero_preserving=True),
-    Scalar("erfc", _special("erfc"), (lambda F, _y, x: -_TWO_OVER_SQRT_PI * F.exp(-x * x),), "iuf", result="float"),
-    Scalar("lgamma", _special("gammaln"), (lambda F, _y, x: F.digamma(x),), "iuf", result="float", domain=(_POSITIVE,)),
-    Scalar("digamma", _special("digamma"), (lambda F, _y, x: F.polygamma(1, x),), "iuf", result="float",
-           domain=(_POSITIVE,)),
-    Scalar("polygamma", _special("polygamma"), (None, lambda F, _y, n, x: F.polygamma(n + 1, x)), "iuf",
-           result="float", domain=(_POSITIVE, _POSITIVE)),
-)  # fmt: skip
+    Scalar(
+        "erf",
+        _special("erf"),
+        (lambda F, _y, x: _TWO_OVER_SQRT_PI * F.exp(-x * x),),
+        "iuf",
+        result="float",
+        zero_preserving=True,
+    ),
+    Scalar(
+        "erfc",
+        _special("erfc"),
+        (lambda F, _y, x: -_TWO_OVER_SQRT_PI * F.exp(-x * x),),
+        "iuf",
+        result="float",
+    ),
+    Scalar(
+        "lgamma",
+        _special("gammaln"),
+        (lambda F, _y, x: F.digamma(x),),
+        "iuf",
+        result="float",
+        domain=(_POSITIVE,),
+    ),
+    Scalar(
+        "digamma",
+        _special("digamma"),
+        (lambda F, _y, x: F.polygamma(1, x),),
+        "iuf",
+        result="float",
+        domain=(_POSITIVE,),
+    ),
+    Scalar(
+        "polygamma",
+        _special("polygamma"),
+        (None, lambda F, _y, n, x: F.polygamma(n + 1, x)),
+        "iuf",
+        result="float",
+        domain=(_POSITIVE, _POSITIVE),
+    ),
+)
 
 _ROUNDING = tuple(
     Scalar(name, body, (), kinds, zero_preserving=True)
@@ -317,11 +489,32 @@ _ROUNDING = tuple(
 )
 
 _COMPLEX = (
-    Scalar("conj", np.conj, kinds=NUMERIC, linear_in=((0,),), vjp=(lambda F, g, _y, _x: F.conj(g),), complex_ok=True),
-    Scalar("real", np.real, kinds=NUMERIC, result="real", linear_in=((0,),), vjp=(lambda F, g, _y, _x: g,),
-           complex_ok=True),
-    Scalar("imag", np.imag, kinds=NUMERIC, result="real", linear_in=((0,),),
-           vjp=(lambda F, g, _y, x: g * 1j if x.dtype.kind == "c" else None,), complex_ok=True),
+    Scalar(
+        "conj",
+        np.conj,
+        kinds=NUMERIC,
+        linear_in=((0,),),
+        vjp=(lambda F, g, _y, _x: F.conj(g),),
+        complex_ok=True,
+    ),
+    Scalar(
+        "real",
+        np.real,
+        kinds=NUMERIC,
+        result="real",
+        linear_in=((0,),),
+        vjp=(lambda F, g, _y, _x: g,),
+        complex_ok=True,
+    ),
+    Scalar(
+        "imag",
+        np.imag,
+        kinds=NUMERIC,
+        result="real",
+        linear_in=((0,),),
+        vjp=(lambda F, g, _y, x: g * 1j if x.dtype.kind == "c" else None,),
+        complex_ok=True,
+    ),
     Scalar(
         "angle",
         np.angle,
@@ -329,12 +522,14 @@ _COMPLEX = (
         result="realfloat",
         # d arg z = Im(conj(z) dz) / |z|^2; as a gradient, g i z / |z|^2.
         vjp=(lambda F, g, _y, x: g * 1j * x / F.square(F.abs(x)) if x.dtype.kind == "c" else None,),
-        jvp=(lambda F, t, _y, x: F.imag(F.conj(x) * t) / F.square(F.abs(x)) if x.dtype.kind == "c" else None,),
+        jvp=(
+            lambda F, t, _y, x: F.imag(F.conj(x) * t) / F.square(F.abs(x)) if x.dtype.kind == "c" else None,
+        ),
         complex_ok=True,
         domain=(_POSITIVE,),
         convention="for real x the derivative is 0",
     ),
-)  # fmt: skip
+)
 
 _PREDICATES = (
     *(

@@ -43,9 +43,7 @@ def normalize_axis(axis: Any, ndim: int, operation: str, argument: str = "axis")
             operation,
             argument,
             got=str(axis),
-            expected=f"an integer in [{-ndim}, {ndim})"
-            if ndim
-            else "no axis: the array has rank 0",
+            expected=f"an integer in [{-ndim}, {ndim})" if ndim else "no axis: the array has rank 0",
         )
     return result + ndim if result < 0 else result
 
@@ -100,9 +98,7 @@ def infer_shape(shape: Shape, size: int, operation: str) -> Shape:
     if unknown and known and size % known == 0:
         return tuple(size // known if n == -1 else n for n in shape)
     if unknown or known != size:
-        raise ShapeError(
-            operation, "shape", got=str(shape), expected=f"a shape that holds {size} entries"
-        )
+        raise ShapeError(operation, "shape", got=str(shape), expected=f"a shape that holds {size} entries")
     return shape
 
 
@@ -110,15 +106,11 @@ def permutation(axes: Sequence[Any], ndim: int, operation: str) -> Shape:
     """A full permutation of the axes; raises AxisError if it is not one."""
     result = tuple(normalize_axis(a, ndim, operation, "axes") for a in axes)
     if sorted(result) != list(range(ndim)):
-        raise AxisError(
-            operation, "axes", got=str(tuple(axes)), expected=f"each of {ndim} axes once"
-        )
+        raise AxisError(operation, "axes", got=str(tuple(axes)), expected=f"each of {ndim} axes once")
     return result
 
 
 def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
     """Raises ArgumentError unless ``value`` is one of ``choices``."""
     if value not in choices:
-        raise ArgumentError(
-            operation, argument, got=repr(value), expected=f"one of {tuple(choices)}"
-        )
+        raise ArgumentError(operation, argument, got=repr(value), expected=f"one of {tuple(choices)}")

@@ -10,7 +10,7 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.kernels import strided
+from iverson.kernels import keys
 from iverson.kernels.registry import register, zeros_like_result
 from iverson.layouts import Box, Zero, support_region
 
@@ -26,8 +26,8 @@ def make(shape: Shape, region: Region, inner: Any) -> Any:
 
 
 def read(value: Any, region: Region) -> Any:
-    """The strided entries of an operand inside a region of the broadcast result (Python scalars as they are)."""
-    if not hasattr(value, "shape"):
+    """The strided entries of an operand inside a region of the broadcast result."""
+    if not hasattr(value, "shape"):  # a Python scalar
         return value
     own = region.projected(value.shape)
     if type(value) is Zero:
@@ -176,10 +176,10 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
     """x[key] where x is a box: the part of the box that the key reads, as a box of the result."""
     x = values[0]
     shape = zeros_like_result(op, values, params).shape
-    region = strided.region_through_key(x.region, params["key"], x.shape)
+    region = keys.region_through_key(x.region, params["key"], x.shape)
     if region is None:
         return Zero(shape, x.dtype)
-    inner = x.inner[strided.key_within(x.region, params["key"], x.shape)]
+    inner = x.inner[keys.key_within(x.region, params["key"], x.shape)]
     return make(shape, region, np.asarray(inner))
 
 
@@ -216,7 +216,8 @@ def stack(op: Op, values: Values, params: Params) -> Any:
         own = support_region(value) or Region.full(value.shape)
         if own.size:
             region = Region(
-                (*own.start[:axis], k, *own.start[axis:]), (*own.stop[:axis], k + 1, *own.stop[axis:])
+                (*own.start[:axis], k, *own.start[axis:]),
+                (*own.stop[:axis], k + 1, *own.stop[axis:]),
             )
             parts.append((region, np.expand_dims(read(value, own), axis)))
     return _assemble(result, parts)
@@ -260,6 +261,7 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     a_part = read(a, Region((*rows.start, of_a.start[-2], inner[0]), (*rows.stop, of_a.stop[-2], inner[1])))
     columns = batch.projected(b.shape[:-2])
     b_part = read(
-        b, Region((*columns.start, inner[0], of_b.start[-1]), (*columns.stop, inner[1], of_b.stop[-1]))
+        b,
+        Region((*columns.start, inner[0], of_b.start[-1]), (*columns.stop, inner[1], of_b.stop[-1])),
     )
     return make(result.shape, region, op.forward(a_part, b_part, **params))

@@ -1,8 +1,4 @@
-"""Strided bodies that are more than one NumPy call, and the arithmetic of basic index keys.
-
-A basic key, as ops hold it, is a tuple of int, slice and None covering every axis: integers are
-non-negative, slices have the form `canonical_slice` gives.
-"""
+"""Strided bodies that are more than one NumPy call."""
 
 from __future__ import annotations
 
@@ -11,102 +7,11 @@ from typing import Any
 import numpy as np
 
 from iverson.core import work
-from iverson.core.region import Region
 from iverson.core.shapes import Shape
+from iverson.kernels.keys import Key, key_region
 from iverson.layouts import Box, Zero
 
 Array = np.ndarray[Any, Any]
-Key = tuple[Any, ...]
-
-
-def canonical_slice(item: slice, extent: int) -> slice:
-    """The slice with explicit bounds that reads the same entries of an axis of this extent."""
-    indices = range(*item.indices(extent))
-    if not indices:
-        return slice(0, 0, 1)
-    if indices.step > 0:
-        return slice(indices[0], indices[-1] + 1, indices.step)
-    return slice(indices[0], indices[-1] - 1 if indices[-1] else None, indices.step)
-
-
-def key_shape(key: Key, shape: Shape) -> Shape:
-    """The shape of ``x[key]``."""
-    result, axis = [], 0
-    for item in key:
-        if item is None:
-            result.append(1)
-            continue
-        if isinstance(item, slice):
-            result.append(len(range(*item.indices(shape[axis]))))
-        axis += 1
-    return tuple(result)
-
-
-def _positions(item: slice, extent: int, low: int, high: int) -> tuple[int, int]:
-    """The range of positions k whose entry ``item[k]`` lies in [low, high)."""
-    r = range(*item.indices(extent))
-    first, last = (low, high - 1) if r.step > 0 else (high - 1, low)
-    begin = -((r.start - first) // r.step)  # ceil((first - start) / step)
-    end = (last - r.start) // r.step + 1
-    begin, end = max(begin, 0), min(end, len(r))
-    return begin, max(begin, end)
-
-
-def region_through_key(region: Region, key: Key, shape: Shape) -> Region | None:
-    """Where ``x[key]`` may be nonzero, if x is zero outside ``region``; None if nowhere."""
-    start, stop, axis = [], [], 0
-    for item in key:
-        if item is None:
-            start.append(0)
-            stop.append(1)
-            continue
-        low, high = region.start[axis], region.stop[axis]
-        if isinstance(item, slice):
-            begin, end = _positions(item, shape[axis], low, high)
-            start.append(begin)
-            stop.append(end)
-        elif not low <= item < high:
-            return None
-        axis += 1
-    result = Region(tuple(start), tuple(stop))
-    return result if result.size else None
-
-
-def key_within(region: Region, key: Key, shape: Shape) -> Key:
-    """The key that reads from the box's inner array what ``key`` reads of the region."""
-    result: list[Any] = []
-    axis = 0
-    for item in key:
-        if item is None:
-            result.append(None)
-            continue
-        low = region.start[axis]
-        if isinstance(item, slice):
-            begin, end = _positions(item, shape[axis], low, region.stop[axis])
-            chosen = range(*item.indices(shape[axis]))[begin:end]
-            moved = slice(chosen.start - low, chosen.stop - low, chosen.step)
-            result.append(slice(moved.start, None if moved.stop < 0 else moved.stop, moved.step))
-        else:
-            result.append(item - low)
-        axis += 1
-    return tuple(result)
-
-
-def key_region(key: Key, shape: Shape) -> Region:
-    """The smallest region of x that holds all entries ``x[key]`` reads."""
-    start, stop, axis = [], [], 0
-    for item in key:
-        if item is None:
-            continue
-        if isinstance(item, slice):
-            r = range(*item.indices(shape[axis]))
-            start.append(min(r[0], r[-1]) if r else 0)
-            stop.append(max(r[0], r[-1]) + 1 if r else 0)
-        else:
-            start.append(item)
-            stop.append(item + 1)
-        axis += 1
-    return Region(tuple(start), tuple(stop))
 
 
 def place(g: Array, key: Key, shape: Shape) -> Any:
@@ -114,9 +19,7 @@ def place(g: Array, key: Key, shape: Shape) -> Any:
     region = key_region(key, shape)
     if not region.size:
         return Zero(shape, g.dtype)
-    spread = tuple(
-        0 if item is None else slice(None) if isinstance(item, slice) else None for item in key
-    )
+    spread = tuple(0 if item is None else slice(None) if isinstance(item, slice) else None for item in key)
     inner = g[spread]
     steps = [item.step if isinstance(item, slice) else 1 for item in key if item is not None]
     if any(step != 1 for step in steps):
@@ -191,7 +94,7 @@ def logsumexp(x: Array, *, axis: Shape, keepdims: bool) -> Array:
     top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0).astype(x.dtype)
     with np.errstate(divide="ignore"):
-        out = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+        out: Array = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
     return out if keepdims else np.squeeze(out, axis)
 
 
@@ -199,7 +102,7 @@ def softmax(x: Array, *, axis: int) -> Array:
     """exp(x) / sum(exp(x)) along an axis, shifted by the maximum."""
     if not x.size:
         return x.copy()
-    out = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    out: Array = np.exp(x - np.max(x, axis=axis, keepdims=True))
     out /= np.sum(out, axis=axis, keepdims=True)
     return out
 
@@ -208,7 +111,7 @@ def log_softmax(x: Array, *, axis: int) -> Array:
     """x - logsumexp(x) along an axis."""
     if not x.size:
         return x.copy()
-    shifted = x - np.max(x, axis=axis, keepdims=True)
+    shifted: Array = x - np.max(x, axis=axis, keepdims=True)
     shifted -= np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
     return shifted
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import DTypeError
-from iverson.core.needs import FULL, NOTHING, Box, Need, union
+from iverson.core.needs import FULL, NOTHING, Need, union
 from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.region import Region
 from iverson.core.scalars import SCALARS, Scalar, result_dtype
@@ -125,9 +125,7 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
 def demand(needs: tuple[Need, ...], inputs: tuple[Any, ...], y: Any, **_: Any) -> Need:
     """An entry of the result's cotangent is read where that entry of some input's is."""
     passed = [
-        need
-        if need is NOTHING or (need is not FULL and getattr(x, "shape", ()) == y.shape)
-        else FULL
+        need if need is NOTHING or (need is not FULL and getattr(x, "shape", ()) == y.shape) else FULL
         for need, x in zip(needs, inputs, strict=True)
     ]
     return union(passed)
@@ -164,6 +162,12 @@ def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
             yield Sample((condition, s((2, 3)), s((2, 3))))
             yield Sample((condition[0], s((2, 3)), s(())))
             return
+        if scalar.name == "polygamma":
+            yield Sample((1, s((2, 3), *boxes[1])))
+            return
+        if scalar.kinds in ("iub", "iu"):
+            yield Sample(tuple(s.rng.integers(0, 7, (2, 3)) for _ in range(scalar.arity)))
+            return
         if scalar.arity == 1:
             yield Sample((s((2, 3), *boxes[0]),))
             yield Sample((s((), *boxes[0]),))
@@ -176,15 +180,6 @@ def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
     return samples
 
 
-def _bind_samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]] | None:
-    if scalar.kinds in (INTEGER_KINDS, "iu") or scalar.name in ("nextafter", "polygamma"):
-        return None
-    return _samples(scalar)
-
-
-INTEGER_KINDS = "iub"
-
-
 def make(scalar: Scalar) -> Op:
     """The Op of an elementwise function."""
     arity = scalar.arity
@@ -194,7 +189,9 @@ def make(scalar: Scalar) -> Op:
         forward=_forward(scalar),
         abstract=_abstract(scalar),
         vjp=vjp if any(vjp) else (),
-        jvp=() if not any(vjp) else tuple(
+        jvp=()
+        if not any(vjp)
+        else tuple(
             None if any(i in g for g in scalar.linear_in) else _jvp_rule(scalar, i) for i in range(arity)
         ),
         linear_in=scalar.linear_in,
@@ -204,9 +201,9 @@ def make(scalar: Scalar) -> Op:
         family="elementwise",
         zero_preserving=scalar.zero_preserving,
         elementwise=True,
-        samples=_bind_samples(scalar),
+        samples=_samples(scalar),
         convention=scalar.convention,
-    )  # fmt: skip
+    )
 
 
 for _scalar in SCALARS.values():

@@ -14,7 +14,7 @@ from iverson.core.needs import FULL, Box, Need
 from iverson.core.op import Abstract, Op, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
-from iverson.kernels import strided
+from iverson.kernels import keys, strided
 from iverson.ops.registry import F as namespace
 from iverson.ops.registry import define
 
@@ -25,7 +25,7 @@ def _index_demand(needs: tuple[Need, ...], inputs: Any, y: Any, *, key: Any) -> 
     need = needs[0]
     if not isinstance(need, Box):
         return need
-    region = strided.region_through_key(need.region, key, inputs[0].shape)
+    region = keys.region_through_key(need.region, key, inputs[0].shape)
     return Box(region or Region((0,) * y.ndim, (0,) * y.ndim))
 
 
@@ -33,7 +33,7 @@ define(
     Op(
         name="index_basic",
         forward=lambda x, *, key: np.asarray(x[key]),
-        abstract=lambda x, *, key: Abstract(strided.key_shape(key, x.shape), x.dtype),
+        abstract=lambda x, *, key: Abstract(keys.key_shape(key, x.shape), x.dtype),
         vjp=(lambda F, g, _y, _x, *, key: F.place(g, key=key, shape=_x.shape),),
         linear_in=LINEAR,
         demand=_index_demand,
@@ -47,7 +47,7 @@ define(
 
 
 def _place_demand(needs: tuple[Need, ...], _inputs: Any, _y: Any, *, key: Any, shape: Shape) -> Need:
-    return Box(strided.key_region(key, shape)) if needs[0] is FULL else FULL
+    return Box(keys.key_region(key, shape)) if needs[0] is FULL else FULL
 
 
 define(
@@ -60,7 +60,10 @@ define(
         demand=_place_demand,
         samples=lambda s: [
             Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
-            Sample((s((2, 1, 3)),), {"key": (slice(3, None, -2), None, slice(0, 5, 2)), "shape": (4, 5)}),
+            Sample(
+                (s((2, 1, 3)),),
+                {"key": (slice(3, None, -2), None, slice(0, 5, 2)), "shape": (4, 5)},
+            ),
         ],
     )
 )
@@ -139,7 +142,10 @@ def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: A
         return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
     if i == 1:
         # A value overwritten by a later one at the same place has no effect: only the last writer counts.
-        return F.sum_to(F.where(_last_writers(indices, axes, x.shape), F.gather(g, *indices, axes=axes), 0), v.shape)
+        return F.sum_to(
+            F.where(_last_writers(indices, axes, x.shape), F.gather(g, *indices, axes=axes), 0),
+            v.shape,
+        )
     return None
 
 

@@ -51,9 +51,7 @@ def _matmul_within(F: Any, _rule: Rule, region: Region, i: int, g: Any, y: Any, 
 
     def part(z: Any, first: tuple[int, int], second: tuple[int, int]) -> Any:
         own = batch.projected(z.shape[:-2])
-        return _cut(
-            F, z, Region((*own.start, first[0], second[0]), (*own.stop, first[1], second[1]))
-        )
+        return _cut(F, z, Region((*own.start, first[0], second[0]), (*own.stop, first[1], second[1])))
 
     if i == 0:
         ct = F.matmul(part(g, rows, (0, g.shape[-1])), F.mH(part(b, columns, (0, b.shape[-1]))))
@@ -114,7 +112,10 @@ def _solve_abstract(a: Any, b: Any) -> Abstract:
     _square("solve", a, "a")
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ShapeError(
-            "solve", "b", got=f"shape {b.shape} for a of shape {a.shape}", expected=f"{a.shape[-1]} rows"
+            "solve",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"{a.shape[-1]} rows",
         )
     batch = broadcast_shapes("solve", a.shape[:-2], b.shape[:-2])
     return Abstract((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(a, b)))
@@ -127,7 +128,9 @@ def _lapack(name: str, body: Any) -> Any:
         try:
             result = body(*args, **params)
         except np.linalg.LinAlgError as error:
-            raise LinearAlgebraError(name, "a", got=str(error), expected="a matrix it can decompose") from None
+            raise LinearAlgebraError(
+                name, "a", got=str(error), expected="a matrix it can decompose"
+            ) from None
         return tuple(result) if isinstance(result, tuple) else result
 
     return forward
@@ -348,7 +351,7 @@ define(
         jvp=(_eigh_jvp,),
         multiple=True,
         samples=_hermitian_samples,
-        convention="equal eigenvalues: inf or nan in the derivative of the eigenvectors; taken as Hermitian part",
+        convention="equal eigenvalues: inf or nan in the eigenvectors' derivative; taken as Hermitian part",
     )
 )
 
@@ -360,7 +363,11 @@ def _svd_abstract(x: Any) -> tuple[Abstract, Abstract, Abstract]:
     k = min(m, n)
     dtype = dtypes.to_inexact(x.dtype)
     real = dtypes.real_of(dtype)
-    return Abstract((*batch, m, k), dtype), Abstract((*batch, k), real), Abstract((*batch, k, n), dtype)
+    return (
+        Abstract((*batch, m, k), dtype),
+        Abstract((*batch, k), real),
+        Abstract((*batch, k, n), dtype),
+    )
 
 
 def _svd_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
@@ -411,7 +418,12 @@ def _svd_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
 def _svd_gauge(F: Any, u: Any, s: Any, vh: Any) -> Any:
     """What does not depend on the common phase of each pair of singular vectors."""
     weights = F.expand_dims(F.cos(s), axis=(s.ndim - 1,))
-    return F.matmul(u * weights, vh), s, F.matmul(u * weights, F.mH(u)), F.matmul(F.mH(vh) * weights, vh)
+    return (
+        F.matmul(u * weights, vh),
+        s,
+        F.matmul(u * weights, F.mH(u)),
+        F.matmul(F.mH(vh) * weights, vh),
+    )
 
 
 define(
@@ -423,7 +435,10 @@ define(
         jvp=(_svd_jvp,),
         multiple=True,
         samples=lambda s: [
-            Sample((s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1),), post=_svd_gauge)
+            Sample(
+                (s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1),),
+                post=_svd_gauge,
+            )
             for shape in ((3, 3), (4, 2), (2, 2, 3))
         ],
         convention="equal or zero singular values: inf or nan in the derivative of the singular vectors",
@@ -498,7 +513,9 @@ define(
         vjp=(_qr_vjp,),
         jvp=(_qr_jvp,),
         multiple=True,
-        samples=lambda s: [Sample((s(shape) + 2 * np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))],
+        samples=lambda s: [
+            Sample((s(shape) + 2 * np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))
+        ],
         convention="a matrix without full rank: inf or nan in the derivative",
     )
 )

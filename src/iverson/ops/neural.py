@@ -21,7 +21,11 @@ def _abstract(name: str) -> Any:
 
 
 def _samples(s: Any) -> list[Sample]:
-    return [Sample((s((2, 3)),), {"axis": 1}), Sample((s((3, 2)),), {"axis": 0}), Sample((s((2, 0)),), {"axis": 1})]
+    return [
+        Sample((s((2, 3)),), {"axis": 1}),
+        Sample((s((3, 2)),), {"axis": 0}),
+        Sample((s((2, 0)),), {"axis": 1}),
+    ]
 
 
 def _softmax_rule(F: Any, g: Any, y: Any, _x: Any, *, axis: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -104,10 +105,17 @@ define(
         forward=lambda x, *, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
         abstract=_abstract,
         vjp=(_prod_vjp,),
-        jvp=(lambda F, t, _y, x, *, axis, keepdims: F.sum(t * _others(F, x, axis), axis=axis, keepdims=keepdims),),
-        samples=lambda s: [*_normal(s), Sample((s((4,)) * (np.arange(4) > 1),), {"axis": (0,), "keepdims": False})],
+        jvp=(
+            lambda F, t, _y, x, *, axis, keepdims: F.sum(
+                t * _others(F, x, axis), axis=axis, keepdims=keepdims
+            ),
+        ),
+        samples=lambda s: [
+            *_normal(s),
+            Sample((s((4,)) * (np.arange(4) > 1),), {"axis": (0,), "keepdims": False}),
+        ],
     )
-)  # fmt: skip
+)
 
 
 def _check_extremum(name: str) -> Any:
@@ -115,7 +123,9 @@ def _check_extremum(name: str) -> Any:
         if x.dtype.kind in "bc":
             raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real numeric dtype")
         if any(x.shape[k] == 0 for k in axis):
-            raise ArgumentError(name, "x", got=f"shape {x.shape}", expected="at least one entry to choose from")
+            raise ArgumentError(
+                name, "x", got=f"shape {x.shape}", expected="at least one entry to choose from"
+            )
         return _abstract(x, axis=axis, keepdims=keepdims)
 
     return abstract
@@ -139,7 +149,8 @@ def _extremum_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool
     return F.sum(F.where(attained, t * share, F.zero((), t.dtype)), axis=axis, keepdims=keepdims)
 
 
-for _name, _body in (("max", np.max), ("min", np.min)):
+_EXTREMA: dict[str, Callable[..., Any]] = {"max": np.max, "min": np.min}
+for _name, _body in _EXTREMA.items():
     define(
         Op(
             name=_name,
@@ -179,23 +190,28 @@ define(
     )
 )
 
-for _name, _body in (("all", np.all), ("any", np.any)):
-    define(
-        Op(
-            name=_name,
-            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
-            abstract=lambda x, *, axis, keepdims: Abstract(reduced_shape(x.shape, axis, keepdims), dtypes.bool),
-            samples=_normal,
-        )
-    )
-
-for _name, _body in (("argmax", np.argmax), ("argmin", np.argmin)):
+_TESTS: dict[str, Callable[..., Any]] = {"all": np.all, "any": np.any}
+for _name, _body in _TESTS.items():
     define(
         Op(
             name=_name,
             forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
             abstract=lambda x, *, axis, keepdims: Abstract(
-                reduced_shape(x.shape, tuple(range(x.ndim)) if axis is None else (axis,), keepdims), dtypes.int64
+                reduced_shape(x.shape, axis, keepdims), dtypes.bool
+            ),
+            samples=_normal,
+        )
+    )
+
+_SEARCHES: dict[str, Callable[..., Any]] = {"argmax": np.argmax, "argmin": np.argmin}
+for _name, _body in _SEARCHES.items():
+    define(
+        Op(
+            name=_name,
+            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
+            abstract=lambda x, *, axis, keepdims: Abstract(
+                reduced_shape(x.shape, tuple(range(x.ndim)) if axis is None else (axis,), keepdims),
+                dtypes.int64,
             ),
             samples=lambda s: [
                 Sample((s.distinct((2, 3)),), {"axis": 1, "keepdims": False}),
@@ -206,7 +222,11 @@ for _name, _body in (("argmax", np.argmax), ("argmin", np.argmin)):
 
 
 def _scan_samples(s: Any) -> list[Sample]:
-    return [Sample((s((4,)),), {"axis": 0}), Sample((s((2, 3)),), {"axis": 1}), Sample((s((2, 0)),), {"axis": 1})]
+    return [
+        Sample((s((4,)),), {"axis": 0}),
+        Sample((s((2, 3)),), {"axis": 1}),
+        Sample((s((2, 0)),), {"axis": 1}),
+    ]
 
 
 define(
@@ -214,11 +234,15 @@ define(
         name="cumulative_sum",
         forward=lambda x, *, axis: np.cumsum(x, axis, dtype=x.dtype),
         abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
-        vjp=(lambda F, g, _y, _x, *, axis: F.flip(F.cumulative_sum(F.flip(g, axis=(axis,)), axis=axis), axis=(axis,)),),
+        vjp=(
+            lambda F, g, _y, _x, *, axis: F.flip(
+                F.cumulative_sum(F.flip(g, axis=(axis,)), axis=axis), axis=(axis,)
+            ),
+        ),
         linear_in=LINEAR,
         samples=_scan_samples,
     )
-)  # fmt: skip
+)
 
 
 def _cumulative_prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int) -> Any:
@@ -247,7 +271,10 @@ define(
         abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
         vjp=(_cumulative_prod_vjp,),
         jvp=(_cumulative_prod_jvp,),
-        samples=lambda s: [*_scan_samples(s), Sample((s((4,)) * (np.arange(4) != 1),), {"axis": 0})],
+        samples=lambda s: [
+            *_scan_samples(s),
+            Sample((s((4,)) * (np.arange(4) != 1),), {"axis": 0}),
+        ],
     )
 )
 

@@ -53,7 +53,7 @@ def derived(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class override_vjp:  # noqa: N801 - used like a function, and as a context manager
+class override_vjp:
     """Replace an op's vjp: at once, or until the end of a ``with`` block.
 
     Parameters

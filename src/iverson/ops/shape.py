@@ -16,7 +16,7 @@ from iverson.core.needs import FULL, NOTHING, Box, Need, union
 from iverson.core.op import JOINTLY, Abstract, Op, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
-from iverson.kernels import strided
+from iverson.kernels import keys, strided
 from iverson.layouts import Zero, to_strided
 from iverson.ops.registry import define, derived
 
@@ -74,7 +74,7 @@ define(
 
 
 @derived
-def mT(x: Any) -> Any:  # noqa: N802 - the array API's name
+def mT(x: Any) -> Any:
     """The last two axes exchanged."""
     from iverson.ops.registry import F
 
@@ -82,7 +82,7 @@ def mT(x: Any) -> Any:  # noqa: N802 - the array API's name
 
 
 @derived
-def mH(x: Any) -> Any:  # noqa: N802
+def mH(x: Any) -> Any:
     """The conjugate of the last two axes exchanged."""
     from iverson.ops.registry import F
 
@@ -122,18 +122,18 @@ define(
 
 def _squeezed(shape: Shape, axis: Shape) -> Shape:
     if any(shape[k] != 1 for k in axis):
-        raise ShapeError(
-            "squeeze", "axis", got=f"axes {axis} of shape {shape}", expected="axes of extent 1"
-        )
+        raise ShapeError("squeeze", "axis", got=f"axes {axis} of shape {shape}", expected="axes of extent 1")
     return tuple(n for k, n in enumerate(shape) if k not in axis)
 
 
 def _check_broadcast(x: Any, shape: Shape) -> Abstract:
     if broadcast_shapes("broadcast_to", x.shape, shape) != shape:
         raise ShapeError(
-            "broadcast_to", "shape", got=f"{shape} for an array of shape {x.shape}",
+            "broadcast_to",
+            "shape",
+            got=f"{shape} for an array of shape {x.shape}",
             expected="a shape that the array's extents of 1 stretch to",
-        )  # fmt: skip
+        )
     return _same_dtype(shape, x)
 
 
@@ -144,7 +144,10 @@ define(
         abstract=lambda x, *, shape: _check_broadcast(x, shape),
         vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
         linear_in=LINEAR,
-        samples=lambda s: [Sample((s((2, 1)),), {"shape": (3, 2, 4)}), Sample((s(()),), {"shape": (2,)})],
+        samples=lambda s: [
+            Sample((s((2, 1)),), {"shape": (3, 2, 4)}),
+            Sample((s(()),), {"shape": (2,)}),
+        ],
     )
 )
 
@@ -224,7 +227,10 @@ def _stack_demand(needs: tuple[Need, ...], inputs: Any, y: Any, *, axis: int) ->
     for i, (need, x) in enumerate(zip(needs, inputs, strict=True)):
         own = Region.full(x.shape) if need is FULL else getattr(need, "region", None)
         if own is not None:
-            start, stop = (*own.start[:axis], i, *own.start[axis:]), (*own.stop[:axis], i + 1, *own.stop[axis:])
+            start, stop = (
+                (*own.start[:axis], i, *own.start[axis:]),
+                (*own.stop[:axis], i + 1, *own.stop[axis:]),
+            )
             placed.append(Box(Region(start, stop)))
         elif need is not NOTHING:
             return FULL
@@ -236,12 +242,14 @@ define(
         name="stack",
         forward=lambda *xs, axis: np.stack(xs, axis),
         abstract=_stack_abstract,
-        vjp=lambda F, i, g, _y, *_xs, axis: F.index_basic(g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)),
+        vjp=lambda F, i, g, _y, *_xs, axis: F.index_basic(
+            g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)
+        ),
         linear_in=JOINTLY,
         demand=_stack_demand,
         samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
     )
-)  # fmt: skip
+)
 
 
 def full_key(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
@@ -249,7 +257,7 @@ def full_key(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
     axis, result = 0, []
     for item in key:
         if isinstance(item, slice):
-            item = strided.canonical_slice(item, shape[axis])
+            item = keys.canonical_slice(item, shape[axis])
         if item is not None:
             axis += 1
         result.append(item)
@@ -337,7 +345,7 @@ def diag(x: Any) -> Any:
 define(
     Op(
         name="add_n",
-        forward=lambda *xs: strided.add_n(*xs),
+        forward=strided.add_n,
         abstract=lambda *xs: Abstract(xs[0].shape, dtypes.result_type(*xs)),
         vjp=lambda F, i, g, _y, *_xs: g,
         linear_in=JOINTLY,
@@ -376,3 +384,17 @@ define(
 def to_numpy(x: Any) -> Any:
     """The entries of a constant as a NumPy array."""
     return to_strided(x._value) if hasattr(x, "_value") else np.asarray(x)
+
+
+define(
+    Op(
+        name="identity",
+        forward=lambda x: x.view(),
+        abstract=lambda x: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x: g,),
+        linear_in=LINEAR,
+        family="elementwise",
+        zero_preserving=True,
+        samples=lambda s: [Sample((s((2, 3)),))],
+    )
+)

@@ -1,10 +1,10 @@
 """The normal form of index arithmetic: integer combinations of variables and of floors of such.
 
     affine ::= const + sum of coefficient * atom
-    atom   ::= Var | affine // d (an interned expression in this normal form) | anything else (opaque)
+    atom   ::= Var | affine // d (an interned expression in this form) | anything else (opaque)
 
-``a % d`` is ``a - d * (a // d)``. The constructor of floors is where ``//`` and ``%`` are simplified;
-ranges of index expressions and what guards say about them are here too.
+``a % d`` is ``a - d * (a // d)``. The constructor of floors is where ``//`` and ``%`` are
+simplified; ranges of index expressions and what guards say about them are here too.
 """
 
 from __future__ import annotations
@@ -83,14 +83,12 @@ def _order(atom: Expr) -> tuple[object, ...]:
         return (0, (atom.serial,), "")
     nodes = postorder([atom])
     serials = tuple(n.serial for n in nodes if isinstance(n, Var))
-    shape = ",".join(
-        f"{n.name if isinstance(n, Apply) else getattr(n, 'value', '')}" for n in nodes
-    )
+    shape = ",".join(f"{n.name if isinstance(n, Apply) else getattr(n, 'value', '')}" for n in nodes)
     return (1, serials, shape)
 
 
 def affine_of(root: Expr) -> Affine:
-    """The normal form of an integer expression; what is not index arithmetic becomes an opaque atom.
+    """The normal form of an integer expression; what is not index arithmetic is an opaque atom.
 
     >>> i = Var("i", 0, 12)
     >>> affine_of((i * 4 + 3) // 4) == affine_of(i)
@@ -156,7 +154,7 @@ def floor(form: Affine, d: int) -> Affine:
 
     before -> after, with 0 <= low < g and g dividing d:
     ``(d*x + y) // d -> x + y // d``; ``(g*x + low) // d -> x // (d/g)``; ``low // g -> 0``;
-    ``(x // a + c) // b -> (x + a*c) // (a*b)``.
+    ``(x // a + y) // b -> (x + a*y) // (a*b)``.
     """
     if d == 1:
         return form
@@ -171,10 +169,10 @@ def floor(form: Affine, d: int) -> Affine:
         if low >= 0 and high < g:
             big = make(rest.const // g, {a: c // g for a, c in rest.terms if c % g == 0})
             return whole + floor(big, d // g)
-    inner = _only_floor(rest)
+    inner = _inner_floor(rest)
     if inner is not None:
-        x, a = inner
-        return whole + floor(x + Affine(a * rest.const), a * d)
+        x, a, other = inner
+        return whole + floor(x + other.scaled(a), a * d)
     atom = apply("floor_divide", expr_of(rest), index(d))
     return whole + make(0, {atom: 1})
 
@@ -186,9 +184,11 @@ def _factors(form: Affine, d: int) -> list[int]:
     return sorted(found - {1}, reverse=True)
 
 
-def _only_floor(form: Affine) -> tuple[Affine, int] | None:
-    if len(form.terms) == 1 and form.terms[0][1] == 1:
-        return floor_parts(form.terms[0][0])
+def _inner_floor(form: Affine) -> tuple[Affine, int, Affine] | None:
+    for atom, c in form.terms:
+        parts = floor_parts(atom) if c == 1 else None
+        if parts is not None:
+            return *parts, form - make(0, {atom: 1})
     return None
 
 

@@ -440,9 +440,7 @@ def apply(name: str, *args: Any) -> Expr:
     else:
         dtype = promote(operands)
     if dtype.kind not in scalar.kinds:
-        raise DTypeError(
-            f"te.{name}", got=f"dtype {dtype}", expected=f"dtype kinds {scalar.kinds!r}"
-        )
+        raise DTypeError(f"te.{name}", got=f"dtype {dtype}", expected=f"dtype kinds {scalar.kinds!r}")
     weak = all(o.weak for o in operands)
     if scalar.result in ("float", "realfloat"):
         dtype = dtypes.to_inexact(dtype)
@@ -488,9 +486,7 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
             return a
         elif name in ("floor_divide", "remainder"):
             if dtype.kind in "iu" and y == 0:
-                raise ArgumentError(
-                    f"te.{name}", got="division by 0", expected="a positive constant"
-                )
+                raise ArgumentError(f"te.{name}", got="division by 0", expected="a positive constant")
             if x is not None and y is not None and dtype.kind in "iu":
                 found = x // y if name == "floor_divide" else x % y
                 return Const(found, dtype, weak)
@@ -588,14 +584,27 @@ def postorder(roots: Iterable[Expr]) -> list[Expr]:
     return list(seen)
 
 
-def substitute(roots: Sequence[Expr], new: Mapping[Expr, Expr]) -> tuple[Expr, ...]:
-    """The roots with every occurrence of a key of ``new`` replaced by its value."""
-    if not new:
+def substitute(
+    roots: Sequence[Expr],
+    new: Mapping[Expr, Expr],
+    tensors: Mapping[Tensor, Tensor] | None = None,
+) -> tuple[Expr, ...]:
+    """The roots with every key of ``new`` replaced by its value, and tensors read likewise.
+
+    >>> i, j = Var("i", 0, 4), Var("j", 0, 4)
+    >>> substitute([i + j], {i: j * 2})
+    (j * 2 + j,)
+    """
+    if not new and not tensors:
         return tuple(roots)
     made: dict[Expr, Expr] = {}
     for node in postorder(roots):
         found = new.get(node)
-        made[node] = found if found is not None else node.rebuilt([made[o] for o in node.operands])
+        if found is None:
+            found = node.rebuilt([made[o] for o in node.operands])
+            if tensors and isinstance(found, Read) and found.tensor in tensors:
+                found = Read(tensors[found.tensor], found.indices)
+        made[node] = found
     return tuple(made[r] for r in roots)
 
 
@@ -633,9 +642,7 @@ def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG
     return made[root][0]
 
 
-def _text_of(
-    node: Expr, below: list[tuple[str, int]], names: Mapping[Expr, str]
-) -> tuple[str, int]:
+def _text_of(node: Expr, below: list[tuple[str, int]], names: Mapping[Expr, str]) -> tuple[str, int]:
     plain = [b[0] for b in below]
     if node in names:
         return names[node], 10

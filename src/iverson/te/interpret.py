@@ -69,9 +69,7 @@ def identity(combine: str, dtype: np.dtype[Any]) -> Any:
     return 1 if combine == "prod" else 0
 
 
-def run(
-    program: Program, inputs: Sequence[Any], visits: list[Visits] | None = None
-) -> tuple[Array, ...]:
+def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = None) -> tuple[Array, ...]:
     """The program's outputs for arrays in the order of ``program.inputs``.
 
     ``visits`` receives one record per statement. Raises ShapeError where an array does not fit its
@@ -150,9 +148,7 @@ def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, A
     return {v: p[kept] for v, p in points.items()}
 
 
-def _walked(
-    walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits
-) -> Iterator[tuple[int, ...]]:
+def _walked(walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits) -> Iterator[tuple[int, ...]]:
     at: dict[Var, int] = {}
 
     def visit(items: tuple[Walk, ...]) -> Iterator[tuple[int, ...]]:
@@ -298,9 +294,7 @@ def _check_write(statement: Statement, where: tuple[Array, ...], shape: tuple[in
             )
 
 
-def _combine(
-    combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None
-) -> None:
+def _combine(combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None) -> None:
     if combine == "assign":
         out[where] = body
     elif position is not None:

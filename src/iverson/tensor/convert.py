@@ -22,7 +22,8 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Any:
-    """A Tensor of what ``obj`` holds: a Tensor, NumPy array, Python number, nested sequence or DLPack exporter.
+    """A Tensor of what ``obj`` holds: a Tensor, NumPy array, Python number, nested sequence or DLPack
+    exporter.
 
     Parameters
     ----------
@@ -92,6 +93,6 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
 def _without_tensors(items: Any) -> Any:
     """Nested sequences with Tensors of rank 0 or more replaced by arrays (they must not track gradients)."""
     return [
-        _without_tensors(i) if isinstance(i, (list, tuple)) else i.numpy() if isinstance(i, Handle) else i
+        _without_tensors(i) if isinstance(i, (list, tuple)) else np.asarray(i) if isinstance(i, Handle) else i
         for i in items
     ]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.record import record_assignment
 from iverson.core.dispatch import Handle, bind, make_handle
 from iverson.core.errors import ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
-from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.record import record_assignment
-from iverson.kernels.strided import canonical_slice, key_shape
+from iverson.kernels.keys import canonical_slice, key_shape
 from iverson.layouts import to_strided
 from iverson.ops import TABLE, F
 
@@ -87,33 +87,42 @@ def _rebind(x: Any, result: Any) -> None:
 def _check_value_dtype(x: Any, value: Any) -> None:
     kind = value.dtype if hasattr(value, "dtype") else np.min_scalar_type(value)
     source = np.dtype(type(value)) if not hasattr(value, "dtype") else kind
-    if not np.can_cast(source, x.dtype, "same_kind") and not (source.kind in "iub" and x.dtype.kind in "iufc"):
+    if not np.can_cast(source, x.dtype, "same_kind") and not (
+        source.kind in "iub" and x.dtype.kind in "iufc"
+    ):
         raise DTypeError(
-            "assignment", "value", got=f"dtype {source}", expected=f"one that fits {x.dtype}",
+            "assignment",
+            "value",
+            got=f"dtype {source}",
+            expected=f"one that fits {x.dtype}",
             remedy="convert it with astype",
-        )  # fmt: skip
+        )
 
 
 def _check_fits(value: Any, shape: Shape) -> None:
     own = getattr(value, "shape", ())
     if len(own) > len(shape) or broadcast_shapes("assignment", own, shape) != shape:
         raise ShapeError(
-            "assignment", "value", got=f"shape {own}", expected=f"a shape that broadcasts to {shape}"
+            "assignment",
+            "value",
+            got=f"shape {own}",
+            expected=f"a shape that broadcasts to {shape}",
         )
 
 
 def _expand(key: Any, shape: Shape) -> list[Any]:
     """The key as one item per axis (and None), ellipses and masks spelled out, integer arrays checked."""
     raw = key if isinstance(key, tuple) else (key,)
-    items: list[Any] = []
-    for item in raw:
-        items.append(_item(item))
+    items: list[Any] = [_item(item) for item in raw]
     used = sum(i.ndim if _is_mask(i) else 0 if i is None or i is Ellipsis else 1 for i in items)
     if sum(i is Ellipsis for i in items) > 1:
         raise IndexingError("index", "key", got="several ellipses", expected="at most one")
     if used > len(shape):
         raise IndexingError(
-            "index", "key", got=f"{used} indices", expected=f"at most {len(shape)} for shape {shape}"
+            "index",
+            "key",
+            got=f"{used} indices",
+            expected=f"at most {len(shape)} for shape {shape}",
         )
     fill = [slice(None)] * (len(shape) - used)
     at = next((k for k, i in enumerate(items) if i is Ellipsis), None)
@@ -127,7 +136,10 @@ def _expand(key: Any, shape: Shape) -> list[Any]:
             extents = shape[axis : axis + item.ndim]
             if item.shape != extents:
                 raise IndexingError(
-                    "index", "mask", got=f"shape {item.shape}", expected=f"shape {extents} on axis {axis}"
+                    "index",
+                    "mask",
+                    got=f"shape {item.shape}",
+                    expected=f"shape {extents} on axis {axis}",
                 )
             result.extend(np.nonzero(item))
             axis += item.ndim
@@ -138,7 +150,7 @@ def _expand(key: Any, shape: Shape) -> list[Any]:
 
 
 def _item(item: Any) -> Any:
-    if item is None or item is Ellipsis or isinstance(item, (int, slice)) and not isinstance(item, bool):
+    if item is None or item is Ellipsis or (isinstance(item, (int, slice)) and not isinstance(item, bool)):
         return item
     if isinstance(item, Handle):
         item = to_strided(item._value)
@@ -147,16 +159,21 @@ def _item(item: Any) -> Any:
     if isinstance(item, np.ndarray):
         if item.dtype.kind not in "iub":
             raise IndexingError(
-                "index", "key", got=f"an array of dtype {item.dtype}", expected="integers or booleans"
+                "index",
+                "key",
+                got=f"an array of dtype {item.dtype}",
+                expected="integers or booleans",
             )
         return item
     try:
         return as_int(item, "index", "key")
     except ArgumentTypeError:
         raise IndexingError(
-            "index", "key", got=f"{item!r} ({type(item).__name__})",
+            "index",
+            "key",
+            got=f"{item!r} ({type(item).__name__})",
             expected="integers, slices, None, ..., integer arrays or boolean masks",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _is_mask(item: Any) -> bool:
@@ -173,7 +190,10 @@ def _checked(item: Any, extent: int, axis: int) -> Any:
     if low < -extent or high >= extent:
         bad = int(high if high >= extent else low)
         raise IndexingError(
-            "index", "key", got=f"index {bad} on axis {axis}", expected=f"one in [{-extent}, {extent})"
+            "index",
+            "key",
+            got=f"index {bad} on axis {axis}",
+            expected=f"one in [{-extent}, {extent})",
         )
     if isinstance(item, np.ndarray):
         item = item.astype(np.intp, copy=False)
@@ -195,9 +215,7 @@ def _canonical(items: list[Any], shape: Shape) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def _split(
-    items: list[Any], shape: Shape
-) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
+def _split(items: list[Any], shape: Shape) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
     """An advanced key as: a basic key, the broadcast index arrays, their axes after it, and where the indexed
     axes stand in the result (first, unless all index arrays are neighbours)."""
     advanced = [k for k, i in enumerate(items) if isinstance(i, (np.ndarray, int))]
@@ -208,7 +226,10 @@ def _split(
     except ValueError:
         got = ", ".join(str(np.shape(items[k])) for k in advanced)
         raise IndexingError(
-            "index", "key", got=f"index arrays of shapes {got}", expected="shapes that broadcast together"
+            "index",
+            "key",
+            got=f"index arrays of shapes {got}",
+            expected="shapes that broadcast together",
         ) from None
     return basic, arrays, tuple(advanced), advanced[0] if neighbours else 0
 
@@ -233,13 +254,20 @@ def matmul(a: Any, b: Any) -> Any:
         return bind(_MATMUL, (a, b))
     if not a.ndim or not b.ndim:
         raise ShapeError(
-            "matmul", "a" if not a.ndim else "b", got="rank 0", expected="at least one axis", remedy="use *"
+            "matmul",
+            "a" if not a.ndim else "b",
+            got="rank 0",
+            expected="at least one axis",
+            remedy="use *",
         )
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise ShapeError(
-            "matmul", "b", got=f"shape {b.shape} for a of shape {a.shape}",
-            expected=f"extent {a.shape[-1]} on b's contracted axis", remedy="transpose one of them",
-        )  # fmt: skip
+            "matmul",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"extent {a.shape[-1]} on b's contracted axis",
+            remedy="transpose one of them",
+        )
     left, right = a, b
     if a.ndim == 1:
         left = F.expand_dims(a, axis=(0,))

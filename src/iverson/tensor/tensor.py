@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iverson.autograd import api
+from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.node import extra, leaf
 from iverson.core import dispatch, dtypes
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from iverson.core.op import Op
-from iverson.autograd import api
-from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import extra, leaf
 from iverson.layouts import layout_of, to_strided
 from iverson.ops import TABLE
 from iverson.tensor import indexing, printing
@@ -65,7 +65,8 @@ class Tensor(Handle):
     """A differentiable array whose layout is its support.
 
     Made by `iverson.asarray` and by the creation functions, not by calling this class. Every function of
-    `iverson` that takes an array first is also a method: ``x.sum(axis=0)``, ``x.sqrt()``, ``x.reshape(2, 3)``.
+    `iverson` that takes an array first is also a method: ``x.sum(axis=0)``, ``x.sqrt()``, ``x.reshape(2,
+    3)``.
     """
 
     __slots__ = ()
@@ -90,8 +91,8 @@ class Tensor(Handle):
     __le__ = _binary("less_equal")[0]
     __gt__ = _binary("greater")[0]
     __ge__ = _binary("greater_equal")[0]
-    __eq__ = _binary("equal")[0]  # type: ignore[assignment]
-    __ne__ = _binary("not_equal")[0]  # type: ignore[assignment]
+    __eq__ = _binary("equal")[0]
+    __ne__ = _binary("not_equal")[0]
     __neg__ = _unary("negative")
     __pos__ = _unary("positive")
     __abs__ = _unary("abs")
@@ -125,16 +126,20 @@ class Tensor(Handle):
         return self.size * int(self.dtype.itemsize)
 
     @property
-    def T(self) -> Any:  # noqa: N802
+    def T(self) -> Any:
         """The transpose of a matrix."""
         if self.ndim != 2:
             raise ShapeError(
-                "T", "x", got=f"shape {self.shape}", expected="two axes", remedy="use mT or permute_dims"
+                "T",
+                "x",
+                got=f"shape {self.shape}",
+                expected="two axes",
+                remedy="use mT or permute_dims",
             )
         return self.mT
 
     @property
-    def mT(self) -> Any:  # noqa: N802
+    def mT(self) -> Any:
         """The last two axes exchanged."""
         if self.ndim < 2:
             raise ShapeError("mT", "x", got=f"shape {self.shape}", expected="at least two axes")
@@ -172,15 +177,21 @@ class Tensor(Handle):
         if not requires_grad:
             if not self.is_leaf:
                 raise GradientError(
-                    "requires_grad_", "x", got="the result of a recorded op", remedy="use x.detach()"
+                    "requires_grad_",
+                    "x",
+                    got="the result of a recorded op",
+                    remedy="use x.detach()",
                 )
             self._node = None
             return self
         if not dtypes.is_inexact(self.dtype):
             raise DTypeError(
-                "requires_grad_", "x", got=f"dtype {self.dtype}", expected="a floating dtype",
+                "requires_grad_",
+                "x",
+                got=f"dtype {self.dtype}",
+                expected="a floating dtype",
                 remedy="convert it with astype first",
-            )  # fmt: skip
+            )
         self._node, self._index = leaf(self.shape, self.dtype), 0
         return self
 
@@ -213,9 +224,7 @@ class Tensor(Handle):
         """The same entries, not tracked. Shares memory."""
         return Tensor(self._value)
 
-    def backward(
-        self, gradient: Any = None, inputs: Any = None, create_graph: bool = False
-    ) -> None:
+    def backward(self, gradient: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
         """`iverson.autograd.backward` of this tensor."""
         api.backward(self, gradient, inputs=inputs, create_graph=create_graph)
 
@@ -235,15 +244,21 @@ class Tensor(Handle):
         """Make this handle stand for a result of its own shape and dtype."""
         if result.shape != self.shape:
             raise ShapeError(
-                f"in-place {op.name}", "other", got=f"a result of shape {result.shape}",
-                expected=f"shape {self.shape}: a tensor in place cannot grow", remedy="use the operator that makes a new tensor",
-            )  # fmt: skip
+                f"in-place {op.name}",
+                "other",
+                got=f"a result of shape {result.shape}",
+                expected=f"shape {self.shape}: a tensor in place cannot grow",
+                remedy="use the operator that makes a new tensor",
+            )
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):
                 raise DTypeError(
-                    f"in-place {op.name}", "other", got=f"a result of dtype {result.dtype}",
-                    expected=f"one that fits {self.dtype}", remedy="use the operator that makes a new tensor",
-                )  # fmt: skip
+                    f"in-place {op.name}",
+                    "other",
+                    got=f"a result of dtype {result.dtype}",
+                    expected=f"one that fits {self.dtype}",
+                    remedy="use the operator that makes a new tensor",
+                )
             result = bind(TABLE["astype"], (result,), {"dtype": self.dtype})
         self._value = result._value
         if is_grad_enabled() or not self.is_leaf:
@@ -272,13 +287,17 @@ class Tensor(Handle):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if self._node is not None:
             raise GradientError(
-                "conversion to a NumPy array", "x",
-                got=f"a tensor that tracks gradients ({self._node.describe()})", remedy="call x.detach() first",
-            )  # fmt: skip
+                "conversion to a NumPy array",
+                "x",
+                got=f"a tensor that tracks gradients ({self._node.describe()})",
+                remedy="call x.detach() first",
+            )
         array = to_strided(self._value)
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
-                raise ArgumentError("conversion", "copy", got="False with another dtype", expected="True or None")
+                raise ArgumentError(
+                    "conversion", "copy", got="False with another dtype", expected="True or None"
+                )
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -328,15 +347,21 @@ class Tensor(Handle):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ArgumentError(
-                "bool", "x", got=f"an array of shape {self.shape}", expected="exactly one entry",
+                "bool",
+                "x",
+                got=f"an array of shape {self.shape}",
+                expected="exactly one entry",
                 remedy="use any() or all()",
-            )  # fmt: skip
+            )
         return bool(self.item())
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.ndim:
             raise DTypeError(
-                "index", "x", got=f"dtype {self.dtype}, shape {self.shape}", expected="an integer of rank 0"
+                "index",
+                "x",
+                got=f"dtype {self.dtype}, shape {self.shape}",
+                expected="an integer of rank 0",
             )
         return int(self.item())
 
@@ -352,14 +377,22 @@ class Tensor(Handle):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise GradientError(
-                "deepcopy", "x", got="the result of a recorded op", expected="a leaf", remedy="call x.detach() first"
+                "deepcopy",
+                "x",
+                got="the result of a recorded op",
+                expected="a leaf",
+                remedy="call x.detach() first",
             )
         return _unpickle(_copied(self._value), self.requires_grad)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.is_leaf:
             raise GradientError(
-                "pickle", "x", got="the result of a recorded op", expected="a leaf", remedy="call x.detach() first"
+                "pickle",
+                "x",
+                got="the result of a recorded op",
+                expected="a leaf",
+                remedy="call x.detach() first",
             )
         return _unpickle, (self._value, self.requires_grad)
 
@@ -384,7 +417,11 @@ def _matmul_operators() -> None:
         self._rebind(TABLE["matmul"], indexing.matmul(self, other))
         return self
 
-    for name, method in (("__matmul__", forward), ("__rmatmul__", reflected), ("__imatmul__", in_place)):
+    for name, method in (
+        ("__matmul__", forward),
+        ("__rmatmul__", reflected),
+        ("__imatmul__", in_place),
+    ):
         setattr(Tensor, name, method)
 
 

@@ -34,7 +34,8 @@ def reduce(b: Builder, x: Value, low: Value | None = None) -> tuple[Value, Value
     r = b.fma(n, -f.ln2_lo, high)
     rest = b.fma(n, -f.ln2_lo, high - r)
     if low is not None:
-        rest = rest + low
+        total = r + low
+        r, rest = total, rest + ((r - total) + low)
     p = estrin(b, r, EXP32 if x.type.elem == "float" else EXP64)
     return bits, r, b.fma(r * r, p, rest)
 

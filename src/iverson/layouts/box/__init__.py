@@ -52,8 +52,7 @@ def _check(value: Box) -> None:
     assert value.inner.shape == value.region.shape
     assert len(value.region.start) == len(value.shape)
     assert all(
-        0 <= a <= b <= n
-        for a, b, n in zip(value.region.start, value.region.stop, value.shape, strict=True)
+        0 <= a <= b <= n for a, b, n in zip(value.region.start, value.region.stop, value.shape, strict=True)
     )
 
 

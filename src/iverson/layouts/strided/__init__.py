@@ -18,7 +18,8 @@ def aligned_empty(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
     size = int(np.prod(shape)) * dtype.itemsize
     buffer = np.empty(size + ALIGNMENT, np.uint8)
     start = -buffer.ctypes.data % ALIGNMENT
-    return buffer[start : start + size].view(dtype).reshape(shape)
+    result: np.ndarray[Any, Any] = buffer[start : start + size].view(dtype).reshape(shape)
+    return result
 
 
 def aligned_zeros(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:

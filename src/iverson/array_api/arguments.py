@@ -1,0 +1,93 @@
+"""What users hand in, checked and brought to the form ops take: operands, dtypes, devices, counts.
+
+Tensors, NumPy arrays and Python scalars are operands; lists are not (`iverson.asarray` turns one into
+a Tensor). Shapes and axes are in `iverson.core.shapes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd import is_grad_enabled
+from iverson.core import dtypes
+from iverson.core.dispatch import Handle
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.ops import F
+from iverson.tensor import asarray
+
+SCALARS = (bool, int, float, complex)
+
+_KINDS = {"b": "bool", "i": "integer", "u": "unsigned integer", "f": "real floating", "c": "complex"}
+
+
+def as_operand(x: Any, operation: str, argument: str = "x") -> Any:
+    """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
+    if isinstance(x, Handle):
+        return x
+    if isinstance(x, (np.ndarray, np.generic, *SCALARS)):
+        return asarray(x)
+    raise ArgumentTypeError(
+        operation,
+        argument,
+        got=f"a {type(x).__name__}",
+        expected="a Tensor, a NumPy array or a Python scalar",
+        remedy="convert it with iverson.asarray",
+    )
+
+
+def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
+    """As `as_operand`, but a Python scalar stays one, so that it takes the dtype of what it meets."""
+    return x if type(x) in SCALARS else as_operand(x, operation, argument)
+
+
+def as_operands(xs: Any, operation: str, argument: str = "arrays") -> list[Any]:
+    """A non-empty sequence of arrays (or one array, taken along its first axis) as handles."""
+    if isinstance(xs, Handle) or not isinstance(xs, Sequence | np.ndarray):
+        raise ArgumentTypeError(
+            operation, argument, got=f"a {type(xs).__name__}", expected="a sequence of arrays"
+        )
+    if len(xs) == 0:
+        raise ArgumentError(operation, argument, got="no arrays", expected="at least one")
+    return [as_operand(x, operation, f"{argument}[{k}]") for k, x in enumerate(xs)]
+
+
+def check_kind(x: Any, kinds: str, operation: str, argument: str = "x", remedy: str = "") -> None:
+    """Raises DTypeError unless the dtype's kind is among ``kinds`` ("b", "i", "u", "f", "c")."""
+    if x.dtype.kind not in kinds:
+        raise DTypeError(
+            operation,
+            argument,
+            got=f"dtype {x.dtype}",
+            expected=" or ".join(_KINDS[k] for k in kinds),
+            remedy=remedy or "convert it with astype",
+        )
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """The handle with entries of ``dtype``: itself where they are already."""
+    return x if x.dtype == dtype else F.astype(x, dtype=dtype)
+
+
+def as_inexact(x: Any, operation: str, argument: str = "x") -> Any:
+    """A floating operand: integers and bools become the default float."""
+    x = as_operand(x, operation, argument)
+    return cast(x, dtypes.to_inexact(x.dtype))
+
+
+def given_dtype(dtype: Any, default: Any, operation: str) -> Any:
+    """The dtype asked for, or the default where none was."""
+    return default if dtype is None else dtypes.as_dtype(dtype, operation)
+
+
+def check_device(device: Any, operation: str) -> None:
+    """Raises ArgumentError for any device but the CPU."""
+    if device not in (None, "cpu"):
+        raise ArgumentError(operation, "device", got=repr(device), expected="None or 'cpu'")
+
+
+def tracks(x: Any) -> bool:
+    """Whether an operation on x would be recorded now."""
+    return getattr(x, "_node", None) is not None and is_grad_enabled()

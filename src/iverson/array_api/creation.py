@@ -1,0 +1,313 @@
+"""Creation functions: new tensors from shapes, numbers, ranges and other libraries' arrays.
+
+All of them take ``dtype``, ``device`` (None or "cpu") and ``requires_grad``. `asarray` is in
+`iverson.tensor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand, as_operands, check_device, given_dtype
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
+from iverson.core.shapes import as_int, as_shape, check_choice
+from iverson.layouts.strided import aligned_empty, aligned_zeros
+from iverson.ops import F
+from iverson.tensor import Tensor, asarray
+
+
+def _made(array: Any, requires_grad: bool) -> Any:
+    return Tensor(array).requires_grad_() if requires_grad else Tensor(array)
+
+
+def _filled(shape: Any, dtype: Any, value: Any) -> Any:
+    array = aligned_empty(shape, dtype)
+    array.fill(value)
+    return array
+
+
+def _ones(shape: Any, dtype: Any) -> Any:
+    return _filled(shape, dtype, 1)
+
+
+def _shaped(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callable[..., Any]:
+    """``name(shape)``: an array of a shape, made by ``body(shape, dtype)``."""
+
+    def function(
+        shape: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Any:
+        check_device(device, name)
+        array = body(as_shape(shape, name), given_dtype(dtype, dtypes.default_float, name))
+        return _made(array, requires_grad)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""A new tensor of the given shape, its entries {entries}.
+
+    ``shape`` is an integer or a sequence of them; ``dtype`` is float64 unless given. Raises ShapeError
+    for negative extents, DTypeError for a dtype Iverson does not have.
+
+    >>> {name}((2, 0), dtype="float32").shape
+    (2, 0)
+    """
+    return function
+
+
+def _shaped_like(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callable[..., Any]:
+    """``name(x)``: an array of x's shape and dtype, made by ``body(shape, dtype)``."""
+
+    def function(
+        x: Any, /, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Any:
+        check_device(device, name)
+        x = as_operand(x, name)
+        return _made(body(x.shape, given_dtype(dtype, x.dtype, name)), requires_grad)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""A new tensor of x's shape and (unless given) dtype, its entries {entries}.
+
+    >>> {name}(zeros((2, 0), dtype="int8"))
+    iverson.Tensor([], shape=(2, 0), dtype=int8)
+    """
+    return function
+
+
+zeros = _shaped("zeros", aligned_zeros, "0")
+ones = _shaped("ones", _ones, "1")
+empty = _shaped("empty", aligned_empty, "not initialised")
+zeros_like = _shaped_like("zeros_like", aligned_zeros, "0")
+ones_like = _shaped_like("ones_like", _ones, "1")
+empty_like = _shaped_like("empty_like", aligned_empty, "not initialised")
+
+
+def _dtype_of_scalar(value: Any, operation: str, argument: str) -> Any:
+    kinds = {bool: dtypes.bool, int: dtypes.default_int, float: dtypes.default_float}
+    kinds[complex] = dtypes.default_complex
+    if type(value) not in kinds:
+        raise ArgumentTypeError(
+            operation, argument, got=f"a {type(value).__name__}", expected="a Python scalar"
+        )
+    return kinds[type(value)]
+
+
+def full(
+    shape: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """A new tensor of the given shape, every entry ``fill_value`` (a Python scalar).
+
+    The dtype follows the value's type (float64, int64, complex128 or bool) unless given. Raises
+    ArgumentTypeError for a fill that is no scalar, ArgumentError for one the dtype cannot hold.
+
+    >>> full((2,), 3)
+    iverson.Tensor([3, 3])
+    """
+    check_device(device, "full")
+    own = _dtype_of_scalar(fill_value, "full", "fill_value")
+    wanted = given_dtype(dtype, own, "full")
+    return _made(_fill(as_shape(shape, "full"), wanted, fill_value, own), requires_grad)
+
+
+def full_like(
+    x: Any,
+    /,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """A new tensor of x's shape and (unless given) dtype, every entry ``fill_value``.
+
+    Errors are those of `full`.
+
+    >>> full_like(zeros((2,)), 3)
+    iverson.Tensor([3., 3.])
+    """
+    check_device(device, "full_like")
+    x = as_operand(x, "full_like")
+    own = _dtype_of_scalar(fill_value, "full_like", "fill_value")
+    wanted = given_dtype(dtype, x.dtype, "full_like")
+    return _made(_fill(x.shape, wanted, fill_value, own), requires_grad)
+
+
+def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
+    fits = np.can_cast(own, dtype, "same_kind") or (own.kind in "bi" and dtype.kind in "iufc")
+    try:
+        if fits:
+            return _filled(shape, dtype, value)
+    except OverflowError:
+        pass
+    raise ArgumentError(
+        "full", "fill_value", got=repr(value), expected=f"a value that {dtype} can hold"
+    )
+
+
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """Numbers from ``start`` up to but not including ``stop``, ``step`` apart; ``arange(n)`` starts at 0.
+
+    All three are Python numbers; the dtype is int64 if all are integers, else float64. Raises
+    ArgumentError for a step of 0.
+
+    >>> arange(2, 8, 3), arange(3.0)
+    (iverson.Tensor([2, 5]), iverson.Tensor([0., 1., 2.]))
+    """
+    check_device(device, "arange")
+    if stop is None:
+        start, stop = 0, start
+    for argument, value in (("start", start), ("stop", stop), ("step", step)):
+        if type(value) not in (int, float) and not isinstance(value, np.number):
+            raise ArgumentTypeError(
+                "arange", argument, got=f"a {type(value).__name__}", expected="a real number"
+            )
+    if step == 0:
+        raise ArgumentError("arange", "step", got="0", expected="a step that leads to stop")
+    own = np.result_type(type(start), type(stop), type(step))
+    wanted = given_dtype(dtype, dtypes.default_int if own.kind in "iu" else own, "arange")
+    return _made(np.arange(start, stop, step).astype(wanted), requires_grad)
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    endpoint: bool = True,
+    requires_grad: bool = False,
+) -> Any:
+    """``num`` numbers evenly spaced from ``start`` to ``stop``, the end included unless ``endpoint=False``.
+
+    Raises ArgumentError for a negative ``num``.
+
+    >>> linspace(0, 1, 3)
+    iverson.Tensor([0. , 0.5, 1. ])
+    """
+    check_device(device, "linspace")
+    num = as_int(num, "linspace", "num")
+    if num < 0:
+        raise ArgumentError("linspace", "num", got=str(num), expected="a number of entries")
+    for argument, value in (("start", start), ("stop", stop)):
+        _dtype_of_scalar(value, "linspace", argument)
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    own = dtypes.default_complex if is_complex else dtypes.default_float
+    wanted = given_dtype(dtype, own, "linspace")
+    return _made(np.linspace(start, stop, num, endpoint=endpoint, dtype=wanted), requires_grad)
+
+
+def eye(
+    n_rows: Any,
+    n_cols: Any = None,
+    /,
+    *,
+    k: Any = 0,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """A matrix with ones on its ``k``-th diagonal and zeros elsewhere.
+
+    Raises ShapeError for negative extents.
+
+    >>> eye(2, 3, k=1)
+    iverson.Tensor([[0., 1., 0.],
+                    [0., 0., 1.]])
+    """
+    check_device(device, "eye")
+    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
+    offset = as_int(k, "eye", "k")
+    wanted = given_dtype(dtype, dtypes.default_float, "eye")
+    return _made(np.eye(*shape, k=offset, dtype=wanted), requires_grad)
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
+    """One grid of coordinates per axis, from vectors of coordinates.
+
+    With ``indexing="ij"`` grid k varies along axis k; with "xy" the first two axes are exchanged. Raises
+    ShapeError for an operand of rank other than 1 (rank 0 counts as one coordinate).
+
+    >>> meshgrid(arange(2), arange(3), indexing="ij")[0]
+    iverson.Tensor([[0, 0, 0],
+                    [1, 1, 1]])
+    """
+    check_choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
+    if not arrays:
+        return ()
+    xs = as_operands(arrays, "meshgrid")
+    for k, x in enumerate(xs):
+        if x.ndim > 1:
+            raise ShapeError("meshgrid", f"arrays[{k}]", got=f"shape {x.shape}", expected="a vector")
+    order = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        order[:2] = [1, 0]
+    extents = [x.shape[0] if x.ndim else 1 for x in xs]
+    shape = tuple(extents[order.index(k)] for k in range(len(xs)))
+    grids = []
+    for k, x in enumerate(xs):
+        own = tuple(extents[k] if axis == order[k] else 1 for axis in range(len(xs)))
+        grids.append(F.broadcast_to(F.reshape(x, shape=own), shape=shape))
+    return tuple(grids)
+
+
+def _triangle(name: str, part: str) -> Callable[..., Any]:
+    def function(x: Any, /, *, k: Any = 0) -> Any:
+        x = as_operand(x, name)
+        if x.ndim < 2:
+            raise ShapeError(name, "x", got=f"shape {x.shape}", expected="at least two axes")
+        return getattr(F, name)(x, k=as_int(k, name, "k"))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The {part} triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal kept.
+
+    x has shape (..., m, n). Raises ShapeError for fewer than two axes.
+
+    >>> int({name}(ones((3, 3))).sum()), int({name}(ones((3, 3)), k=-1).sum())
+    {(6, 3) if part == "lower" else (6, 8)}
+    """
+    return function
+
+
+tril = _triangle("tril", "lower")
+triu = _triangle("triu", "upper")
+
+
+def from_dlpack(
+    x: Any, /, *, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Any:
+    """A tensor of another library's array, through the DLPack protocol; shares memory unless ``copy=True``.
+
+    Raises ArgumentTypeError for an object without ``__dlpack__``, ArgumentError where ``copy=False``
+    cannot be kept.
+
+    >>> import numpy
+    >>> from_dlpack(numpy.arange(3))
+    iverson.Tensor([0, 1, 2])
+    """
+    check_device(device, "from_dlpack")
+    if not hasattr(x, "__dlpack__"):
+        raise ArgumentTypeError(
+            "from_dlpack", "x", got=f"a {type(x).__name__}", expected="an object with __dlpack__"
+        )
+    try:
+        array = np.from_dlpack(x, copy=copy)
+    except (BufferError, ValueError) as error:
+        raise ArgumentError("from_dlpack", "x", remedy=str(error)) from error
+    return asarray(array, requires_grad=requires_grad)

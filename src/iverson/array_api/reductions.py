@@ -1,0 +1,242 @@
+"""Reductions and scans. ``axis`` is None (all axes), an integer or a tuple of integers.
+
+Integers and bools are added up and multiplied in 64 bits; means and variances of them are float64.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from math import prod as product
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, AxisError
+from iverson.core.shapes import normalize_axes, normalize_axis
+from iverson.ops import F
+
+_WIDE = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}
+
+
+def _accumulator(x: Any, dtype: Any, operation: str) -> Any:
+    """x in the dtype in which its entries are added up or multiplied."""
+    if dtype is not None:
+        return cast(x, dtypes.as_dtype(dtype, operation))
+    return cast(x, _WIDE.get(x.dtype.kind, x.dtype))
+
+
+def _described(function: Callable[..., Any], name: str, says: str, more: str, example: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{says}
+
+    ``keepdims`` keeps the reduced axes with extent 1. {more}
+    Raises AxisError for an axis outside x.
+
+    >>> from iverson import asarray
+    >>> {example}
+    """
+    return function
+
+
+def _fold(name: str, says: str, example: str) -> Callable[..., Any]:
+    op = getattr(F, name)
+
+    def function(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
+        x = _accumulator(as_operand(x, name), dtype, name)
+        return op(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
+
+    more = "``dtype`` is that of the result; by default x's, 64 bits wide for integers and bools."
+    described: Callable[..., Any] = _described(function, name, says, more, example)
+    return described
+
+
+def _reduction(
+    name: str, says: str, more: str, example: str, prepare: Callable[[Any, str], Any] = as_operand
+) -> Callable[..., Any]:
+    op = getattr(F, name)
+
+    def function(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+        x = prepare(x, name)
+        return op(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
+
+    described: Callable[..., Any] = _described(function, name, says, more, example)
+    return described
+
+
+def _real(x: Any, operation: str) -> Any:
+    x = as_inexact(x, operation)
+    check_kind(x, "f", operation, remedy="take abs or real first")
+    return x
+
+
+sum = _fold("sum", "The sum over axes.", "sum(asarray([1., 2.]))\n    iverson.Tensor(3.)")
+prod = _fold("prod", "The product over axes.", "prod(asarray([2., 3.]))\n    iverson.Tensor(6.)")
+max = _reduction(
+    "max",
+    "The largest entry over axes; nan if there is one.",
+    "Equal extrema share the derivative evenly. x is real and not empty (ArgumentError).",
+    "max(asarray([1., 5., 3.]))\n    iverson.Tensor(5.)",
+)
+min = _reduction(
+    "min",
+    "The smallest entry over axes; nan if there is one.",
+    "Equal extrema share the derivative evenly. x is real and not empty (ArgumentError).",
+    "min(asarray([1., 5., 3.]))\n    iverson.Tensor(1.)",
+)
+all = _reduction(
+    "all",
+    "Whether all entries over axes are nonzero; True where there are none.",
+    "The result is bool.",
+    "all(asarray([[True, False], [True, True]]), axis=1)\n    iverson.Tensor([False,  True])",
+)
+any = _reduction(
+    "any",
+    "Whether any entry over axes is nonzero; False where there is none.",
+    "The result is bool.",
+    "any(asarray([[True, False], [False, False]]), axis=1)\n    iverson.Tensor([ True, False])",
+)
+logsumexp = _reduction(
+    "logsumexp",
+    "log(sum(exp(x))) over axes, without overflow; -inf where there is no entry.",
+    "Integers become float64; complex x is a DTypeError.",
+    "logsumexp(asarray([1000., 1000.]))\n    iverson.Tensor(1000.69314718)",
+    _real,
+)
+
+
+def _arg(name: str, says: str, shows: str) -> Callable[..., Any]:
+    op = getattr(F, name)
+
+    def function(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+        x = as_operand(x, name)
+        check_kind(x, "biuf", name)
+        k = None if axis is None else normalize_axis(axis, x.ndim, name)
+        if (product(x.shape) if k is None else x.shape[k]) == 0:
+            raise ArgumentError(name, "x", got=f"shape {x.shape}", expected="entries to choose from")
+        return op(x, axis=k, keepdims=builtins.bool(keepdims))
+
+    more = (
+        "``axis`` is one axis, or None for the position in the flattened array. The result is int64. "
+        "x is real and not empty (ArgumentError)."
+    )
+    example = f"{name}(asarray([1., 5., 3.]))\n    iverson.Tensor({shows})"
+    described: Callable[..., Any] = _described(function, name, says, more, example)
+    return described
+
+
+argmax = _arg("argmax", "The position of the largest entry (the first of equal ones).", "1")
+argmin = _arg("argmin", "The position of the smallest entry (the first of equal ones).", "0")
+
+
+def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x.
+
+    >>> from iverson import asarray
+    >>> count_nonzero(asarray([0, 1, 2]))
+    iverson.Tensor(2)
+    """
+    x = as_operand(x, "count_nonzero")
+    counted = cast(F.not_equal(x, 0), dtypes.int64)
+    return sum(counted, axis, keepdims=keepdims)
+
+
+def _floating(x: Any, dtype: Any, operation: str) -> Any:
+    if dtype is not None:
+        x = cast(as_operand(x, operation), dtypes.as_dtype(dtype, operation))
+        check_kind(x, "fc", operation, "dtype")
+    return as_inexact(x, operation)
+
+
+def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
+    """The mean over axes; nan where there is no entry. Integers become float64.
+
+    Raises AxisError for an axis outside x, DTypeError for a ``dtype`` that is not floating.
+
+    >>> from iverson import asarray
+    >>> mean(asarray([[1, 2], [3, 4]]), axis=0)
+    iverson.Tensor([2., 3.])
+    """
+    x = _floating(x, dtype, "mean")
+    axes = normalize_axes(axis, x.ndim, "mean")
+    count = product(x.shape[k] for k in axes)
+    total = F.sum(x, axis=axes, keepdims=builtins.bool(keepdims))
+    return F.divide(total, count) if count else F.multiply(total, float("nan"))
+
+
+def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    """The variance over axes: the sum of squared distances from the mean over (count - correction).
+
+    Real also for complex x; nan where there are not more entries than ``correction``. Raises AxisError
+    for an axis outside x.
+
+    >>> from iverson import asarray
+    >>> var(asarray([1., 2., 3.]), correction=1)
+    iverson.Tensor(1.)
+    """
+    x = as_inexact(x, "var")
+    axes = normalize_axes(axis, x.ndim, "var")
+    count = product(x.shape[k] for k in axes) - correction
+    distance = F.subtract(x, mean(x, axes, keepdims=True))
+    if x.dtype.kind == "c":
+        squares = F.real(F.multiply(distance, F.conj(distance)))
+    else:
+        squares = F.square(distance)
+    total = F.sum(squares, axis=axes, keepdims=builtins.bool(keepdims))
+    return F.divide(total, count) if count > 0 else F.multiply(total, float("nan"))
+
+
+def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    """The square root of `var`; where that is 0, so is the derivative.
+
+    >>> from iverson import asarray
+    >>> std(asarray([1., 2., 3.]), correction=1)
+    iverson.Tensor(1.)
+    """
+    return root(var(x, axis, correction=correction, keepdims=keepdims))
+
+
+def root(squares: Any) -> Any:
+    """The square root of a sum of squares: at 0 its derivative is taken as 0."""
+    at_zero = F.equal(squares, 0)
+    return F.where(at_zero, 0.0, F.sqrt(F.where(at_zero, 1.0, squares)))
+
+
+def _scan(name: str, says: str, start: int, shows: str) -> Callable[..., Any]:
+    op = getattr(F, name)
+
+    def function(
+        x: Any, /, axis: Any = None, *, dtype: Any = None, include_initial: bool = False
+    ) -> Any:
+        x = _accumulator(as_operand(x, name), dtype, name)
+        if axis is None and x.ndim != 1:
+            raise AxisError(name, "axis", got=f"None for shape {x.shape}", expected="one axis")
+        k = normalize_axis(0 if axis is None else axis, x.ndim, name)
+        result = op(x, axis=k)
+        if not include_initial:
+            return result
+        return F.concat(_initial(x, k, start), result, axis=k, offsets=(0, 1))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{says}
+
+    ``axis`` may be left out for vectors. ``include_initial`` puts a {start} before the first entry;
+    ``dtype`` is that of the result, by default x's, 64 bits wide for integers and bools. Raises AxisError.
+
+    >>> from iverson import asarray
+    >>> {name}(asarray([1., 2., 3.]), include_initial=True)
+    iverson.Tensor({shows})
+    """
+    return function
+
+
+def _initial(x: Any, axis: int, value: int) -> Any:
+    return np.full(tuple(1 if k == axis else n for k, n in enumerate(x.shape)), value, x.dtype)
+
+
+cumulative_sum = _scan("cumulative_sum", "Sums of the entries so far along an axis.", 0, "[0., 1., 3., 6.]")
+cumulative_prod = _scan(
+    "cumulative_prod", "Products of the entries so far along an axis.", 1, "[1., 1., 2., 6.]"
+)

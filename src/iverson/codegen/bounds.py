@@ -1,0 +1,392 @@
+"""Whether accesses stay inside their buffers: proven when compiling, checked at the call, or clamped.
+
+An index is an affine form over loop variables, sizes and *atoms* (anything else: loads, quotients); its
+extremes follow by putting in the loops' bounds, innermost first, so that what cancels symbolically
+cancels here. A comparison that guards an access is a form known to be non-negative. Three outcomes:
+
+- proven for every call;
+- a requirement on the sizes and on the smallest and largest entries of index buffers, looked at once per
+  call, before any loop runs (`check`);
+- undecidable before the loop (guards on data, indices computed by the kernel itself): the generated code
+  clamps the address, so that a wrong index can give a wrong number but never leave the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from iverson.codegen.nodes import (
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Select,
+    Size,
+    Stmt,
+    Store,
+    Var,
+    expressions,
+    operands,
+)
+from iverson.codegen.print import text
+
+Interval = tuple[int | None, int | None]
+#: What is known at a call: intervals of sizes by name, and of index buffers' entries by ``"[name]"``.
+Ranges = Mapping[str, Interval]
+UNKNOWN: Interval = (None, None)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``const + sum(coefficient * name)`` over variables, sizes and atoms."""
+
+    const: int = 0
+    terms: Mapping[str, int] = field(default_factory=dict)
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """``self + factor * other``."""
+        terms = dict(self.terms)
+        for name, c in other.terms.items():
+            total = terms.get(name, 0) + factor * c
+            if total:
+                terms[name] = total
+            else:
+                terms.pop(name, None)
+        return Affine(self.const + factor * other.const, terms)
+
+    def shift(self, by: int) -> Affine:
+        return Affine(self.const + by, self.terms)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where a statement stands: loops around it, facts that hold, and what names and atoms mean."""
+
+    loops: tuple[Loop, ...] = ()
+    facts: tuple[Affine, ...] = ()
+    lets: Mapping[str, Expr] = field(default_factory=dict)
+    atoms: dict[str, Expr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One index of one Load or Store: dimension ``axis`` of ``buffer`` at ``index``."""
+
+    node: Load | Store
+    axis: int
+    index: Affine
+    scope: Scope
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.node.buffer
+
+    @property
+    def guarded(self) -> bool:
+        return bool(self.scope.facts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The outcome for a kernel: accesses to check at the call, and (node id, axis) to clamp in the code."""
+
+    checks: tuple[Access, ...]
+    clamped: frozenset[tuple[int, int]]
+
+
+def plan(kernel: Kernel) -> Plan:
+    """Sort all accesses of a kernel."""
+    checks, clamped = [], set()
+    writable = {b.name for b in kernel.buffers if b.role != "in"}
+    for access in accesses(kernel):
+        if inside(access, {}):
+            continue
+        if access.guarded or not _decidable(access, writable):
+            clamped.add((id(access.node), access.axis))
+        else:
+            checks.append(access)
+    return Plan(tuple(checks), frozenset(clamped))
+
+
+def inside(access: Access, ranges: Ranges) -> bool:
+    """Whether an access is inside its buffer for all calls with these ranges."""
+    extent = access.buffer.shape[access.axis]
+    top = Affine(extent) if isinstance(extent, int) else Affine(0, {f"${extent}": 1})
+    room = top.shift(-1).plus(access.index, -1)
+    if _never(access.scope, ranges):
+        return True
+    return _non_negative(access.index, access.scope, ranges) and _non_negative(
+        room, access.scope, ranges
+    )
+
+
+def extremes(form: Affine, scope: Scope, ranges: Ranges) -> Interval:
+    """The smallest and largest value a form can take."""
+    low = _bound(form, scope, ranges, len(scope.loops), upper=False)
+    high = _bound(form, scope, ranges, len(scope.loops), upper=True)
+    return low, high
+
+
+def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
+    """The integer buffers whose entries' range the checks ask for."""
+    found: dict[str, Buffer] = {}
+    for access in checks:
+        for e in access.scope.atoms.values():
+            for load in _loads(e):
+                found[load.buffer.name] = load.buffer
+    return tuple(found.values())
+
+
+def accesses(kernel: Kernel) -> Iterator[Access]:
+    """Every index of every Load and Store, with the scope it stands in."""
+    for phase in kernel.phases:
+        yield from _block((phase,), Scope())
+
+
+# --- walking ----------------------------------------------------------------------------------------
+
+
+def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
+    for s in body:
+        for e in expressions(s):
+            yield from _expression(e, scope)
+        if isinstance(s, Store):
+            for axis, index in enumerate(s.indices):
+                yield Access(s, axis, affine(index, scope), scope)
+        elif isinstance(s, Let):
+            scope = replace(scope, lets={**scope.lets, s.name: s.value})
+        elif isinstance(s, Loop):
+            yield from _block(s.body, replace(scope, loops=(*scope.loops, s)))
+        elif isinstance(s, If):
+            yield from _block(s.body, _with_facts(scope, s.condition, True))
+
+
+def _expression(e: Expr, scope: Scope) -> Iterator[Access]:
+    if isinstance(e, Select):
+        yield from _expression(e.condition, scope)
+        yield from _expression(e.then, _with_facts(scope, e.condition, True))
+        yield from _expression(e.other, _with_facts(scope, e.condition, False))
+        return
+    for o in operands(e):
+        yield from _expression(o, scope)
+    if isinstance(e, Load):
+        for axis, index in enumerate(e.indices):
+            yield Access(e, axis, affine(index, scope), scope)
+
+
+def _with_facts(scope: Scope, condition: Expr, holds: bool) -> Scope:
+    # A condition that says nothing affine is still a guard: 0 >= 0 stands for it.
+    facts = _facts(condition, scope, holds) or [Affine()]
+    return replace(scope, facts=(*scope.facts, *facts))
+
+
+def _facts(e: Expr, scope: Scope, holds: bool) -> list[Affine]:
+    """Forms that are non-negative where the condition holds (or does not)."""
+    if isinstance(e, Local) and e.name in scope.lets:
+        return _facts(scope.lets[e.name], scope, holds)
+    if not isinstance(e, Call):
+        return []
+    if e.name == "logical_not":
+        return _facts(e.args[0], scope, not holds)
+    if e.name == ("logical_and" if holds else "logical_or"):
+        return [f for a in e.args for f in _facts(a, scope, holds)]
+    if e.name not in _NEGATED or e.args[0].dtype.kind not in "iu":
+        return []
+    how = e.name if holds else _NEGATED[e.name]
+    a, c = (affine(x, scope) for x in e.args)
+    difference = c.plus(a, -1)
+    return {
+        "less": [difference.shift(-1)],
+        "less_equal": [difference],
+        "greater": [a.plus(c, -1).shift(-1)],
+        "greater_equal": [a.plus(c, -1)],
+        "equal": [difference, a.plus(c, -1)],
+        "not_equal": [],
+    }[how]
+
+
+_NEGATED = {
+    "less": "greater_equal", "less_equal": "greater", "greater": "less_equal",
+    "greater_equal": "less", "equal": "not_equal", "not_equal": "equal",
+}  # fmt: skip
+
+
+# --- forms ------------------------------------------------------------------------------------------
+
+
+def affine(e: Expr, scope: Scope) -> Affine:
+    """An integer expression as an affine form; parts that are not affine become atoms of the scope."""
+    if isinstance(e, Const):
+        return Affine(int(e.value))
+    if isinstance(e, Var):
+        return Affine(0, {e.name: 1})
+    if isinstance(e, Size):
+        return Affine(0, {f"${e.name}": 1})
+    if isinstance(e, Local) and e.name in scope.lets:
+        return affine(scope.lets[e.name], scope)
+    if isinstance(e, Call):
+        args = [affine(a, scope) for a in e.args] if e.name in _LINEAR else []
+        if e.name == "add":
+            return args[0].plus(args[1])
+        if e.name == "subtract":
+            return args[0].plus(args[1], -1)
+        if e.name == "negative":
+            return Affine().plus(args[0], -1)
+        if e.name == "multiply" and (not args[0].terms or not args[1].terms):
+            k, form = (args[0], args[1]) if not args[0].terms else (args[1], args[0])
+            return Affine().plus(form, k.const)
+    name = f"#{text(e)}"
+    scope.atoms[name] = e
+    return Affine(0, {name: 1})
+
+
+_LINEAR = ("add", "subtract", "negative", "multiply")
+
+
+def _non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
+    low = _bound(form, scope, ranges, len(scope.loops), upper=False)
+    if low is not None and low >= 0:
+        return True
+    for fact in scope.facts:
+        low = _bound(form.plus(fact, -1), scope, ranges, len(scope.loops), upper=False)
+        if low is not None and low >= 0:
+            return True
+    return False
+
+
+def _never(scope: Scope, ranges: Ranges) -> bool:
+    """Whether a loop around is known to be empty."""
+    for k, loop in enumerate(scope.loops):
+        around = replace(scope, loops=scope.loops[:k])
+        length = affine(loop.upper, around).plus(affine(loop.lower, around), -1)
+        high = _bound(length, around, ranges, k, upper=True)
+        if high is not None and high <= 0:
+            return True
+    return False
+
+
+def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: bool) -> int | None:
+    """The largest (smallest) value, the innermost ``depth`` loops' variables replaced by their bounds."""
+    while depth:
+        depth -= 1
+        loop = scope.loops[depth]
+        c = form.terms.get(loop.var)
+        if c is None:
+            continue
+        rest = form.plus(Affine(0, {loop.var: 1}), -c)
+        at_top = (c > 0) == upper
+        side = loop.upper if at_top else loop.lower
+        found = []
+        for candidate in _candidates(side, scope, "minimum" if at_top else "maximum"):
+            value = candidate.shift(-1) if at_top else candidate
+            found.append(_bound(rest.plus(value, c), scope, ranges, depth, upper=upper))
+        known = [v for v in found if v is not None]
+        if not known:
+            return None
+        return min(known) if upper else max(known)
+    total = form.const
+    for name, c in form.terms.items():
+        low, high = _interval(name, scope, ranges)
+        end = high if (c > 0) == upper else low
+        if end is None:
+            return None
+        total += c * end
+    return total
+
+
+def _candidates(e: Expr, scope: Scope, choice: str) -> list[Affine]:
+    """Valid bounds a loop's bound gives: each side of a minimum bounds it from above."""
+    if isinstance(e, Local) and e.name in scope.lets:
+        return _candidates(scope.lets[e.name], scope, choice)
+    if isinstance(e, Call) and e.name == choice:
+        return [c for a in e.args for c in _candidates(a, scope, choice)][:4]
+    return [affine(e, scope)]
+
+
+def _interval(name: str, scope: Scope, ranges: Ranges) -> Interval:
+    if name.startswith("$"):
+        return ranges.get(name[1:], (0, None))
+    e = scope.atoms.get(name)
+    return UNKNOWN if e is None else _atom(e, scope, ranges)
+
+
+def _atom(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
+    """The interval of something that is not affine, from those of its parts."""
+    if isinstance(e, Load):
+        known = ranges.get(f"[{e.buffer.name}]")
+        if known is not None:
+            return known
+        if e.dtype.kind in "iu" and e.dtype.itemsize < 4:
+            info = np.iinfo(e.dtype)
+            return int(info.min), int(info.max)
+        return (0, None) if e.dtype.kind == "u" else UNKNOWN
+    if isinstance(e, Select):
+        a, c = (extremes(affine(x, scope), scope, ranges) for x in (e.then, e.other))
+        return _hull(a, c)
+    if not isinstance(e, Call):
+        return UNKNOWN
+    parts = [extremes(affine(a, scope), scope, ranges) for a in e.args]
+    if e.name == "minimum":
+        return _pick(min, parts, 0, every=True), _pick(min, parts, 1, every=False)
+    if e.name == "maximum":
+        return _pick(max, parts, 0, every=False), _pick(max, parts, 1, every=True)
+    if e.name == "multiply":
+        ends = [x * y for x in parts[0] for y in parts[1] if x is not None and y is not None]
+        return (min(ends), max(ends)) if len(ends) == 4 else UNKNOWN
+    if e.name in ("floor_divide", "remainder") and isinstance(e.args[1], Const):
+        d = int(e.args[1].value)
+        low, high = parts[0]
+        if d <= 0:
+            return UNKNOWN
+        if e.name == "floor_divide":
+            return (None if low is None else low // d, None if high is None else high // d)
+        if low is not None and high is not None and low // d == high // d:
+            return low % d, high % d
+        return 0, d - 1
+    return UNKNOWN
+
+
+def _hull(a: Interval, c: Interval) -> Interval:
+    return _pick(min, [a, c], 0, every=True), _pick(max, [a, c], 1, every=True)
+
+
+def _pick(choose: type[min] | object, parts: list[Interval], k: int, *, every: bool) -> int | None:
+    known = [p[k] for p in parts if p[k] is not None]
+    if not known or (every and len(known) < len(parts)):
+        return None
+    return choose(known)  # type: ignore[operator, no-any-return]
+
+
+def _decidable(access: Access, writable: set[str]) -> bool:
+    """Whether sizes and index buffers' ranges could decide: the atoms read only buffers left alone."""
+    names = set(access.index.terms)
+    stack = [access.scope.atoms[n] for n in names if n in access.scope.atoms]
+    for loop in access.scope.loops:
+        for e in (loop.lower, loop.upper):
+            form = affine(e, access.scope)
+            stack += [access.scope.atoms[n] for n in form.terms if n in access.scope.atoms]
+    for e in stack:
+        if isinstance(e, Local):
+            return False
+        if any(load.buffer.name in writable for load in _loads(e)):
+            return False
+    # Would it be decided if all ranges were tiny? If even then not, no call can decide.
+    return True
+
+
+def _loads(e: Expr) -> Iterator[Load]:
+    stack = [e]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Load):
+            yield item
+        stack.extend(operands(item))

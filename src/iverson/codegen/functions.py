@@ -1,0 +1,321 @@
+"""Scalar functions as LLVM IR: one line per name of `iverson.core.scalars`, on values of one dtype.
+
+Elementary functions come from `vecmath`; a few rare ones call the C library lane by lane. Complex values
+and a handful of special functions are not here (`supported` says), and run in NumPy instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen import ir, vecmath
+from iverson.codegen.ir import Builder, Value
+from iverson.core.scalars import SCALARS
+
+DType = np.dtype[Any]
+Emitter = Callable[..., Value]
+
+
+def supported(name: str, dtype: DType) -> bool:
+    """Whether a function on operands of this dtype can be compiled."""
+    if dtype.kind not in "biuf" or name not in SCALARS:
+        return False
+    if dtype.kind == "f":
+        return name in _ANY or name in _FLOAT
+    if dtype.kind == "b" and name in _BOOL:
+        return True
+    return name in _ANY or name in _INTEGER
+
+
+def emit(b: Builder, name: str, dtype: DType, args: tuple[Value, ...]) -> Value:
+    """``name(*args)`` for operands of ``dtype`` (already of one vector width)."""
+    if name in _ANY:
+        return _ANY[name](b, dtype, *args)
+    if dtype.kind == "f":
+        return _FLOAT[name](b, *args)
+    if dtype.kind == "b" and name in _BOOL:
+        return _BOOL[name](b, *args)
+    return _INTEGER[name](b, dtype, *args)
+
+
+def combine(b: Builder, how: str, dtype: DType, old: Value, new: Value) -> Value:
+    """``old (how)= new``."""
+    if how == "assign":
+        return new
+    return emit(b, {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[how], dtype, (old, new))
+
+
+def better(b: Builder, how: str, dtype: DType, best: Value, value: Value) -> tuple[Value, Value]:
+    """Where ``value`` is better than ``best`` for an argmax or argmin, and where it is as good."""
+    unsigned = dtype.kind in "ub"
+    wins = value.compare("gt" if how == "argmax" else "lt", best, unsigned=unsigned)
+    ties = value.eq(best)
+    if dtype.kind == "f":
+        new_nan, old_nan = value.ne(value), best.ne(best)
+        wins = wins | (new_nan & (old_nan ^ True))
+        ties = ties | (new_nan & old_nan)
+    return wins, ties
+
+
+def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
+    """NumPy's astype."""
+    to = ir.as_type(target, x.type.lanes)
+    if source == target:
+        return x
+    if target.kind == "b":
+        return x.ne(0.0 if source.kind == "f" else 0)
+    if source.kind == "f":
+        if target.kind == "f":
+            return b.cast("fpext" if target.itemsize > source.itemsize else "fptrunc", x, to)
+        # Saturating: what is out of range has no meaning in NumPy either, but must not be poison.
+        name = "fptoui" if target.kind == "u" else "fptosi"
+        return b.call(f"llvm.{name}.sat.{to.suffix}.{x.type.suffix}", to, (x,))
+    unsigned = source.kind in "ub"
+    if target.kind == "f":
+        return b.cast("uitofp" if unsigned else "sitofp", x, to)
+    if to.bits > x.type.bits:
+        return b.cast("zext" if unsigned else "sext", x, to)
+    return b.cast("trunc", x, to)
+
+
+# --- helpers ----------------------------------------------------------------------------------------
+
+
+def _intrinsic(name: str) -> Emitter:
+    return lambda b, x: b.intrinsic(name, x)
+
+
+def _vector(name: str) -> Emitter:
+    function = vecmath.FUNCTIONS[name]
+
+    def emitter(b: Builder, *args: Value) -> Value:
+        # No contraction inside: the functions' error terms need each rounding.
+        flags, b.flags = b.flags, ""
+        try:
+            return function(b, *args)
+        finally:
+            b.flags = flags
+
+    return emitter
+
+
+def _library(name: str) -> Emitter:
+    """The C library's function, lane by lane."""
+
+    def emitter(b: Builder, *args: Value) -> Value:
+        type = args[0].type
+        symbol = name + ("f" if type.elem == "float" else "")
+        scalar = type.wide(1)
+        result = Value(b, "poison", type)
+        for k in range(type.lanes):
+            item = b.call(symbol, scalar, [b.lane(a, k) for a in args])
+            result = item if type.lanes == 1 else b.with_lane(result, k, item)
+        return result
+
+    return emitter
+
+
+def _compare(how: str) -> Emitter:
+    return lambda b, dtype, x, y: x.compare(how, y, unsigned=dtype.kind in "ub")
+
+
+def _truth(b: Builder, dtype: DType, x: Value) -> Value:
+    return cast(b, x, dtype, np.dtype("bool"))
+
+
+def _logical(op: Callable[[Value, Value], Value]) -> Emitter:
+    return lambda b, dtype, x, y: op(_truth(b, dtype, x), _truth(b, dtype, y))
+
+
+def _extremum(how: str) -> Emitter:
+    def emitter(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
+        result = b.select(x.compare(how, y, unsigned=dtype.kind in "ub"), x, y)
+        # A comparison with nan is false, and gives y: right for y = nan, not for x = nan.
+        return b.select(x.ne(x), x, result) if dtype.kind == "f" else result
+
+    return emitter
+
+
+_maximum, _minimum = _extremum("gt"), _extremum("lt")
+
+
+def _sign(b: Builder, dtype: DType, x: Value) -> Value:
+    zero, one = b.const(0, x.type), b.const(1, x.type)
+    if dtype.kind in "ub":
+        return b.select(x.eq(0), zero, one)
+    result = b.select(x < 0, b.const(-1, x.type), b.select(x > 0, one, zero))
+    return b.select(x.ne(x), x, result) if dtype.kind == "f" else result
+
+
+def _absolute(b: Builder, dtype: DType, x: Value) -> Value:
+    if dtype.kind == "f":
+        return b.intrinsic("fabs", x)
+    return x if dtype.kind == "u" else b.select(x < 0, b.const(0, x.type) - x, x)
+
+
+def _divide_int(b: Builder, dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient and remainder rounding down, 0 for a divisor of 0; never a trap."""
+    if y.const is None:
+        zero, one = y.eq(0), b.const(1, y.type)
+        safe = b.select(zero, one, y)
+    else:
+        zero, safe = None, y
+    if dtype.kind == "u":
+        q = b.emit(f"udiv {x.type} {x.ref}, {safe.ref}", x.type)
+        r = b.emit(f"urem {x.type} {x.ref}, {safe.ref}", x.type)
+    else:
+        minus = safe.eq(-1)
+        divisor = b.select(minus, b.const(1, y.type), safe) if y.const is None or y.const == -1 else safe
+        q = b.emit(f"sdiv {x.type} {x.ref}, {divisor.ref}", x.type)
+        r = x - q * divisor
+        down = r.ne(0) & ((r ^ safe) < 0)
+        q = b.select(down, q - 1, q)
+        r = b.select(down, r + safe, r)
+        if divisor is not safe:
+            q = b.select(minus, b.const(0, x.type) - x, q)
+            r = b.select(minus, b.const(0, x.type), r)
+    if zero is not None:
+        nothing = b.const(0, x.type)
+        q, r = b.select(zero, nothing, q), b.select(zero, nothing, r)
+    return q, r
+
+
+def _remainder_float(b: Builder, x: Value, y: Value) -> Value:
+    r = b.emit(f"frem {x.type} {x.ref}, {y.ref}", x.type)
+    wrong = r.ne(0.0) & (r < 0.0).compare("ne", y < 0.0)
+    return b.select(r.eq(0.0), b.intrinsic("copysign", b.const(0.0, x.type), y), b.select(wrong, r + y, r))
+
+
+def _floor_divide_float(b: Builder, x: Value, y: Value) -> Value:
+    q = (x - _remainder_float(b, x, y)) / y
+    near = b.intrinsic("floor", q + 0.5)
+    return b.select(y.eq(0.0), x / y, b.intrinsic("copysign", near, x / y))
+
+
+def _shift(name: str) -> Emitter:
+    def emitter(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
+        bits = x.type.bits
+        far = y.compare("ge", bits, unsigned=True)
+        by = b.select(far, b.const(bits - 1, y.type), y)
+        if name == "left":
+            return b.select(far, b.const(0, x.type), x << by)
+        if dtype.kind == "u":
+            return b.select(far, b.const(0, x.type), x.lshr(by))
+        return x.ashr(by)
+
+    return emitter
+
+
+def _logaddexp(b: Builder, x: Value, y: Value) -> Value:
+    top = _FLOAT["maximum_"](b, x, y)
+    gap = b.intrinsic("fabs", x - y)
+    tail = _vector("log1p")(b, _vector("exp")(b, -gap))
+    # Two equal infinities have no gap.
+    return b.select(x.eq(y), x + math.log(2), top + tail)
+
+
+def _float_max(b: Builder, x: Value, y: Value) -> Value:
+    return _maximum(b, np.dtype("float64"), x, y)
+
+
+def _gelu(b: Builder, x: Value) -> Value:
+    return x * 0.5 * (_vector("erf")(b, x * math.sqrt(0.5)) + 1.0)
+
+
+_F64 = np.dtype("float64")
+
+_ANY: dict[str, Emitter] = {
+    "equal": _compare("eq"),
+    "not_equal": _compare("ne"),
+    "less": _compare("lt"),
+    "less_equal": _compare("le"),
+    "greater": _compare("gt"),
+    "greater_equal": _compare("ge"),
+    "logical_and": _logical(lambda x, y: x & y),
+    "logical_or": _logical(lambda x, y: x | y),
+    "logical_xor": _logical(lambda x, y: x ^ y),
+    "logical_not": lambda b, dtype, x: _truth(b, dtype, x) ^ True,
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "clip": lambda b, d, x, lo, hi: _minimum(b, d, _maximum(b, d, x, lo), hi),
+    "sign": _sign,
+    "abs": _absolute,
+    "positive": lambda b, dtype, x: x,
+    "conj": lambda b, dtype, x: x,
+    "real": lambda b, dtype, x: x,
+    "imag": lambda b, dtype, x: b.const(0, x.type),
+}
+
+_FLOAT: dict[str, Emitter] = {
+    "add": lambda b, x, y: x + y,
+    "subtract": lambda b, x, y: x - y,
+    "multiply": lambda b, x, y: x * y,
+    "divide": lambda b, x, y: x / y,
+    "negative": lambda b, x: -x,
+    "square": lambda b, x: x * x,
+    "reciprocal": lambda b, x: 1.0 / x,
+    "sqrt": _intrinsic("sqrt"),
+    "floor": _intrinsic("floor"),
+    "ceil": _intrinsic("ceil"),
+    "trunc": _intrinsic("trunc"),
+    "round": _intrinsic("rint"),
+    "copysign": lambda b, x, y: b.intrinsic("copysign", x, y),
+    "floor_divide": _floor_divide_float,
+    "remainder": _remainder_float,
+    "isnan": lambda b, x: x.ne(x),
+    "isinf": lambda b, x: b.intrinsic("fabs", x).eq(math.inf),
+    "isfinite": lambda b, x: b.intrinsic("fabs", x) < math.inf,
+    "signbit": lambda b, x: x.bitcast(x.type.as_int.elem) < 0,
+    "relu": lambda b, x: _float_max(b, x, b.const(0.0, x.type)),
+    "logaddexp": _logaddexp,
+    "softplus": lambda b, x: _logaddexp(b, x, b.const(0.0, x.type)),
+    "silu": lambda b, x: x * _vector("sigmoid")(b, x),
+    "gelu": _gelu,
+    "maximum_": _float_max,
+    **{name: _vector(name) for name in vecmath.FUNCTIONS},
+    **{
+        name: _library(symbol)
+        for name, symbol in {
+            "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2",
+            "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "hypot": "hypot",
+            "nextafter": "nextafter", "lgamma": "lgamma",
+        }.items()
+    },
+}  # fmt: skip
+
+_INTEGER: dict[str, Emitter] = {
+    "add": lambda b, d, x, y: x + y,
+    "subtract": lambda b, d, x, y: x - y,
+    "multiply": lambda b, d, x, y: x * y,
+    "negative": lambda b, d, x: b.const(0, x.type) - x,
+    "square": lambda b, d, x: x * x,
+    "floor_divide": lambda b, d, x, y: _divide_int(b, d, x, y)[0],
+    "remainder": lambda b, d, x, y: _divide_int(b, d, x, y)[1],
+    "bitwise_and": lambda b, d, x, y: x & y,
+    "bitwise_or": lambda b, d, x, y: x | y,
+    "bitwise_xor": lambda b, d, x, y: x ^ y,
+    "bitwise_invert": lambda b, d, x: x ^ -1,
+    "bitwise_left_shift": _shift("left"),
+    "bitwise_right_shift": _shift("right"),
+    "relu": lambda b, d, x: x if d.kind == "u" else _maximum(b, d, x, b.const(0, x.type)),
+    **{name: (lambda b, d, x: x) for name in ("floor", "ceil", "trunc", "round")},
+    "signbit": lambda b, d, x: b.const(False, x.type.of("i1")) if d.kind == "u" else x < 0,
+    "isnan": lambda b, d, x: b.const(False, x.type.of("i1")),
+    "isinf": lambda b, d, x: b.const(False, x.type.of("i1")),
+    "isfinite": lambda b, d, x: b.const(True, x.type.of("i1")),
+}
+
+_BOOL: dict[str, Emitter] = {
+    "add": lambda b, x, y: x | y,
+    "multiply": lambda b, x, y: x & y,
+    "bitwise_and": lambda b, x, y: x & y,
+    "bitwise_or": lambda b, x, y: x | y,
+    "bitwise_xor": lambda b, x, y: x ^ y,
+    "bitwise_invert": lambda b, x: x ^ True,
+    "maximum": lambda b, x, y: x | y,
+    "minimum": lambda b, x, y: x & y,
+}

@@ -1,0 +1,105 @@
+"""Loop nests as readable pseudo-code, complete enough that equal text means equal kernels.
+
+The text is also what caches key on.
+"""
+
+from __future__ import annotations
+
+from iverson.codegen.nodes import (
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Declare,
+    Expr,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Select,
+    Stmt,
+    Update,
+    UpdateArg,
+)
+
+_INFIX = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//",
+    "remainder": "%", "pow": "**", "less": "<", "less_equal": "<=", "greater": ">",
+    "greater_equal": ">=", "equal": "==", "not_equal": "!=", "logical_and": "and",
+    "logical_or": "or",
+}  # fmt: skip
+_ASSIGN = {"assign": "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """The whole kernel."""
+    sizes = f"; sizes {', '.join(kernel.sizes)}" if kernel.sizes else ""
+    lines = [f"kernel {kernel.name}({', '.join(b.name for b in kernel.arguments)}{sizes})"]
+    lines += [f"  {_buffer(b)}" for b in kernel.buffers]
+    for phase in kernel.phases:
+        lines += _statement(phase, 1)
+    return "\n".join(lines)
+
+
+def text(e: Expr) -> str:
+    """One expression.
+
+    >>> from iverson.codegen.nodes import INT64, Var
+    >>> text(Call("add", (Var("i"), Const(1)), INT64))
+    '(i + 1)'
+    """
+    if isinstance(e, Const):
+        plain = e.dtype.kind in "ib" and e.dtype.itemsize in (1, 8) and e.dtype.name != "int8"
+        return str(e.value) if plain else f"{e.dtype.name}({_number(e.value)})"
+    if isinstance(e, Load):
+        return f"{e.buffer.name}[{_list(e.indices)}]"
+    if isinstance(e, Cast):
+        return f"{e.dtype.name}({text(e.operand)})"
+    if isinstance(e, Select):
+        return f"({text(e.then)} if {text(e.condition)} else {text(e.other)})"
+    if isinstance(e, Call):
+        if e.name in _INFIX and len(e.args) == 2:
+            return f"({text(e.args[0])} {_INFIX[e.name]} {text(e.args[1])})"
+        return f"{e.name}({_list(e.args)})"
+    return e.name
+
+
+def _number(value: object) -> str:
+    return float(value).hex() if hasattr(value, "hex") else str(value)  # type: ignore[arg-type]
+
+
+def _list(items: tuple[Expr, ...]) -> str:
+    return ", ".join(text(i) for i in items)
+
+
+def _buffer(b: Buffer) -> str:
+    shape = ", ".join(map(str, b.shape))
+    strides = "" if b.strides is None else f" strides ({', '.join(map(str, b.strides))})"
+    return f"{b.role} {b.name}: {b.dtype.name}({shape}){strides}"
+
+
+def _statement(s: Stmt, depth: int) -> list[str]:
+    pad = "  " * depth
+    if isinstance(s, (Loop, If)):
+        inner = [line for item in s.body for line in _statement(item, depth + 1)]
+        return [pad + (_loop(s) if isinstance(s, Loop) else f"if {text(s.condition)}:"), *inner]
+    if isinstance(s, Let):
+        return [f"{pad}let {s.name} = {text(s.value)}"]
+    if isinstance(s, Declare):
+        return [f"{pad}var {s.name}: {s.dtype.name} = {text(s.value)}"]
+    if isinstance(s, Update):
+        return [f"{pad}{s.name} {_ASSIGN[s.combine]} {text(s.value)}"]
+    if isinstance(s, UpdateArg):
+        return [f"{pad}{s.best}, {s.at} {s.combine}= {text(s.value)}, {text(s.position)}"]
+    return [
+        f"{pad}{s.buffer.name}[{_list(s.indices)}] {_ASSIGN[s.combine]} {text(s.value)}"
+        + ("  # shared" if s.shared else "")
+    ]
+
+
+def _loop(s: Loop) -> str:
+    bounds = f"{text(s.lower)}, {text(s.upper)}" + (f", {s.step}" if s.step != 1 else "")
+    factor = f" x{s.factor}" if s.factor != 1 else ""
+    mark = f"  # {s.mark}{factor}" if s.mark else ""
+    return f"for {s.var} in range({bounds}):{mark}"

@@ -1,0 +1,104 @@
+"""Basic index keys, as ops hold them, and how they move regions.
+
+A key is a tuple of int, slice and None that covers every axis: integers are non-negative, slices have the
+form `canonical_slice` gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+
+Key = tuple[Any, ...]
+
+
+def canonical_slice(item: slice, extent: int) -> slice:
+    """The slice with explicit bounds that reads the same entries of an axis of this extent."""
+    indices = range(*item.indices(extent))
+    if not indices:
+        return slice(0, 0, 1)
+    if indices.step > 0:
+        return slice(indices[0], indices[-1] + 1, indices.step)
+    return slice(indices[0], indices[-1] - 1 if indices[-1] else None, indices.step)
+
+
+def key_shape(key: Key, shape: Shape) -> Shape:
+    """The shape of ``x[key]``."""
+    result, axis = [], 0
+    for item in key:
+        if item is None:
+            result.append(1)
+            continue
+        if isinstance(item, slice):
+            result.append(len(range(*item.indices(shape[axis]))))
+        axis += 1
+    return tuple(result)
+
+
+def _positions(item: slice, extent: int, low: int, high: int) -> tuple[int, int]:
+    """The range of positions k whose entry ``item[k]`` lies in [low, high)."""
+    r = range(*item.indices(extent))
+    first, last = (low, high - 1) if r.step > 0 else (high - 1, low)
+    begin = -((r.start - first) // r.step)  # ceil((first - start) / step)
+    end = (last - r.start) // r.step + 1
+    begin, end = max(begin, 0), min(end, len(r))
+    return begin, max(begin, end)
+
+
+def region_through_key(region: Region, key: Key, shape: Shape) -> Region | None:
+    """Where ``x[key]`` may be nonzero, if x is zero outside ``region``; None if nowhere."""
+    start, stop, axis = [], [], 0
+    for item in key:
+        if item is None:
+            start.append(0)
+            stop.append(1)
+            continue
+        low, high = region.start[axis], region.stop[axis]
+        if isinstance(item, slice):
+            begin, end = _positions(item, shape[axis], low, high)
+            start.append(begin)
+            stop.append(end)
+        elif not low <= item < high:
+            return None
+        axis += 1
+    result = Region(tuple(start), tuple(stop))
+    return result if result.size else None
+
+
+def key_within(region: Region, key: Key, shape: Shape) -> Key:
+    """The key that reads from the box's inner array what ``key`` reads of the region."""
+    result: list[Any] = []
+    axis = 0
+    for item in key:
+        if item is None:
+            result.append(None)
+            continue
+        low = region.start[axis]
+        if isinstance(item, slice):
+            begin, end = _positions(item, shape[axis], low, region.stop[axis])
+            chosen = range(*item.indices(shape[axis]))[begin:end]
+            moved = slice(chosen.start - low, chosen.stop - low, chosen.step)
+            result.append(slice(moved.start, None if moved.stop < 0 else moved.stop, moved.step))
+        else:
+            result.append(item - low)
+        axis += 1
+    return tuple(result)
+
+
+def key_region(key: Key, shape: Shape) -> Region:
+    """The smallest region of x that holds all entries ``x[key]`` reads."""
+    start, stop, axis = [], [], 0
+    for item in key:
+        if item is None:
+            continue
+        if isinstance(item, slice):
+            r = range(*item.indices(shape[axis]))
+            start.append(min(r[0], r[-1]) if r else 0)
+            stop.append(max(r[0], r[-1]) + 1 if r else 0)
+        else:
+            start.append(item)
+            stop.append(item + 1)
+        axis += 1
+    return Region(tuple(start), tuple(stop))

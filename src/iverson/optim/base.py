@@ -1,0 +1,161 @@
+"""What all optimizers share: parameters as a pytree, one update per parameter, and their state.
+
+An optimizer is a final class with two methods on NumPy arrays: ``_start(value)`` makes the state of a
+parameter and ``_update(value, gradient, state)`` writes a step into ``value`` and ``state``.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import Handle
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from iverson.layouts import Zero, to_strided
+
+Array = np.ndarray[Any, Any]
+State = dict[str, Any]
+
+
+class Optimizer(ABC):
+    """Base of the optimizers.
+
+    params : a pytree of leaf tensors that require grad. ``step()`` updates them in place, reading
+    ``.grad``, or the pytree of gradients it is given. A parameter whose gradient is None or in the zero
+    layout is left alone, its state included. Complex parameters are updated as pairs of real ones.
+    """
+
+    def __init__(self, params: Any, lr: float) -> None:
+        import optree
+
+        name = type(self).__name__
+        leaves, self._structure = optree.tree_flatten(params)
+        self.params: list[Any] = list(leaves)
+        if not self.params:
+            raise ArgumentError(name, "params", got="no parameters", expected="at least one")
+        for k, p in enumerate(self.params):
+            if not isinstance(p, Handle):
+                raise ArgumentTypeError(
+                    name, "params", got=f"leaf {k} of type {type(p).__name__}", expected="Tensors"
+                )
+            if p._node is None or p._node.op is not None:
+                raise GradientError(
+                    name,
+                    "params",
+                    got=f"leaf {k}, which is no leaf that requires grad",
+                    remedy="call requires_grad_() on the parameters",
+                )
+        self._check("lr", lr)
+        self.lr = lr
+        self.steps = 0
+        self._states: list[State | None] = [None] * len(self.params)
+
+    def _check(self, argument: str, value: float, below: float = float("inf")) -> None:
+        if not 0 <= value < below:
+            bound = "" if below == float("inf") else f" and below {below}"
+            raise ArgumentError(
+                type(self).__name__,
+                argument,
+                got=str(value),
+                expected=f"a number of at least 0{bound}",
+            )
+
+    @abstractmethod
+    def _start(self, value: Array) -> State:
+        """The state of a parameter before its first step."""
+
+    @abstractmethod
+    def _update(self, value: Array, gradient: Array, state: State) -> None:
+        """Write one step into ``value`` and ``state``."""
+
+    def zero_grad(self) -> None:
+        """Forget the gradients: ``.grad`` becomes None."""
+        for p in self.params:
+            p.grad = None
+
+    def step(self, gradients: Any = None) -> None:
+        """Update every parameter that has a gradient.
+
+        gradients : a pytree like the parameters (None where there is none), or None to read ``.grad``.
+        Raises ArgumentError or ShapeError where they do not fit the parameters.
+        """
+        found = [p.grad for p in self.params] if gradients is None else self._flatten(gradients)
+        for k, (p, g) in enumerate(zip(self.params, found, strict=True)):
+            if g is not None and g.shape != p.shape:
+                raise ShapeError(
+                    "step",
+                    f"gradients[{k}]",
+                    got=f"shape {g.shape}",
+                    expected=f"shape {p.shape} of the parameter",
+                )
+        self.steps += 1
+        for k, (p, g) in enumerate(zip(self.params, found, strict=True)):
+            if g is None or type(g._value) is Zero:
+                continue
+            value = _writable(p)
+            gradient = to_strided(g._value)
+            if value.dtype.kind == "c":
+                real = value.real.dtype
+                value, gradient = value.view(real), np.ascontiguousarray(gradient).view(real)
+            state = self._states[k]
+            if state is None:
+                state = self._states[k] = {"step": 0, **self._start(value)}
+            state["step"] += 1
+            self._update(value, gradient, state)
+
+    def _flatten(self, gradients: Any) -> list[Any]:
+        import optree
+
+        if isinstance(gradients, Handle):
+            gradients = [gradients] if len(self.params) == 1 else gradients
+        leaves, _ = optree.tree_flatten(gradients, none_is_leaf=True)
+        if len(leaves) != len(self.params):
+            raise ArgumentError(
+                "step",
+                "gradients",
+                got=f"{len(leaves)} of them",
+                expected=f"{len(self.params)}, one per parameter",
+            )
+        return list(leaves)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything a later run needs to go on: hyperparameters and a copy of each parameter's state."""
+        states = [
+            None if s is None else {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()}
+            for s in self._states
+        ]
+        return {"hyperparameters": self._hyperparameters(), "steps": self.steps, "states": states}
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in ("params", "steps")}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` of an optimizer of the same class and parameters returned."""
+        name = type(self).__name__
+        if set(state) != {"hyperparameters", "steps", "states"} or len(state["states"]) != len(self.params):
+            raise ArgumentError(
+                name, "state", got="a state of other parameters", expected="one from state_dict()"
+            )
+        if set(state["hyperparameters"]) != set(self._hyperparameters()):
+            raise ArgumentError(name, "state", got="a state of another optimizer", expected=f"one of {name}")
+        for k, v in state["hyperparameters"].items():
+            setattr(self, k, v)
+        self.steps = state["steps"]
+        self._states = [
+            None if s is None else {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()}
+            for s in state["states"]
+        ]
+
+
+def _writable(p: Any) -> Array:
+    """The parameter's buffer to write a step into: its own if nobody else has it, else a copy."""
+    held: Array = to_strided(p._value)
+    # Two references where nobody else has the buffer: the parameter's slot, and this name.
+    sole = held.base is None and held.flags.writeable and sys.getrefcount(held) <= 3
+    if not sole:
+        held = held.copy()
+        p._value = held
+    return held

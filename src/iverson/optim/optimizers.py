@@ -1,0 +1,246 @@
+"""The optimizers, with the formulas and defaults of PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from iverson.core.errors import ArgumentError
+from iverson.optim.base import Array, Optimizer, State
+
+
+@final
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum (Sutskever et al., 2013), Nesterov's form, and L2 decay.
+
+    v <- momentum v + g (the first v is g); p <- p - lr v, with ``nesterov`` p <- p - lr (g + momentum v).
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = SGD([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> opt.step()
+    >>> p
+    iverson.Tensor([0.8], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        super().__init__(params, lr)
+        self._check("momentum", momentum)
+        self._check("weight_decay", weight_decay)
+        if nesterov and not momentum:
+            raise ArgumentError(
+                "SGD", "nesterov", got="True without momentum", expected="a positive momentum"
+            )
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.nesterov = nesterov
+
+    def _start(self, value: Array) -> State:
+        return {}
+
+    def _update(self, value: Array, gradient: Array, state: State) -> None:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * value
+        if self.momentum:
+            if "momentum" not in state:
+                state["momentum"] = gradient.copy()
+            else:
+                state["momentum"] *= self.momentum
+                state["momentum"] += gradient
+            velocity = state["momentum"]
+            gradient = gradient + self.momentum * velocity if self.nesterov else velocity
+        value -= self.lr * gradient
+
+
+class _Moments(Optimizer):
+    """The two moments that Adam and AdamW keep."""
+
+    def __init__(
+        self, params: Any, lr: float, betas: tuple[float, float], eps: float, weight_decay: float
+    ) -> None:
+        super().__init__(params, lr)
+        for k, beta in enumerate(betas):
+            self._check(f"betas[{k}]", beta, below=1.0)
+        self._check("eps", eps)
+        self._check("weight_decay", weight_decay)
+        self.betas = tuple(betas)
+        self.eps = eps
+        self.weight_decay = weight_decay
+
+    def _start(self, value: Array) -> State:
+        return {"mean": np.zeros_like(value), "square": np.zeros_like(value)}
+
+    def _moment_step(self, value: Array, gradient: Array, state: State) -> None:
+        first, second = self.betas
+        mean, square, n = state["mean"], state["square"], state["step"]
+        mean += (1 - first) * (gradient - mean)
+        square *= second
+        square += (1 - second) * gradient * gradient
+        scale = np.sqrt(square)
+        scale /= (1 - second**n) ** 0.5
+        scale += self.eps
+        value -= (self.lr / (1 - first**n)) * mean / scale
+
+
+@final
+class Adam(_Moments):
+    """Adam (Kingma and Ba, 2015), bias-corrected; ``weight_decay`` adds to the gradient.
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = Adam([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> opt.step()
+    >>> round(p.item(), 6)
+    0.9
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+    def _update(self, value: Array, gradient: Array, state: State) -> None:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * value
+        self._moment_step(value, gradient, state)
+
+
+@final
+class AdamW(_Moments):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): p <- p (1 - lr weight_decay) first.
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = AdamW([p], lr=0.1, weight_decay=0.5)
+    >>> opt.step([iv.asarray([2.0])])
+    >>> round(p.item(), 6)
+    0.85
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+    def _update(self, value: Array, gradient: Array, state: State) -> None:
+        value *= 1 - self.lr * self.weight_decay
+        self._moment_step(value, gradient, state)
+
+
+@final
+class Adagrad(Optimizer):
+    """Adagrad (Duchi, Hazan and Singer, 2011): p <- p - lr / (1 + (n - 1) lr_decay) g / (sqrt(sum g^2) +
+    eps).
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = Adagrad([p], lr=0.1)
+    >>> opt.step([iv.asarray([2.0])])
+    >>> round(p.item(), 6)
+    0.9
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+    ) -> None:
+        super().__init__(params, lr)
+        for name, x in (
+            ("lr_decay", lr_decay),
+            ("weight_decay", weight_decay),
+            ("initial_accumulator_value", initial_accumulator_value),
+            ("eps", eps),
+        ):
+            self._check(name, x)
+        self.lr_decay = lr_decay
+        self.weight_decay = weight_decay
+        self.initial_accumulator_value = initial_accumulator_value
+        self.eps = eps
+
+    def _start(self, value: Array) -> State:
+        return {"sum": np.full_like(value, self.initial_accumulator_value)}
+
+    def _update(self, value: Array, gradient: Array, state: State) -> None:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * value
+        rate = self.lr / (1 + (state["step"] - 1) * self.lr_decay)
+        state["sum"] += gradient * gradient
+        value -= rate * gradient / (np.sqrt(state["sum"]) + self.eps)
+
+
+@final
+class RMSprop(Optimizer):
+    """RMSprop (Hinton, 2012), with momentum and, if ``centered``, the variance in place of the square.
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = RMSprop([p], lr=0.1)
+    >>> opt.step([iv.asarray([2.0])])
+    >>> round(p.item(), 6)
+    0.0
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+    ) -> None:
+        super().__init__(params, lr)
+        self._check("alpha", alpha, below=1.0)
+        for name, x in (("eps", eps), ("weight_decay", weight_decay), ("momentum", momentum)):
+            self._check(name, x)
+        self.alpha = alpha
+        self.eps = eps
+        self.weight_decay = weight_decay
+        self.momentum = momentum
+        self.centered = centered
+
+    def _start(self, value: Array) -> State:
+        names = ["square"] + ["momentum"] * bool(self.momentum) + ["mean"] * self.centered
+        return {name: np.zeros_like(value) for name in names}
+
+    def _update(self, value: Array, gradient: Array, state: State) -> None:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * value
+        state["square"] *= self.alpha
+        state["square"] += (1 - self.alpha) * gradient * gradient
+        spread = state["square"]
+        if self.centered:
+            state["mean"] += (1 - self.alpha) * (gradient - state["mean"])
+            spread = spread - state["mean"] * state["mean"]
+        change = gradient / (np.sqrt(spread) + self.eps)
+        if self.momentum:
+            state["momentum"] *= self.momentum
+            state["momentum"] += change
+            change = state["momentum"]
+        value -= self.lr * change

@@ -1,0 +1,350 @@
+"""Reverse mode over tensor expressions: one statement per read and per linear term.
+
+Out[w(p)] += body(p) with a read A[f(p)] in body turns around into
+
+    dA[b, f(p)] += g * d body / d A[f(p)]    with g = dOut[b, w(p)], for p in the same domain,
+
+restricted to where the guards of that read hold; b runs over the batch axes of the heads. With head=None
+the cotangent is a Kronecker delta: b is w(p) itself, so that a Jacobian costs what its entries cost. No
+Jacobian is formed on the way. Results are ordinary tensors; `eliminate` chooses how each is walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from iverson.te.affine import depends_on_data
+from iverson.te.nodes import (
+    Compute,
+    Domain,
+    Expr,
+    Extent,
+    Read,
+    Statement,
+    Tensor,
+    Var,
+    const,
+    reads_of,
+    same,
+    select,
+)
+from iverson.te.reductions import linear_statements
+from iverson.te.rules import cotangents, is_inexact
+from iverson.te.site import operation
+from iverson.te.where import conjunction
+
+OverrideRule = Callable[[Tensor, list[Tensor], Tensor], Sequence[Tensor | None]]
+Override = Mapping[Tensor, tuple[Sequence[Tensor], OverrideRule]]
+Step = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class DifferentiationResult(Sequence[Tensor]):
+    """The gradients, one per input asked for; also the cotangents met on the way.
+
+    adjoints : by tensor, its cotangent (its Jacobian where head was None).
+    adjoint_summands : by consumer and then by producer, what the consumer contributes to the
+        producer's cotangent.
+    """
+
+    def __init__(
+        self,
+        gradients: Sequence[Tensor],
+        adjoints: dict[Tensor, Tensor],
+        adjoint_summands: dict[Tensor, dict[Tensor, Tensor]],
+    ) -> None:
+        self.gradients = tuple(gradients)
+        self.adjoints = adjoints
+        self.adjoint_summands = adjoint_summands
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Tensor]: ...
+    def __getitem__(self, index: int | slice) -> Tensor | Sequence[Tensor]:
+        return self.gradients[index]
+
+    def __len__(self) -> int:
+        return len(self.gradients)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.gradients)
+
+    def __repr__(self) -> str:
+        return f"DifferentiationResult({list(self.gradients)})"
+
+
+def differentiate(
+    output: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor] | None = None,
+    head: Tensor | Sequence[Tensor | None] | None = None,
+    override: Override | None = None,
+    fdiff: Step | None = None,
+) -> DifferentiationResult:
+    """The gradients of ``output`` (one tensor or several) with respect to ``inputs``.
+
+    Parameters
+    ----------
+    inputs : tensors; None stands for every floating tensor the output depends on, producers first.
+    head : the cotangent of the output (one per output, None for none), of shape batch + output.shape
+        with one batch for all; each gradient then has shape batch + input.shape. head=None gives the
+        full Jacobian, of shape output.shape + input.shape.
+    override : ``{tensor: ([deps], fn)}``: the cotangents of a tensor's dependencies by
+        ``fn(tensor, deps, head)``, one of shape batch + dep.shape per dependency, or None for zero.
+    fdiff : ``fdiff(out, inp, head)`` replaces the single step from a tensor to one of its direct
+        dependencies; of shape batch + inp.shape.
+
+    Raises ShapeError for a head, override or fdiff of the wrong shape, GradientError for an output that
+    is not floating. Where there is no derivative: `iverson.te.reductions.CONVENTIONS`.
+    Method: Automatic differentiation for tensor expressions, as proposed to TVM (RFC 2498), with the
+    Jacobians left implicit.
+
+    >>> from iverson.te import language as te
+    >>> A = te.placeholder((3,), name="A")
+    >>> B = te.compute((3,), lambda i: A[i] * A[i], "B")
+    >>> differentiate(B, A)[0]
+    Compute(dB/dA: float64[3, 3])
+    """
+    outputs = _as_tensors(output, "output")
+    reverse = _Reverse(outputs, _heads(outputs, head), override or {}, fdiff)
+    if inputs is None:
+        wanted = [t for t in reverse.order if t not in outputs]
+    else:
+        wanted = _as_tensors(inputs, "inputs")
+    reverse.run(wanted)
+    return DifferentiationResult(
+        [reverse.adjoint(t) for t in wanted],
+        {t: reverse.adjoint(t) for t in reverse.order if t in reverse.parts},
+        reverse.summands,
+    )
+
+
+class _Reverse:
+    """One reverse pass: contributions to each tensor's cotangent, consumers first."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Tensor],
+        heads: Sequence[Tensor | None] | None,
+        override: Override,
+        fdiff: Step | None,
+    ) -> None:
+        self.override, self.fdiff = override, fdiff
+        self.delta = outputs[0] if heads is None else None
+        self.batch: tuple[Extent, ...] = outputs[0].shape
+        if heads is not None:
+            first = next(k for k, h in enumerate(heads) if h is not None)
+            rank = heads[first].ndim - outputs[first].ndim  # type: ignore[union-attr]
+            self.batch = heads[first].shape[:rank]  # type: ignore[union-attr]
+        self.label = "/".join(o.name for o in outputs[:1])
+        self.order = _order(outputs, self.dependencies)
+        self.parts: dict[Tensor, list[Statement | Tensor]] = {}
+        self.made: dict[Tensor, Tensor] = {}
+        self.summands: dict[Tensor, dict[Tensor, Tensor]] = {}
+        for o, h in zip(outputs, heads or [None] * len(outputs), strict=True):
+            if h is not None:
+                self.parts.setdefault(o, []).append(h)
+        if self.delta is not None:
+            self.parts[self.delta] = [_identity(self.delta)]
+
+    def dependencies(self, tensor: Tensor) -> list[Tensor]:
+        """The floating tensors that the single step from ``tensor`` leads to."""
+        if tensor in self.override:
+            return list(self.override[tensor][0])
+        if not isinstance(tensor, Compute):
+            return []
+        found = (r.tensor for s in linear_statements(tensor) for r in reads_of([s.body]) if is_inexact(r))
+        return list(dict.fromkeys(found))
+
+    def run(self, wanted: Sequence[Tensor]) -> None:
+        """Carry cotangents from the outputs to all that the wanted tensors' cotangents need."""
+        needed = set(wanted)
+        for t in self.order:
+            if any(d in needed for d in self.dependencies(t)):
+                needed.add(t)
+        for t in reversed(self.order):
+            if t in self.parts and t in needed:
+                self.step(t, [d for d in self.dependencies(t) if d in needed])
+
+    def step(self, tensor: Tensor, deps: list[Tensor]) -> None:
+        """The single step from a tensor to its dependencies."""
+        found: dict[Tensor, list[Statement | Tensor]] = {}
+        if tensor in self.override:
+            all_deps, rule = self.override[tensor]
+            results = rule(tensor, list(all_deps), self.adjoint(tensor))
+            if len(results) != len(all_deps):
+                raise ShapeError(
+                    operation("differentiate"),
+                    "override",
+                    got=f"{len(results)} adjoints for {tensor.name}",
+                    expected=f"{len(all_deps)}, one per dependency (None for zero)",
+                )
+            for d, result in zip(all_deps, results, strict=True):
+                if result is not None and d in deps:
+                    found[d] = [self.checked(result, d, "override")]
+        elif self.fdiff is not None:
+            for d in deps:
+                found[d] = [self.checked(self.fdiff(tensor, d, self.adjoint(tensor)), d, "fdiff")]
+        elif isinstance(tensor, Compute) and deps:
+            head = None if tensor is self.delta else self.adjoint(tensor)
+            for s in linear_statements(tensor):
+                for d, statement in turned_around(s, head, self.batch, set(deps)):
+                    found.setdefault(d, []).append(statement)
+        for d, parts in found.items():
+            self.parts.setdefault(d, []).extend(parts)
+            self.summands.setdefault(tensor, {})[d] = self.total(
+                d, parts, f"d{self.label}/d{d.name} by {tensor.name}"
+            )
+
+    def checked(self, result: Tensor, dep: Tensor, argument: str) -> Tensor:
+        """A user's adjoint, of the right shape."""
+        if not isinstance(result, Tensor):
+            raise ArgumentTypeError(
+                operation("differentiate"), argument, got=repr(result), expected="a tensor or None"
+            )
+        expected = (*self.batch, *dep.shape)
+        if not _same_shape(result.shape, expected):
+            raise ShapeError(
+                operation("differentiate"),
+                argument,
+                got=f"an adjoint of {dep.name} of shape {result.shape}",
+                expected=f"shape {expected}, batch + {dep.name}.shape",
+            )
+        return result
+
+    def adjoint(self, tensor: Tensor) -> Tensor:
+        """The cotangent of a tensor whose consumers have all been stepped from."""
+        if tensor not in self.made:
+            parts = self.parts.get(tensor, [])
+            self.made[tensor] = self.total(tensor, parts, f"d{self.label}/d{tensor.name}")
+        return self.made[tensor]
+
+    def total(self, tensor: Tensor, parts: Sequence[Statement | Tensor], name: str) -> Tensor:
+        """The sum of contributions as one tensor."""
+        if len(parts) == 1 and isinstance(parts[0], Tensor):
+            return parts[0]
+        shape = (*self.batch, *tensor.shape)
+        statements = [p if isinstance(p, Statement) else _copy(p) for p in parts]
+        return Compute(shape, tensor.dtype, name, statements)
+
+
+def turned_around(
+    statement: Statement, head: Tensor | None, batch: Sequence[Extent], wanted: Iterable[Tensor]
+) -> Iterator[tuple[Tensor, Statement]]:
+    """(tensor, statement that adds to its cotangent), per read of a wanted tensor and per guard.
+
+    ``head`` is the cotangent of what the statement writes, of shape batch + out.shape; None stands for
+    the Kronecker delta.
+    """
+    body = statement.body
+    if head is None:
+        axes, leading = (), statement.write
+        g: Expr = const(1, body.dtype)
+    else:
+        axes = tuple(Var(f"b{k}", 0, n) for k, n in enumerate(batch))
+        leading = axes
+        g = Read(head, (*axes, *statement.write))
+    for read, shares in cotangents(body, g).items():
+        if read.tensor not in wanted:
+            continue
+        for guards, value in shares.items():
+            plain = [c for c in guards if not depends_on_data([c])]
+            plain.sort(key=repr)
+            rest = [c for c in guards if depends_on_data([c])]
+            if rest:
+                rest.sort(key=repr)
+                value = select(conjunction(rest), value, const(0, value.dtype))
+            domain = Domain((*axes, *statement.domain.axes), (*statement.domain.where, *plain))
+            yield read.tensor, Statement(None, (*leading, *read.indices), value, domain, "sum")
+
+
+def _identity(tensor: Tensor) -> Statement:
+    axes = tuple(Var(f"o{k}", 0, n) for k, n in enumerate(tensor.shape))
+    return Statement(None, (*axes, *axes), const(1, tensor.dtype), Domain(axes), "sum")
+
+
+def _copy(tensor: Tensor) -> Statement:
+    axes = tuple(Var(f"a{k}", 0, n) for k, n in enumerate(tensor.shape))
+    return Statement(None, axes, Read(tensor, axes), Domain(axes), "sum")
+
+
+def _order(outputs: Sequence[Tensor], below: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:
+    """Every floating tensor below the outputs, producers first."""
+    seen: dict[Tensor, None] = {}
+    stack = [(t, False) for t in reversed(outputs)]
+    while stack:
+        tensor, ready = stack.pop()
+        if tensor in seen:
+            continue
+        if ready:
+            seen[tensor] = None
+        else:
+            stack.append((tensor, True))
+            stack.extend((d, False) for d in reversed(below(tensor)) if d not in seen)
+    return list(seen)
+
+
+def _as_tensors(given: Any, argument: str) -> list[Tensor]:
+    found = list(given) if isinstance(given, (list, tuple)) else [given]
+    for t in found:
+        if not isinstance(t, Tensor):
+            raise ArgumentTypeError(operation("differentiate"), argument, got=repr(t), expected="te tensors")
+        if argument == "output" and t.dtype.kind not in "fc":
+            raise GradientError(
+                operation("differentiate"),
+                argument,
+                got=f"{t.name} of dtype {t.dtype}",
+                expected="a floating output",
+            )
+    if not found:
+        raise ArgumentError(operation("differentiate"), argument, got="none", expected="a tensor")
+    return found
+
+
+def _heads(outputs: list[Tensor], head: Any) -> list[Tensor | None] | None:
+    if head is None:
+        if len(outputs) > 1:
+            raise ArgumentError(
+                operation("differentiate"),
+                "head",
+                got=f"None for {len(outputs)} outputs",
+                expected="a head per output",
+                remedy="take the Jacobian of one output at a time",
+            )
+        return None
+    heads = list(head) if isinstance(head, (list, tuple)) else [head]
+    given = [h for h in heads if h is not None]
+    if len(heads) != len(outputs) or not given:
+        raise ArgumentError(
+            operation("differentiate"),
+            "head",
+            got=f"{len(given)} heads",
+            expected=f"{len(outputs)}, one per output, not all None",
+        )
+    batches = set()
+    for h, o in zip(heads, outputs, strict=True):
+        if h is None:
+            continue
+        rank = h.ndim - o.ndim
+        if rank < 0 or not _same_shape(h.shape[rank:], o.shape):
+            raise ShapeError(
+                operation("differentiate"),
+                "head",
+                got=f"shape {h.shape}",
+                expected=f"batch + {o.shape}, the shape of {o.name}",
+            )
+        batches.add(tuple(map(repr, h.shape[:rank])))
+    if len(batches) > 1:
+        raise ShapeError(operation("differentiate"), "head", got=f"batches {batches}", expected="one batch")
+    return heads
+
+
+def _same_shape(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
+    if len(a) != len(b):
+        return False
+    exprs = [(x, y) for x, y in zip(a, b, strict=True) if isinstance(x, Expr)]
+    ints = [(x, y) for x, y in zip(a, b, strict=True) if not isinstance(x, Expr)]
+    return all(x == y for x, y in ints) and same(
+        [x for x, _ in exprs], [y for _, y in exprs if isinstance(y, Expr)]
+    )

@@ -1,0 +1,285 @@
+"""The language users write: placeholders, computes, reductions, scatters, sizes.
+
+A definition is checked when it is made and becomes statements at once (`stages` does that); what a
+statement means is in `nodes`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
+from iverson.te.injective import is_injective
+from iverson.te.nodes import (
+    Compute,
+    Const,
+    Domain,
+    Expr,
+    Extent,
+    Placeholder,
+    Reduce,
+    Statement,
+    Tensor,
+    Var,
+    as_expr,
+    as_index,
+    select,
+    substitute,
+    tensors_below,
+)
+from iverson.te.site import operation
+from iverson.te.stages import check_scope, define
+from iverson.te.verify import check_definition
+
+_counter = count()
+
+
+def placeholder(shape: Any, dtype: Any = dtypes.default_float, name: str = "") -> Placeholder:
+    """An input of the given shape (ints and sizes from `var`) and dtype.
+
+    >>> placeholder((2, 3), "float32", "A")
+    Placeholder(A: float32[2, 3])
+    """
+    what = operation("placeholder", name)
+    return Placeholder(_shape(shape, what), dtypes.as_dtype(dtype, what), name or _fresh("T"))
+
+
+def var(name: str = "") -> Var:
+    """An extent that is not known yet: use it in shapes and ranges, give it a value with `bind`."""
+    return Var(name or _fresh("n"), 0, None, "size")
+
+
+def reduce_axis(bounds: Any, name: str = "") -> Var:
+    """An axis to reduce over: ``(lo, hi)``, hi exclusive, or an extent.
+
+    >>> k = reduce_axis((0, 3), "k")
+    """
+    what = operation("reduce_axis", name)
+    pair = (0, bounds) if isinstance(bounds, (int, Expr)) else tuple(bounds)
+    if len(pair) != 2:
+        raise ArgumentError(what, "bounds", got=repr(bounds), expected="(lo, hi) or an extent")
+    lo, hi = (_extent(b, what) for b in pair)
+    if isinstance(lo, int) and isinstance(hi, int) and hi < lo:
+        raise ArgumentError(what, "bounds", got=f"({lo}, {hi})", expected="lo <= hi")
+    return Var(name or _fresh("k"), lo, hi, "reduce")
+
+
+def compute(shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any = None) -> Compute:
+    """The tensor whose entry at ``i, j, ...`` is ``fcompute(i, j, ...)``.
+
+    Raises an IversonError that names the user's line where an index is provably outside its tensor,
+    a stride is not constant, or a reduction axis is used outside its reduction. ``dtype`` casts the
+    result.
+
+    >>> A, B = placeholder((2, 3), name="A"), placeholder((3, 4), name="B")
+    >>> k = reduce_axis((0, 3), "k")
+    >>> compute((2, 4), lambda i, j: sum(A[i, k] * B[k, j], k), "C")
+    Compute(C: float64[2, 4])
+    """
+    name = name or _fresh("T")
+    what = operation("compute", name)
+    extents = _shape(shape, what)
+    axes = _axes(fcompute, extents, what)
+    body = _body(fcompute(*axes), what)
+    if dtype is not None:
+        body = body.astype(dtype)
+    return define(body, axes, name, what)
+
+
+def scatter(
+    shape: Any,
+    domain: Any,
+    fscatter: Callable[..., tuple[Any, Any]],
+    name: str = "",
+    combine: str = "sum",
+) -> Compute:
+    """``Out[f(i)] += g(i)`` for i in the box ``domain``, where ``fscatter(*i)`` returns ``(f, g)``.
+
+    f is an index or a tuple of them and may read data; with combine "assign" each entry must
+    provably be written at most once. Entries that nothing is written to are 0.
+
+    >>> idx, x = placeholder((5,), "int64", "idx"), placeholder((5,), name="x")
+    >>> scatter((3,), (5,), lambda e: (idx[e], x[e]), "S")
+    Compute(S: float64[3])
+    """
+    name = name or _fresh("T")
+    what = operation("scatter", name)
+    extents = _shape(shape, what)
+    axes = _axes(fscatter, _shape(domain, what), what)
+    target, value = fscatter(*axes)
+    indices = target if isinstance(target, tuple) else (target,)
+    if len(indices) != len(extents):
+        raise ShapeError(
+            what, got=f"{len(indices)} target indices", expected=f"{len(extents)}, as in the shape"
+        )
+    if combine not in ("sum", "assign"):
+        raise ArgumentError(what, "combine", got=repr(combine), expected="'sum' or 'assign'")
+    write = tuple(as_index(i, name) for i in indices)
+    body = _body(value, what)
+    check_scope([*write, body], axes, what)
+    if any(isinstance(n, Reduce) for n in (body, *body.operands)):
+        inner = define(body, axes, f"{name}.value", what)
+        body = inner[axes]
+    statement = Statement(None, write, body, Domain(axes), combine)
+    if combine == "assign" and not is_injective(write, axes):
+        raise ArgumentError(
+            what,
+            name,
+            got=f"target {list(write)}, which may be the same for two points",
+            expected="one writer per element",
+            remedy="use combine='sum', or an index that provably differs from point to point",
+        )
+    made = Compute(extents, body.dtype, name, (statement,))
+    check_definition(made.statements[0], what)
+    return made
+
+
+def _reduction(combine: str, body: Any, axis: Any) -> Expr:
+    what = operation(combine)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    for v in axes:
+        if not isinstance(v, Var) or v.kind != "reduce":
+            raise ArgumentTypeError(what, "axis", got=repr(v), expected="a te.reduce_axis or several of them")
+        empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
+        if empty and combine not in ("sum", "prod"):
+            raise ArgumentError(what, "axis", got=f"{v.name}, which is empty", expected="a value")
+    e = _body(body, what)
+    if e.dtype.kind == "c" and combine not in ("sum", "prod"):
+        raise ArgumentTypeError(what, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
+    if combine in ("sum", "prod") and e.dtype.kind == "b":
+        e = e.astype("int64")
+    if e.weak and not isinstance(e, Const):
+        e = e.astype("int64") if e.dtype.kind == "i" else e
+    return Reduce(combine, axes, e)
+
+
+def sum(body: Any, axis: Any) -> Expr:
+    """The sum of ``body`` over one or several reduction axes."""
+    return _reduction("sum", body, axis)
+
+
+def prod(body: Any, axis: Any) -> Expr:
+    """The product of ``body`` over one or several reduction axes."""
+    return _reduction("prod", body, axis)
+
+
+def max(body: Any, axis: Any) -> Expr:
+    """The largest value of ``body``, nan if there is one; its gradient is the first largest's."""
+    return _reduction("max", body, axis)
+
+
+def min(body: Any, axis: Any) -> Expr:
+    """The smallest value of ``body``, nan if there is one; its gradient is the first smallest's."""
+    return _reduction("min", body, axis)
+
+
+def argmax(body: Any, axis: Any) -> Expr:
+    """Where ``body`` is largest: the position, row by row, in the box of the axes; first of equals.
+
+    The position counts from 0 whatever the axes' lower bounds. A nan counts as the largest.
+    """
+    return _reduction("argmax", body, axis)
+
+
+def argmin(body: Any, axis: Any) -> Expr:
+    """Where ``body`` is smallest: as `argmax`."""
+    return _reduction("argmin", body, axis)
+
+
+def if_then_else(condition: Any, then: Any, other: Any) -> Expr:
+    """``then`` where the condition holds, else ``other``; only the side chosen is evaluated."""
+    return select(condition, then, other)
+
+
+def bracket(condition: Any) -> Expr:
+    """The Iverson bracket: 1 where the condition holds, 0 elsewhere. Its zeros are strong.
+
+    >>> i = Var("i", 0, 3)
+    >>> bracket(i < 2) * placeholder((3,), name="A")[i]
+    select(i < 2, A[i], 0.0)
+    """
+    return select(condition, 1, 0)
+
+
+def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int]) -> tuple[Tensor, ...]:
+    """The same tensors with sizes replaced by numbers; placeholders without sizes stay themselves.
+
+    >>> n = var("n")
+    >>> A = placeholder((n,), name="A")
+    >>> bind([compute((n,), lambda i: A[i] + 1, "B")], {n: 3})
+    (Compute(B: float64[3]),)
+    """
+    values: dict[Expr, Expr] = {v: as_expr(k) for v, k in sizes.items()}
+    made: dict[Tensor, Tensor] = {}
+
+    def known(n: Extent | None) -> Extent:
+        assert n is not None
+        found = substitute([n], values)[0] if isinstance(n, Expr) else n
+        return int(found.value) if isinstance(found, Const) else found
+
+    for t in tensors_below(tensors):
+        shape = tuple(known(n) for n in t.shape)
+        if not isinstance(t, Compute):
+            made[t] = t if shape == t.shape else Placeholder(shape, t.dtype, t.name)
+            continue
+        statements = []
+        for s in t.statements:
+            axes = {v: Var(v.name, known(v.lo), known(v.hi), v.kind) for v in s.domain.axes}
+            new = values | axes
+            where = substitute(s.domain.where, new, made)
+            write = substitute(s.write, new, made)
+            (body,) = substitute([s.body], new, made)
+            place = None if s.position is None else substitute([s.position], new, made)[0]
+            domain = Domain(tuple(axes.values()), where)
+            statements.append(Statement(None, write, body, domain, s.combine, place))
+        made[t] = Compute(shape, t.dtype, t.name, statements)
+    return tuple(made[t] for t in tensors)
+
+
+def _fresh(prefix: str) -> str:
+    return f"{prefix}{next(_counter)}"
+
+
+def _extent(n: Any, what: str) -> Extent:
+    if isinstance(n, Expr):
+        return n
+    if not isinstance(n, int) or isinstance(n, bool):
+        try:
+            return int(n.__index__())
+        except AttributeError:
+            raise ArgumentTypeError(
+                what, "shape", got=f"{n!r} ({type(n).__name__})", expected="an int or a te.var"
+            ) from None
+    return n
+
+
+def _shape(shape: Any, what: str) -> tuple[Extent, ...]:
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    extents = tuple(_extent(n, what) for n in given)
+    if any(isinstance(n, int) and n < 0 for n in extents):
+        raise ShapeError(what, "shape", got=str(extents), expected="non-negative extents")
+    return extents
+
+
+def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> tuple[Var, ...]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters if p.kind in kinds]
+    variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+    if len(names) != len(extents) and not (variadic and len(names) <= len(extents)):
+        raise ShapeError(
+            what,
+            got=f"a function of {len(names)} indices",
+            expected=f"one index per axis of shape {extents}",
+        )
+    names += [f"i{k}" for k in range(len(names), len(extents))]
+    return tuple(Var(name, 0, n) for name, n in zip(names, extents, strict=True))
+
+
+def _body(value: Any, what: str) -> Expr:
+    e = as_expr(value, what)
+    return e.astype(e.dtype) if isinstance(e, Const) else e

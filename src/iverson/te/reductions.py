@@ -1,0 +1,139 @@
+"""Reductions that are not sums, rewritten into what differentiates: products and extrema.
+
+B[o] = prod_k b(o, k)   a balanced tree of pairwise products: T0[o, k] = b(o, k) and
+                        T1[o, m] = T0[o, 2m] * T0[o, 2m + 1], ..., so that zeros among the factors
+                        need no care, to any order, at the cost of one product per factor
+B[o] = max_k b(o, k)    B[o] = b(o, arg[o]) with arg[o] the saved position of the first largest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError
+from iverson.te.nodes import (
+    Compute,
+    Domain,
+    Expr,
+    Read,
+    Select,
+    Statement,
+    Var,
+    apply,
+    const,
+    extent,
+    index,
+    select,
+    substitute,
+)
+from iverson.te.stages import position
+from iverson.te.where import conjunction
+
+#: What differentiation does where there is no derivative; tests hold it to this.
+CONVENTIONS = {
+    "max, min": "the derivative belongs to the first of equal values, in the order of the axes' box",
+    "max, min of nan": "the derivative belongs to the first nan",
+    "prod": "exact at zeros, to any order",
+    "maximum, minimum, abs, ...": "as in iverson.core.scalars",
+    "select": "the derivative is that of the side chosen; the condition is constant",
+    "floor, //, integers": "no derivative",
+    "complex": "conjugate Wirtinger: g * conj(dy/dx); the real part where x is real",
+}
+
+_saved: WeakKeyDictionary[Compute, tuple[Statement, ...]] = WeakKeyDictionary()
+
+
+def linear_statements(tensor: Compute) -> tuple[Statement, ...]:
+    """Statements of combine sum or assign that define the same tensor, for differentiation.
+
+    They may read new tensors (the tree of a product, the saved position of a maximum). The same
+    tensor gives the same ones again, so that the new tensors are shared.
+    """
+    if all(s.combine in ("sum", "assign") for s in tensor.statements):
+        return tensor.statements
+    found = _saved.get(tensor)
+    if found is None:
+        (statement,) = tensor.statements
+        if statement.combine == "prod":
+            found = (_of_product(tensor, statement),)
+        elif statement.combine in ("max", "min"):
+            found = (_of_extremum(tensor, statement),)
+        else:
+            found = ()
+        # Weak keys: the statements must not hold the tensor itself.
+        _saved[tensor] = found
+    return found
+
+
+def _reduced_axes(statement: Statement) -> tuple[list[Var], list[Var]]:
+    """(the axes that are written along, the axes that are reduced over)."""
+    axes = statement.domain.axes
+    count = len(statement.write)
+    return list(axes[:count]), list(axes[count:])
+
+
+def unravelled(place: Expr, axes: Sequence[Var]) -> dict[Expr, Expr]:
+    """Each axis' value at a position in their box: the inverse of `stages.position`."""
+    result: dict[Expr, Expr] = {}
+    stride = 1
+    for k, v in reversed(list(enumerate(axes))):
+        n = extent(v)
+        if not isinstance(n, int) or not isinstance(v.lo, int):
+            raise ArgumentError(
+                "te.differentiate",
+                got=f"a product or extremum over {v.name} of extent {n}",
+                expected="constant extents",
+                remedy="bind the sizes first: te.bind(tensors, {n: 5})",
+            )
+        digit = place // stride
+        if k:
+            digit = digit % n
+        result[v] = digit + v.lo
+        stride *= n
+    return result
+
+
+def _of_extremum(tensor: Compute, s: Statement) -> Statement:
+    kept, reduced = _reduced_axes(s)
+    combine = "argmax" if s.combine == "max" else "argmin"
+    saved = replace(s, out=None, combine=combine, position=position(reduced))
+    arg = Compute(tensor.shape, dtypes.int64, f"{tensor.name}.arg", (saved,))
+    place = Read(arg, s.write)
+    at = unravelled(place, reduced)
+    (body,) = substitute([s.body], at)
+    if s.domain.where:  # there may be no point at all
+        body = Select(place >= 0, body, const(0, body.dtype))
+    return Statement(None, s.write, body, Domain(tuple(kept)), "sum")
+
+
+def _of_product(tensor: Compute, s: Statement) -> Statement:
+    kept, reduced = _reduced_axes(s)
+    count = 1
+    for v in reduced:
+        n = extent(v)
+        assert isinstance(n, int) or unravelled(index(0), reduced)
+        count *= n if isinstance(n, int) else 1
+    one = const(1, tensor.dtype)
+    if count == 0:
+        return Statement(None, s.write, one, Domain(tuple(kept)), "sum")
+    m = Var("m", 0, count)
+    at = unravelled(m, reduced)
+    body, condition = substitute([s.body, conjunction(s.domain.where)], at)
+    factor = select(condition, body, one)
+    level = Statement(None, (*s.write, m), factor, Domain((*kept, m)), "assign")
+    tree = Compute((*tensor.shape, count), tensor.dtype, f"{tensor.name}.factors", (level,))
+    while count > 1:
+        half = (count + 1) // 2
+        m = Var("m", 0, half)
+        right: Expr = Read(tree, (*s.write, m * 2 + 1))
+        if count % 2:
+            right = select(m < half - 1, right, one)
+        product = apply("multiply", Read(tree, (*s.write, m * 2)), right)
+        level = Statement(None, (*s.write, m), product, Domain((*kept, m)), "assign")
+        tree = Compute((*tensor.shape, half), tensor.dtype, f"{tensor.name}.{half}", (level,))
+        count = half
+    last = Read(tree, (*s.write, index(0)))
+    return Statement(None, s.write, last, Domain(tuple(kept)), "sum")

@@ -1,0 +1,267 @@
+"""The one place that talks to isl: integer sets of our domains, emptiness and exact loops.
+
+There is one Context, made on first use; sets of two contexts together are silently wrong. What is
+handed over is small and nearly linear: `affordable` says so *before* isl is asked, since isl has no
+time limit worth trusting. Maps are never composed here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from iverson.te.affine import (
+    Affine,
+    Constraint,
+    affine_of,
+    constraints_of,
+    expr_of,
+    floor_parts,
+    negation,
+)
+from iverson.te.nodes import (
+    Apply,
+    Domain,
+    Expr,
+    For,
+    If,
+    Point,
+    Var,
+    Walk,
+    apply,
+    index,
+    select,
+)
+
+#: What isl is asked at most: dimensions, constraints, floors, and the size of coefficients.
+MAX_DIMENSIONS, MAX_CONSTRAINTS, MAX_FLOORS, MAX_COEFFICIENT = 14, 40, 6, 1 << 20
+
+_lock = threading.RLock()
+
+
+@cache
+def _isl() -> Any:
+    import islpy
+
+    return islpy
+
+
+@cache
+def _context() -> Any:
+    return _isl().Context()
+
+
+def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
+    """Whether a domain is simple enough to ask isl about; decided from its size alone."""
+    floors: set[Expr] = set()
+    largest = 0
+    for c in constraints:
+        forms = [c.form]
+        while forms:
+            form = forms.pop()
+            largest = max([largest, abs(form.const), *(abs(k) for _, k in form.terms)])
+            for atom, _ in form.terms:
+                parts = floor_parts(atom)
+                if parts is not None and atom not in floors:
+                    floors.add(atom)
+                    forms.append(parts[0])
+    return (
+        len(axes) + len(floors) <= MAX_DIMENSIONS
+        and len(constraints) <= MAX_CONSTRAINTS
+        and len(floors) <= MAX_FLOORS
+        and largest <= MAX_COEFFICIENT
+        and all(isinstance(v.lo, int) and isinstance(v.hi, int) for v in axes)
+    )
+
+
+def domain_constraints(domain: Domain) -> list[Constraint] | None:
+    """A domain's conditions as constraints; None where one is not a quasi-affine conjunction."""
+    result: list[Constraint] = []
+    for condition in domain.where:
+        found = constraints_of(condition)
+        if found is None:
+            return None
+        result += found
+    return result
+
+
+def isl_set(axes: Sequence[Var], constraints: Iterable[Constraint]) -> Any:
+    """The set of points of a box that satisfy constraints, as an ``islpy.Set``."""
+    names = {v: f"x{k}" for k, v in enumerate(axes)}
+    parts = [f"{v.lo} <= {names[v]} < {v.hi}" for v in axes]
+    parts += [f"{_isl_text(c.form, names)} {'=' if c.equality else '>='} 0" for c in constraints]
+    inside = " and ".join(parts) or "true"
+    return _isl().Set(f"{{ [{', '.join(names.values())}] : {inside} }}", context=_context())
+
+
+def _isl_text(form: Affine, names: dict[Var, str]) -> str:
+    text = str(form.const)
+    for atom, c in form.terms:
+        parts = floor_parts(atom)
+        if isinstance(atom, Var):
+            inner = names[atom]
+        else:
+            assert parts is not None
+            inner = f"floor(({_isl_text(parts[0], names)})/{parts[1]})"
+        text += f" + {c}*{inner}" if c >= 0 else f" - {-c}*{inner}"
+    return text
+
+
+def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
+    """Whether no point of the box satisfies all conditions; None where isl is not asked.
+
+    Conditions may contain "or" and "not"; those that are not quasi-affine are left out, so False
+    may be wrong for them: it is then None.
+    """
+    exact = True
+    pieces: list[list[Constraint]] = [[]]
+    for condition in conditions:
+        found = _disjuncts(condition)
+        if found is None:
+            exact = False
+            continue
+        pieces = [[*p, *d] for p in pieces for d in found]
+        if len(pieces) > 16:
+            return None
+    empty = True
+    for constraints in pieces:
+        if not affordable(axes, constraints):
+            return None
+        with _lock:
+            empty = empty and bool(isl_set(axes, constraints).is_empty())
+    return empty if exact or empty else None
+
+
+def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
+    if isinstance(condition, Apply) and condition.name in ("logical_or", "logical_and"):
+        sides = [_disjuncts(a) for a in condition.args]
+        if sides[0] is None or sides[1] is None:
+            return None
+        if condition.name == "logical_or":
+            return sides[0] + sides[1]
+        return [[*a, *b] for a in sides[0] for b in sides[1]]
+    if isinstance(condition, Apply) and condition.name == "logical_not":
+        opposite = negation(condition.args[0])
+        return None if opposite is condition else _disjuncts(opposite)
+    if isinstance(condition, Apply) and condition.name == "not_equal":
+        a, b = condition.args
+        if a.dtype.kind in "iu":
+            sides = [_disjuncts(apply("less", a, b)), _disjuncts(apply("greater", a, b))]
+            return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
+    found = constraints_of(condition)
+    return None if found is None else [found]
+
+
+def exact_loops(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk, ...] | None:
+    """Loops over exactly the points of a domain, outermost axis first; None where isl is not asked.
+
+    The loops' variables are the axes themselves where a loop runs over an axis.
+    """
+    if not axes or not affordable(axes, constraints):
+        return None
+    isl = _isl()
+    with _lock:
+        domain = isl_set(axes, constraints).coalesce()
+        if domain.is_empty():
+            return ()
+        space = domain.get_space()
+        schedule = isl.Map.identity(space.map_from_set()).intersect_domain(domain)
+        context = isl.Set("{ : }", context=_context())
+        build = isl.AstBuild.from_context(context).set_iterators(_iterators(len(axes)))
+        tree = build.node_from_schedule_map(isl.UnionMap.from_map(schedule))
+        return tuple(_walk_of(tree, list(axes), {}))
+
+
+def _iterators(count: int) -> Any:
+    isl = _isl()
+    names = isl.IdList.alloc(_context(), count)
+    for k in range(count):
+        names = names.add(isl.Id(f"x{k}", context=_context()))
+    return names
+
+
+def _walk_of(node: Any, axes: list[Var], names: dict[str, Expr]) -> list[Walk]:
+    isl = _isl()
+    kind = node.get_type()
+    if kind == isl.ast_node_type.block:
+        children = node.block_get_children()
+        items: list[Walk] = []
+        for k in range(children.n_ast_node()):
+            items += _walk_of(children.get_ast_node(k), axes, names)
+        return items
+    if kind == isl.ast_node_type.for_:
+        return _walk_of_for(node, axes, names)
+    if kind == isl.ast_node_type.if_:
+        condition = _expr_of(node.if_get_cond(), names)
+        then: list[Walk] = [If(condition, tuple(_walk_of(node.if_get_then(), axes, names)))]
+        if node.if_has_else():
+            other = tuple(_walk_of(node.if_get_else(), axes, names))
+            then.append(If(negation(condition), other))
+        return then
+    call = node.user_get_expr()
+    return [Point(tuple(_expr_of(call.get_op_arg(k + 1), names) for k in range(len(axes))))]
+
+
+def _walk_of_for(node: Any, axes: list[Var], names: dict[str, Expr]) -> list[Walk]:
+    isl = _isl()
+    name = node.for_get_iterator().get_id().get_name()
+    lower = _expr_of(node.for_get_init(), names)
+    if node.for_is_degenerate():
+        return _walk_of(node.for_get_body(), axes, {**names, name: lower})
+    # Two loops one after the other may run over one axis: the variable is the axis in both.
+    var = axes[int(name[1:])]
+    below = {**names, name: var}
+    condition = node.for_get_cond()
+    limit = _expr_of(condition.get_op_arg(1), below)
+    inclusive = condition.get_op_type() == isl.ast_expr_op_type.le
+    upper = limit + 1 if inclusive else limit
+    step = node.for_get_inc().get_val().to_python()
+    body = tuple(_walk_of(node.for_get_body(), axes, below))
+    return [For(var, lower, _folded(upper), step, body)]
+
+
+def _folded(e: Expr) -> Expr:
+    return expr_of(affine_of(e))
+
+
+def _expr_of(e: Any, names: dict[str, Expr]) -> Expr:
+    isl = _isl()
+    kind = e.get_type()
+    if kind == isl.ast_expr_type.int:
+        return index(e.get_val().to_python())
+    if kind == isl.ast_expr_type.id:
+        return names[e.get_id().get_name()]
+    op = isl.ast_expr_op_type
+    which = e.get_op_type()
+    args = [_expr_of(e.get_op_arg(k), names) for k in range(e.get_op_n_arg())]
+    binary = {
+        op.add: "add",
+        op.sub: "subtract",
+        op.mul: "multiply",
+        op.div: "floor_divide",  # exact
+        op.fdiv_q: "floor_divide",
+        op.pdiv_q: "floor_divide",
+        op.pdiv_r: "remainder",
+        op.zdiv_r: "remainder",  # compared with 0 only
+        op.eq: "equal",
+        op.le: "less_equal",
+        op.lt: "less",
+        op.ge: "greater_equal",
+        op.gt: "greater",
+        op.and_: "logical_and",
+        op.and_then: "logical_and",
+        op.or_: "logical_or",
+        op.or_else: "logical_or",
+    }
+    if which in (op.min, op.max):
+        result = args[0]
+        for other in args[1:]:
+            result = apply("minimum" if which == op.min else "maximum", result, other)
+        return result
+    if which == op.minus:
+        return apply("negative", args[0])
+    if which in (op.select, op.cond):
+        return select(*args)
+    return apply(binary[which], *args)

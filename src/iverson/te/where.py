@@ -1,0 +1,49 @@
+"""Where an expression is evaluated: the guards (of Selects and of the domain) above each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iverson.core import dtypes
+from iverson.te.affine import conjuncts, negation
+from iverson.te.nodes import Const, Expr, Select, Statement, postorder
+
+Guards = frozenset[Expr]
+
+
+def guards_of(root: Expr, outer: Iterable[Expr] = ()) -> dict[Expr, Guards]:
+    """Per node under ``root``, conditions that hold wherever the node's value is used.
+
+    A node used in several places has the conditions common to all of them.
+    """
+    found: dict[Expr, Guards] = {root: frozenset(outer)}
+    for node in reversed(postorder([root])):
+        here = found[node]
+        for k, operand in enumerate(node.operands):
+            extra: Iterable[Expr] = ()
+            if isinstance(node, Select) and k:
+                c = node.condition
+                extra = conjuncts(c if k == 1 else negation(c))
+            there = here.union(extra) if extra else here
+            found[operand] = found[operand] & there if operand in found else there
+    return found
+
+
+def statement_guards(statement: Statement) -> dict[Expr, Guards]:
+    """`guards_of` for all roots of a statement, its domain's conditions included."""
+    where = frozenset(c for e in statement.domain.where for c in conjuncts(e))
+    found: dict[Expr, Guards] = {}
+    for root in statement.roots:
+        if root in statement.domain.where:
+            continue
+        for node, guards in guards_of(root, where).items():
+            found[node] = found[node] & guards if node in found else guards
+    return found
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr:
+    """All of the conditions together; true where there are none."""
+    result: Expr | None = None
+    for c in conditions:
+        result = c if result is None else result & c
+    return Const(True, dtypes.bool) if result is None else result

@@ -1,0 +1,360 @@
+"""The transforms on functions. Each records the function on fresh variables and walks the one graph.
+
+A result is itself recorded exactly if it can be differentiated further: if what the function touched reaches
+beyond this call's own variables, or the caller's cotangents are tracked. So transforms nest in any mixture,
+and a transform at the top leaves no graph behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.engine import reverse
+from iverson.autograd.forward import push
+from iverson.autograd.mode import enable_grad, is_grad_enabled
+from iverson.autograd.node import next_number, reachable
+from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from iverson.core.needs import FULL
+from iverson.core.region import Region
+from iverson.core.shapes import check_choice
+from iverson.layouts import Box, Zero
+from iverson.ops import F
+from iverson.tensor import Tensor
+from iverson.transforms.trees import Function, detached, flatten, fresh, match, tensors, unflatten
+
+
+class Linearization:
+    """A function recorded at a point: its outputs, and its derivative in both directions.
+
+    ``outer`` says whether results must be recorded because something around this call is differentiated.
+    """
+
+    def __init__(
+        self, function: Function, args: Sequence[Any], operation: str, has_aux: bool = False
+    ) -> None:
+        self.operation = operation
+        leaves, self.structure = flatten(tuple(args))
+        self.inputs = tensors(leaves, operation, "inputs")
+        may_record = is_grad_enabled()
+        start = next_number()
+        with enable_grad():
+            self.variables = fresh(self.inputs, operation, "inputs")
+            out = function(*unflatten(self.structure, self.variables))
+        self.aux: Any = None
+        if has_aux:
+            if not isinstance(out, tuple) or len(out) != 2:
+                raise ArgumentError(operation, "has_aux", got="a function that does not return a pair")
+            out, self.aux = out
+        out_leaves, self.out_structure = flatten(out)
+        self.outputs = tensors(out_leaves, operation, "the function's result")
+        self.outer = may_record and self._reaches_beyond(start)
+
+    def _reaches_beyond(self, start: int) -> bool:
+        """Whether the outputs depend on anything recorded before this call."""
+        roots = [o._node for o in self.outputs if o._node is not None]
+        if any(v._node.op is not None for v in self.variables) or any(r.number < start for r in roots):
+            return True
+        return any(
+            parent is not None and parent.number < start
+            for node in reachable(roots, start)
+            for parent in node.parents
+        )
+
+    def value(self) -> Any:
+        """The function's value."""
+        return unflatten(self.out_structure, self.outputs if self.outer else detached(self.outputs))
+
+    def auxiliary(self) -> Any:
+        leaves, structure = flatten(self.aux)
+        return unflatten(structure, leaves if self.outer else detached(leaves))
+
+    def pull(self, cotangents: list[Any], create_graph: bool | None = None) -> list[Any]:
+        """Cotangents of the inputs from those of the outputs, one per leaf."""
+        recording = create_graph if create_graph is not None else self.outer or _tracked(cotangents)
+        seeds = [
+            ((o._node, o._index), ct)
+            for o, ct in zip(self.outputs, cotangents, strict=True)
+            if o._node is not None and ct is not None
+        ]
+        slots = [(v._node, v._index) for v in self.variables]
+        found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=recording)
+        results = [
+            found.get(s, Tensor(Zero(v.shape, v.dtype))) for s, v in zip(slots, self.variables, strict=True)
+        ]
+        return results if recording else detached(results)
+
+    def push(self, tangents: list[Any]) -> list[Any]:
+        """Tangents of the outputs from those of the inputs, one per leaf (None stands for zero)."""
+        recording = self.outer or _tracked(tangents)
+        known = {
+            (v._node, v._index): t for v, t in zip(self.variables, tangents, strict=True) if t is not None
+        }
+        slots = [(o._node, o._index) for o in self.outputs if o._node is not None]
+        found = push(slots, known, create_graph=recording)
+        results = [found.get((o._node, o._index), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
+        return results if recording else detached(results)
+
+
+def _tracked(handles: Sequence[Any]) -> bool:
+    return is_grad_enabled() and any(h is not None and h._node is not None for h in handles)
+
+
+def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function and the map from cotangents of its result to cotangents of its arguments.
+
+    Parameters
+    ----------
+    function : takes the primals, returns a pytree of tensors (with ``has_aux`` a pair of that and anything).
+    primals : pytrees of floating tensors.
+
+    Returns
+    -------
+    ``(value, pull)``, with ``has_aux`` ``(value, pull, aux)``; ``pull(cotangent)`` takes a pytree like the
+    value and gives a tuple with one pytree per primal. It may be called many times.
+
+    Raises ShapeError where a cotangent's shape is not its output's.
+
+    >>> import iverson as iv
+    >>> y, pull = vjp(lambda a, b: a * b, iv.asarray(2.0), iv.asarray(3.0))
+    >>> pull(iv.asarray(1.0))
+    (iverson.Tensor(3.), iverson.Tensor(2.))
+    """
+    line = Linearization(function, primals, "vjp", has_aux)
+
+    def pull(cotangent: Any) -> Any:
+        leaves, structure = flatten(cotangent)
+        cts = match(leaves, structure, line.outputs, line.out_structure, "vjp", "cotangent")
+        return unflatten(line.structure, line.pull(cts))
+
+    return (line.value(), pull, line.auxiliary()) if has_aux else (line.value(), pull)
+
+
+def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """The value of a function and its derivative along tangents of its arguments.
+
+    ``primals`` and ``tangents`` are sequences of pytrees of the same structure and shapes. Returns
+    ``(value, tangent)``, with ``has_aux`` ``(value, tangent, aux)``.
+
+    >>> import iverson as iv
+    >>> jvp(iv.sin, (iv.asarray(0.0),), (iv.asarray(2.0),))
+    (iverson.Tensor(0.), iverson.Tensor(2.))
+    """
+    line = Linearization(function, tuple(primals), "jvp", has_aux)
+    leaves, structure = flatten(tuple(tangents))
+    given = match(leaves, structure, line.inputs, line.structure, "jvp", "tangents")
+    out = unflatten(line.out_structure, line.push(given))
+    return (line.value(), out, line.auxiliary()) if has_aux else (line.value(), out)
+
+
+def _with_argnums(
+    function: Function, args: Sequence[Any], argnums: int | Sequence[int], operation: str
+) -> Any:
+    """The function of the chosen arguments alone, those arguments, and whether one was asked for."""
+    single = isinstance(argnums, int)
+    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for n in chosen:
+        if not -len(args) <= n < len(args):
+            raise ArgumentError(
+                operation,
+                "argnums",
+                got=str(n),
+                expected=f"the position of one of {len(args)} arguments",
+            )
+    positions = [n % len(args) for n in chosen]
+
+    def partial(*parts: Any) -> Any:
+        full = list(args)
+        for n, part in zip(positions, parts, strict=True):
+            full[n] = part
+        return function(*full)
+
+    return partial, [args[n] for n in positions], single
+
+
+def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """A function that returns the value of a scalar function and its gradient.
+
+    ``argnums`` says which arguments to differentiate in (an integer or several); each is a pytree. With
+    ``has_aux`` the function returns ``(value, aux)`` and the result is ``((value, aux), gradient)``.
+
+    The result's call raises GradientError unless the value is one real number.
+
+    >>> import iverson as iv
+    >>> value_and_grad(lambda x: (x * x).sum())(iv.asarray([1.0, 2.0]))
+    (iverson.Tensor(5.), iverson.Tensor([2., 4.]))
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = (lambda *a: function(*a, **kwargs)) if kwargs else function
+        partial, chosen, single = _with_argnums(bound, args, argnums, "grad")
+        line = Linearization(partial, chosen, "grad", has_aux)
+        if len(line.outputs) != 1 or line.outputs[0].size != 1:
+            shapes = ", ".join(str(o.shape) for o in line.outputs)
+            raise GradientError(
+                "grad",
+                "function",
+                got=f"a result of shape {shapes}",
+                expected="one number",
+                remedy="use jacobian, or vjp with a cotangent",
+            )
+        if line.outputs[0].dtype.kind == "c":
+            raise GradientError(
+                "grad",
+                "function",
+                got="a complex result",
+                expected="a real number",
+                remedy="use vjp",
+            )
+        one = Tensor(np.ones(line.outputs[0].shape, line.outputs[0].dtype))
+        grads = unflatten(line.structure, line.pull([one]))
+        value = (line.value(), line.auxiliary()) if has_aux else line.value()
+        return value, grads[0] if single else grads
+
+    return call
+
+
+def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """A function that returns the gradient of a scalar function; parameters as `value_and_grad`.
+
+    With ``has_aux`` it returns ``(gradient, aux)``.
+
+    >>> import iverson as iv
+    >>> grad(grad(lambda x: x ** 3))(iv.asarray(2.0))
+    iverson.Tensor(12.)
+    """
+    both = value_and_grad(function, argnums, has_aux)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return call
+
+
+def _unit(shape: tuple[int, ...], dtype: Any, position: int) -> Any:
+    """A basis vector: zero everywhere but one entry, and stored so."""
+    index = tuple(int(k) for k in np.unravel_index(position, shape))
+    one = np.ones((1,) * len(shape), dtype)
+    region = Region(index, tuple(k + 1 for k in index))
+    return Tensor(one if region.covers(shape) else Box(shape, region, one))
+
+
+def _complex_error(operation: str, dtype: Any) -> DTypeError:
+    return DTypeError(
+        operation,
+        "function",
+        got=f"dtype {dtype}",
+        expected="real inputs and outputs",
+        remedy="split into real and imaginary parts, or use vjp and jvp",
+    )
+
+
+def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str = "auto") -> Function:
+    """A function that returns the full Jacobian of a function.
+
+    Parameters
+    ----------
+    argnums : which arguments to differentiate in, as in `value_and_grad`.
+    mode : "reverse" (a pass per output entry), "forward" (a pass per input entry) or "auto" (whichever needs
+        fewer passes).
+
+    Returns
+    -------
+    For each output leaf and each input leaf a tensor of shape ``output.shape + input.shape``, as a pytree
+    like the output whose leaves are pytrees like the argument. The graph is recorded once.
+
+    Raises DTypeError for complex inputs or outputs.
+
+    >>> import iverson as iv
+    >>> jacobian(lambda x: x * x)(iv.asarray([1.0, 2.0]))
+    iverson.Tensor([[2., 0.],
+                    [0., 4.]])
+    """
+    check_choice(mode, ("auto", "reverse", "forward"), "jacobian", "mode")
+
+    def call(*args: Any) -> Any:
+        partial, chosen, single = _with_argnums(function, args, argnums, "jacobian")
+        line = Linearization(partial, chosen, "jacobian")
+        for x in (*line.inputs, *line.outputs):
+            if x.dtype.kind == "c":
+                raise _complex_error("jacobian", x.dtype)
+        inputs, outputs = sum(x.size for x in line.inputs), sum(x.size for x in line.outputs)
+        reverse_mode = mode == "reverse" or (mode == "auto" and outputs <= inputs)
+        blocks = _by_rows(line) if reverse_mode else _by_columns(line)
+        rows = [unflatten(line.structure, row) for row in blocks]
+        return unflatten(line.out_structure, [row[0] if single else row for row in rows])
+
+    return call
+
+
+def _by_rows(line: Linearization) -> list[list[Any]]:
+    blocks = []
+    for k, o in enumerate(line.outputs):
+        rows: list[list[Any]] = [[] for _ in line.inputs]
+        for position in range(o.size):
+            seeds: list[Any] = [None] * len(line.outputs)
+            seeds[k] = _unit(o.shape, o.dtype, position)
+            for collected, ct in zip(rows, line.pull(seeds), strict=True):
+                collected.append(ct)
+        blocks.append(
+            [_assemble(r, o.shape, x.shape, x.dtype, 0) for r, x in zip(rows, line.inputs, strict=True)]
+        )
+    return blocks
+
+
+def _by_columns(line: Linearization) -> list[list[Any]]:
+    blocks: list[list[Any]] = [[] for _ in line.outputs]
+    for k, x in enumerate(line.inputs):
+        columns: list[list[Any]] = [[] for _ in line.outputs]
+        for position in range(x.size):
+            tangents: list[Any] = [None] * len(line.inputs)
+            tangents[k] = _unit(x.shape, x.dtype, position)
+            for collected, t in zip(columns, line.push(tangents), strict=True):
+                collected.append(t)
+        for block, c, o in zip(blocks, columns, line.outputs, strict=True):
+            block.append(_assemble(c, o.shape, x.shape, o.dtype, -1))
+    return blocks
+
+
+def _assemble(parts: list[Any], out: tuple[int, ...], inp: tuple[int, ...], dtype: Any, at: int) -> Any:
+    """Rows (at=0) or columns (at=-1) of one Jacobian block, stacked and shaped ``out + inp``."""
+    if not parts or all(type(p._value) is Zero and p._node is None for p in parts):
+        return F.zero(out + inp, dtype)
+    axis = 0 if at == 0 else len(out)
+    return F.reshape(F.stack(*parts, axis=axis), shape=out + inp)
+
+
+def hessian(function: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """A function that returns the matrix of second derivatives of a scalar function: forward over reverse.
+
+    Shapes are as for the `jacobian` of the gradient.
+
+    >>> import iverson as iv
+    >>> hessian(lambda x: (x ** 3).sum())(iv.asarray([1.0, 2.0]))
+    iverson.Tensor([[ 6.,  0.],
+                    [ 0., 12.]])
+    """
+    return jacobian(grad(function, argnums), argnums, mode="forward")
+
+
+def hvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The gradient of a scalar function and its Hessian times the tangents, without forming the Hessian.
+
+    Returns ``(gradient, product)``, each a tuple with one pytree per primal.
+
+    >>> import iverson as iv
+    >>> hvp(lambda x: (x ** 3).sum(), (iv.asarray([1.0, 2.0]),), (iv.asarray([1.0, 0.0]),))[1]
+    (iverson.Tensor([6., 0.]),)
+    """
+    primals = tuple(primals)
+    if len(primals) != len(tuple(tangents)):
+        raise ShapeError(
+            "hvp",
+            "tangents",
+            got=f"{len(tuple(tangents))}",
+            expected=f"{len(primals)}, one per primal",
+        )
+    return jvp(grad(function, tuple(range(len(primals)))), primals, tangents)

@@ -1,0 +1,93 @@
+"""Pytrees of tensors: flattening, and the variables a function's inputs are replaced with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iverson.autograd.api import variable
+from iverson.core import dtypes
+from iverson.core.dispatch import Handle, bind
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.ops import TABLE
+from iverson.tensor import Tensor, asarray
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves of a pytree and its structure; None is a node without leaves."""
+    import optree
+
+    leaves, structure = optree.tree_flatten(tree)
+    return list(leaves), structure
+
+
+def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """The pytree of this structure with the given leaves."""
+    import optree
+
+    return optree.tree_unflatten(structure, leaves)
+
+
+def tensors(leaves: list[Any], operation: str, argument: str) -> list[Any]:
+    """The leaves as Tensors; raises ArgumentTypeError for what is no number or array."""
+    result = []
+    for k, leaf in enumerate(leaves):
+        if (
+            not isinstance(leaf, Handle)
+            and not hasattr(leaf, "__array__")
+            and not isinstance(leaf, (int, float, complex))
+        ):
+            raise ArgumentTypeError(
+                operation,
+                argument,
+                got=f"leaf {k} of type {type(leaf).__name__}",
+                expected="a tensor or a number",
+            )
+        result.append(leaf if isinstance(leaf, Handle) else asarray(leaf))
+    return result
+
+
+def fresh(leaves: list[Any], operation: str, argument: str) -> list[Any]:
+    """New variables with the leaves' values, which still depend on what the leaves depend on.
+
+    Raises DTypeError for integers and booleans: they have no derivative.
+    """
+    for k, leaf in enumerate(leaves):
+        if not dtypes.is_inexact(leaf.dtype):
+            raise DTypeError(
+                operation,
+                argument,
+                got=f"leaf {k} of dtype {leaf.dtype}",
+                expected="floating tensors",
+                remedy="convert it with astype, or leave it out of argnums",
+            )
+    return [variable(x._value) if x._node is None else bind(TABLE["identity"], (x,)) for x in leaves]
+
+
+def match(
+    leaves: list[Any],
+    structure: Any,
+    like: list[Any],
+    like_structure: Any,
+    operation: str,
+    argument: str,
+) -> list[Any]:
+    """Leaves checked to have the structure and shapes of others."""
+    if structure != like_structure:
+        raise ArgumentError(
+            operation, argument, got=f"a tree {structure}", expected=f"a tree {like_structure}"
+        )
+    from iverson.autograd.engine import check_seed
+
+    return [
+        check_seed(x, t, operation, argument)
+        for x, t in zip(like, tensors(leaves, operation, argument), strict=True)
+    ]
+
+
+def detached(leaves: list[Any]) -> list[Any]:
+    """The leaves without their history."""
+    return [Tensor(x._value) if isinstance(x, Handle) else x for x in leaves]
+
+
+Function = Callable[..., Any]

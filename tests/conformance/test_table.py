@@ -1,0 +1,207 @@
+"""Every op of the table against its own facts: abstract evaluation, layouts, needs, derivatives.
+
+The layout laws hold gradients against those of the same entries held densely; the dense ones are held against
+finite differences, to second order and in both modes, by gradcheck (whose own tests mutate rules).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson.autograd.api import variable
+from iverson.autograd.engine import reverse
+from iverson.autograd.forward import push
+from iverson.core import work
+from iverson.core.dispatch import bind
+from iverson.core.errors import LinearAlgebraError
+from iverson.core.needs import FULL
+from iverson.core.op import Sample, abstract_of
+from iverson.layouts import layout_of, to_strided
+from iverson.ops import TABLE, F
+from iverson.tensor import Tensor
+from iverson.testing import gradcheck, gradgradcheck
+from tests.conformance.product import (
+    EXHAUSTIVE,
+    SEED,
+    Case,
+    cases_of,
+    cells,
+    drawn,
+    floating,
+    in_layout,
+    samples_of,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def as_tuple(x: Any) -> tuple[Any, ...]:
+    return x if isinstance(x, tuple) else (x,)
+
+
+def call(case: Case, sample: Sample, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    out = bind(TABLE[case.op], args, dict(sample.params))
+    return as_tuple(out)
+
+
+def close(a: Any, b: Any, rtol: float = 1e-9) -> None:
+    """Equal wherever the second, dense one is finite: elsewhere strong zeros may win (design, 2.4)."""
+    finite = np.isfinite(b)
+    np.testing.assert_allclose(np.where(finite, a, 0), np.where(finite, b, 0), rtol=rtol, atol=1e-12)
+
+
+ALL_DRAWN = [case for name, layout in cells() for case in drawn(name, layout)]
+
+
+def test_every_cell_is_covered_and_the_share_is_printed(capsys):
+    covered = {(c.op, c.layout) for c in ALL_DRAWN}
+    assert covered == set(cells())
+    total = sum(len(cases_of(*cell)) for cell in cells())
+    with capsys.disabled():
+        share = len(ALL_DRAWN) / total
+        counts = f"{len(ALL_DRAWN)} of {total} cases ({share:.0%}), {len(covered)} cells"
+        print(f"\nconformance: {counts}, seed {SEED}")
+    assert len(ALL_DRAWN) == total or not EXHAUSTIVE
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_abstract_evaluation_agrees_with_the_kernel(name):
+    op = TABLE[name]
+    for sample in samples_of(op, "float64"):
+        out = as_tuple(bind(op, sample.args, dict(sample.params)))
+        avals = [abstract_of(a) if hasattr(a, "shape") else a for a in sample.args]
+        expected = as_tuple(op.abstract(*avals, **sample.params))
+        assert [(a.shape, a.dtype) for a in expected] == [(o.shape, o.dtype) for o in out]
+        for o in out:
+            layout_of(o._value).check(o._value)
+
+
+@pytest.mark.parametrize("case", ALL_DRAWN, ids=str)
+def test_a_layout_changes_neither_values_nor_derivatives(case):
+    op = TABLE[case.op]
+    sample = samples_of(op, case.dtype)[case.sample]
+    rng = np.random.default_rng(SEED)
+    held, dense = zip(*(in_layout(a, case.layout, rng) for a in sample.args), strict=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            expected = call(case, sample, dense)
+        except LinearAlgebraError:  # zeros have no decomposition; a strong zero may still win (design, 2.4)
+            return
+        for found, wanted in zip(call(case, sample, held), expected, strict=True):
+            assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+            layout_of(found._value).check(found._value)
+            close(to_strided(found._value), to_strided(wanted._value))
+        if case.needs:
+            # A singular matrix has no derivative, in any layout.
+            with contextlib.suppress(LinearAlgebraError):
+                derivatives_agree(case, sample, held, dense)
+
+
+def derivatives_agree(case: Case, sample: Sample, held: Any, dense: Any) -> None:
+    """Cotangents and tangents, in the layout or dense, through arguments in the layout or dense."""
+    rng = np.random.default_rng(SEED + 1)
+    wanted = derivatives(case, sample, dense, None, rng)
+    rng = np.random.default_rng(SEED + 1)
+    for f, w in zip(derivatives(case, sample, held, None, rng), wanted, strict=True):
+        close(f, w)
+    rng = np.random.default_rng(SEED + 2)
+    wanted = derivatives(case, sample, dense, "dense " + case.layout, rng)
+    rng = np.random.default_rng(SEED + 2)
+    for f, w in zip(derivatives(case, sample, dense, case.layout, rng), wanted, strict=True):
+        close(f, w)
+
+
+def derivatives(
+    case: Case, sample: Sample, args: Any, direction_layout: str | None, rng: np.random.Generator
+) -> list[Any]:
+    """All cotangents and tangents of one call (of its gradient, at second order), as arrays."""
+    variables = [variable(a) if k in case.needs else a for k, a in enumerate(args)]
+    outs = [o for o in call(case, sample, tuple(variables)) if o.dtype.kind in "fc"]
+    inputs = [variables[k] for k in case.needs]
+    if case.order == 2:
+        cts = [variable(direction(o, None, rng)) for o in outs]
+        outs = pull(outs, cts, inputs, create_graph=True)
+        inputs = inputs + cts
+    directions = [Tensor(direction(o, direction_layout, rng)) for o in outs]
+    pulled = pull(outs, directions, inputs, create_graph=False)
+    tangents = [Tensor(direction(x, direction_layout, rng)) for x in inputs]
+    slots = [(o._node, o._index) for o in outs if o._node is not None]
+    known = {(x._node, x._index): t for x, t in zip(inputs, tangents, strict=True)}
+    pushed = push(slots, known, create_graph=False)
+    zeros = [np.zeros(o.shape, o.dtype) for o in outs]
+    return [to_strided(p._value) for p in pulled] + [
+        to_strided(pushed[o._node, o._index]._value) if (o._node, o._index) in pushed else zero
+        for o, zero in zip(outs, zeros, strict=True)
+    ]
+
+
+def pull(outs: Any, cts: Any, inputs: Any, create_graph: bool) -> list[Any]:
+    """The cotangents of the inputs, those that never arrived in the zero layout."""
+    seeds = [((o._node, o._index), ct) for o, ct in zip(outs, cts, strict=True) if o._node is not None]
+    found = reverse(seeds, {(x._node, x._index): FULL for x in inputs}, create_graph=create_graph)
+    return [found.get((x._node, x._index), F.zero(x.shape, x.dtype)) for x in inputs]
+
+
+def direction(like: Any, layout: str | None, rng: np.random.Generator) -> Any:
+    value = rng.standard_normal(like.shape)
+    if like.dtype.kind == "c":
+        value = value + 1j * rng.standard_normal(like.shape)
+    value = np.asarray(value, like.dtype)
+    if layout is None:
+        return value
+    held, dense = in_layout(value, layout.removeprefix("dense "), rng)
+    return dense if layout.startswith("dense ") else held
+
+
+DIFFERENTIABLE = [c for c in ALL_DRAWN if c.layout == "strided" and c.needs]
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
+def test_derivatives_against_differences(case):
+    op = TABLE[case.op]
+    sample = samples_of(op, case.dtype)[case.sample]
+    inputs = tuple(
+        Tensor(np.array(a)).requires_grad_() if k in case.needs else a for k, a in enumerate(sample.args)
+    )
+
+    def function(*args: Any) -> Any:
+        out = call(case, sample, args)
+        if sample.post is not None:
+            out = as_tuple(sample.post(F, *out))
+        return tuple(o for o in out if o.dtype.kind in "fc")
+
+    assert (gradcheck if case.order == 1 else gradgradcheck)(function, inputs)
+
+
+@pytest.mark.parametrize("name", [n for n in TABLE if TABLE[n].differentiable])
+def test_only_what_is_needed_runs(name):
+    """With one input requested, its cotangent is as if all were, and no rule of the others has run."""
+    op = TABLE[name]
+    sample = samples_of(op, "float64")[0]
+    positions = floating(sample)
+    variables = [variable(np.array(a)) if k in positions else a for k, a in enumerate(sample.args)]
+    outs = [o for o in as_tuple(bind(op, tuple(variables), dict(sample.params))) if o.requires_grad]
+    rng = np.random.default_rng(SEED)
+    cts = [Tensor(direction(o, None, rng)) for o in outs]
+    together = pull(outs, cts, [variables[k] for k in positions], create_graph=False)
+    for k, expected in zip(positions, together, strict=True):
+        with work.counting() as done:
+            (alone,) = pull(outs, cts, [variables[k]], create_graph=False)
+        np.testing.assert_array_equal(to_strided(alone._value), to_strided(expected._value))
+        assert done.unneeded == (len(positions) - 1 if outs else 0)
+
+
+def test_every_convention_is_listed_in_the_docs():
+    from pathlib import Path
+
+    text = (Path(__file__).parents[2] / "docs" / "conventions.md").read_text()
+    missing = [
+        op.name for op in TABLE.values() if op.convention and f"| `{op.name}` | {op.convention} |" not in text
+    ]
+    assert missing == []
