@@ -195,13 +195,3 @@ def test_only_what_is_needed_runs(name):
             (alone,) = pull(outs, cts, [variables[k]], create_graph=False)
         np.testing.assert_array_equal(to_strided(alone._value), to_strided(expected._value))
         assert done.unneeded == (len(positions) - 1 if outs else 0)
-
-
-def test_every_convention_is_listed_in_the_docs():
-    from pathlib import Path
-
-    text = (Path(__file__).parents[2] / "docs" / "conventions.md").read_text()
-    missing = [
-        op.name for op in TABLE.values() if op.convention and f"| `{op.name}` | {op.convention} |" not in text
-    ]
-    assert missing == []

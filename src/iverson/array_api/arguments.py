@@ -77,6 +77,11 @@ def as_inexact(x: Any, operation: str, argument: str = "x") -> Any:
     return cast(x, dtypes.to_inexact(x.dtype))
 
 
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """A list or tuple as a tuple; anything else as a tuple of one."""
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
 def given_dtype(dtype: Any, default: Any, operation: str) -> Any:
     """The dtype asked for, or the default where none was."""
     return default if dtype is None else dtypes.as_dtype(dtype, operation)

@@ -17,7 +17,7 @@ from iverson.autograd.needs import Needs, Slot, find_needs
 from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes, work
-from iverson.core.dispatch import make_handle
+from iverson.core.dispatch import Handle, make_handle
 from iverson.core.errors import GradientError, IversonError
 from iverson.core.needs import FULL, NOTHING, Box, Need
 from iverson.core.op import Op
@@ -57,18 +57,32 @@ def _walk(
     found: dict[Slot, Any] = {}
     for node in reversed(order):
         if node not in needs.of_results:
+            _report_skipped(node, needs)
             continue
         g = _collect(node, arrived, found, targets)
         if node.op is None or node not in needs.of_args:
             continue
         if g is None:
-            work.skipped(undefined=1)
+            _report_skipped(node, needs, undefined=True)
             continue
         for position, ct in _cotangents(node, g, needs.of_args[node], recording):
             parent = node.parents[position]
             assert parent is not None
             _arrive(arrived, (parent, node.indices[position]), ct, recording)
     return found
+
+
+def _is_unneeded(parent: Node | None, need: Need) -> bool:
+    return parent is not None and need is NOTHING
+
+
+def _report_skipped(node: Node, needs: Needs, undefined: bool = False) -> None:
+    """Count the cotangents of a node's inputs that this pass does not compute."""
+    if work.active.count and node.op is not None:
+        of_args = needs.of_args.get(node, (NOTHING,) * len(node.parents))
+        unneeded = sum(map(_is_unneeded, node.parents, of_args))
+        arriving = sum(p is not None for p in node.parents) - unneeded
+        work.skipped(node.op.name, unneeded=unneeded, undefined=arriving if undefined else 0)
 
 
 def _arrive(arrived: dict[Slot, Any], slot: Slot, ct: Any, recording: bool) -> None:
@@ -125,8 +139,7 @@ def _cotangents(node: Node, g: Any, needs: tuple[Need, ...], recording: bool) ->
     assert op is not None
     if work.active.count:
         work.rule(op.name)
-        unneeded = sum(p is not None and n is NOTHING for p, n in zip(node.parents, needs, strict=True))
-        work.skipped(unneeded=unneeded)
+        work.skipped(op.name, unneeded=sum(map(_is_unneeded, node.parents, needs)))
     try:
         return list(_apply_rules(node, op, g, needs))
     except Exception as error:
@@ -143,7 +156,11 @@ def _apply_rules(node: Node, op: Op, g: Any, needs: tuple[Need, ...]) -> Iterabl
     for k, ct in pairs:
         if ct is None:
             continue
-        ct = conform(ct, _input_meta(node, k), node)
+        meta = _input_meta(node, k)
+        if work.active.count and (given := getattr(ct, "dtype", None)) != meta[1]:
+            arrived = tuple(str(x.dtype) for x in (g if node.multiple else (g,)))
+            work.cast(node.describe(), str(given), str(meta[1]), arrived)
+        ct = conform(ct, meta, node)
         if not is_undefined(ct):
             yield k, ct
 
@@ -221,6 +238,11 @@ def conform(ct: Any, meta: Any, source: Any) -> Any:
     A real input takes the real part: the imaginary part is what it cannot follow.
     """
     shape, dtype = meta if type(meta) is tuple else (meta.shape, meta.dtype)
+    if not isinstance(ct, Handle):
+        name = source.describe() if isinstance(source, Node) else str(source)
+        raise GradientError(
+            "backward", got=f"a gradient of type {type(ct).__name__} from {name}", expected="a Tensor"
+        )
     if ct.shape != shape:
         name = source.describe() if isinstance(source, Node) else str(source)
         raise GradientError(

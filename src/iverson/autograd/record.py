@@ -46,7 +46,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         parents.append(node)
     try:
         out = op.forward(*values, **params) if plain else run(op, tuple(values), params)
-    except IversonError:
+    except (IversonError, Warning):  # a warning that the user made an error stays what it is
         raise
     except Exception as error:
         raise _explained(op, values, params, error) from error

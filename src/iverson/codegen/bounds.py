@@ -124,9 +124,7 @@ def inside(access: Access, ranges: Ranges) -> bool:
     room = top.shift(-1).plus(access.index, -1)
     if _never(access.scope, ranges):
         return True
-    return _non_negative(access.index, access.scope, ranges) and _non_negative(
-        room, access.scope, ranges
-    )
+    return _non_negative(access.index, access.scope, ranges) and _non_negative(room, access.scope, ranges)
 
 
 def extremes(form: Affine, scope: Scope, ranges: Ranges) -> Interval:

@@ -46,7 +46,9 @@ def combine(b: Builder, how: str, dtype: DType, old: Value, new: Value) -> Value
     """``old (how)= new``."""
     if how == "assign":
         return new
-    return emit(b, {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[how], dtype, (old, new))
+    return emit(
+        b, {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[how], dtype, (old, new)
+    )
 
 
 def better(b: Builder, how: str, dtype: DType, best: Value, value: Value) -> tuple[Value, Value]:

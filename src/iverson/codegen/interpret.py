@@ -26,7 +26,6 @@ from iverson.codegen.nodes import (
     Select,
     Size,
     Stmt,
-    Store,
     Update,
     UpdateArg,
     Var,

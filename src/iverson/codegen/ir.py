@@ -59,9 +59,7 @@ class Type:
         return Type(f"i{self.bits}", self.lanes)
 
 
-I1, I8, I32, I64, F32, F64, PTR = (
-    Type(e) for e in ("i1", "i8", "i32", "i64", "float", "double", "ptr")
-)
+I1, I8, I32, I64, F32, F64, PTR = (Type(e) for e in ("i1", "i8", "i32", "i64", "float", "double", "ptr"))
 
 
 def literal(value: Any, type: Type) -> str:
@@ -243,9 +241,7 @@ class Builder:
     def select(self, cond: Value, a: Value, c: Value) -> Value:
         if a.ref == c.ref:
             return a
-        return self.emit(
-            f"select {cond.type} {cond.ref}, {a.type} {a.ref}, {c.type} {c.ref}", a.type
-        )
+        return self.emit(f"select {cond.type} {cond.ref}, {a.type} {a.ref}, {c.type} {c.ref}", a.type)
 
     def cast(self, name: str, x: Value, type: Type) -> Value:
         return x if x.type == type else self.emit(f"{name} {x.type} {x.ref} to {type}", type)

@@ -54,7 +54,9 @@ def verify(kernel: Kernel) -> Kernel:
     _require(len(set(names)) == len(names), kernel, "buffers", str(names), "distinct names")
     for b in kernel.buffers:
         _require(b.role in ROLES, kernel, b.name, b.role, f"one of {ROLES}")
-        _require(b.dtype.kind in "biuf" and b.dtype.itemsize <= 8, kernel, b.name, b.dtype.name, "a real dtype")
+        _require(
+            b.dtype.kind in "biuf" and b.dtype.itemsize <= 8, kernel, b.name, b.dtype.name, "a real dtype"
+        )
         for n in (*b.shape, *(b.strides or ())):
             known = n in kernel.sizes if isinstance(n, str) else True
             _require(known, kernel, b.name, str(n), "a name among the kernel's sizes")

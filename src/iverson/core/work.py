@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 ProductShape = tuple[int, int, int]
+Cast = tuple[str, str, str, tuple[str, ...]]
 
 
 @dataclass
@@ -20,8 +21,10 @@ class Work:
     """What was done while counting.
 
     ``product_shapes`` maps (rows, inner, columns) to how many such products ran; ``elementwise`` and
-    ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory; ``undefined`` and
-    ``unneeded`` count cotangents that were not computed because none arrived or nobody asked.
+    ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory; ``rules`` maps op names to
+    visits of the reverse pass; ``undefined_of`` and ``unneeded_of`` map op names to cotangents of their inputs
+    that were not computed, because none arrived at the op or because nobody asked. ``casts`` counts cotangents that came from a rule in another dtype than their input's, as (the forward
+    call, dtype given, dtype of the input, dtypes of the cotangents the rule was handed).
     """
 
     product_shapes: Counter[ProductShape] = field(default_factory=Counter)
@@ -29,12 +32,21 @@ class Work:
     calls: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
-    undefined: int = 0
-    unneeded: int = 0
+    casts: Counter[Cast] = field(default_factory=Counter)
+    undefined_of: Counter[str] = field(default_factory=Counter)
+    unneeded_of: Counter[str] = field(default_factory=Counter)
 
     @property
     def products(self) -> int:
         return sum(self.product_shapes.values())
+
+    @property
+    def undefined(self) -> int:
+        return sum(self.undefined_of.values())
+
+    @property
+    def unneeded(self) -> int:
+        return sum(self.unneeded_of.values())
 
     @property
     def total_bytes(self) -> int:
@@ -92,8 +104,14 @@ def rule(name: str) -> None:
         work.rules[name] += 1
 
 
-def skipped(undefined: int = 0, unneeded: int = 0) -> None:
-    """Report cotangents that were not computed."""
+def skipped(name: str, undefined: int = 0, unneeded: int = 0) -> None:
+    """Report cotangents of an op's inputs that were not computed."""
     for work in _current.get():
-        work.undefined += undefined
-        work.unneeded += unneeded
+        work.undefined_of[name] += undefined
+        work.unneeded_of[name] += unneeded
+
+
+def cast(where: str, given: str, asked: str, arrived: tuple[str, ...]) -> None:
+    """Report a cotangent that a rule gave in another dtype than its input's."""
+    for work in _current.get():
+        work.casts[where, given, asked, arrived] += 1

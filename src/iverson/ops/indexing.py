@@ -16,7 +16,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.kernels import keys, strided
 from iverson.ops.registry import F as namespace
-from iverson.ops.registry import define
+from iverson.ops.registry import define, derived
 
 LINEAR = ((0,),)
 
@@ -173,3 +173,11 @@ define(
         ],
     )
 )
+
+
+@derived
+def take_along(x: Any, positions: Any, axis: int) -> Any:
+    """x at checked positions along an axis, given for each entry of the other axes (with which they broadcast)."""
+    index = list(np.ogrid[tuple(slice(1 if k == axis else n) for k, n in enumerate(x.shape))])
+    index[axis] = positions
+    return namespace.gather(x, *index, axes=tuple(range(x.ndim)))

@@ -39,3 +39,36 @@ define(
         samples=lambda s: [Sample((np.sort(s((4,))), s((2, 3))), {"side": "left"})],
     )
 )
+
+
+def _sort(x: Any, *, axis: int, descending: bool) -> Any:
+    return np.flip(np.sort(x, axis), axis) if descending else np.sort(x, axis)
+
+
+def _order(F: Any, x: Any, axis: int, descending: bool) -> Any:
+    return F.to_numpy(F.argsort(x, axis=axis, descending=descending, stable=True))
+
+
+def _sort_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int, descending: bool) -> Any:
+    # The transpose of a permutation is its inverse: a gathering too.
+    return F.take_along(g, np.argsort(_order(F, x, axis, descending), axis), axis)
+
+
+define(
+    Op(
+        name="sort",
+        forward=_sort,
+        abstract=lambda x, *, axis, descending: Abstract(x.shape, x.dtype),
+        vjp=(_sort_vjp,),
+        jvp=(
+            lambda F, t, _y, x, *, axis, descending: F.take_along(
+                t, _order(F, x, axis, descending), axis
+            ),
+        ),
+        samples=lambda s: [
+            Sample((s.distinct((2, 3)),), {"axis": 1, "descending": False}),
+            Sample((s.distinct((3, 2)),), {"axis": 0, "descending": True}),
+        ],
+        convention="equal entries keep their order",
+    )
+)

@@ -21,7 +21,6 @@ from iverson.te.nodes import (
     Domain,
     Expr,
     Extent,
-    Read,
     Statement,
     Tensor,
     Var,
@@ -239,12 +238,13 @@ def turned_around(
     """
     body = statement.body
     if head is None:
-        axes, leading = (), statement.write
+        axes: tuple[Var, ...] = ()
+        leading: tuple[Expr, ...] = statement.write
         g: Expr = const(1, body.dtype)
     else:
         axes = tuple(Var(f"b{k}", 0, n) for k, n in enumerate(batch))
         leading = axes
-        g = Read(head, (*axes, *statement.write))
+        g = head[(*axes, *statement.write)]
     for read, shares in cotangents(body, g).items():
         if read.tensor not in wanted:
             continue
@@ -266,7 +266,7 @@ def _identity(tensor: Tensor) -> Statement:
 
 def _copy(tensor: Tensor) -> Statement:
     axes = tuple(Var(f"a{k}", 0, n) for k, n in enumerate(tensor.shape))
-    return Statement(None, axes, Read(tensor, axes), Domain(axes), "sum")
+    return Statement(None, axes, tensor[axes], Domain(axes), "sum")
 
 
 def _order(outputs: Sequence[Tensor], below: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:

@@ -25,6 +25,7 @@ from iverson.te.nodes import (
     Statement,
     Tensor,
     Var,
+    apply,
     as_expr,
     as_index,
     select,
@@ -283,3 +284,8 @@ def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) 
 def _body(value: Any, what: str) -> Expr:
     e = as_expr(value, what)
     return e.astype(e.dtype) if isinstance(e, Const) else e
+
+
+def clamp(index: Any, lo: Any, hi: Any) -> Expr:
+    """An index (or value) brought into ``lo <= . <= hi``."""
+    return apply("minimum", apply("maximum", index, lo), hi)

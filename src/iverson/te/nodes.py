@@ -36,6 +36,8 @@ Grammar
 
 Meaning
 -------
+- A Compute without statements is zeros; it may be an output but is never read (a read of it is the
+  constant 0).
 - A Compute starts out as the identity of its combine (0 for sum and assign, 1 for prod, the lowest
   or highest value for max and min, -1 for argmax and argmin) and then takes its statements in
   order. Several statements of one Compute all have combine "sum". "assign" writes each entry at
@@ -70,6 +72,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from iverson.core.errors import ArgumentError
 from iverson.te.expressions import (
@@ -167,6 +170,10 @@ class Compute(Tensor):
     ) -> None:
         super().__init__(shape, dtype, name)
         self.statements = tuple(replace(s, out=self) for s in statements)
+
+    def __getitem__(self, indices: Any) -> Expr:
+        found = super().__getitem__(indices)
+        return found if self.statements else const(0, self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from iverson.te.nodes import (
     COMBINES,
     Apply,
     Cast,
+    Compute,
     Const,
     Expr,
     Extent,
@@ -65,7 +66,8 @@ def check(program: Program) -> None:
             _fail(s, f"{s.combine} after {open_[s.tensor]}", "one combine per tensor")
         check_statement(s)
     for t in program.outputs:
-        if t not in done and t not in open_ and any(n for n in t.shape):
+        undefined = not isinstance(t, Compute) and t not in done
+        if undefined or (isinstance(t, Compute) and t.statements and t not in done | set(open_)):
             raise ArgumentError("te.verify", t.name, got="no definition", expected="an output")
 
 

@@ -81,9 +81,7 @@ def log10(b: Builder, x: Value) -> Value:
     return _other_base(b, x, per_k, (0.4342944819032518, 1.098319650216765e-17))
 
 
-def _other_base(
-    b: Builder, x: Value, per_k: tuple[float, float], per_log: tuple[float, float]
-) -> Value:
+def _other_base(b: Builder, x: Value, per_k: tuple[float, float], per_log: tuple[float, float]) -> Value:
     """k per_k + log(m) per_log, each factor given as a double and its error."""
     (k_hi, k_lo), (hi, lo) = (_split(x.type, *pair) for pair in (per_k, per_log))
     bits, m = split_exponent(b, x)

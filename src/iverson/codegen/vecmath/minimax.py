@@ -41,14 +41,12 @@ def remez(goal: Goal, rounds: int = 12) -> tuple[list[Any], Any]:
     error = mp.inf
     for _ in range(rounds):
         rows = [
-            [x**j for j in range(goal.degree + 1)] + [(-1) ** k / goal.weight(x)]
-            for k, x in enumerate(at)
+            [x**j for j in range(goal.degree + 1)] + [(-1) ** k / goal.weight(x)] for k, x in enumerate(at)
         ]
         solved = mp.lu_solve(mp.matrix(rows), mp.matrix([goal.f(x) for x in at]))
         coefficients = list(solved)[:-1]
         residual = [
-            w * (mp.polyval(coefficients[::-1], x) - t)
-            for x, t, w in zip(grid, target, weights, strict=True)
+            w * (mp.polyval(coefficients[::-1], x) - t) for x, t, w in zip(grid, target, weights, strict=True)
         ]
         error = max(abs(r) for r in residual)
         if error < abs(solved[count - 1]) * mp.mpf("1.01"):
@@ -91,21 +89,15 @@ def goals() -> list[Goal]:
     # expm1(r) = r + r^2 P(r)
     exp_p = series(lambda r: (mp.expm1(r) - r) / r**2, mp.mpf(1) / 2)
     # log((1+s)/(1-s)) = 2s + s z P(z), z = s^2
-    log_p = series(
-        lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, mp.mpf(2) / 3
-    )
+    log_p = series(lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z, mp.mpf(2) / 3)
     # ... = 2s + (2/3) s z + s z^2 P(z)
-    log_q = series(
-        lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2 - 2 * z / 3) / z**2, mp.mpf(2) / 5
-    )
+    log_q = series(lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2 - 2 * z / 3) / z**2, mp.mpf(2) / 5)
     # sin(r) = r + r z P(z); cos(r) = 1 - z/2 + z^2 Q(z), z = r^2
     sin_p = series(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mpf(-1) / 6)
     cos_q = series(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, mp.mpf(1) / 24)
     # erf(x) = c x + x z P(z) with c = 2/sqrt(pi); erfc(x) = exp(-P(x)) for x >= 1
     c = 2 / mp.sqrt(mp.pi)
-    erf_p = series(
-        lambda z: (mp.erf(mp.sqrt(z)) / mp.sqrt(z) - c) / z, -2 / (3 * mp.sqrt(mp.pi))
-    )
+    erf_p = series(lambda z: (mp.erf(mp.sqrt(z)) / mp.sqrt(z) - c) / z, -2 / (3 * mp.sqrt(mp.pi)))
 
     # tanh(x) = x + x z P(z), z = x^2
     tanh_p = series(lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mp.mpf(-1) / 3)

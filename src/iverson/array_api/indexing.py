@@ -1,0 +1,113 @@
+"""Taking entries by integer positions. ``x[key]`` itself is in `iverson.tensor.indexing`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand
+from iverson.array_api.joining import take_positions
+from iverson.array_api.manipulation import flatten
+from iverson.core.errors import DTypeError, IndexingError, ShapeError
+from iverson.core.shapes import broadcast_shapes, normalize_axis
+from iverson.ops import F
+
+
+def positions(
+    indices: Any, extent: int, operation: str, argument: str = "indices"
+) -> np.ndarray[Any, Any]:
+    """Integer positions on an axis, negative ones counted from its end.
+
+    Raises DTypeError unless they are integers, IndexingError outside the axis.
+    """
+    found = F.to_numpy(as_operand(indices, operation, argument))
+    if found.dtype.kind not in "iu":
+        raise DTypeError(
+            operation,
+            argument,
+            got=f"dtype {found.dtype}",
+            expected="integers",
+            remedy="use x[mask] for boolean masks" if found.dtype.kind == "b" else "",
+        )
+    found = found.astype(np.intp, copy=False)
+    if not found.size:
+        return found
+    low, high = found.min(), found.max()
+    if low < -extent or high >= extent:
+        raise IndexingError(
+            operation,
+            argument,
+            got=f"position {high if high >= extent else low}",
+            expected=f"one in [{-extent}, {extent})",
+        )
+    return np.where(found < 0, found + extent, found) if low < 0 else found
+
+
+def take(x: Any, indices: Any, /, *, axis: Any = None) -> Any:
+    """x at integer positions along an axis; the axes of ``indices`` take that axis's place.
+
+    ``axis`` may be left out for vectors. Raises IndexingError for positions outside the axis, DTypeError
+    for indices that are not integers, AxisError.
+
+    >>> from iverson import asarray
+    >>> take(asarray([1., 2., 3.]), asarray([2, 0, -1]))
+    iverson.Tensor([3., 1., 3.])
+    """
+    x = as_operand(x, "take")
+    if axis is None and x.ndim != 1:
+        raise ShapeError("take", "axis", got=f"None for shape {x.shape}", expected="one axis")
+    k = normalize_axis(0 if axis is None else axis, x.ndim, "take")
+    return take_positions(x, positions(indices, x.shape[k], "take"), k)
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: Any = -1) -> Any:
+    """x at positions along an axis given for each of the other axes' entries, as `argsort` gives them.
+
+    ``indices`` has x's rank and broadcasts with x on the other axes. Raises IndexingError for positions
+    outside the axis, ShapeError where the shapes do not fit, DTypeError, AxisError.
+
+    >>> from iverson import argsort, asarray
+    >>> x = asarray([[3., 1., 2.]])
+    >>> take_along_axis(x, argsort(x))
+    iverson.Tensor([[1., 2., 3.]])
+    """
+    x = as_operand(x, "take_along_axis")
+    k = normalize_axis(axis, x.ndim, "take_along_axis")
+    chosen = positions(indices, x.shape[k], "take_along_axis")
+    if chosen.ndim != x.ndim:
+        raise ShapeError(
+            "take_along_axis",
+            "indices",
+            got=f"shape {chosen.shape} for an array of shape {x.shape}",
+            expected=f"{x.ndim} axes",
+        )
+    others = tuple(1 if j == k else n for j, n in enumerate(x.shape))
+    shape = broadcast_shapes("take_along_axis", chosen.shape, others)
+    whole = tuple(n if j == k else shape[j] for j, n in enumerate(x.shape))
+    if whole != x.shape:
+        x = F.broadcast_to(x, shape=whole)
+    return F.take_along(x, chosen, k)
+
+
+def nonzero(x: Any, /) -> tuple[Any, ...]:
+    """The positions of the nonzero entries in row-major order, one int64 tensor per axis.
+
+    Raises ShapeError for rank 0.
+
+    >>> from iverson import asarray
+    >>> nonzero(asarray([0, 3, 0, 4]))
+    (iverson.Tensor([1, 3]),)
+    """
+    x = as_operand(x, "nonzero")
+    if not x.ndim:
+        raise ShapeError("nonzero", "x", got="rank 0", expected="at least one axis")
+    return tuple(as_operand(found, "nonzero") for found in np.nonzero(F.to_numpy(x)))
+
+
+def flat_take(x: Any, chosen: np.ndarray[Any, Any], operation: str) -> Any:
+    """Entries of the flattened array at checked positions."""
+    return F.gather(flatten(x, operation), chosen, axes=(0,))
+
+
+__all__ = ["nonzero", "take", "take_along_axis"]

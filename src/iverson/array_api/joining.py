@@ -1,0 +1,264 @@
+"""Putting arrays together and taking them apart: concat, stack, split, repeat, pad and their kin."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand, as_operands, as_tuple
+from iverson.array_api.manipulation import flatten
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
+from iverson.ops import F
+from iverson.ops.shape import concat_offsets
+
+
+def _slices(shape: Shape, axis: int, start: int, stop: int) -> tuple[slice, ...]:
+    """The basic key of a range of one axis."""
+    return tuple(slice(start, stop, 1) if k == axis else slice(0, n, 1) for k, n in enumerate(shape))
+
+
+def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
+    """Arrays one after the other along an axis; ``axis=None`` flattens them first. dtypes are promoted.
+
+    Raises ShapeError where other extents differ, AxisError, ArgumentError for no arrays.
+
+    >>> from iverson import asarray
+    >>> concat([asarray([1, 2]), asarray([3.])])
+    iverson.Tensor([1., 2., 3.])
+    """
+    xs = as_operands(arrays, "concat")
+    if axis is None:
+        xs, axis = [flatten(x, "concat") for x in xs], 0
+    k = normalize_axis(axis, xs[0].ndim, "concat")
+    for i, x in enumerate(xs):
+        if x.ndim != xs[0].ndim:
+            raise ShapeError(
+                "concat", f"arrays[{i}]", got=f"shape {x.shape}", expected=f"{xs[0].ndim} axes"
+            )
+    return F.concat(*xs, axis=k, offsets=concat_offsets([x.shape[k] for x in xs]))
+
+
+def stack(arrays: Any, /, *, axis: Any = 0) -> Any:
+    """Arrays of one shape along a new axis. dtypes are promoted.
+
+    Raises ShapeError where shapes differ, AxisError, ArgumentError for no arrays.
+
+    >>> from iverson import asarray
+    >>> stack([asarray([1, 2]), asarray([3, 4])], axis=1)
+    iverson.Tensor([[1, 3],
+                    [2, 4]])
+    """
+    xs = as_operands(arrays, "stack")
+    return F.stack(*xs, axis=normalize_axis(axis, xs[0].ndim + 1, "stack"))
+
+
+def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
+    """The slices of x along an axis, which they lose. Raises AxisError.
+
+    >>> from iverson import asarray
+    >>> unstack(asarray([[1, 2], [3, 4]]), axis=1)
+    (iverson.Tensor([1, 3]), iverson.Tensor([2, 4]))
+    """
+    x = as_operand(x, "unstack")
+    k = normalize_axis(axis, x.ndim, "unstack")
+    whole = tuple(slice(0, n, 1) for n in x.shape)
+    keys = ((*whole[:k], i, *whole[k + 1 :]) for i in range(x.shape[k]))
+    return tuple(F.index_basic(x, key=key) for key in keys)
+
+
+def split(x: Any, indices_or_sections: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
+    """x cut along an axis: into a number of equal parts, or before each of a sequence of positions.
+
+    Raises ArgumentError where the parts would not be equal or positions do not increase, AxisError.
+
+    >>> from iverson import arange
+    >>> split(arange(4), 2), split(arange(4), [1])[1]
+    ((iverson.Tensor([0, 1]), iverson.Tensor([2, 3])), iverson.Tensor([1, 2, 3]))
+    """
+    x = as_operand(x, "split")
+    k = normalize_axis(axis, x.ndim, "split")
+    n, argument = x.shape[k], "indices_or_sections"
+    if isinstance(indices_or_sections, (list, tuple)):
+        cuts = [as_int(i, "split", argument) for i in indices_or_sections]
+        cuts = [0, *(min(max(i + n if i < 0 else i, 0), n) for i in cuts), n]
+        if any(a > b for a, b in pairwise(cuts)):
+            raise ArgumentError(
+                "split", argument, got=str(indices_or_sections), expected="increasing positions"
+            )
+    else:
+        parts = as_int(indices_or_sections, "split", argument)
+        if parts < 1 or n % parts:
+            raise ArgumentError(
+                "split",
+                argument,
+                got=f"{parts} sections of an axis of extent {n}",
+                expected="a number that divides it",
+                remedy="pass the positions of the cuts instead",
+            )
+        cuts = list(range(0, n + 1, n // parts)) if n else [0] * (parts + 1)
+    return tuple(F.index_basic(x, key=_cut(x.shape, k, a, b)) for a, b in pairwise(cuts))
+
+
+def _cut(shape: Shape, axis: int, start: int, stop: int) -> tuple[slice, ...]:
+    return _slices(shape, axis, *((start, stop) if stop > start else (0, 0)))
+
+
+def tile(x: Any, repetitions: Any, /) -> Any:
+    """x laid side by side with itself, ``repetitions[k]`` times along axis k.
+
+    The shorter of ``repetitions`` and x's shape is filled up with ones in front. Raises ShapeError for
+    negative numbers.
+
+    >>> from iverson import arange
+    >>> tile(arange(2), (2, 2))
+    iverson.Tensor([[0, 1, 0, 1],
+                    [0, 1, 0, 1]])
+    """
+    x = as_operand(x, "tile")
+    times = as_shape(repetitions, "tile")
+    times = (1,) * (x.ndim - len(times)) + times
+    own = (1,) * (len(times) - x.ndim) + x.shape
+    spread = tuple(m for n in own for m in (1, n))
+    wide = tuple(m for r, n in zip(times, own, strict=True) for m in (r, n))
+    return _spread(x, spread, wide, tuple(r * n for r, n in zip(times, own, strict=True)))
+
+
+def _spread(x: Any, spread: Shape, wide: Shape, folded: Shape) -> Any:
+    """x with axes of extent 1 put in, those axes repeated, and all folded to the result's axes."""
+    return F.reshape(F.broadcast_to(F.reshape(x, shape=spread), shape=wide), shape=folded)
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Any:
+    """Each entry along an axis ``repeats`` times (an integer, or one per entry); None flattens x first.
+
+    Raises ArgumentError for negative numbers, ShapeError where there is not one for each entry, AxisError.
+
+    >>> from iverson import arange
+    >>> repeat(arange(2), 2), repeat(arange(2), arange(2))
+    (iverson.Tensor([0, 0, 1, 1]), iverson.Tensor([1]))
+    """
+    x = flatten(x, "repeat") if axis is None else as_operand(x, "repeat")
+    k = normalize_axis(0 if axis is None else axis, x.ndim, "repeat")
+    n = x.shape[k]
+    counts = _counts(repeats, n)
+    if counts.size == 1:
+        lead, rest, times = x.shape[: k + 1], x.shape[k + 1 :], int(counts.reshape(()))
+        folded = (*lead[:-1], n * times, *rest)
+        return _spread(x, (*lead, 1, *rest), (*lead, times, *rest), folded)
+    return take_positions(x, np.repeat(np.arange(n), counts), k)
+
+
+def _counts(repeats: Any, n: int) -> np.ndarray[Any, Any]:
+    if not isinstance(repeats, (list, tuple)):
+        repeats = F.to_numpy(as_operand(repeats, "repeat", "repeats"))
+    counts = np.asarray(repeats)
+    if counts.size and (counts.dtype.kind not in "iu" or counts.min() < 0):
+        raise ArgumentError(
+            "repeat", "repeats", got=str(counts), expected="integers, none of them negative"
+        )
+    if counts.shape not in ((), (1,), (n,)):
+        raise ShapeError(
+            "repeat", "repeats", got=f"shape {counts.shape}", expected=f"one integer, or {n} of them"
+        )
+    return counts
+
+
+def take_positions(x: Any, positions: np.ndarray[Any, Any], axis: int) -> Any:
+    """x at checked integer positions of one axis; the positions' axes stand where that axis stood."""
+    result = F.gather(x, positions, axes=(axis,))
+    if axis == 0:
+        return result
+    lead = positions.ndim
+    order = (*range(lead, lead + axis), *range(lead), *range(lead + axis, result.ndim))
+    return F.permute_dims(result, axes=order)
+
+
+def diff(
+    x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: Any = None
+) -> Any:
+    """The differences of neighbours along an axis, taken ``n`` times.
+
+    ``prepend`` and ``append`` are arrays put before and after x along the axis first. Raises
+    ArgumentError for a negative ``n``, ShapeError where they do not fit, AxisError.
+
+    >>> from iverson import asarray
+    >>> diff(asarray([1, 4, 9])), diff(asarray([1, 4, 9]), n=2)
+    (iverson.Tensor([3, 5]), iverson.Tensor([2]))
+    """
+    x = as_operand(x, "diff")
+    k = normalize_axis(axis, x.ndim, "diff")
+    times = as_int(n, "diff", "n")
+    if times < 0:
+        raise ArgumentError("diff", "n", got=str(n), expected="a number of times")
+    parts = [p for p in (prepend, x, append) if p is not None]
+    if len(parts) > 1:
+        x = concat(parts, axis=k)
+    for _ in range(times):
+        m = x.shape[k]
+        left, right = (F.index_basic(x, key=_cut(x.shape, k, a, b)) for a, b in ((0, m - 1), (1, m)))
+        x = F.not_equal(right, left) if x.dtype.kind == "b" else F.subtract(right, left)
+    return x
+
+
+_PAD_MODES = ("constant", "edge", "reflect", "wrap")
+
+
+def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+    """x with entries added before and after each axis.
+
+    ``pad_width`` is an integer, a pair (before, after) for all axes, or a sequence of one pair per axis.
+    ``mode`` says what is added: "constant" (the scalar ``constant_values``), "edge" (the entry at the
+    edge), "reflect" (the array mirrored at that entry) or "wrap" (the array from its other end). Raises
+    ArgumentError for another mode or an axis without entries to repeat, ShapeError for negative widths.
+
+    >>> from iverson import asarray
+    >>> pad(asarray([1, 2, 3]), (1, 2)), pad(asarray([1, 2, 3]), 2, "reflect")
+    (iverson.Tensor([0, 1, 2, 3, 0, 0]), iverson.Tensor([3, 2, 1, 2, 3, 2, 1]))
+    """
+    x = as_operand(x, "pad")
+    widths = _pad_widths(pad_width, x.ndim)
+    if mode not in _PAD_MODES:
+        raise ArgumentError("pad", "mode", got=repr(mode), expected=f"one of {_PAD_MODES}")
+    if mode == "constant":
+        return _pad_constant(x, widths, constant_values)
+    for k, (before, after) in enumerate(widths):
+        n = x.shape[k]
+        if (before or after) and n == 0:
+            raise ArgumentError("pad", "x", got=f"shape {x.shape}", expected=f"entries on axis {k}")
+        if before or after:
+            options: dict[str, Any] = {"mode": mode}
+            x = take_positions(x, np.pad(np.arange(n), (before, after), **options), k)
+    return x
+
+
+def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    pairs = [pad_width] if isinstance(pad_width, int) else list(pad_width)
+    if pairs and all(not isinstance(p, (list, tuple)) for p in pairs) and len(pairs) <= 2:
+        pairs = [(pairs[0], pairs[-1])] * ndim
+    if len(pairs) != ndim or any(len(as_tuple(p)) != 2 for p in pairs):
+        raise ShapeError(
+            "pad",
+            "pad_width",
+            got=str(pad_width),
+            expected=f"an integer, a pair, or {ndim} pairs (before, after)",
+        )
+    widths = [(as_int(a, "pad", "pad_width"), as_int(b, "pad", "pad_width")) for a, b in pairs]
+    if any(a < 0 or b < 0 for a, b in widths):
+        raise ShapeError("pad", "pad_width", got=str(pad_width), expected="no negative width")
+    return widths
+
+
+def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
+    shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
+    key = tuple(slice(a, a + n, 1) if n else slice(0, 0, 1) for n, (a, _) in zip(x.shape, widths, strict=True))
+    if type(value) in (int, float, bool) and value == 0:
+        return F.to_dense(F.place(x, key=key, shape=shape))
+    around = np.full(shape, value)
+    if not np.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
+        raise ArgumentError(
+            "pad", "constant_values", got=repr(value), expected=f"a value that {x.dtype} can hold"
+        )
+    return F.index_put(around.astype(x.dtype), x, key=key)

@@ -1,0 +1,222 @@
+"""Shape functions: entries move, none changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand, as_operands, as_tuple
+from iverson.core.errors import ArgumentError, AxisError, ShapeError
+from iverson.core.shapes import (
+    Shape,
+    as_int,
+    as_shape,
+    infer_shape,
+    normalize_axes,
+    normalize_axis,
+    permutation,
+)
+from iverson.core.shapes import broadcast_shapes as _broadcast_shapes
+from iverson.ops import F
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
+    """The same entries in another shape, in row-major order; one extent may be -1.
+
+    ``copy=True`` gives new memory, ``copy=False`` raises ArgumentError where memory cannot be shared.
+    Raises ShapeError for a shape of another size.
+
+    >>> from iverson import arange
+    >>> reshape(arange(4), (2, -1))
+    iverson.Tensor([[0, 1],
+                    [2, 3]])
+    """
+    x = as_operand(x, "reshape")
+    wanted = tuple(as_int(n, "reshape", "shape") for n in as_tuple(shape))
+    wanted = infer_shape(wanted, x.size, "reshape")
+    if copy is False and isinstance(x._value, np.ndarray):
+        try:
+            np.reshape(x._value, wanted, copy=False)
+        except ValueError:
+            raise ArgumentError(
+                "reshape", "copy", got="False", expected="True or None: these strides must be copied"
+            ) from None
+    return F.reshape(F.copy(x) if copy else x, shape=wanted)
+
+
+def flatten(x: Any, operation: str) -> Any:
+    """x as a vector."""
+    x = as_operand(x, operation)
+    return x if x.ndim == 1 else F.reshape(x, shape=(x.size,))
+
+
+def permute_dims(x: Any, /, axes: Any) -> Any:
+    """x with its axes in the given order. Raises AxisError unless ``axes`` names each axis once.
+
+    >>> from iverson import zeros
+    >>> permute_dims(zeros((1, 2, 3)), (2, 0, -2)).shape
+    (3, 1, 2)
+    """
+    x = as_operand(x, "permute_dims")
+    return F.permute_dims(x, axes=permutation(as_tuple(axes), x.ndim, "permute_dims"))
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """The last two axes exchanged. Raises ShapeError for fewer than two axes.
+
+    >>> from iverson import zeros
+    >>> matrix_transpose(zeros((4, 2, 3))).shape
+    (4, 3, 2)
+    """
+    x = as_operand(x, "matrix_transpose")
+    if x.ndim < 2:
+        raise ShapeError(
+            "matrix_transpose", "x", got=f"shape {x.shape}", expected="at least two axes"
+        )
+    return F.mT(x)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
+    """x with the ``source`` axes at the ``destination`` positions, the others in their order.
+
+    Raises AxisError for axes outside x or named twice, ArgumentError where the two differ in number.
+
+    >>> from iverson import zeros
+    >>> moveaxis(zeros((1, 2, 3)), 0, -1).shape
+    (2, 3, 1)
+    """
+    x = as_operand(x, "moveaxis")
+    moved = {}
+    for argument, axes in (("source", source), ("destination", destination)):
+        named = [normalize_axis(a, x.ndim, "moveaxis", argument) for a in as_tuple(axes)]
+        normalize_axes(named, x.ndim, "moveaxis", argument)
+        moved[argument] = named
+    if len(moved["source"]) != len(moved["destination"]):
+        raise ArgumentError(
+            "moveaxis",
+            "destination",
+            got=f"{len(moved['destination'])} axes",
+            expected=f"{len(moved['source'])}, one for each in source",
+        )
+    order = [k for k in range(x.ndim) if k not in moved["source"]]
+    for target, axis in sorted(zip(moved["destination"], moved["source"], strict=True)):
+        order.insert(target, axis)
+    return F.permute_dims(x, axes=tuple(order))
+
+
+def expand_dims(x: Any, /, axis: Any = 0) -> Any:
+    """x with new axes of extent 1 at the given positions of the result (an integer or a tuple).
+
+    Raises AxisError for positions outside the result or named twice.
+
+    >>> from iverson import zeros
+    >>> expand_dims(zeros((2, 3)), (0, -1)).shape
+    (1, 2, 3, 1)
+    """
+    x = as_operand(x, "expand_dims")
+    ndim = x.ndim + len(as_tuple(axis))
+    return F.expand_dims(x, axis=normalize_axes(axis, ndim, "expand_dims"))
+
+
+def squeeze(x: Any, /, axis: Any = None) -> Any:
+    """x without the given axes of extent 1 (None: without all of them).
+
+    Raises AxisError for axes outside x, ShapeError for an axis of another extent.
+
+    >>> from iverson import zeros
+    >>> squeeze(zeros((1, 2, 1)), 0).shape
+    (2, 1)
+    """
+    x = as_operand(x, "squeeze")
+    if axis is None:
+        axis = tuple(k for k, n in enumerate(x.shape) if n == 1)
+    return F.squeeze(x, axis=normalize_axes(axis, x.ndim, "squeeze"))
+
+
+def broadcast_shapes(*shapes: Any) -> Shape:
+    """The shape that shapes broadcast to; () for none. Raises ShapeError where they do not fit.
+
+    >>> broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    return _broadcast_shapes("broadcast_shapes", *(as_shape(s, "broadcast_shapes") for s in shapes))
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Any:
+    """x repeated along new axes and axes of extent 1. Raises ShapeError where x does not fit the shape.
+
+    >>> from iverson import arange
+    >>> broadcast_to(arange(2), (2, 2))
+    iverson.Tensor([[0, 1],
+                    [0, 1]])
+    """
+    x = as_operand(x, "broadcast_to")
+    return F.broadcast_to(x, shape=as_shape(shape, "broadcast_to"))
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
+    """All arrays broadcast to one shape. Raises ShapeError where they do not fit.
+
+    >>> from iverson import zeros
+    >>> [x.shape for x in broadcast_arrays(zeros((2, 1)), zeros(3))]
+    [(2, 3), (2, 3)]
+    """
+    xs = as_operands(arrays, "broadcast_arrays") if arrays else []
+    shape = _broadcast_shapes("broadcast_arrays", *(x.shape for x in xs))
+    return tuple(F.broadcast_to(x, shape=shape) for x in xs)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Any:
+    """x with the order of entries reversed along axes (None: all). Raises AxisError.
+
+    >>> from iverson import arange
+    >>> flip(arange(3))
+    iverson.Tensor([2, 1, 0])
+    """
+    x = as_operand(x, "flip")
+    return F.flip(x, axis=normalize_axes(axis, x.ndim, "flip"))
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
+    """x with entries moved round by ``shift`` places along axes (None: along the flattened array).
+
+    ``shift`` and ``axis`` are integers or tuples of one length (an integer shift serves all axes).
+    Raises AxisError, ArgumentError where lengths differ.
+
+    >>> from iverson import arange
+    >>> roll(arange(4), 1)
+    iverson.Tensor([3, 0, 1, 2])
+    """
+    x = as_operand(x, "roll")
+    if axis is None:
+        shifts = as_int(shift, "roll", "shift")
+        flat = F.roll(flatten(x, "roll"), shift=(shifts,), axis=(0,))
+        return F.reshape(flat, shape=x.shape)
+    axes = tuple(normalize_axis(a, x.ndim, "roll") for a in as_tuple(axis))
+    given = tuple(as_int(s, "roll", "shift") for s in as_tuple(shift))
+    if len(given) == 1:
+        given *= len(axes)
+    if len(given) != len(axes):
+        raise ArgumentError(
+            "roll", "shift", got=f"{len(given)} of them", expected=f"{len(axes)}, one for each axis"
+        )
+    total = dict.fromkeys(axes, 0)
+    for a, s in zip(axes, given, strict=True):
+        total[a] += s
+    return F.roll(x, shift=tuple(total.values()), axis=tuple(total))
+
+
+def diagonal(x: Any, /, *, offset: Any = 0) -> Any:
+    """The ``offset``-th diagonals of the matrices in the last two axes, as the last axis.
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> from iverson import arange, reshape
+    >>> diagonal(reshape(arange(6), (2, 3)), offset=1)
+    iverson.Tensor([1, 5])
+    """
+    x = as_operand(x, "diagonal")
+    if x.ndim < 2:
+        raise ShapeError("diagonal", "x", got=f"shape {x.shape}", expected="at least two axes")
+    return F.diagonal(x, offset=as_int(offset, "diagonal", "offset"))

@@ -1,0 +1,164 @@
+"""Sorting, searching and sets. The order of entries is piecewise constant: derivatives go through the values."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand, as_weak, check_kind
+from iverson.array_api.indexing import flat_take, positions
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import check_choice, normalize_axis
+from iverson.ops import F
+from iverson.tensor import Tensor
+
+
+def sort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = True) -> Any:
+    """The entries in increasing (or decreasing) order along an axis; nan counts as the largest.
+
+    Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> sort(asarray([3., 1., 2.]), descending=True)
+    iverson.Tensor([3., 2., 1.])
+    """
+    x = as_operand(x, "sort")
+    check_kind(x, "biuf", "sort")
+    k = normalize_axis(axis, x.ndim, "sort")
+    return F.sort(x, axis=k, descending=bool(descending))
+
+
+def argsort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = True) -> Any:
+    """The positions that sort x along an axis, as int64; equal entries keep their order if ``stable``.
+
+    Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> argsort(asarray([3., 1., 2.]))
+    iverson.Tensor([1, 2, 0])
+    """
+    x = as_operand(x, "argsort")
+    check_kind(x, "biuf", "argsort")
+    k = normalize_axis(axis, x.ndim, "argsort")
+    return F.argsort(x, axis=k, descending=bool(descending), stable=bool(stable))
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
+    """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64.
+
+    ``side`` is "left" (before equal entries) or "right" (after them); ``sorter`` holds positions that
+    sort x1. Raises ShapeError unless x1 is a vector, ArgumentError for another side, IndexingError.
+
+    >>> from iverson import asarray
+    >>> searchsorted(asarray([1., 2., 3.]), asarray([0., 2., 9.]))
+    iverson.Tensor([0, 1, 3])
+    """
+    x1 = as_operand(x1, "searchsorted", "x1")
+    x2 = as_operand(x2, "searchsorted", "x2")
+    for argument, x in (("x1", x1), ("x2", x2)):
+        check_kind(x, "biuf", "searchsorted", argument)
+    check_choice(side, ("left", "right"), "searchsorted", "side")
+    if x1.ndim != 1:
+        raise ShapeError("searchsorted", "x1", got=f"shape {x1.shape}", expected="a vector")
+    if sorter is not None:
+        x1 = flat_take(x1, positions(sorter, x1.size, "searchsorted", "sorter"), "searchsorted")
+    return F.searchsorted(x1, x2, side=side)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+    """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool.
+
+    >>> from iverson import asarray
+    >>> isin(asarray([1, 2, 3]), asarray([3, 1]))
+    iverson.Tensor([ True, False,  True])
+    """
+    xs = [as_weak(x, "isin", argument) for argument, x in (("x1", x1), ("x2", x2))]
+    if not any(hasattr(x, "dtype") for x in xs):
+        raise ArgumentError("isin", got="two Python scalars", expected="at least one array")
+    common = dtypes.result_type(*xs)
+    a, b = (F.to_numpy(x) if hasattr(x, "dtype") else np.asarray(x, common) for x in xs)
+    return Tensor(np.asarray(np.isin(a, b, invert=bool(invert))))
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """The distinct entries of the flattened array in increasing order, and all about them.
+
+    The fields are ``values`` (which differentiate), ``indices`` of their first occurrences in the
+    flattened array, ``inverse_indices`` of x's shape that rebuild x from the values, and ``counts``.
+    Each nan is distinct.
+
+    >>> from iverson import asarray
+    >>> unique_all(asarray([2, 1, 2])).inverse_indices
+    iverson.Tensor([1, 0, 1])
+    """
+    x = as_operand(x, "unique_all")
+    _, first, inverse, counts = np.unique(
+        F.to_numpy(x), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    values = flat_take(x, first, "unique_all")
+    return UniqueAll(values, Tensor(first), Tensor(inverse.reshape(x.shape)), Tensor(counts))
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """The distinct entries of the flattened array in increasing order, and how often each occurs.
+
+    >>> from iverson import asarray
+    >>> unique_counts(asarray([2, 1, 2])).counts
+    iverson.Tensor([1, 2])
+    """
+    found = unique_all(as_operand(x, "unique_counts"))
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """The distinct entries of the flattened array in increasing order, and where each entry of x is there.
+
+    >>> from iverson import asarray
+    >>> unique_inverse(asarray([2, 1, 2])).inverse_indices
+    iverson.Tensor([1, 0, 1])
+    """
+    found = unique_all(as_operand(x, "unique_inverse"))
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Any, /) -> Any:
+    """The distinct entries of the flattened array in increasing order; each nan is distinct.
+
+    >>> from iverson import asarray
+    >>> unique_values(asarray([2, 1, 2]))
+    iverson.Tensor([1, 2])
+    """
+    x = as_operand(x, "unique_values")
+    _, first = np.unique(F.to_numpy(x), return_index=True, equal_nan=False)
+    return flat_take(x, first, "unique_values")
+
+
+__all__ = [
+    "argsort", "isin", "searchsorted", "sort", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values",
+]  # fmt: skip

@@ -1,0 +1,267 @@
+"""Evaluating expressions and accesses at a *point*: one iteration of every loop around, or a vector of them.
+
+A point gives each name its value: a scalar where all lanes agree, a vector where they do not, or a
+`Lane`, an integer that grows evenly over the lanes, which keeps its loads contiguous. Statements and
+loops, which make the points, are in `llvm`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from iverson.codegen import functions, memory
+from iverson.codegen.ir import I64, Builder, Type, Value, as_type
+from iverson.codegen.memory import Address
+from iverson.codegen.nodes import (
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    Load,
+    Local,
+    Select,
+    Size,
+    Store,
+    Var,
+)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """base, base + step, base + 2 step, ... over the lanes."""
+
+    base: Value
+    step: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A variable: stack memory (that LLVM turns into a register) of a type."""
+
+    pointer: Value
+    type: Type
+    dtype: DType
+
+
+@dataclass
+class Point:
+    """One iteration, or ``lanes`` at once, of which ``mask`` says which exist (None: all)."""
+
+    env: dict[str, Value | Lane | Slot]
+    lanes: int = 1
+    mask: Value | None = None
+
+    def inner(self, mask: Value | None = None, **names: Value | Lane | Slot) -> Point:
+        """A point inside this one."""
+        return Point({**self.env, **names}, self.lanes, self.mask if mask is None else mask)
+
+
+@dataclass
+class Machine:
+    """What evaluation needs besides a point: the builder, buffers' pointers, sizes, accesses to guard."""
+
+    b: Builder
+    pointers: dict[str, Value]
+    sizes: dict[str, Value]
+    clamped: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def value(self, e: Expr, p: Point) -> Value:
+        """An expression's value: a scalar where no lane differs."""
+        b = self.b
+        if isinstance(e, Const):
+            return b.const(e.value, as_type(e.dtype))
+        if isinstance(e, (Var, Local)):
+            return self._name(e.name, p)
+        if isinstance(e, Size):
+            return self.sizes[e.name]
+        if isinstance(e, Load):
+            return self.load(e, p)
+        if isinstance(e, Cast):
+            return functions.cast(b, self.value(e.operand, p), e.operand.dtype, e.dtype)
+        if isinstance(e, Select):
+            condition = self.value(e.condition, p)
+            then, other = self.together(self.value(e.then, p), self.value(e.other, p))
+            lanes = max(condition.type.lanes, then.type.lanes)
+            if condition.type.lanes > 1:
+                then, other = b.splat(then, lanes), b.splat(other, lanes)
+            return b.select(condition, then, other)
+        assert isinstance(e, Call)
+        linear = self._as_linear(e, p)
+        if linear is not None and linear.step:
+            return self._spread(linear, p.lanes)
+        args = self.together(*(self.value(a, p) for a in e.args))
+        if e.name == "pow" and isinstance(e.args[1], Const):
+            short = _power(b, args[0], e.args[1].value, e.dtype)
+            if short is not None:
+                return short
+        return functions.emit(b, e.name, e.args[0].dtype, args)
+
+    def together(self, *values: Value) -> tuple[Value, ...]:
+        """All of them as wide as the widest."""
+        lanes = max(v.type.lanes for v in values)
+        return tuple(self.b.splat(v, lanes) for v in values)
+
+    def wide(self, e: Expr, p: Point) -> Value:
+        """A value in every lane of the point."""
+        return self.b.splat(self.value(e, p), p.lanes)
+
+    def _name(self, name: str, p: Point) -> Value:
+        found = p.env[name]
+        if isinstance(found, Slot):
+            return self.b.get(found.pointer, found.type)
+        return self._spread(found, p.lanes) if isinstance(found, Lane) else found
+
+    def _spread(self, lane: Lane, lanes: int) -> Value:
+        return self.b.splat(lane.base, lanes) + self.b.iota(lanes) * lane.step
+
+    # --- integers that grow evenly ----------------------------------------------------------------
+
+    def linear(self, e: Expr, p: Point) -> Lane | None:
+        """An int64 expression as base and step over the lanes, or None where it is neither."""
+        found = self._as_linear(e, p)
+        if found is not None:
+            return found
+        value = self.value(e, p)
+        return Lane(value, 0) if value.type.lanes == 1 else None
+
+    def _as_linear(self, e: Expr, p: Point) -> Lane | None:
+        """The same for names and linear functions of such; None for all else."""
+        if isinstance(e, (Var, Local)):
+            found = p.env[e.name]
+            if isinstance(found, Lane):
+                return found
+            if isinstance(found, Value) and found.type == I64:
+                return Lane(found, 0)
+            return None
+        if isinstance(e, Const):
+            return Lane(self.b.const(e.value, I64), 0) if e.dtype.name == "int64" else None
+        if not isinstance(e, Call) or e.dtype.name != "int64" or e.name not in _LINEAR:
+            return None
+        if e.name == "multiply" and not any(isinstance(a, Const) for a in e.args):
+            return None
+        parts = [self.linear(a, p) for a in e.args]
+        if any(x is None for x in parts):
+            return None
+        known = [x for x in parts if x is not None]
+        if e.name == "negative":
+            return Lane(self.b.const(0, I64) - known[0].base, -known[0].step)
+        if e.name == "multiply":
+            k = next(a.value for a in e.args if isinstance(a, Const))
+            x = known[1] if isinstance(e.args[0], Const) else known[0]
+            return Lane(x.base * int(k), x.step * int(k))
+        a, c = known
+        if e.name == "add":
+            return Lane(add(self.b, a.base, c.base), a.step + c.step)
+        return Lane(a.base - c.base, a.step - c.step)
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def load(self, e: Load, p: Point) -> Value:
+        """A Load; lanes outside the buffer (where that could not be ruled out) give 0."""
+        at = self.address(e, p)
+        varies = at.coefficient != 0
+        type = as_type(e.dtype, p.lanes if varies else 1)
+        if at.mask is not None and not varies:
+            at = self._clamp(at)
+        return memory.read(self.b, at, type)
+
+    def _clamp(self, at: Address) -> Address:
+        """One entry under a condition on its address: entry 0 where it does not hold."""
+        if at.mask is None or at.mask.type.lanes > 1:
+            return at
+        zero = self.b.const(0, I64)
+        return replace(at, offset=self.b.select(at.mask, at.offset, zero), mask=None)
+
+    def address(self, e: Load | Store, p: Point) -> Address:
+        """Where an access goes at a point. Its mask is the point's and what bounds could not prove."""
+        b = self.b
+        offset, coefficient = b.const(0, I64), 0
+        spread: Value | None = None
+        inside: Value | None = None
+        for axis, index in enumerate(e.indices):
+            stride = self.stride(e.buffer, axis)
+            lane = self.linear(index, p)
+            if (id(e), axis) in self.clamped:
+                test = self._inside(lane, index, self.extent(e.buffer, axis), p)
+                inside = test if inside is None else self._both(inside, test)
+            if lane is not None:
+                offset = add(b, offset, scaled(lane.base, stride))
+                if isinstance(stride, int):
+                    coefficient += lane.step * stride
+                    continue
+                if lane.step == 0:
+                    continue
+                part = b.iota(p.lanes) * lane.step * b.splat(stride, p.lanes)
+            else:
+                vector = b.splat(self.value(index, p), p.lanes)
+                part = vector * (stride if isinstance(stride, int) else b.splat(stride, p.lanes))
+            spread = part if spread is None else spread + part
+        if spread is not None and coefficient:
+            spread = spread + b.iota(p.lanes) * coefficient
+        varies = spread is not None or coefficient != 0
+        mask = inside
+        if varies and p.mask is not None:
+            mask = p.mask if inside is None else self._both(p.mask, inside)
+        type = memory.in_memory(as_type(e.buffer.dtype))
+        known = None if spread is not None else coefficient
+        return Address(self.pointers[e.buffer.name], type, offset, known, spread, mask)
+
+    def _inside(self, lane: Lane | None, index: Expr, extent: Value, p: Point) -> Value:
+        if lane is not None and lane.step == 0:
+            return lane.base.compare("lt", extent, unsigned=True)
+        value = self.b.splat(self.value(index, p), p.lanes)
+        return value.compare("lt", self.b.splat(extent, p.lanes), unsigned=True)
+
+    def _both(self, x: Value, y: Value) -> Value:
+        x, y = self.together(x, y)
+        return x & y
+
+    def extent(self, buffer: Buffer, axis: int) -> Value:
+        n = buffer.shape[axis]
+        return self.b.const(n, I64) if isinstance(n, int) else self.sizes[n]
+
+    def stride(self, buffer: Buffer, axis: int) -> int | Value:
+        """Entries between neighbours along an axis."""
+        if buffer.strides is not None:
+            s = buffer.strides[axis]
+            return s if isinstance(s, int) else self.sizes[s]
+        known, unknown = 1, None
+        for n in buffer.shape[axis + 1 :]:
+            if isinstance(n, int):
+                known *= n
+            else:
+                unknown = self.sizes[n] if unknown is None else unknown * self.sizes[n]
+        return known if unknown is None else unknown * known
+
+
+_LINEAR = ("add", "subtract", "negative", "multiply")
+
+
+def add(b: Builder, x: Value, y: Value) -> Value:
+    """x + y, with constants folded (addresses are full of zeros)."""
+    if x.const is not None and y.const is not None:
+        return b.const(x.const + y.const, x.type)
+    if x.const == 0 and x.const is not None:
+        return y
+    return x if y.const == 0 and y.const is not None else x + y
+
+
+def scaled(x: Value, by: int | Value) -> Value:
+    """x * by, with constants folded."""
+    if isinstance(by, int) and x.const is not None:
+        return x.b.const(x.const * by, x.type)
+    return x * by
+
+
+def _power(b: Builder, x: Value, exponent: Any, dtype: DType) -> Value | None:
+    """x to a small constant power by products; None where that would not do."""
+    if dtype.kind != "f" or float(exponent) not in (-2, -1, 1, 2, 3, 4):
+        return None
+    square = x * x
+    size = {1: x, 2: square, 3: square * x, 4: square * square}[abs(int(exponent))]
+    return size if exponent > 0 else b.const(1.0, x.type) / size

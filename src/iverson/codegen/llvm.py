@@ -1,0 +1,435 @@
+"""From loop nests to LLVM IR text: statements and loops, emitted for a list of points at once.
+
+The points of a block are the iterations that run jammed: one for a plain loop, ``factor`` of them under a
+tile, several vectors under a vector loop. Each statement is emitted for all points before the next, so
+that a reduction inside a tile has one register per point and shares its loads (register tiling), and the
+lanes of a vector loop may contain further loops (outer-loop vectorisation). Expressions and memory are in
+`lanes` and `memory`, questions about loops in `loops`.
+
+Entry points are ``void name_k(i64 first, i64 last, ptr arguments)``, one per phase k: it runs the
+iterations first to last of the phase's parallel loop, or all of it where there is none. ``arguments`` holds
+the buffers' addresses, then the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from iverson.codegen import bounds, functions, loops, memory
+from iverson.codegen.ir import I64, Builder, Type, Value, as_type, function_text, module_text
+from iverson.codegen.lanes import Lane, Machine, Point, Slot, add
+from iverson.codegen.nodes import (
+    Declare,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Stmt,
+    Store,
+    Update,
+    UpdateArg,
+    identity,
+)
+from iverson.codegen.target import Machine as Target
+
+Points = list[Point]
+
+
+def emit(kernel: Kernel, target: Target, plan: bounds.Plan | None = None) -> str:
+    """The LLVM module of a verified kernel."""
+    plan = plan or bounds.plan(kernel)
+    texts = []
+    shared = Builder(has_fma=target.has_fma)
+    for k, phase in enumerate(kernel.phases):
+        texts += _phase(kernel, phase, k, target, plan, shared)
+    attributes = 'nounwind "no-trapping-math"="true"'
+    return module_text(shared, texts, attributes)
+
+
+def entry_name(kernel: Kernel, k: int) -> str:
+    """The symbol of a phase."""
+    return f"iverson_phase_{k}"
+
+
+def _phase(
+    kernel: Kernel, phase: Stmt, k: int, target: Target, plan: bounds.Plan, shared: Builder
+) -> list[str]:
+    """The entry of a phase, which unpacks the arguments, and the function that does the work.
+
+    The work has a function of its own because parameters can be ``noalias``.
+    """
+    b = shared.nested()
+    b.flags = "contract "
+    names = [*(x.name for x in kernel.buffers), *kernel.sizes]
+    pointers = {x.name: Value(b, f"%p{n}", Type("ptr")) for n, x in enumerate(kernel.buffers)}
+    sizes = {name: Value(b, f"%n{n}", I64) for n, name in enumerate(kernel.sizes)}
+    emitter = _Emitter(Machine(b, pointers, sizes, plan.clamped), target)
+    if isinstance(phase, Loop) and phase.mark == "parallel":
+        emitter.parallel(phase)
+    else:
+        emitter.block((phase,), [Point({})])
+    b.do("ret void")
+    work = f"iverson_work_{k}"
+    formal = ["i64 %first", "i64 %last"]
+    formal += [f"ptr noalias {pointers[x.name].ref}" for x in kernel.buffers]
+    formal += [f"i64 {sizes[name].ref}" for name in kernel.sizes]
+    inner = function_text(b, work, None, ", ".join(formal)).replace("define void", "define internal void", 1)
+    e = shared.nested()
+    actual = ["i64 %first", "i64 %last"]
+    for n, name in enumerate(names):
+        type = Type("ptr") if name in pointers else I64
+        item = e.emit(f"getelementptr i64, ptr %arguments, i64 {n}", Type("ptr"))
+        actual.append(f"{type} {e.load(item, type, 8).ref}")
+    e.do(f"call void @{work}({', '.join(actual)})")
+    e.do("ret void")
+    head = "i64 %first, i64 %last, ptr %arguments"
+    return [inner.replace("#0 {", "#0 noinline {", 1), function_text(e, entry_name(kernel, k), None, head)]
+
+
+class _Emitter:
+    """Statements into one builder."""
+
+    def __init__(self, machine: Machine, target: Target) -> None:
+        self.m, self.b, self.target = machine, machine.b, target
+
+    def block(self, body: tuple[Stmt, ...], points: Points) -> None:
+        for s in body:
+            self.statement(s, points)
+
+    def statement(self, s: Stmt, points: Points) -> None:
+        if isinstance(s, Loop):
+            self.loop(s, points)
+        elif isinstance(s, If):
+            self.branch(s, points)
+        else:
+            for p in points:
+                if isinstance(s, Let):
+                    lane = self.m.linear(s.value, p) if s.value.dtype.name == "int64" else None
+                    p.env[s.name] = lane if lane and lane.step else self.m.value(s.value, p)
+                elif isinstance(s, Declare):
+                    type = as_type(s.dtype, p.lanes)
+                    slot = Slot(self.b.slot(type), type, s.dtype)
+                    self.b.put(slot.pointer, self.m.wide(s.value, p))
+                    p.env[s.name] = slot
+                elif isinstance(s, Update):
+                    self.update(s, p)
+                elif isinstance(s, UpdateArg):
+                    self.update_arg(s, p)
+                else:
+                    self.store(s, p)
+
+    # --- variables and memory ---------------------------------------------------------------------
+
+    def _slot(self, name: str, p: Point) -> Slot:
+        slot = p.env[name]
+        assert isinstance(slot, Slot)
+        return slot
+
+    def _keep(self, new: Value, old: Value, p: Point) -> Value:
+        return new if p.mask is None or new.type.lanes == 1 else self.b.select(p.mask, new, old)
+
+    def update(self, s: Update, p: Point) -> None:
+        slot = self._slot(s.name, p)
+        old = self.b.get(slot.pointer, slot.type)
+        value = self.b.splat(self.m.value(s.value, p), slot.type.lanes)
+        new = functions.combine(self.b, s.combine, slot.dtype, old, value)
+        self.b.put(slot.pointer, self._keep(new, old, p))
+
+    def update_arg(self, s: UpdateArg, p: Point) -> None:
+        best, at = self._slot(s.best, p), self._slot(s.at, p)
+        lanes = best.type.lanes
+        value = self.b.splat(self.m.value(s.value, p), lanes)
+        position = self.b.splat(self.m.value(s.position, p), lanes)
+        mask = p.mask if lanes > 1 else None
+        self._challenge(s.combine, best, at, value, position, mask)
+
+    def _challenge(
+        self, how: str, best: Slot, at: Slot, value: Value, position: Value, mask: Value | None
+    ) -> None:
+        b = self.b
+        old, where = b.get(best.pointer, best.type), b.get(at.pointer, at.type)
+        wins, ties = functions.better(b, how, best.dtype, old, value)
+        wins = wins | (ties & (position < where))
+        if mask is not None:
+            wins = wins & mask
+        b.put(best.pointer, b.select(wins, value, old))
+        b.put(at.pointer, b.select(wins, position, where))
+
+    def store(self, s: Store, p: Point) -> None:
+        b = self.b
+        at = self.m.address(s, p)
+        varies = at.coefficient != 0
+        value = self.m.value(s.value, p)
+        if not varies:
+            value = self._over_lanes(s, value, p)
+            self._one_entry(s, at, value)
+            return
+        value = b.splat(value, p.lanes)
+        if s.combine != "assign":
+            old = memory.read(b, at, value.type)
+            value = functions.combine(b, s.combine, s.buffer.dtype, old, value)
+        memory.write(b, at, value)
+
+    def _over_lanes(self, s: Store, value: Value, p: Point) -> Value:
+        """What all lanes together contribute to one entry."""
+        if p.lanes == 1 or s.combine == "assign":
+            return self.b.lane(value, 0)
+        dtype = s.buffer.dtype
+        value = self.b.splat(value, p.lanes)
+        if p.mask is not None:
+            nothing = self.b.const(identity(s.combine, dtype), value.type)
+            value = self.b.select(p.mask, value, nothing)
+        return self._across(value, s.combine, dtype)
+
+    def _across(self, value: Value, how: str, dtype: object) -> Value:
+        return memory.across(
+            self.b,
+            value,
+            lambda x, y: functions.combine(self.b, how, dtype, x, y),  # type: ignore[arg-type]
+        )
+
+    def _one_entry(self, s: Store, at: memory.Address, value: Value) -> None:
+        b = self.b
+        done = None
+        if at.mask is not None:  # an address that could not be proven: only where it is inside
+            inside, done = b.fresh("inside"), b.fresh("done")
+            b.br_if(at.mask, inside, done)
+            b.start(inside)
+        if s.combine != "assign":
+            old = memory.read(b, replace(at, mask=None), as_type(s.buffer.dtype))
+            value = functions.combine(b, s.combine, s.buffer.dtype, old, value)
+        memory.write(b, replace(at, mask=None), value)
+        if done is not None:
+            b.br(done)
+            b.start(done)
+
+    # --- control ----------------------------------------------------------------------------------
+
+    def branch(self, s: If, points: Points) -> None:
+        conditions = [self.m.value(s.condition, p) for p in points]
+        if any(c.type.lanes > 1 for c in conditions):
+            inner = []
+            for p, c in zip(points, conditions, strict=True):
+                c = self.b.splat(c, p.lanes)
+                inner.append(p.inner(c if p.mask is None else c & p.mask))
+            self.block(s.body, inner)
+            return
+        if len({c.ref for c in conditions}) > 1:
+            for p in points:
+                self.branch(s, [p])
+            return
+        yes, done = self.b.fresh("then"), self.b.fresh("done")
+        self.b.br_if(conditions[0], yes, done)
+        self.b.start(yes)
+        self.block(s.body, [p.inner() for p in points])
+        self.b.br(done)
+        self.b.start(done)
+
+    def loop(self, s: Loop, points: Points) -> None:
+        lower = [self.m.value(s.lower, p) for p in points]
+        upper = [self.m.value(s.upper, p) for p in points]
+        if len({v.ref for v in lower}) > 1 or len({v.ref for v in upper}) > 1:
+            for p in points:
+                self.loop(s, [p])
+            return
+        scalar = points[0].lanes == 1
+        if s.mark == "vector" and scalar and loops.vectorizable(s):
+            _Vectors(self, s, lower[0], upper[0]).emit(points)
+        elif s.mark == "tile" and not loops.accumulators(s):
+            self.tile(s, lower[0], upper[0], points)
+        elif s.mark == "unroll" and loops.constant_extent(s) is not None:
+            for k in range(loops.constant_extent(s) or 0):
+                value = add(self.b, lower[0], self.b.const(k * s.step, I64))
+                self.block(s.body, [p.inner(**{s.var: value}) for p in points])
+        else:
+            self.counted(
+                lower[0],
+                upper[0],
+                s.step,
+                lambda i: self.block(s.body, [p.inner(**{s.var: i}) for p in points]),
+            )
+
+    def counted(self, lower: Value, upper: Value, step: int, body: Callable[[Value], None]) -> None:
+        """``for i in range(lower, upper, step): body(i)``."""
+        b = self.b
+        head, inside, done = b.fresh("head"), b.fresh("loop"), b.fresh("done")
+        before = b.fresh("before")
+        b.br(before)
+        b.start(before)
+        b.br(head)
+        b.start(head)
+        i = b.emit(f"phi i64 [{lower.ref}, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
+        b.br_if(i < upper, inside, done)
+        b.start(inside)
+        body(i)
+        b.br(f"{head}.latch")
+        b.start(f"{head}.latch")
+        b.do(f"%{head}.next = add nsw i64 {i.ref}, {step}")
+        b.br(head)
+        b.start(done)
+
+    def tile(self, s: Loop, lower: Value, upper: Value, points: Points) -> None:
+        count = loops.constant_extent(s)
+
+        def jammed(start: Value, size: int) -> None:
+            steps = [add(self.b, start, self.b.const(t * s.step, I64)) for t in range(size)]
+            self.block(s.body, [p.inner(**{s.var: v}) for p in points for v in steps])
+
+        factor = s.factor if count is None else min(s.factor, max(count, 1))
+        stride = factor * s.step
+        if count is not None:
+            full, rest = divmod(count, factor)
+            end = add(self.b, lower, self.b.const(full * stride, I64))
+            if full == 1:
+                jammed(lower, factor)
+            elif full:
+                self.counted(lower, end, stride, lambda i: jammed(i, factor))
+            if rest:
+                jammed(end, rest)
+            return
+        # The last full group starts where factor - 1 further steps are still below upper.
+        last = upper - (factor - 1) * s.step
+        self.counted(lower, last, stride, lambda i: jammed(i, factor))
+        groups = self._groups(lower, last, stride)
+        self.counted(lower + groups * stride, upper, s.step, lambda i: jammed(i, 1))
+
+    def _groups(self, lower: Value, end: Value, stride: int) -> Value:
+        """How often range(lower, end, stride) runs."""
+        b = self.b
+        length = end - lower + (stride - 1)
+        length = b.select(length > 0, length, b.const(0, I64))
+        return b.emit(f"udiv i64 {length.ref}, {stride}", I64)
+
+    def parallel(self, s: Loop) -> None:
+        """Iterations %first to %last of the phase's loop."""
+        b = self.b
+        lower = self.m.value(s.lower, Point({}))
+        first, last = Value(b, "%first", I64), Value(b, "%last", I64)
+        self.counted(
+            lower + first * s.step,
+            lower + last * s.step,
+            s.step,
+            lambda i: self.block(s.body, [Point({s.var: i})]),
+        )
+
+
+class _Vectors:
+    """A vector loop: groups of whole vectors, then masked ones; accumulators per lane, combined after."""
+
+    def __init__(self, emitter: _Emitter, s: Loop, lower: Value, upper: Value) -> None:
+        self.e, self.b, self.s = emitter, emitter.b, s
+        self.lower, self.upper = lower, upper
+        self.lanes = loops.width(s, emitter.target.vector_bytes)
+        self.count = loops.constant_extent(s)
+        self.factor = s.factor
+        if self.count is not None:
+            self.factor = max(1, min(s.factor, -(-self.count // self.lanes)))
+
+    def emit(self, points: Points) -> None:
+        if self.lanes == 1:
+            self.e.loop(replace(self.s, mark=""), points)
+            return
+        updates = loops.accumulators(self.s)
+        slots = [[self._slots(u, p) for u in updates] for p in points]
+        # The points of a group: for each outer point, `factor` vectors with accumulators of their own.
+        self.outer = [(p, k, slots[n]) for n, p in enumerate(points) for k in range(self.factor)]
+        self._groups()
+        for p, own in zip(points, slots, strict=True):
+            for u, copies in zip(updates, own, strict=True):
+                self._finish(u, p, copies)
+
+    def _groups(self) -> None:
+        b, s, span = self.b, self.s, self.lanes * self.s.step
+        group = span * self.factor
+        if self.count is None:
+            last = self.upper - (group - s.step)
+            self.e.counted(self.lower, last, group, lambda i: self._group(i, self.factor))
+            start = self.lower + self.e._groups(self.lower, last, group) * group
+            self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._rest(i)))
+            return
+        vectors, tail = divmod(self.count, self.lanes)
+        full = vectors // self.factor
+        if full == 1:
+            self._group(self.lower, self.factor)
+        elif full:
+            end = add(b, self.lower, b.const(full * group, I64))
+            self.e.counted(self.lower, end, group, lambda i: self._group(i, self.factor))
+        start = add(b, self.lower, b.const(full * group, I64))
+        left = vectors - full * self.factor + (1 if tail else 0)
+        if left:
+            mask = None
+            if tail:
+                bits = ", ".join(f"i1 {'true' if k < tail else 'false'}" for k in range(self.lanes))
+                mask = Value(b, f"<{bits}>", Type("i1", self.lanes))
+            self._group(start, left, mask)
+
+    def _rest(self, i: Value) -> Value:
+        """The lanes below upper."""
+        left = self.upper - i
+        return self.b.iota(self.lanes) * self.s.step < self.b.splat(left, self.lanes)
+
+    def _group(self, start: Value, size: int, mask: Value | None = None) -> None:
+        """``size`` vectors from ``start``, the last of them masked."""
+        points = []
+        for p, k, slots in self.outer:
+            if k >= size:
+                continue
+            offset = self.b.const(k * self.lanes * self.s.step, I64)
+            lane = Lane(add(self.b, start, offset), self.s.step)
+            names: dict[str, Value | Lane | Slot] = {self.s.var: lane}
+            for copies in slots:
+                names.update(copies[k])
+            points.append(Point({**p.env, **names}, self.lanes, mask if k == size - 1 else None))
+        self.e.block(self.s.body, points)
+
+    # --- accumulators -----------------------------------------------------------------------------
+
+    def _slots(self, u: Update | UpdateArg, p: Point) -> list[dict[str, Slot]]:
+        """For each vector of a group, fresh variables that start at the identity."""
+        copies = []
+        for _ in range(self.factor):
+            if isinstance(u, Update):
+                firsts = {u.name: identity(u.combine, self.e._slot(u.name, p).dtype)}
+            else:
+                best = self.e._slot(u.best, p).dtype
+                firsts = {u.best: identity(u.combine, best), u.at: _NOWHERE}
+            fresh = {}
+            for name, first in firsts.items():
+                dtype = self.e._slot(name, p).dtype
+                type = as_type(dtype, self.lanes)
+                fresh[name] = Slot(self.b.slot(type), type, dtype)
+                self.b.put(fresh[name].pointer, self.b.const(first, type))
+            copies.append(fresh)
+        return copies
+
+    def _finish(self, u: Update | UpdateArg, p: Point, copies: list[dict[str, Slot]]) -> None:
+        """Combine the vectors, then their lanes, and the result with the variable itself."""
+        b = self.b
+
+        def get(slot: Slot) -> Value:
+            return b.get(slot.pointer, slot.type)
+
+        if isinstance(u, Update):
+            slot = self.e._slot(u.name, p)
+            total = get(copies[0][u.name])
+            for other in copies[1:]:
+                total = functions.combine(b, u.combine, slot.dtype, total, get(other[u.name]))
+            total = self.e._across(total, u.combine, slot.dtype)
+            b.put(slot.pointer, functions.combine(b, u.combine, slot.dtype, get(slot), total))
+            return
+        best, at = self.e._slot(u.best, p), self.e._slot(u.at, p)
+        first = copies[0]
+        for other in copies[1:]:
+            self.e._challenge(
+                u.combine, first[u.best], first[u.at], get(other[u.best]), get(other[u.at]), None
+            )
+        values, positions = get(first[u.best]), get(first[u.at])
+        for k in range(self.lanes):
+            position = b.lane(positions, k)
+            # A lane that saw nothing has no position to offer.
+            seen = position.ne(b.const(_NOWHERE, position.type))
+            self.e._challenge(u.combine, best, at, b.lane(values, k), position, seen)
+
+
+_NOWHERE = 2**63 - 1

@@ -1,0 +1,117 @@
+"""Questions about loops that decide how they are emitted: extents, what varies, which width fits."""
+
+from __future__ import annotations
+
+from iverson.codegen.bounds import Scope, affine
+from iverson.codegen.nodes import (
+    Call,
+    Const,
+    Declare,
+    Expr,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Update,
+    UpdateArg,
+    Var,
+    expressions,
+    statements,
+    subexpressions,
+)
+
+
+def constant_extent(s: Loop) -> int | None:
+    """How often a loop runs, where that does not depend on anything."""
+    difference = affine(s.upper, Scope()).plus(affine(s.lower, Scope()), -1)
+    if difference.terms:
+        return None
+    return max(0, -(-difference.const // s.step))
+
+
+def accumulators(s: Loop) -> tuple[Update | UpdateArg, ...]:
+    """One update for each variable from outside that the loop's body updates."""
+    declared = {d.name for d in statements(s.body) if isinstance(d, Declare)}
+    found: dict[str, Update | UpdateArg] = {}
+    for u in statements(s.body):
+        if isinstance(u, Update) and u.name not in declared:
+            found[u.name] = u
+        elif isinstance(u, UpdateArg) and u.best not in declared:
+            found[u.best] = u
+    return tuple(found.values())
+
+
+def varying(s: Loop) -> frozenset[str]:
+    """Names in a loop's body that may differ between its iterations."""
+    names = {s.var}
+    for item in statements(s.body):
+        if isinstance(item, Declare) or (isinstance(item, Let) and depends(item.value, names)):
+            names.add(item.name)
+    return frozenset(names)
+
+
+def depends(e: Expr, names: set[str] | frozenset[str]) -> bool:
+    """Whether an expression uses any of the names."""
+    return any(isinstance(x, (Var, Local)) and x.name in names for x in subexpressions(e))
+
+
+def vectorizable(s: Loop) -> bool:
+    """Whether the iterations of a loop marked "vector" can be lanes.
+
+    Not where an inner loop's bounds differ between lanes, where lanes add to entries that may be the same
+    (an address that depends on data), or where they would all assign one entry.
+    """
+    names = varying(s)
+    return all(_fits(item, s, names) for item in statements(s.body))
+
+
+def _fits(item: Stmt, s: Loop, names: frozenset[str]) -> bool:
+    if isinstance(item, Loop):
+        return not any(depends(e, names) for e in (item.lower, item.upper))
+    if isinstance(item, Store):
+        moves = [i for i in item.indices if depends(i, names)]
+        if item.combine == "assign":
+            return bool(moves)
+        return all(_even(i, names) for i in moves)
+    return True
+
+
+def _even(e: Expr, names: frozenset[str]) -> bool:
+    """Whether an index surely grows evenly with the loop: a sum of its variable and what is the same."""
+    if not depends(e, names):
+        return True
+    if isinstance(e, Var):
+        return True
+    if isinstance(e, Call) and e.name in ("add", "subtract"):
+        return all(_even(a, names) for a in e.args) and sum(depends(a, names) for a in e.args) == 1
+    if isinstance(e, Call) and e.name == "multiply":
+        scale = [a for a in e.args if isinstance(a, Const)]
+        rest = [a for a in e.args if not isinstance(a, Const)]
+        return len(scale) == 1 == len(rest) and scale[0].value != 0 and _even(rest[0], names)
+    return False
+
+
+def width(s: Loop, vector_bytes: int) -> int:
+    """Lanes for a vector loop: a register of its widest floats, or of what it stores."""
+    floats, others = [1], [1]
+    for item in statements(s.body):
+        for e in expressions(item):
+            for x in subexpressions(e):
+                if isinstance(x, (Load, Local, Const)):
+                    (floats if x.dtype.kind == "f" else others).append(x.dtype.itemsize)
+        if isinstance(item, Store):
+            kind = floats if item.buffer.dtype.kind == "f" else others
+            kind.append(item.buffer.dtype.itemsize)
+    widest = max(floats) if len(floats) > 1 else max(others)
+    lanes = min(vector_bytes // widest, 32)
+    count = constant_extent(s)
+    while count is not None and lanes > 1 and lanes // 2 >= count:
+        lanes //= 2
+    return max(lanes, 1)
+
+
+def has_loop(body: tuple[Stmt, ...]) -> bool:
+    """Whether a block contains a loop."""
+    return any(isinstance(s, Loop) for s in statements(body))

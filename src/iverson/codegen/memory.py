@@ -1,0 +1,161 @@
+"""Reading and writing vectors: contiguous, strided and scattered lanes, each under an optional mask.
+
+An address here is a scalar offset in entries, and how far each lane stands from it. Bools are bytes in
+memory and bits in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iverson.codegen.ir import I8, PTR, Builder, Type, Value
+
+
+@dataclass(frozen=True)
+class Address:
+    """``base + offset``, in entries of ``type`` (the scalar in memory).
+
+    coefficient : entries between lanes, 0 for one entry for all; None where ``lanes`` holds each lane's.
+    mask : the lanes (or, for one entry, the bit) that may be touched, None for all.
+    """
+
+    base: Value
+    type: Type
+    offset: Value
+    coefficient: int | None
+    lanes: Value | None
+    mask: Value | None
+
+    @property
+    def pointer(self) -> Value:
+        b = self.base.b
+        return b.emit(f"getelementptr {self.type}, ptr {self.base.ref}, i64 {self.offset.ref}", PTR)
+
+
+def in_memory(type: Type) -> Type:
+    """The scalar type an entry has in memory."""
+    return I8 if type.elem == "i1" else type.wide(1)
+
+
+def read(b: Builder, at: Address, type: Type) -> Value:
+    """The entries as a value of ``type`` (its lanes say how many; 1 entry stays a scalar)."""
+    raw = _read(b, at, at.type.wide(type.lanes))
+    return raw.ne(0) if type.elem == "i1" else raw
+
+
+def write(b: Builder, at: Address, value: Value) -> None:
+    """Store a value; a scalar goes to one entry, a vector to one entry per lane."""
+    if value.type.elem == "i1":
+        value = b.cast("zext", value, value.type.of("i8"))
+    align = at.type.bits // 8
+    if value.type.lanes == 1 or (at.coefficient == 1 and at.mask is None):
+        b.store(at.pointer, value, align)
+    elif at.coefficient == 1:
+        _masked_store(b, value, at.pointer, _mask(b, at, value.type.lanes), align)
+    else:
+        pointers = _pointers(b, at, value.type.lanes)
+        mask = _mask(b, at, value.type.lanes)
+        name = f"llvm.masked.scatter.{value.type.suffix}.{pointers.type.suffix}"
+        b.declarations[name] = f"declare void @{name}({value.type}, {pointers.type}, i32, {mask.type})"
+        b.do(
+            f"call void @{name}({value.type} {value.ref}, {pointers.type} {pointers.ref}, "
+            f"i32 {align}, {mask.type} {mask.ref})"
+        )
+
+
+def _read(b: Builder, at: Address, type: Type) -> Value:
+    align = at.type.bits // 8
+    if at.coefficient == 0 or type.lanes == 1:
+        return b.load(at.pointer, at.type, align)
+    if at.coefficient == 1:
+        if at.mask is None:
+            return b.load(at.pointer, type, align)
+        return _masked_load(b, at, type, align)
+    if at.coefficient == -1 and at.mask is None:
+        start = b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {1 - type.lanes}", PTR)
+        return _reverse(b, b.load(start, type, align))
+    if at.coefficient == 2 and at.mask is None:
+        return _every_second(b, at, type, align)
+    return _gather(b, at, type, align)
+
+
+def _every_second(b: Builder, at: Address, type: Type, align: int) -> Value:
+    """Two loads and a shuffle; the second ends at the last entry wanted, not one beyond."""
+    n = type.lanes
+    low = b.load(at.pointer, type, align)
+    high = b.load(b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {n - 1}", PTR), type, align)
+    # The second vector holds entries n-1 to 2n-2: the even ones among them stand at odd places.
+    picks = [2 * k if 2 * k < n else n + 2 * k - (n - 1) for k in range(n)]
+    return _shuffle(b, low, high, picks)
+
+
+def _reverse(b: Builder, x: Value) -> Value:
+    return _shuffle(b, x, x, list(range(x.type.lanes))[::-1])
+
+
+def _shuffle(b: Builder, x: Value, y: Value, picks: list[int]) -> Value:
+    mask = ", ".join(f"i32 {k}" for k in picks)
+    return b.emit(
+        f"shufflevector {x.type} {x.ref}, {y.type} {y.ref}, <{len(picks)} x i32> <{mask}>",
+        x.type.wide(len(picks)),
+    )
+
+
+def _masked_load(b: Builder, at: Address, type: Type, align: int) -> Value:
+    mask = _mask(b, at, type.lanes)
+    name = f"llvm.masked.load.{type.suffix}.p0"
+    b.declarations[name] = f"declare {type} @{name}(ptr, i32, {mask.type}, {type})"
+    return b.emit(
+        f"call {type} @{name}(ptr {at.pointer.ref}, i32 {align}, {mask.type} {mask.ref}, "
+        f"{type} zeroinitializer)",
+        type,
+        pure=False,
+    )
+
+
+def _masked_store(b: Builder, value: Value, pointer: Value, mask: Value, align: int) -> None:
+    name = f"llvm.masked.store.{value.type.suffix}.p0"
+    b.declarations[name] = f"declare void @{name}({value.type}, ptr, i32, {mask.type})"
+    b.do(
+        f"call void @{name}({value.type} {value.ref}, ptr {pointer.ref}, i32 {align}, {mask.type} {mask.ref})"
+    )
+
+
+def _gather(b: Builder, at: Address, type: Type, align: int) -> Value:
+    pointers, mask = _pointers(b, at, type.lanes), _mask(b, at, type.lanes)
+    name = f"llvm.masked.gather.{type.suffix}.{pointers.type.suffix}"
+    b.declarations[name] = f"declare {type} @{name}({pointers.type}, i32, {mask.type}, {type})"
+    return b.emit(
+        f"call {type} @{name}({pointers.type} {pointers.ref}, i32 {align}, {mask.type} {mask.ref}, "
+        f"{type} zeroinitializer)",
+        type,
+        pure=False,
+    )
+
+
+def _pointers(b: Builder, at: Address, lanes: int) -> Value:
+    spread = at.lanes
+    if at.coefficient is not None:
+        steps = b.iota(lanes) * at.coefficient
+        spread = steps if spread is None else spread + steps
+    assert spread is not None
+    return b.emit(
+        f"getelementptr {at.type}, ptr {at.pointer.ref}, {spread.type} {spread.ref}",
+        Type("ptr", lanes),
+    )
+
+
+def _mask(b: Builder, at: Address, lanes: int) -> Value:
+    return b.const(True, Type("i1", lanes)) if at.mask is None else b.splat(at.mask, lanes)
+
+
+def across(b: Builder, x: Value, combine: object) -> Value:
+    """All lanes combined into a scalar, in a tree: ``combine(a, b)`` of two vectors of one width."""
+    while x.type.lanes > 1:
+        half = x.type.lanes // 2
+        low = _shuffle(b, x, x, list(range(half)))
+        high = _shuffle(b, x, x, list(range(half, 2 * half)))
+        if half == 1:
+            low, high = b.lane(x, 0), b.lane(x, 1)
+        x = combine(low, high)  # type: ignore[operator]
+    return x

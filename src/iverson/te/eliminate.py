@@ -1,0 +1,269 @@
+"""Zero elimination: how to walk each statement so that only nonzero terms are visited.
+
+    gather      outputs first: ``A'[f(p)] += ...`` becomes ``A'[a] += ...`` over a and what of p is
+                left free by f(p) = a. Each output has one owner. Needs exact loops.
+    injective   the primal's order; no two points write the same element
+    scatter     the primal's order; writes may collide, or their address depends on data
+
+Either way the walk is exact loops over the domain where isl gives them, else the statement's own box
+with its guards, which always exists: nothing can fail or hang, only visit more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from iverson.te.affine import (
+    Affine,
+    Constraint,
+    affine_of,
+    constraints_of,
+    depends_on_data,
+    expr_of,
+    interval,
+    is_linear,
+    is_pure,
+    make,
+)
+from iverson.te.injective import is_injective
+from iverson.te.nodes import (
+    Domain,
+    Expr,
+    For,
+    If,
+    Point,
+    Program,
+    Statement,
+    Tensor,
+    Var,
+    Walk,
+    program_of,
+    same,
+    substitute,
+)
+from iverson.te.normalize import normalize, simplified
+from iverson.te.pieces import disjoint, index_cases
+from iverson.te.sets import affordable, exact_loops
+from iverson.te.stages import split_guard
+
+
+def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
+    """The program with every statement's walk and strategy chosen; its meaning is the same.
+
+    >>> from iverson.te import language as te
+    >>> A = te.placeholder((4, 4), name="A")
+    >>> B = te.compute((4, 4), lambda i, j: te.bracket(j <= i) * A[i, j], "B")
+    >>> [s.strategy for s in eliminate(B).statements]
+    ['gather']
+    """
+    if isinstance(program, Tensor):
+        program = program_of([program])
+    elif not isinstance(program, Program):
+        program = program_of(program)
+    statements: list[Statement] = []
+    for s in program.statements:
+        statements += _kept([plan(piece) for piece in cases(s)])
+    return Program(program.inputs, tuple(statements), program.outputs, program.sizes)
+
+
+def _kept(planned: list[Statement]) -> list[Statement]:
+    """Without statements that have no points, but for one: the tensor is still to be made."""
+    some = [s for s in planned if s.walk != ()]
+    return some or planned[:1]
+
+
+def cases(statement: Statement) -> list[Statement]:
+    """Statements that together are this one, each with convex guards and an index without choices.
+
+    Only sums are split: their terms may come in any number of statements.
+    """
+    if statement.combine == "assign" and len(statement.tensor.statements) > 1:
+        return [statement]
+    if statement.combine not in ("sum", "assign"):
+        return [statement]
+    guards, body = split_guard(statement.body)
+    if statement.combine == "assign" and guards:
+        guards, body = (), statement.body
+    result = []
+    for conditions, write in index_cases(statement.write):
+        where = (*statement.domain.where, *guards, *conditions)
+        pieces = disjoint(where)
+        for piece in [where] if pieces is None else pieces:
+            domain = Domain(statement.domain.axes, piece)
+            result.append(replace(statement, write=write, body=body, domain=domain))
+    if len(result) > 1 and statement.combine == "assign":  # disjoint, onto zeros
+        result = [replace(s, combine="sum") for s in result]
+    return result or [replace(statement, walk=(), reason="no point satisfies the guards")]
+
+
+def plan(statement: Statement) -> Statement:
+    """One statement with its strategy, the reason and its walk."""
+    if statement.walk is not None or is_symbolic(statement):
+        reason = statement.reason or "sizes are not bound yet"
+        return replace(statement, strategy=statement.strategy or "scatter", reason=reason)
+    s = normalize(statement)
+    constraints = constraints_in(s.domain)
+    forms = [affine_of(e) for e in s.write]
+    if depends_on_data(s.write):
+        return _walked(s, constraints, "scatter", "the address depends on data")
+    if not all(map(is_pure, forms)) or constraints is None:
+        why = "guards" if constraints is None else "index"
+        return replace(s, strategy="scatter", reason=f"the {why} is not affine")
+    owned = _own_axes_first(s, forms)
+    if owned is not None:
+        return _walked(owned, constraints_in(owned.domain), "gather", "the write is axes themselves")
+    if is_injective(s.write, s.domain.axes, constraints):
+        return _walked(s, constraints, "injective", "every element is written at most once")
+    if not all(map(is_linear, forms)):
+        return _walked(s, constraints, "scatter", "radices in the write do not nest")
+    turned = _solved(s, forms)
+    loops = _exact(turned)
+    if loops is None:
+        return _walked(s, constraints, "scatter", "no exact loops over the outputs first")
+    return replace(
+        turned,
+        walk=_walk_or_none(turned, loops),
+        strategy="gather",
+        reason="exact loops, outputs first",
+    )
+
+
+def constraints_in(domain: Domain) -> list[Constraint] | None:
+    """A domain's conditions as constraints; None where one is not a quasi-affine conjunction."""
+    result: list[Constraint] = []
+    for condition in domain.where:
+        found = constraints_of(condition)
+        if found is None:
+            return None
+        result += found
+    return result
+
+
+def is_symbolic(statement: Statement) -> bool:
+    """Whether sizes are left in the statement's box or its tensor's shape."""
+    bounds = [b for v in statement.domain.axes for b in (v.lo, v.hi)]
+    return any(isinstance(b, Expr) for b in (*bounds, *statement.tensor.shape))
+
+
+def _walked(s: Statement, constraints: list[Constraint] | None, strategy: str, reason: str) -> Statement:
+    """The statement walked in the order of its axes."""
+    if constraints:
+        loops = _exact(s)
+        if loops is None:
+            reason += "; its own box, guarded"
+        else:
+            return replace(s, walk=loops, strategy=strategy, reason=reason)
+    return replace(s, strategy=strategy, reason=reason)
+
+
+def _exact(s: Statement) -> tuple[Walk, ...] | None:
+    constraints = constraints_in(s.domain)
+    if constraints is None or not affordable(s.domain.axes, constraints):
+        return None
+    loops = exact_loops(s.domain.axes, constraints)
+    return loops if loops is not None and is_exact(loops) else None
+
+
+def is_exact(walk: tuple[Walk, ...]) -> bool:
+    """Whether no guard is left inside a loop: every iteration of an innermost loop is a point."""
+    pending = [(item, False) for item in walk]
+    while pending:
+        item, inside = pending.pop()
+        if isinstance(item, If) and inside:
+            return False
+        if not isinstance(item, Point):
+            pending += [(below, inside or isinstance(item, For)) for below in item.body]
+    return True
+
+
+def _walk_or_none(s: Statement, loops: tuple[Walk, ...]) -> tuple[Walk, ...] | None:
+    return loops if s.domain.where else None
+
+
+def _own_axes_first(s: Statement, forms: Sequence[Affine]) -> Statement | None:
+    """The statement with its write's axes first, where the write is distinct axes plus constants.
+
+    before -> after: ``A'[j + 1] += ... for i, j`` -> ``A'[a] += ... for a, i`` with j = a - 1.
+    """
+    found: list[Var] = []
+    for f in forms:
+        if len(f.terms) != 1 or f.terms[0][1] != 1 or not isinstance(f.terms[0][0], Var):
+            return None
+        found.append(f.terms[0][0])
+    if len(set(found)) != len(found):
+        return None
+    new: dict[Expr, Expr] = {}
+    first: list[Var] = []
+    for v, f in zip(found, forms, strict=True):
+        a = v if f.const == 0 else _shifted(v, f.const)
+        first.append(a)
+        if a is not v:
+            new[v] = a - f.const
+    rest = [v for v in s.domain.axes if v not in found]
+    return _substituted(s, new, (*first, *rest), s.domain.where, tuple(first))
+
+
+def _shifted(v: Var, offset: int) -> Var:
+    assert isinstance(v.lo, int)
+    assert isinstance(v.hi, int)
+    return Var(v.name, v.lo + offset, v.hi + offset)
+
+
+def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
+    """The statement outputs first: each index a = f(p) is solved for one axis of p.
+
+    before -> after: ``A'[2*o + r] += ... for o, r`` -> ``A'[a] += ... for a, o`` with r = a - 2*o
+    where 0 <= a - 2*o < 3. An axis with a coefficient c other than 1 adds that c divides the rest.
+    """
+    where = list(s.domain.where)
+    solved: dict[Expr, Expr] = {}
+    outputs: list[Var] = []
+    for k, f in enumerate(forms):
+        low, high = interval(f)
+        a = Var(f"a{k}", max(0, int(low)), int(min(high + 1, _extent_of(s, k))))
+        outputs.append(a)
+        current = affine_of(substitute([expr_of(f)], solved)[0])
+        choices = [
+            (abs(c), -_size(v), v, c) for v, c in current.terms if isinstance(v, Var) and v in s.domain.axes
+        ]
+        if not choices:
+            where.append(expr_of(current) == a)
+            continue
+        _, _, v, c = min(choices, key=lambda t: (t[0], t[1], t[2].serial))
+        # a = c*v + rest, so v = (a - rest) / c.
+        rest = make(0, {a: 1}) - current + make(0, {v: c})
+        value = expr_of(rest.scaled(1 if c > 0 else -1))
+        if abs(c) > 1:
+            where.append(value % abs(c) == 0)
+            value = value // abs(c)
+        where += [value >= v.lo, value < v.hi]
+        step: dict[Expr, Expr] = {v: value}
+        solved = {old: substitute([e], step)[0] for old, e in solved.items()} | step
+    rest_axes = [v for v in s.domain.axes if v not in solved]
+    return _substituted(s, solved, (*outputs, *rest_axes), where, tuple(outputs))
+
+
+def _extent_of(s: Statement, axis: int) -> int:
+    n = s.tensor.shape[axis]
+    assert isinstance(n, int)
+    return n
+
+
+def _size(v: Var) -> int:
+    return v.hi - v.lo if isinstance(v.hi, int) and isinstance(v.lo, int) else 0
+
+
+def _substituted(
+    s: Statement,
+    new: dict[Expr, Expr],
+    axes: tuple[Var, ...],
+    where: Iterable[Expr],
+    write: tuple[Expr, ...],
+) -> Statement:
+    body, *conditions = substitute([s.body, *where], new)
+    place = None if s.position is None else substitute([s.position], new)[0]
+    made = replace(s, write=write, body=body, position=place, domain=Domain(axes, tuple(conditions)))
+    found = simplified(made)
+    assert same(found.write, write)
+    return found

@@ -1,0 +1,126 @@
+"""What elimination chose and why, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from iverson.te.eliminate import eliminate
+from iverson.te.interpret import evaluate, scalar
+from iverson.te.nodes import (
+    Domain,
+    If,
+    Point,
+    Program,
+    Statement,
+    Tensor,
+    Var,
+    Walk,
+    extent,
+)
+from iverson.te.print import domain_text, statement_text
+
+#: Points counted at most for a report; beyond that the count is left out.
+MAX_COUNTED = 4_000_000
+
+
+@dataclass(frozen=True)
+class Count:
+    """Points a walk visits and terms of the domain that are nonzero; None where not counted.
+
+    visited : times the innermost level is reached, failed guards included. terms : points of the
+    domain (each is a nonzero term, but for guards that depend on data).
+    """
+
+    visited: int | None
+    terms: int | None
+
+
+def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
+    """Per statement: domain, points visited, nonzero terms, the strategy and why, and the loops.
+
+    ``result`` is a DifferentiationResult, a tensor, several, or a program.
+
+    >>> from iverson.te import language as te
+    >>> A = te.placeholder((3, 3), name="A")
+    >>> print(explain(te.compute((3, 3), lambda i, j: te.bracket(j <= i) * A[i, j], "B")))
+    B = ...
+      domain    { [i, j] : 0 <= i < 3 and 0 <= j < 3 and i >= j }
+      points    6 visited, 6 nonzero terms
+      strategy  gather: the write is axes themselves
+        for i in 0:3:
+            for j in 0:i + 1:
+                B[i, j] = A[i, j]
+    """
+    program = result if isinstance(result, Program) else eliminate(result)
+    lines = []
+    for s in program.statements:
+        count = counts(s)
+        loops = [f"    {line}" for line in statement_text(s).splitlines()]
+        lines += [
+            f"{s.tensor.name} {'+=' if s.combine == 'sum' else '='} ...",
+            f"  domain    {domain_text(s)}",
+            f"  points    {_shown(count.visited)} visited, {_shown(count.terms)} nonzero terms",
+            f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}",
+            *loops,
+        ]
+    return "\n".join(lines)
+
+
+def _shown(n: int | None) -> str:
+    return "many" if n is None else str(n)
+
+
+def counts(statement: Statement) -> Count:
+    """The points a statement visits and the points of its domain, each counted on its own."""
+    total = domain_size(statement.domain)
+    if statement.walk is not None:
+        return Count(walk_size(statement.walk), total)
+    box = [extent(v) for v in statement.domain.axes]
+    return Count(prod(n for n in box if isinstance(n, int)), total)
+
+
+def domain_size(domain: Domain) -> int | None:
+    """How many points a domain has, counted one by one; None for more than `MAX_COUNTED` to try."""
+    ranges = []
+    for v in domain.axes:
+        if not isinstance(v.lo, int) or not isinstance(v.hi, int):
+            return None
+        ranges.append(np.arange(v.lo, v.hi))
+    total = prod(len(r) for r in ranges)
+    if not domain.where:
+        return total
+    if total > MAX_COUNTED:
+        return None
+    grid = [g.reshape(-1) for g in np.meshgrid(*ranges, indexing="ij")]
+    held = evaluate(domain.where, dict(zip(domain.axes, grid, strict=True)), total, {})
+    return int(np.logical_and.reduce([held[c] for c in domain.where]).sum())
+
+
+def walk_size(walk: tuple[Walk, ...]) -> int | None:
+    """How often a walk reaches its innermost level; None beyond `MAX_COUNTED` loop iterations."""
+    budget = [MAX_COUNTED]
+    found = sum(_size(item, {}, budget) for item in walk)
+    return found if budget[0] > 0 else None
+
+
+def _size(item: Walk, at: Mapping[Var, int], budget: list[int]) -> int:
+    if isinstance(item, Point):
+        return 1
+    if isinstance(item, If):
+        held = scalar(item.condition, at)
+        return sum(_size(b, at, budget) for b in item.body) if held else 1
+    span = range(scalar(item.lower, at), scalar(item.upper, at), item.step)
+    if all(isinstance(b, Point) for b in item.body):
+        budget[0] -= 1
+        return len(span) * len(item.body)
+    total = 0
+    for value in span:
+        budget[0] -= 1
+        if budget[0] <= 0:
+            return total
+        total += sum(_size(b, {**at, item.var: value}, budget) for b in item.body)
+    return total

@@ -1,0 +1,84 @@
+"""Forward mode over tensor expressions: one statement per read, in the primal's own domain.
+
+Out[w(p)] += body(p)   ->   dOut[w(p)] += d body / d A[f(p)] * dA[f(p)]   for each read A[f(p)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iverson.core.errors import ShapeError
+from iverson.te.nodes import (
+    Compute,
+    Domain,
+    Expr,
+    Statement,
+    Tensor,
+    reads_of,
+)
+from iverson.te.reductions import linear_statements
+from iverson.te.rules import is_inexact, tangent
+from iverson.te.site import operation
+from iverson.te.stages import split_guard
+
+
+def jvp(output: Tensor, tangents: Mapping[Tensor, Tensor]) -> Tensor:
+    """The tangent of ``output`` for tangents of tensors it depends on, each of its tensor's shape.
+
+    What no tangent reaches has tangent 0. Raises ShapeError for a tangent of another shape.
+
+    >>> from iverson.te import language as te
+    >>> A, dA = te.placeholder((3,), name="A"), te.placeholder((3,), name="dA")
+    >>> jvp(te.compute((3,), lambda i: A[i] * A[i], "B"), {A: dA})
+    Compute(B.tangent: float64[3])
+    """
+    made: dict[Tensor, Tensor] = {}
+    for t, dt in tangents.items():
+        if dt.shape != t.shape or dt.dtype != t.dtype:
+            raise ShapeError(
+                operation("jvp"),
+                "tangents",
+                got=f"{dt.dtype}{list(dt.shape)} for {t.name}",
+                expected=f"{t.dtype}{list(t.shape)}",
+            )
+        made[t] = dt
+    for t in _with_rewrites(output):
+        if t in made or not isinstance(t, Compute):
+            continue
+        statements = [new for s in linear_statements(t) for new in _tangents(s, made)]
+        if statements:
+            made[t] = Compute(t.shape, t.dtype, f"{t.name}.tangent", statements)
+    if output not in made:
+        made[output] = Compute(output.shape, output.dtype, f"{output.name}.tangent", ())
+    return made[output]
+
+
+def _with_rewrites(output: Tensor) -> list[Tensor]:
+    """Every tensor below the output, through the rewritten reductions, producers first."""
+    seen: dict[Tensor, None] = {}
+    stack = [(output, False)]
+    while stack:
+        tensor, ready = stack.pop()
+        if tensor in seen:
+            continue
+        if ready or not isinstance(tensor, Compute):
+            seen[tensor] = None
+            continue
+        stack.append((tensor, True))
+        for s in linear_statements(tensor):
+            stack.extend((r.tensor, False) for r in reads_of([s.body]))
+    return list(seen)
+
+
+def _tangents(s: Statement, made: Mapping[Tensor, Tensor]) -> list[Statement]:
+    result = []
+    for read in reads_of([s.body]):
+        if not is_inexact(read) or read.tensor not in made:
+            continue
+        start: dict[Expr, Expr] = {read: made[read.tensor][read.indices]}
+        body = tangent(s.body, start)
+        if body is not None:
+            where, body = split_guard(body)
+            domain = Domain(s.domain.axes, (*s.domain.where, *where))
+            result.append(Statement(None, s.write, body, domain, "sum"))
+    return result

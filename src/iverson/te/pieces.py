@@ -1,0 +1,98 @@
+"""Conditions and indices with alternatives, as disjoint cases that each are one convex domain.
+
+i != k              ->   i < k | i > k
+a or b              ->   a | not a and b
+A[max(i - 1, 0)]    ->   A[i - 1] where i > 1 | A[0] where i <= 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iverson.te.affine import Constraint, conjuncts, constraints_of, depends_on_data, holds, negation
+from iverson.te.nodes import Apply, Expr, Select, apply, index, postorder, substitute
+
+#: Cases a statement is split into at most; beyond that its guards stay as they are.
+MAX_PIECES = 32
+
+Piece = tuple[Expr, ...]  # conditions that all hold
+
+
+def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
+    """Disjoint convex pieces of the points where all conditions hold; None where there are none.
+
+    >>> from iverson.te.nodes import Var
+    >>> i = Var("i", 0, 9)
+    >>> disjoint([i != 3])
+    [(i < 3,), (i > 3,)]
+    """
+    pieces: list[Piece] = [()]
+    for condition in conditions:
+        for part in conjuncts(condition):
+            found = _pieces_of(part)
+            if found is None or len(found) * len(pieces) > MAX_PIECES:
+                return None
+            pieces = [merged for p in pieces for q in found if _possible(merged := (*p, *q))]
+    return pieces
+
+
+def _pieces_of(part: Expr) -> list[Piece] | None:
+    if constraints_of(part) is not None:
+        return [(part,)]
+    if isinstance(part, Apply) and part.name == "not_equal" and part.args[0].dtype.kind in "iu":
+        a, b = part.args
+        return [(apply("less", a, b),), (apply("greater", a, b),)]
+    if isinstance(part, Apply) and part.name == "logical_or":
+        a, b = part.args
+        first, rest = disjoint([a]), disjoint([negation(a), b])
+        return None if first is None or rest is None else first + rest
+    return None
+
+
+def _possible(piece: Piece) -> bool:
+    found: list[Constraint] = []
+    for condition in piece:
+        found += constraints_of(condition) or ()
+    return all(holds(c) is not False for c in found)
+
+
+def index_cases(indices: Sequence[Expr]) -> list[tuple[Piece, tuple[Expr, ...]]]:
+    """(conditions, indices without choices) for disjoint cases that cover everything.
+
+    Choices are select, minimum, maximum and abs of expressions that read no data; an index with more
+    choices than `MAX_PIECES` cases is left alone.
+    """
+    cases: list[tuple[Piece, tuple[Expr, ...]]] = [((), tuple(indices))]
+    done = False
+    while not done and len(cases) <= MAX_PIECES:
+        done = True
+        split: list[tuple[Piece, tuple[Expr, ...]]] = []
+        for conditions, found in cases:
+            choice = _first_choice(found)
+            if choice is None:
+                split.append((conditions, found))
+                continue
+            done = False
+            node, condition, then, other = choice
+            for c, side in ((condition, then), (negation(condition), other)):
+                piece = (*conditions, *conjuncts(c))
+                if _possible(piece):
+                    split.append((piece, substitute(found, {node: side})))
+        cases = split
+    return cases if done else [((), tuple(indices))]
+
+
+def _first_choice(indices: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr] | None:
+    for node in postorder(indices):
+        if node.dtype.kind not in "iu" or depends_on_data([node]):
+            continue
+        if isinstance(node, Select):
+            return node, node.condition, node.then, node.other
+        if isinstance(node, Apply) and node.name in ("minimum", "maximum"):
+            a, b = node.args
+            name = "less" if node.name == "minimum" else "greater"
+            return node, apply(name, a, b), a, b
+        if isinstance(node, Apply) and node.name == "abs":
+            a = node.args[0]
+            return node, apply("greater_equal", a, index(0)), a, apply("negative", a)
+    return None

@@ -1,0 +1,6 @@
+"""Checking gradients: `gradcheck` and `gradgradcheck`."""
+
+from iverson.testing.gradcheck import gradcheck, gradgradcheck
+from iverson.testing.report import Finding, GradcheckError
+
+__all__ = ["Finding", "GradcheckError", "gradcheck", "gradgradcheck"]

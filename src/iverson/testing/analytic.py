@@ -1,0 +1,191 @@
+"""The derivatives under test: one recorded call, pulled back and pushed forward.
+
+The graph is the one that the user's function records on the user's own inputs; both modes walk it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.engine import reverse
+from iverson.autograd.forward import push
+from iverson.core import work
+from iverson.core.dispatch import make_handle
+from iverson.core.needs import FULL
+from iverson.core.region import Region
+from iverson.layouts import Box
+from iverson.testing.directions import Space, Vector, split
+from iverson.testing.perturbation import Output, Problem, Variable
+from iverson.testing.report import Finding, GradcheckError, blaming
+
+_RANK = {"float32": 1, "complex64": 1, "float64": 2, "complex128": 2}
+
+
+class Record:
+    """One recorded call: its variables, its checked outputs, and their derivatives.
+
+    sparse_seeds : whether the unit cotangents of `row` are boxes of one entry, the others undefined. Then
+        nothing is ever multiplied by a zero, as infinite derivatives elsewhere require.
+    """
+
+    def __init__(self, problem: Problem, constants: bool, sparse_seeds: bool = False) -> None:
+        self.problem = problem
+        self.spec, self.all_outputs = problem.own()
+        self.variables: tuple[Variable, ...] = problem.variables
+        self.outputs: tuple[Output, ...] = tuple(
+            o for o in self.all_outputs if o.checked and (constants or o.slot is not None)
+        )
+        self.spaces = tuple(o.space for o in self.outputs)
+        self.size = sum(s.size for s in self.spaces)
+        self.input_spaces: tuple[Space, ...] = tuple(v.space for v in self.variables)
+        self.tracked = tuple(k for k, o in enumerate(self.outputs) if o.slot is not None)
+        self.sparse_seeds = sparse_seeds
+        self.values = self.vector(self.outputs)
+
+    @staticmethod
+    def vector(outputs: Sequence[Output]) -> Vector:
+        """The coordinates of outputs, one after the other."""
+        return np.concatenate([np.zeros(0), *(o.space.coordinates(o.value) for o in outputs)])
+
+    def reverse(
+        self,
+        cotangent: Vector,
+        *,
+        undefined: Collection[int] = (),
+        needed: Sequence[int] | None = None,
+        mode: str = "reverse",
+    ) -> dict[int, Vector]:
+        """The gradient in each needed variable, for a cotangent of all outputs.
+
+        undefined : outputs whose cotangent is never given.
+        needed : the variables asked for (default: all).
+        """
+        parts = split(cotangent, self.spaces)
+        seeds = [
+            (self.outputs[k].slot, self.spaces[k].handle(parts[k]))
+            for k in self.tracked
+            if k not in undefined
+        ]
+        return self._pull(seeds, needed, mode)
+
+    def row(self, output: int, coordinate: int) -> Vector:
+        """One row of the Jacobian: the gradient of one coordinate of one output in all variables."""
+        if self.outputs[output].slot is None:
+            return np.zeros(sum(s.size for s in self.input_spaces))
+        space = self.spaces[output]
+        if self.sparse_seeds:
+            seeds: Any = [(self.outputs[output].slot, _unit_box(space, coordinate))]
+            found = self._pull(seeds, None, "reverse")
+        else:
+            start = sum(s.size for s in self.spaces[:output])
+            cotangent = np.zeros(self.size)
+            cotangent[start + coordinate] = 1.0
+            found = self.reverse(cotangent)
+        return np.concatenate([found[k] for k in range(len(self.variables))])
+
+    def _pull(self, seeds: Any, needed: Sequence[int] | None, mode: str) -> dict[int, Vector]:
+        wanted = range(len(self.variables)) if needed is None else needed
+        targets = {self.variables[k].slot: FULL for k in wanted}
+        with blaming(self.problem.operation, mode, "the reverse pass"), work.counting() as counted:
+            found = reverse(seeds, targets, create_graph=False)
+            self._check_casts(counted)
+            return {k: self._received(k, found.get(self.variables[k].slot)) for k in wanted}
+
+    def _received(self, k: int, gradient: Any) -> Vector:
+        v = self.variables[k]
+        if gradient is None:
+            return np.zeros(v.space.size)
+        for mode, got, expected in (
+            ("shape", gradient.shape, v.space.shape),
+            ("dtype", gradient.dtype, v.space.dtype),
+        ):
+            if got != expected:
+                raise GradcheckError.of(
+                    self.problem.operation,
+                    Finding(mode, v.name, explanation="correct the rule"),
+                    got=f"a gradient of {mode} {got}",
+                    expected=f"{mode} {expected}, that of the input",
+                )
+        return v.space.coordinates(gradient._value)
+
+    def _check_casts(self, counted: work.Work) -> None:
+        """Refuse what the engine had to widen: a rule that gave fewer digits than came in."""
+        for where, given, asked, arrived in sorted(counted.casts, key=str):
+            digits = min(_RANK.get(asked, 0), *(_RANK.get(d, 2) for d in arrived))
+            if _RANK.get(given, 0) < digits:
+                raise GradcheckError.of(
+                    self.problem.operation,
+                    Finding("dtype", explanation="return the gradient in its input's dtype"),
+                    got=f"a gradient of dtype {given} from {where}",
+                    expected=f"dtype {asked}, that of the input",
+                )
+
+    def forward(
+        self, tangent: Vector, *, undefined: Collection[int] = (), mode: str = "forward"
+    ) -> Vector:
+        """The tangent of all outputs, for a tangent of all variables.
+
+        undefined : variables whose tangent is never given.
+        """
+        parts = split(tangent, self.input_spaces)
+        tangents = {
+            v.slot: v.space.handle(part)
+            for k, (v, part) in enumerate(zip(self.variables, parts, strict=True))
+            if k not in undefined
+        }
+        slots = [o.slot for o in self.outputs if o.slot is not None]
+        with blaming(self.problem.operation, mode, "the forward derivative"):
+            found = push(slots, tangents, create_graph=False)
+            return np.concatenate([np.zeros(0), *(self._pushed(o, found) for o in self.outputs)])
+
+    def _pushed(self, output: Output, found: Any) -> Vector:
+        tangent = None if output.slot is None else found.get(output.slot)
+        if tangent is None:
+            return np.zeros(output.space.size)
+        for mode, got, expected in (
+            ("shape", tangent.shape, output.space.shape),
+            ("dtype", tangent.dtype, output.space.dtype),
+        ):
+            if got != expected:
+                raise GradcheckError.of(
+                    self.problem.operation,
+                    Finding(mode, output=output.name, explanation="correct the jvp"),
+                    got=f"a tangent of {mode} {got} for {output.name}",
+                    expected=f"{mode} {expected}",
+                )
+        return output.space.coordinates(tangent._value)
+
+    def column(self, variable: int, coordinate: int) -> Vector:
+        """One column of the Jacobian: the tangent of all outputs along one coordinate."""
+        tangent = self.embed(variable, self.input_spaces[variable].unit(coordinate))
+        others = [k for k in range(len(self.variables)) if k != variable]
+        return self.forward(tangent, undefined=others if self.sparse_seeds else ())
+
+    def embed(self, variable: int, direction: Vector) -> Vector:
+        """A direction of one variable as one of all variables together."""
+        parts = [np.zeros(s.size) for s in self.input_spaces]
+        parts[variable] = direction
+        return np.concatenate(parts)
+
+    def locate_output(self, coordinate: int) -> tuple[str, tuple[Any, ...]]:
+        """The output and the entry that a coordinate of all outputs belongs to."""
+        for output in self.outputs:
+            if coordinate < output.space.size:
+                return output.name, output.space.locate(coordinate)
+            coordinate -= output.space.size
+        raise IndexError(coordinate)
+
+
+def _unit_box(space: Space, coordinate: int) -> Any:
+    """The cotangent that is 1 at one coordinate, in the box layout (strided at rank 0)."""
+    unit = space.array(space.unit(coordinate))
+    if not space.shape:
+        return make_handle(unit)
+    *index, _ = (*space.locate(coordinate), "") if not space.complex else space.locate(coordinate)
+    start = tuple(index)
+    region = Region(start, tuple(k + 1 for k in start))
+    return make_handle(Box(space.shape, region, unit[region.slices].copy()))
+

@@ -1,0 +1,133 @@
+"""The spaces in which derivatives are taken, and the directions drawn from them.
+
+A tensor is a point of a real vector space: one coordinate for each declared entry, two for a complex one.
+Every entry of a regular tensor is declared, stored or not. A kind of tensor that declares fewer entries
+registers a `Space` of its own (`register_space`); nothing else in this room knows what an entry is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iverson.core import dtypes
+from iverson.core.dispatch import Handle, make_handle
+from iverson.core.region import Region
+from iverson.layouts import support_region, to_strided
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The coordinates of a regular tensor: all its entries in C order, (real, imaginary) if complex.
+
+    shape, dtype : of the tensor.
+    stored : where its layout may hold nonzeros. Entries outside get random directions of their own,
+        so that an error out there isn't drowned by those inside.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    stored: Region | None = None
+
+    @property
+    def complex(self) -> bool:
+        return self.dtype.kind == "c"
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates."""
+        return int(np.prod(self.shape)) * (2 if self.complex else 1)
+
+    def coordinates(self, value: Any) -> Vector:
+        """The coordinates of a layout's value of this shape (of any floating dtype)."""
+        array = np.ascontiguousarray(to_strided(value)).reshape(-1)
+        if not self.complex:
+            return array.real.astype(np.float64)
+        return array.astype(np.complex128).view(np.float64)
+
+    def array(self, coordinates: Vector, dtype: Any = None) -> NDArray[Any]:
+        """The array with the given coordinates, by default of the tensor's own dtype."""
+        dtype = self.dtype if dtype is None else dtype
+        flat = np.ascontiguousarray(coordinates)
+        if self.complex:
+            flat = flat.view(np.complex128)
+        return flat.astype(dtype).reshape(self.shape)
+
+    def handle(self, coordinates: Vector) -> Any:
+        """A new handle, not tracked, with the given coordinates: a tangent or cotangent."""
+        return make_handle(self.array(coordinates))
+
+    def locate(self, coordinate: int) -> tuple[Any, ...]:
+        """The entry's index, with the part appended if complex."""
+        entry, part = divmod(coordinate, 2) if self.complex else (coordinate, 0)
+        index = tuple(int(k) for k in np.unravel_index(entry, self.shape)) if self.shape else ()
+        return (*index, ("real", "imaginary")[part]) if self.complex else index
+
+    def unit(self, coordinate: int) -> Vector:
+        """The direction of one coordinate."""
+        direction = np.zeros(self.size)
+        direction[coordinate] = 1.0
+        return direction
+
+    def groups(self) -> list[Vector]:
+        """Masks of coordinates that get random directions of their own: those stored, the others."""
+        inside = np.zeros(self.shape, bool)
+        inside[() if self.stored is None else self.stored.slices] = True
+        mask = np.repeat(inside.reshape(-1), 2 if self.complex else 1).astype(np.float64)
+        return [m for m in (mask, 1.0 - mask) if m.any()]
+
+
+SpaceMaker = Callable[[Handle], Space]
+_makers: dict[type, SpaceMaker] = {}
+
+
+def register_space(kind: type, maker: SpaceMaker) -> None:
+    """Say what is declared of a kind of handle."""
+    _makers[kind] = maker
+
+
+def space_of(handle: Handle) -> Space:
+    """The space of a tensor's declared entries."""
+    maker = _makers.get(type(handle))
+    if maker is not None:
+        return maker(handle)
+    return Space(handle.shape, handle.dtype, support_region(handle._value))
+
+
+def random_direction(rng: np.random.Generator, size: int) -> Vector:
+    """Signs at random times magnitudes in [1/2, 3/2]: no coordinate is too small to be seen.
+
+    Magnitudes are multiples of 1/8, so that a step of a power of two is added without rounding.
+    """
+    magnitude = rng.integers(4, 13, size) / 8.0
+    return np.asarray(magnitude * rng.choice([-1.0, 1.0], size), np.float64)
+
+
+def scale_of(coordinates: Vector) -> float:
+    """The typical magnitude of some coordinates, as a power of two; 1 where all are zero."""
+    finite = coordinates[np.isfinite(coordinates)]
+    rms = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+    return power_of_two(rms) if rms else 1.0
+
+
+def power_of_two(value: float) -> float:
+    """The nearest power of two (in the logarithm) of a positive number."""
+    return float(2.0 ** np.clip(np.round(np.log2(value)), -500, 500))
+
+
+def split(vector: Vector, spaces: Sequence[Space]) -> list[Vector]:
+    """One vector per space, from the vector of all of them."""
+    ends = np.cumsum([s.size for s in spaces])
+    return np.split(vector, ends[:-1]) if len(spaces) else []
+
+
+def lowest(spaces: Sequence[Space]) -> str:
+    """ "single" if any of the spaces is of single precision, else "double"."""
+    single = any(dtypes.real_of(s.dtype) == dtypes.float32 for s in spaces)
+    return "single" if single else "double"

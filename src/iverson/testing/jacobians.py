@@ -1,0 +1,215 @@
+"""Slow mode: the full Jacobians of both modes and of difference quotients, entry by entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iverson.testing.analytic import Record
+from iverson.testing.directions import Vector, random_direction, split
+from iverson.testing.numerical import Numerical, Quotients
+from iverson.testing.report import Finding, GradcheckError
+from iverson.testing.settings import Settings, Tolerances
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What both modes work with."""
+
+    record: Record
+    numerical: Numerical
+    settings: Settings
+    tolerances: Tolerances
+    rng: np.random.Generator
+
+    def place(self, column: int) -> tuple[int, int]:
+        """The variable and its coordinate that a coordinate of all variables is."""
+        for k, space in enumerate(self.record.input_spaces):
+            if column < space.size:
+                return k, column
+            column -= space.size
+        raise IndexError(column)
+
+    def failure(
+        self, mode: str, row: int, column: int, analytic: float, numerical: float, **facts: Any
+    ) -> GradcheckError:
+        """The error for one entry of the Jacobian."""
+        output, output_index = self.record.locate_output(row)
+        variable, coordinate = self.place(column)
+        v = self.record.variables[variable]
+        finding = Finding(
+            mode, v.name, output, v.space.locate(coordinate), output_index,
+            float(analytic), float(numerical), **facts,
+        )  # fmt: skip
+        return GradcheckError.of(self.record.problem.operation, finding)
+
+    def allowed(self, numerical: Any) -> Any:
+        """How far an analytic value may be from a numerical one."""
+        return self.tolerances.atol + self.tolerances.rtol * np.abs(numerical)
+
+    def kinked(self, quotients: Quotients) -> NDArray[np.bool_]:
+        """Where one-sided quotients are suspiciously far apart."""
+        with np.errstate(all="ignore"):
+            limit = np.maximum(1e-4 * (1 + np.abs(quotients.central)), 16 * quotients.noise)
+            return np.asarray(quotients.gap > limit)
+
+    def judge(
+        self, mode: str, row: int, column: int, analytic: float, numerical: float | None = None
+    ) -> GradcheckError:
+        """The error for an entry that disagrees, with a diagnosis from a sweep of steps."""
+        variable, coordinate = self.place(column)
+        step = self.numerical.step(variable, coordinate)
+        unit = self.record.input_spaces[variable].unit(coordinate)
+        sweep = self.numerical.sweep(variable, unit, step)
+        value = float(sweep.best()[0][row]) if numerical is None else numerical
+        tolerance = float(self.allowed(value))
+        diagnosis, explanation = sweep.diagnose(row, analytic, tolerance)
+        if diagnosis in ("rounding", "nan or inf"):
+            value = float(sweep.quotients[4].central[row])
+        return self.failure(
+            mode, row, column, analytic, value,
+            step=step, tolerance=tolerance, diagnosis=diagnosis, explanation=explanation,
+        )  # fmt: skip
+
+
+def check_slow(check: Check) -> None:
+    """Compare full Jacobians; raises GradcheckError."""
+    record = check.record
+    numerical, suspects = _numerical(check)
+    reverse = np.zeros_like(numerical)
+    row = 0
+    for k, space in enumerate(record.spaces):
+        for coordinate in range(space.size):
+            reverse[row] = record.row(k, coordinate)
+            row += 1
+    _compare(check, "reverse", reverse, numerical)
+    forward = None
+    if check.settings.check_forward:
+        places = (check.place(j) for j in range(numerical.shape[1]))
+        columns = [record.column(*place) for place in places]
+        forward = np.stack(columns, axis=1) if columns else np.zeros_like(numerical)
+        _compare(check, "forward", forward, numerical)
+    if check.settings.check_smoothness:
+        _check_smooth(check, suspects, reverse)
+    _check_exact(check, reverse, forward)
+
+
+def _numerical(check: Check) -> tuple[Matrix, list[tuple[int, int]]]:
+    """The Jacobian by difference quotients, and where to look for kinks."""
+    columns: list[Vector] = []
+    suspects: list[tuple[int, int]] = []
+    for k, space in enumerate(check.record.input_spaces):
+        for coordinate in range(space.size):
+            step = check.numerical.step(k, coordinate)
+            quotients = check.numerical.along(k, space.unit(coordinate), step)
+            suspects += [
+                (int(row), len(columns)) for row in np.flatnonzero(check.kinked(quotients))
+            ]
+            columns.append(quotients.central)
+    empty = np.zeros((check.record.size, 0))
+    return (np.stack(columns, axis=1) if columns else empty), suspects
+
+
+def _excess(check: Check, analytic: Matrix, numerical: Matrix) -> Matrix:
+    """How many times over the tolerance each entry is; infinite where nan or inf is not declared."""
+    with np.errstate(all="ignore"):
+        excess = np.abs(analytic - numerical) / check.allowed(numerical)
+    finite = np.isfinite(analytic) & np.isfinite(numerical)
+    same = np.zeros_like(finite)
+    if check.settings.allow_nonfinite:
+        same = (analytic == numerical) | (np.isnan(analytic) & np.isnan(numerical))
+    return np.where(finite, np.nan_to_num(excess, nan=0.0), np.where(same, 0.0, np.inf))
+
+
+def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix) -> None:
+    """Raise for the worst entry, unless better quotients agree with it; those replace the worse ones."""
+    excess = _excess(check, analytic, numerical)
+    while excess.size and excess.max() > 1:
+        row, column = (int(k) for k in np.unravel_index(np.argmax(excess), excess.shape))
+        variable, coordinate = check.place(column)
+        unit = check.record.input_spaces[variable].unit(coordinate)
+        step = check.numerical.step(variable, coordinate)
+        best, error = check.numerical.sweep(variable, unit, step).best()
+        refined = np.where(np.isfinite(error), best, numerical[:, column])
+        again = _excess(check, analytic[:, column], refined)
+        if again.max() > 1:
+            row = int(np.argmax(again))
+            raise check.judge(mode, row, column, float(analytic[row, column]))
+        numerical[:, column] = refined
+        excess[:, column] = again
+
+
+def _check_smooth(check: Check, suspects: list[tuple[int, int]], analytic: Matrix) -> None:
+    """Refuse a point where one-sided derivatives differ, though their mean may be what the rule gives."""
+    for row, column in suspects:
+        error = check.judge(
+            "smoothness", row, column, float(analytic[row, column]), float(analytic[row, column])
+        )
+        if error.finding.diagnosis in ("kink", "jump"):
+            raise error
+
+
+def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
+    """Both Jacobians are one matrix to rounding, and both modes are linear: they act as it does.
+
+    Matrices made of unit vectors can't tell a rule that isn't linear; random vectors of both signs can.
+    """
+    if not np.all(np.isfinite(reverse)) or not reverse.size:
+        return
+    record, exact = check.record, check.tolerances.exact
+    for sign in (1.0, -1.0):
+        w = sign * random_direction(check.rng, reverse.shape[0])
+        found = record.reverse(w)
+        pulled = np.concatenate([found[k] for k in range(len(record.variables))])
+        expected, size = w @ reverse, np.abs(w) @ np.abs(reverse)
+        _check_linear(check, "reverse", pulled, expected, exact * size)
+        if forward is None:
+            continue
+        v = sign * random_direction(check.rng, reverse.shape[1])
+        pushed = record.forward(v)
+        _check_linear(check, "forward", pushed, forward @ v, exact * (np.abs(forward) @ np.abs(v)))
+        terms = np.abs(w) @ np.abs(forward) @ np.abs(v)
+        if abs(w @ pushed - pulled @ v) > exact * terms:
+            difference = np.abs(forward - reverse)
+            row, column = (
+                int(k) for k in np.unravel_index(np.argmax(difference), difference.shape)
+            )
+            raise check.failure(
+                "reverse against forward", row, column, reverse[row, column], forward[row, column],
+                tolerance=float(exact * np.abs(forward).max()), diagnosis="wrong rule",
+                explanation="<v, J^T w> and <J v, w> must agree to rounding: the first value is the "
+                "vjp's, the second the jvp's; both are near the difference quotient",
+            )  # fmt: skip
+
+
+def _check_linear(
+    check: Check, mode: str, got: Vector, expected: Vector, tolerance: Vector
+) -> None:
+    excess = np.abs(got - expected) - tolerance
+    if not excess.size or excess.max() <= 0:
+        return
+    worst = int(np.argmax(excess))
+    record = check.record
+    input_, output, input_index, output_index = "", "", None, None
+    if mode == "forward":
+        output, output_index = record.locate_output(worst)
+    else:
+        variable, coordinate = check.place(worst)
+        v = record.variables[variable]
+        input_, input_index = v.name, v.space.locate(coordinate)
+    finding = Finding(
+        "linearity", input_, output, input_index, output_index,
+        float(got[worst]), float(expected[worst]), tolerance=float(tolerance[worst]),
+        diagnosis="wrong rule",
+        explanation=f"the {mode} rule is not linear in what it is handed: unit vectors give another "
+        "result than random ones",
+    )  # fmt: skip
+    raise GradcheckError.of(record.problem.operation, finding)
+
+
+__all__ = ["Check", "check_slow", "split"]

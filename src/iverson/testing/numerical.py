@@ -1,0 +1,233 @@
+"""Difference quotients: the derivatives a rule is held against.
+
+A quotient is central, ``(f(x + h d) - f(x - h d)) / 2h``, with the two one-sided ones beside it. Where it
+disagrees with a rule it is refined: a sweep of steps, Richardson extrapolation between neighbours, and the
+estimate whose neighbours agree best (C. J. F. Ridders, "Accurate computation of F'(x) and F'(x) F''(x)",
+Advances in Engineering Software 4, 1982; Numerical Recipes, section 5.7). The sweep also tells why there is
+no agreement: see `diagnose`.
+
+Functions of single precision are evaluated in double precision if they follow the dtype of their inputs:
+their own quotients would have four digits at best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.testing.analytic import Record
+from iverson.testing.directions import Vector, lowest, power_of_two, scale_of
+from iverson.testing.report import Finding, GradcheckError
+
+#: Per evaluation precision: the rounding unit, the default step, the ratio of a sweep's steps.
+_UNIT = {"double": 2.0**-52, "single": 2.0**-23}
+_STEP = {"double": 2.0**-20, "single": 2.0**-8}
+_RATIO = {"double": 8.0, "single": 2.0}
+#: A sweep takes the step times these powers of the ratio.
+_POWERS = (4, 3, 2, 1, 0, -1, -2)
+#: The base step's place among them.
+_BASE = 4
+
+
+@dataclass(frozen=True)
+class Quotients:
+    """Difference quotients of all output coordinates along a direction, with one step.
+
+    noise : how large the rounding of the function's values makes the error of ``central``.
+    largest : the largest magnitude among those values.
+    """
+
+    step: float
+    central: Vector
+    right: Vector
+    left: Vector
+    noise: Vector
+    largest: Vector
+
+    @property
+    def gap(self) -> Vector:
+        """How far apart the one-sided quotients are: about ``step * f''`` for a smooth function."""
+        return np.abs(self.right - self.left)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Quotients along one direction, by falling step, and the best estimate made from them."""
+
+    quotients: tuple[Quotients, ...]
+    ratio: float
+
+    def best(self) -> tuple[Vector, Vector]:
+        """The best estimate of the derivative and its error, per output coordinate."""
+        central = np.stack([q.central for q in self.quotients])
+        noise = np.stack([q.noise for q in self.quotients])
+        with np.errstate(all="ignore"):
+            refined = central[1:] + np.diff(central, axis=0) / (self.ratio**2 - 1)
+            error = np.abs(np.diff(refined, axis=0)) + noise[2:]
+        error = np.where(np.isfinite(error), error, np.inf)
+        at = np.argmin(error, axis=0)
+        columns = np.arange(central.shape[1])
+        return refined[1:][at, columns], error[at, columns]
+
+    def diagnose(self, i: int, analytic: float, tolerance: float) -> tuple[str, str]:
+        """Why output coordinate i disagrees with ``analytic``: a diagnosis and a sentence about it.
+
+        One-sided quotients that stay apart at every step are a kink, and if they grow as 1/step a jump.
+        Central quotients that settle for no step are rounding. What settles elsewhere is a wrong rule.
+        """
+        base = self.quotients[_BASE]
+        if not (np.isfinite(analytic) and np.isfinite(base.central[i])):
+            return "nan or inf", (
+                "the derivative is not finite; move the input, or declare it with allow_nonfinite=True"
+            )
+        kind = self.nonsmooth(i)
+        if kind == "kink":
+            return kind, (
+                f"the one-sided difference quotients stay at {base.left[i]:.6g} and {base.right[i]:.6g} "
+                "however small the step: the function has a kink here, the rule may be right; "
+                "move the input away from it"
+            )
+        if kind == "jump":
+            return kind, (
+                "the difference quotients grow as the step shrinks: the function jumps here; "
+                "move the input away from the jump"
+            )
+        value, error = (float(v[i]) for v in self.best())
+        first, last = self.quotients[0], self.quotients[-1]
+        if error > tolerance or self._flat(i, analytic):
+            return "rounding", (
+                f"the difference quotients do not settle ({first.central[i]:.6g} for step "
+                f"{first.step:.1g}, {base.central[i]:.6g} for {base.step:.1g}, {last.central[i]:.6g} for "
+                f"{last.step:.1g}): rounding hides the derivative (values as large as "
+                f"{base.largest[i]:.3g}), the rule may be right; scale the function or pass a larger eps"
+            )
+        return "wrong rule", (
+            f"steps from {first.step:.1g} to {last.step:.1g} settle at {value:.9g}, "
+            f"give or take {error:.1g}: the rule is wrong"
+        )
+
+    def nonsmooth(self, i: int) -> str:
+        """ "kink", "jump" or "": whether the one-sided quotients stay apart as the step shrinks."""
+        near = self.quotients[_BASE - 1 :]
+        gaps = np.array([q.gap[i] for q in near])
+        steps = np.array([q.step for q in near])
+        noise = np.array([q.noise[i] for q in near])
+        size = 1.0 + abs(self.quotients[_BASE].central[i])
+        if not np.all(np.isfinite(gaps)) or np.any(gaps < np.maximum(1e-4 * size, 16 * noise)):
+            return ""
+        if gaps.max() < 1.5 * gaps.min():
+            return "kink"
+        jumps = gaps * steps
+        return "jump" if jumps.max() < 1.1 * jumps.min() else ""
+
+    def _flat(self, i: int, analytic: float) -> bool:
+        """Whether small steps don't move the function at all while large ones follow the rule."""
+        small = all(q.central[i] == 0 == q.gap[i] for q in self.quotients[_BASE:])
+        return small and any(
+            abs(q.central[i] - analytic) < 0.1 * abs(analytic) for q in self.quotients[:_BASE]
+        )
+
+
+class Numerical:
+    """Difference quotients of a recorded function.
+
+    eps : the step for a coordinate of magnitude 1, or None for 2**-20 (2**-8 in single precision). A
+        coordinate takes ``eps`` times its magnitude, but no less than the smaller of 1 and its tensor's
+        root mean square.
+    """
+
+    def __init__(self, record: Record, eps: float | None) -> None:
+        self.record = record
+        self.problem = record.problem
+        spaces = (*record.spaces, *record.input_spaces)
+        self.wide = lowest(spaces) == "single" and self._follows_dtype()
+        self.precision = "double" if self.wide else lowest(spaces)
+        self.eps = _STEP[self.precision] if eps is None else eps
+        self.base = self._evaluate(None, None)
+        self._check_base()
+
+    def _follows_dtype(self) -> bool:
+        """Whether the function does in double precision what it does in single precision."""
+        try:
+            outputs = self._outputs(None, None, wide=True)
+        except GradcheckError:
+            return False
+        if any(o.space.dtype not in (np.float64, np.complex128) for o in outputs):
+            return False
+        return _close(self.record.values, self.record.vector(outputs), 1e-3)
+
+    def _outputs(self, changed: Any, point: Vector | None, wide: bool) -> list[Any]:
+        record = self.record
+        spec, every = self.problem.at(changed, point, wide)
+        same = spec == record.spec and len(every) == len(record.all_outputs)
+        checked = {o.name for o in record.outputs}
+        found = [o for o in every if o.name in checked]
+        shapes = [o.space.shape for o in record.outputs]
+        complex_ = [o.space.complex for o in record.outputs]
+        same = same and [o.space.complex for o in found] == complex_
+        if not same or [o.space.shape for o in found] != shapes:
+            raise GradcheckError.of(
+                self.problem.operation,
+                Finding("evaluation", explanation="give outputs of one structure and shape"),
+                got=f"outputs of shapes {[o.space.shape for o in found]} at a perturbed input",
+                expected=f"shapes {shapes}, as at the input itself",
+            )
+        return found
+
+    def _evaluate(self, changed: Any, point: Vector | None) -> Vector:
+        return self.record.vector(self._outputs(changed, point, self.wide))
+
+    def _check_base(self) -> None:
+        if not _close(self.record.values, self.base, 1e-3 if self.wide else 1e-7):
+            worst = int(np.argmax(np.abs(self.record.values - self.base)))
+            output, index = self.record.locate_output(worst)
+            raise GradcheckError.of(
+                self.problem.operation,
+                Finding(
+                    "layout", output=output, output_index=index,
+                    analytic=float(self.record.values[worst]), numerical=float(self.base[worst]),
+                    explanation="a layout must not change a value",
+                ),
+                got=f"{self.record.values[worst]} for {output}[{index}] of the inputs as they are",
+                expected=f"{self.base[worst]}, as for strided copies of them",
+            )  # fmt: skip
+
+    def step(self, variable: int, coordinate: int | None = None) -> float:
+        """The step along one coordinate of a variable, or along a direction of all of them."""
+        point = self.record.variables[variable].point
+        typical = scale_of(point)
+        if coordinate is None:
+            return self.eps * typical
+        own = abs(float(point[coordinate]))
+        largest = max(own, min(1.0, typical)) if np.isfinite(own) else typical
+        return self.eps * power_of_two(largest)
+
+    def along(self, variable: int, direction: Vector, step: float) -> Quotients:
+        """The quotients along a direction of one variable."""
+        v = self.record.variables[variable]
+        ahead = self._evaluate(v, v.point + step * direction)
+        behind = self._evaluate(v, v.point - step * direction)
+        with np.errstate(all="ignore"):
+            largest = np.maximum(np.abs(ahead), np.abs(behind))
+            return Quotients(
+                step,
+                (ahead - behind) / (2 * step),
+                (ahead - self.base) / step,
+                (self.base - behind) / step,
+                2 * _UNIT[self.precision] * largest / step,
+                largest,
+            )
+
+    def sweep(self, variable: int, direction: Vector, step: float) -> Sweep:
+        """The quotients for steps around the given one."""
+        ratio = _RATIO[self.precision]
+        steps = (step * ratio**power for power in _POWERS)
+        return Sweep(tuple(self.along(variable, direction, h) for h in steps), ratio)
+
+
+def _close(a: Vector, b: Vector, rtol: float) -> bool:
+    finite = np.abs(b[np.isfinite(b)])
+    largest = float(finite.max()) if finite.size else 0.0
+    return np.allclose(a, b, rtol=rtol, atol=rtol * largest, equal_nan=True)

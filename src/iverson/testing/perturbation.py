@@ -1,0 +1,235 @@
+"""Calling the user's function: on the user's own inputs, or on perturbed copies of them.
+
+The inputs are never perturbed in place. What the function itself does to them is undone after each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iverson.autograd.api import variable
+from iverson.autograd.mode import enable_grad
+from iverson.autograd.node import Node, reachable
+from iverson.core.dispatch import Handle, make_handle
+from iverson.core.errors import ArgumentError
+from iverson.layouts import layout_of
+from iverson.testing.directions import Space, Vector, space_of
+from iverson.testing.report import Finding, GradcheckError
+
+Path = tuple[Any, ...]
+_WIDE = {"float32": "float64", "complex64": "complex128"}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A tensor the function is differentiated in.
+
+    name : its path in the inputs.
+    slot : the node and result it is; several inputs with one slot are one variable.
+    point : its coordinates.
+    positions : which leaves of the inputs it is.
+    """
+
+    name: str
+    slot: tuple[Node, int]
+    space: Space
+    point: Vector
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A tensor among the outputs; ``slot`` is None where no gradient is recorded."""
+
+    name: str
+    value: Any
+    slot: tuple[Node, int] | None
+    space: Space
+
+    @property
+    def checked(self) -> bool:
+        """Whether its dtype can have a derivative."""
+        return self.space.dtype.kind in "fc"
+
+
+def path_name(root: str, path: Path) -> str:
+    """A path into nested containers as Python writes it: ``inputs[0]['w']``."""
+    return root + "".join(f"[{key!r}]" for key in path)
+
+
+def flatten_outputs(out: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """The Tensors among the outputs with their names, and the structure they came in."""
+    import optree
+
+    if isinstance(out, Handle):
+        return [("output", out)], None
+    paths, leaves, spec = optree.tree_flatten_with_path(out)
+    named = [
+        (path_name("outputs", path), leaf)
+        for path, leaf in zip(paths, leaves, strict=True)
+        if isinstance(leaf, Handle)
+    ]
+    return named, spec
+
+
+class Problem:
+    """A function and the inputs it is checked at.
+
+    fn : called as ``fn(*inputs)``.
+    inputs : a tuple or list of arguments (pytrees of Tensors and anything else), or the one argument.
+    operation : the public name in messages.
+    name : gives the name of an input from its path, and of an output from its plain name.
+
+    Raises ArgumentError if no input requires grad, or one was computed from another.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        inputs: Any,
+        operation: str,
+        name: Callable[[str], str] = str,
+    ) -> None:
+        import optree
+
+        self.fn = fn
+        self.operation = operation
+        self.name = name
+        self.args = tuple(inputs) if type(inputs) in (tuple, list) else (inputs,)
+        paths, self.leaves, self.spec = optree.tree_flatten_with_path(
+            self.args, none_is_leaf=True
+        )
+        self._state = [(x._value, x._node, x._index) if _is_handle(x) else x for x in self.leaves]
+        self.variables = self._find_variables([name(path_name("inputs", p)) for p in paths])
+
+    def _find_variables(self, names: Sequence[str]) -> tuple[Variable, ...]:
+        positions: dict[tuple[Node, int], list[int]] = {}
+        for k, leaf in enumerate(self.leaves):
+            if _is_handle(leaf) and leaf._node is not None:
+                positions.setdefault((leaf._node, leaf._index), []).append(k)
+        if not positions:
+            raise ArgumentError(
+                self.operation,
+                "inputs",
+                got="no tensor that requires grad",
+                expected="at least one to differentiate in",
+                remedy="call x.requires_grad_() on the inputs that matter",
+            )
+        found = []
+        for slot, where in positions.items():
+            leaf = self.leaves[where[0]]
+            space = space_of(leaf)
+            point = space.coordinates(leaf._value)
+            found.append(Variable(names[where[0]], slot, space, point, tuple(where)))
+        self._refuse_ancestors(found)
+        return tuple(found)
+
+    def _refuse_ancestors(self, variables: Sequence[Variable]) -> None:
+        by_node = {v.slot[0]: v for v in variables}
+        floor = min(node.number for node in by_node)
+        for v in variables:
+            for node in reachable([v.slot[0]], floor):
+                if node in by_node and by_node[node] is not v and node is not v.slot[0]:
+                    raise ArgumentError(
+                        self.operation,
+                        v.name,
+                        got=f"a tensor computed from {by_node[node].name}",
+                        expected="inputs that are independent of each other",
+                        remedy="pass x.detach().requires_grad_()",
+                    )
+
+    def own(self) -> tuple[Any, tuple[Output, ...]]:
+        """The structure and the Tensors of ``fn(*inputs)``, recorded, on the user's very objects."""
+        with self._restoring(), enable_grad(), np.errstate(all="ignore"):
+            named, spec = flatten_outputs(self.fn(*self.args))
+            return spec, tuple(self._output(name, handle) for name, handle in named)
+
+    def at(self, changed: Variable | None, point: Vector | None, wide: bool) -> Any:
+        """As `own`, on copies of the inputs, with one variable at another point.
+
+        wide : whether variables of single precision are handed over in double precision.
+        """
+        import optree
+
+        replaced: dict[int, Any] = {}
+        for v in self.variables:
+            at = point if v is changed and point is not None else v.point
+            dtype = _WIDE.get(str(v.space.dtype)) if wide else None
+            order = self._state[v.positions[0]][0]
+            copy = variable(_strided_as(order, v.space.array(at, dtype)))
+            replaced |= dict.fromkeys(v.positions, copy)
+        leaves = [replaced[k] if k in replaced else _copy(x) for k, x in enumerate(self.leaves)]
+        args = optree.tree_unflatten(self.spec, leaves)
+        with enable_grad(), np.errstate(all="ignore"):
+            try:
+                named, spec = flatten_outputs(self.fn(*args))
+            except Exception as error:
+                finding = Finding(
+                    "evaluation",
+                    changed.name if changed else "",
+                    explanation=f"fn raised {type(error).__name__} near its inputs: {error}",
+                )
+                raise GradcheckError.of(
+                    self.operation,
+                    finding,
+                    got="an error at a perturbed copy of the inputs",
+                    expected="fn to be defined around its inputs",
+                ) from error
+        return spec, tuple(self._output(name, handle) for name, handle in named)
+
+    def _output(self, name: str, handle: Any) -> Output:
+        slot = None if handle._node is None else (handle._node, handle._index)
+        return Output(self.name(name), handle._value, slot, space_of(handle))
+
+    @contextmanager
+    def _restoring(self) -> Iterator[None]:
+        """Put every input back as it was, also if the block raises: what handles stand for, and entries."""
+        before = [[b.copy() for b in _buffers(s)] for s in self._state]
+        try:
+            yield
+        finally:
+            for leaf, state, copies in zip(self.leaves, self._state, before, strict=True):
+                if _is_handle(leaf):
+                    leaf._value, leaf._node, leaf._index = state
+                for buffer, copy in zip(_buffers(state), copies, strict=True):
+                    if buffer.tobytes() != copy.tobytes():
+                        buffer[...] = copy
+
+
+def _is_handle(leaf: Any) -> bool:
+    return isinstance(leaf, Handle)
+
+
+def _buffers(state: Any) -> tuple[NDArray[Any], ...]:
+    """The NumPy arrays behind an input: of a Tensor (as saved), or the input itself."""
+    if isinstance(state, np.ndarray):
+        return (state,)
+    if type(state) is tuple and len(state) == 3 and hasattr(state[0], "shape"):
+        return layout_of(state[0]).buffers(state[0])
+    return ()
+
+
+def _copy(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf.copy()
+    if not isinstance(leaf, Handle):
+        return leaf
+    layout = layout_of(leaf._value)
+    return make_handle(
+        layout.rebuild(leaf._value, tuple(b.copy() for b in layout.buffers(leaf._value)))
+    )
+
+
+def _strided_as(original: Any, array: NDArray[Any]) -> NDArray[Any]:
+    """The array with its axes in the memory order of the original, so that fn takes the same paths."""
+    if not isinstance(original, np.ndarray) or original.flags.c_contiguous:
+        return array
+    result = np.empty_like(original, dtype=array.dtype, subok=False)
+    result[...] = array
+    return result

@@ -1,0 +1,51 @@
+"""How close is close: the tolerances of a check, and what it checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Per precision of the tensors: atol and rtol against difference quotients, and rtol where two analytic
+#: values must agree to rounding. Quotients in double precision are good to about 1e-9; those of a function
+#: that computes in single precision whatever it is given, to 1e-4.
+_TOLERANCES = {"double": (1e-7, 1e-5, 1e-11), "single": (1e-5, 2e-4, 2e-5)}
+_SINGLE_QUOTIENTS = (1e-3, 2e-3, 2e-5)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of `gradcheck`, where they are documented."""
+
+    eps: float | None = None
+    atol: float | None = None
+    rtol: float | None = None
+    fast: bool = False
+    raise_exception: bool = True
+    check_forward: bool = True
+    check_undefined: bool = True
+    check_needs: bool = True
+    check_determinism: bool = True
+    check_smoothness: bool = True
+    check_constant_outputs: bool = True
+    allow_nonfinite: bool = False
+    nondet_tol: float = 0.0
+    exact_rtol: float | None = None
+    directions: int = 3
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """``|analytic - numerical| <= atol + rtol |numerical|``, and ``exact`` relative to rounding's size."""
+
+    atol: float
+    rtol: float
+    exact: float
+
+    @staticmethod
+    def of(settings: Settings, precision: str, quotients: str) -> Tolerances:
+        """Those the user gave, else those for the tensors' and the quotients' precision."""
+        default = _SINGLE_QUOTIENTS if quotients == "single" else _TOLERANCES[precision]
+        given = (settings.atol, settings.rtol, settings.exact_rtol)
+        return Tolerances(
+            *(d if g is None else float(g) for g, d in zip(given, default, strict=True))
+        )

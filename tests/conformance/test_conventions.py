@@ -1,0 +1,86 @@
+"""The conventions of docs/conventions.md, each at its point. A convention without a case here fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.autograd import grad
+from iverson.core.errors import LinearAlgebraError
+from iverson.ops import TABLE, F
+
+DOCS = Path(__file__).parents[2] / "docs" / "conventions.md"
+
+
+def gradients(name, *args, **params):
+    """The gradients of the sum of an op's (first) result in all its arguments, as lists."""
+    xs = [iv.asarray(np.asarray(a, float), requires_grad=True) for a in args]
+    out = getattr(F, name)(*xs, **params)
+    out = out[0] if isinstance(out, tuple) else out
+    g = iv.asarray(np.ones(out.shape, out.dtype))
+    return [x.numpy().tolist() for x in grad(out, xs, g)]
+
+
+INF = float("inf")
+VALUES = {
+    "pow": [("pow", ([0.0, 0.0], [2.0, 0.0]), {}, [[0.0, 0.0], [0.0, 0.0]])],
+    "sqrt": [("sqrt", ([0.0],), {}, [[INF]])],
+    "remainder": [("remainder", ([4.0], [2.0]), {}, [[1.0], [-2.0]])],
+    "hypot": [("hypot", ([0.0], [0.0]), {}, [[0.0], [0.0]])],
+    "maximum": [("maximum", ([1.0], [1.0]), {}, [[0.5], [0.5]])],
+    "minimum": [("minimum", ([1.0], [1.0]), {}, [[0.5], [0.5]])],
+    "abs": [("abs", ([0.0],), {}, [[0.0]])],
+    "sign": [("sign", ([0.0, 2.0],), {}, [[0.0, 0.0]])],
+    "copysign": [("copysign", ([0.0, 1.0], [1.0, -1.0]), {}, [[0.0, -1.0], [0.0, 0.0]])],
+    "asin": [("asin", ([1.0, -1.0],), {}, [[INF, INF]])],
+    "acos": [("acos", ([1.0, -1.0],), {}, [[-INF, -INF]])],
+    "relu": [("relu", ([0.0, 1.0],), {}, [[0.0, 1.0]])],
+    "angle": [("angle", ([-1.0, 1.0],), {}, [[0.0, 0.0]])],
+    "clip": [("clip", ([0.0, 1.0], 0.0, 1.0), {}, [[1.0, 1.0], 0.0, 0.0])],
+    "max": [("max", ([1.0, 3.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.0, 0.5, 0.5]])],
+    "min": [("min", ([1.0, 1.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.5, 0.5, 0.0]])],
+    # sum of L for L L^H = x: dL22/dx12 is shared by x12 and x21.
+    "cholesky": [("cholesky", ([[4.0, 0.0], [0.0, 1.0]],), {}, [[[0.25, 0.25], [0.25, 0.5]]])],
+}
+NOT_FINITE = {
+    "eigh": lambda x: F.eigh(x)[1],
+    "svd": lambda x: F.svd(x)[0],
+    "qr": lambda x: F.qr(x)[0],
+}
+DEGENERATE = {"eigh": np.eye(2), "svd": np.eye(2), "qr": np.zeros((2, 2))}
+
+
+@pytest.mark.parametrize("case", [c for cases in VALUES.values() for c in cases], ids=lambda c: c[0])
+def test_value(case):
+    name, args, params, expected = case
+    assert gradients(name, *args, **params) == expected
+
+
+@pytest.mark.parametrize("name", NOT_FINITE)
+def test_degenerate_decompositions_have_no_finite_derivative(name):
+    x = iv.asarray(DEGENERATE[name], requires_grad=True)
+    out = NOT_FINITE[name](x)
+    seed = iv.asarray(np.array([[0.3, 1.0], [-2.0, 0.7]]))
+    try:
+        found = grad(out, x, seed).numpy()
+    except LinearAlgebraError:
+        return
+    assert not np.isfinite(found).all()
+
+
+def test_det_of_a_singular_matrix():
+    x = iv.asarray(np.zeros((2, 2)), requires_grad=True)
+    with pytest.raises(LinearAlgebraError, match="inv"):
+        grad(F.det(x), x)
+
+
+def test_every_convention_has_a_case_and_a_row():
+    listed = {op.name for op in TABLE.values() if op.convention}
+    assert listed == set(VALUES) | set(NOT_FINITE) | {"det"}
+    text = DOCS.read_text()
+    for op in TABLE.values():
+        if op.convention:
+            assert f"| `{op.name}` | {op.convention} |" in text

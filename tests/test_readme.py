@@ -1,0 +1,83 @@
+"""The README is true: its examples run, its table of rooms counts what is there."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_examples_run():
+    result = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert result.attempted > 10
+    assert result.failed == 0
+
+
+def source_lines(room: Path) -> int:
+    files = room.rglob("*.py") if room.is_dir() else [room]
+    return sum(len(f.read_text().splitlines()) for f in files)
+
+
+def test_the_table_of_rooms_is_about_right():
+    """Within a tenth: the table is for proportion. ``python tests/test_readme.py`` writes it anew."""
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", (ROOT / "README.md").read_text(), re.MULTILINE))
+    assert set(rows) == {r for r in ROOMS if path(r) is not None}
+    for room, lines in rows.items():
+        found = path(room)
+        assert found is not None
+        assert abs(source_lines(found) - int(lines)) <= 0.1 * int(lines) + 20, room
+
+
+ROOMS = {
+    "testing": "gradcheck",
+    "optim": "optimizers",
+    "explain": "reports of work done and skipped",
+    "transforms": "derivatives of functions",
+    "array_api": "the public functions",
+    "tensor": "the Tensor handle",
+    "autograd": "the engine: recording, needs, both passes, Function",
+    "ops": "the table of ops",
+    "kernels": "bodies by op family and layout",
+    "te": "tensor expressions",
+    "codegen": "loop nests and machine code",
+    "layouts": "zero, strided, box",
+    "core": "dtypes, shapes, errors, the Op record, scalars, dispatch",
+}
+
+
+def path(room: str) -> Path | None:
+    base = ROOT / "src" / "iverson"
+    return next((p for p in (base / room, base / f"{room}.py") if p.exists()), None)
+
+
+def table() -> str:
+    rows = ["| room | lines | what is there |", "| --- | --- | --- |"]
+    for room, what in ROOMS.items():
+        found = path(room)
+        if found is not None:
+            rows.append(f"| `{room}` | {source_lines(found)} | {what} |")
+    return "\n".join(rows)
+
+
+def test_importing_is_quick_and_lazy():
+    """Heavy libraries are imported where they are used (their import alone would break the budget)."""
+    code = "import sys, iverson; print([m for m in ('scipy', 'llvmlite', 'islpy', 'torch', 'jax') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+if __name__ == "__main__":
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    readme.write_text(
+        re.sub(
+            r"<!-- rooms -->.*<!-- /rooms -->",
+            f"<!-- rooms -->\n{table()}\n<!-- /rooms -->",
+            text,
+            flags=re.DOTALL,
+        )
+    )
