@@ -13,9 +13,8 @@ from iverson.core.op import Abstract, Op, Sample
 from iverson.core.shapes import broadcast_shapes
 from iverson.kernels import register as register_kernel
 from iverson.kernels.registry import _kernels
-from iverson.layouts import Layout
+from iverson.layouts import Layout, layouts_by_type
 from iverson.layouts import register as register_layout
-from iverson.layouts.registry import _layouts
 from iverson.ops import F, defined
 from iverson.tensor import Tensor, asarray
 from iverson.testing import gradcheck, gradgradcheck
@@ -124,7 +123,7 @@ def one_per_row() -> Iterator[list[str]]:
         return x.values[:, None] * b[x.columns]
 
     yield ran
-    del _layouts[OnePerRow]
+    del layouts_by_type[OnePerRow]
     for key in [k for k in _kernels if k[1] is OnePerRow]:
         del _kernels[key]
 

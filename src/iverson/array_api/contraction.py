@@ -139,9 +139,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
     iverson.Tensor(11.)
     """
     x1, x2 = as_operand(x1, "vecdot", "x1"), as_operand(x2, "vecdot", "x2")
-    ndim = max(x1.ndim, x2.ndim)
-    k = normalize_axis(axis, min(x1.ndim, x2.ndim) if as_int(axis, "vecdot", "axis") < 0 else ndim, "vecdot")
-    last = k - (min(x1.ndim, x2.ndim) if as_int(axis, "vecdot", "axis") < 0 else ndim)
+    ndim, last = max(x1.ndim, x2.ndim), as_int(axis, "vecdot", "axis")
+    last -= ndim if last >= 0 else 0
     for x in (x1, x2):
         normalize_axis(last, x.ndim, "vecdot")
     if x1.shape[last] != x2.shape[last]:

@@ -37,9 +37,7 @@ def _ones(shape: Any, dtype: Any) -> Any:
 def _shaped(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callable[..., Any]:
     """``name(shape)``: an array of a shape, made by ``body(shape, dtype)``."""
 
-    def function(
-        shape: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-    ) -> Any:
+    def function(shape: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
         check_device(device, name)
         array = body(as_shape(shape, name), given_dtype(dtype, dtypes.default_float, name))
         return _made(array, requires_grad)
@@ -59,9 +57,7 @@ def _shaped(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callabl
 def _shaped_like(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callable[..., Any]:
     """``name(x)``: an array of x's shape and dtype, made by ``body(shape, dtype)``."""
 
-    def function(
-        x: Any, /, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-    ) -> Any:
+    def function(x: Any, /, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
         check_device(device, name)
         x = as_operand(x, name)
         return _made(body(x.shape, given_dtype(dtype, x.dtype, name)), requires_grad)
@@ -145,9 +141,7 @@ def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
             return _filled(shape, dtype, value)
     except OverflowError:
         pass
-    raise ArgumentError(
-        "full", "fill_value", got=repr(value), expected=f"a value that {dtype} can hold"
-    )
+    raise ArgumentError("full", "fill_value", got=repr(value), expected=f"a value that {dtype} can hold")
 
 
 def arange(
@@ -232,10 +226,10 @@ def eye(
                     [0., 0., 1.]])
     """
     check_device(device, "eye")
-    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
+    rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = as_int(k, "eye", "k")
     wanted = given_dtype(dtype, dtypes.default_float, "eye")
-    return _made(np.eye(*shape, k=offset, dtype=wanted), requires_grad)
+    return _made(np.eye(rows, columns, k=offset, dtype=wanted), requires_grad)
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
@@ -275,7 +269,7 @@ def _triangle(name: str, part: str) -> Callable[..., Any]:
         return getattr(F, name)(x, k=as_int(k, name, "k"))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The {part} triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal kept.
+    function.__doc__ = f"""The {part} triangles of matrices, with zeros elsewhere; ``k`` moves the last diagonal.
 
     x has shape (..., m, n). Raises ShapeError for fewer than two axes.
 

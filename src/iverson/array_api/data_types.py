@@ -87,8 +87,14 @@ def finfo(type: Any, /) -> FloatInfo:
     if dtype.kind not in "fc":
         raise DTypeError("finfo", "type", got=str(dtype), expected="a floating dtype", remedy="use iinfo")
     info: Any = np.finfo(dtype)
-    limits = (float(v) for v in (info.eps, info.max, info.min, info.smallest_normal))
-    return FloatInfo(info.bits, *limits, dtypes.real_of(dtype))
+    return FloatInfo(
+        bits=info.bits,
+        eps=float(info.eps),
+        max=float(info.max),
+        min=float(info.min),
+        smallest_normal=float(info.smallest_normal),
+        dtype=dtypes.real_of(dtype),
+    )
 
 
 def iinfo(type: Any, /) -> IntInfo:

@@ -106,7 +106,9 @@ def _extents(xs: Sequence[Any], inputs: Sequence[Labels]) -> dict[Any, int]:
 
 def _simple(x: Any, labels: Labels, extents: dict[Any, int]) -> Term:
     """The operand with each label once: diagonals taken, axes that stretch squeezed out."""
-    stretched = tuple(k for k, (label, n) in enumerate(zip(labels, x.shape, strict=True)) if n != extents[label])
+    stretched = tuple(
+        k for k, (label, n) in enumerate(zip(labels, x.shape, strict=True)) if n != extents[label]
+    )
     if stretched:
         x = F.squeeze(x, axis=stretched)
         labels = tuple(label for k, label in enumerate(labels) if k not in stretched)

@@ -14,14 +14,12 @@ from iverson.core.shapes import broadcast_shapes, normalize_axis
 from iverson.ops import F
 
 
-def positions(
-    indices: Any, extent: int, operation: str, argument: str = "indices"
-) -> np.ndarray[Any, Any]:
+def positions(indices: Any, extent: int, operation: str, argument: str = "indices") -> np.ndarray[Any, Any]:
     """Integer positions on an axis, negative ones counted from its end.
 
     Raises DTypeError unless they are integers, IndexingError outside the axis.
     """
-    found = F.to_numpy(as_operand(indices, operation, argument))
+    found: np.ndarray[Any, Any] = F.to_numpy(as_operand(indices, operation, argument))
     if found.dtype.kind not in "iu":
         raise DTypeError(
             operation,

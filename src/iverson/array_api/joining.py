@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_operands, as_tuple
+from iverson.array_api.arguments import SCALARS, as_operand, as_operands, as_tuple
 from iverson.array_api.manipulation import flatten
-from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
 from iverson.ops import F
 from iverson.ops.shape import concat_offsets
@@ -35,9 +35,7 @@ def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
     k = normalize_axis(axis, xs[0].ndim, "concat")
     for i, x in enumerate(xs):
         if x.ndim != xs[0].ndim:
-            raise ShapeError(
-                "concat", f"arrays[{i}]", got=f"shape {x.shape}", expected=f"{xs[0].ndim} axes"
-            )
+            raise ShapeError("concat", f"arrays[{i}]", got=f"shape {x.shape}", expected=f"{xs[0].ndim} axes")
     return F.concat(*xs, axis=k, offsets=concat_offsets([x.shape[k] for x in xs]))
 
 
@@ -156,9 +154,7 @@ def _counts(repeats: Any, n: int) -> np.ndarray[Any, Any]:
         repeats = F.to_numpy(as_operand(repeats, "repeat", "repeats"))
     counts = np.asarray(repeats)
     if counts.size and (counts.dtype.kind not in "iu" or counts.min() < 0):
-        raise ArgumentError(
-            "repeat", "repeats", got=str(counts), expected="integers, none of them negative"
-        )
+        raise ArgumentError("repeat", "repeats", got=str(counts), expected="integers, none of them negative")
     if counts.shape not in ((), (1,), (n,)):
         raise ShapeError(
             "repeat", "repeats", got=f"shape {counts.shape}", expected=f"one integer, or {n} of them"
@@ -176,9 +172,7 @@ def take_positions(x: Any, positions: np.ndarray[Any, Any], axis: int) -> Any:
     return F.permute_dims(result, axes=order)
 
 
-def diff(
-    x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: Any = None
-) -> Any:
+def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along an axis, taken ``n`` times.
 
     ``prepend`` and ``append`` are arrays put before and after x along the axis first. Raises
@@ -235,7 +229,7 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
 
 
 def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
-    pairs = [pad_width] if isinstance(pad_width, int) else list(pad_width)
+    pairs: list[Any] = [pad_width] if isinstance(pad_width, int) else list(pad_width)
     if pairs and all(not isinstance(p, (list, tuple)) for p in pairs) and len(pairs) <= 2:
         pairs = [(pairs[0], pairs[-1])] * ndim
     if len(pairs) != ndim or any(len(as_tuple(p)) != 2 for p in pairs):
@@ -253,8 +247,14 @@ def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 
 def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
-    key = tuple(slice(a, a + n, 1) if n else slice(0, 0, 1) for n, (a, _) in zip(x.shape, widths, strict=True))
-    if type(value) in (int, float, bool) and value == 0:
+    key = tuple(
+        slice(a, a + n, 1) if n else slice(0, 0, 1) for n, (a, _) in zip(x.shape, widths, strict=True)
+    )
+    if type(value) not in SCALARS:
+        raise ArgumentTypeError(
+            "pad", "constant_values", got=f"a {type(value).__name__}", expected="a Python scalar"
+        )
+    if value == 0:
         return F.to_dense(F.place(x, key=key, shape=shape))
     around = np.full(shape, value)
     if not np.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.arguments import as_operand, as_operands, as_tuple
-from iverson.core.errors import ArgumentError, AxisError, ShapeError
+from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import (
     Shape,
     as_int,
@@ -71,9 +71,7 @@ def matrix_transpose(x: Any, /) -> Any:
     """
     x = as_operand(x, "matrix_transpose")
     if x.ndim < 2:
-        raise ShapeError(
-            "matrix_transpose", "x", got=f"shape {x.shape}", expected="at least two axes"
-        )
+        raise ShapeError("matrix_transpose", "x", got=f"shape {x.shape}", expected="at least two axes")
     return F.mT(x)
 
 

@@ -207,9 +207,7 @@ def root(squares: Any) -> Any:
 def _scan(name: str, says: str, start: int, shows: str) -> Callable[..., Any]:
     op = getattr(F, name)
 
-    def function(
-        x: Any, /, axis: Any = None, *, dtype: Any = None, include_initial: bool = False
-    ) -> Any:
+    def function(x: Any, /, axis: Any = None, *, dtype: Any = None, include_initial: bool = False) -> Any:
         x = _accumulator(as_operand(x, name), dtype, name)
         if axis is None and x.ndim != 1:
             raise AxisError(name, "axis", got=f"None for shape {x.shape}", expected="one axis")

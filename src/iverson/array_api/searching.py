@@ -1,4 +1,4 @@
-"""Sorting, searching and sets. The order of entries is piecewise constant: derivatives go through the values."""
+"""Sorting, searching and sets. Orders are piecewise constant: derivatives go through the values."""
 
 from __future__ import annotations
 

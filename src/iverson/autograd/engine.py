@@ -27,6 +27,10 @@ from iverson.layouts import Zero, support_region
 from iverson.ops.registry import OVERRIDES, F
 
 
+#: Cotangents that have arrived, by node and then by which of its results they belong to.
+Arrived = dict[Node, dict[int, Any]]
+
+
 def reverse(
     seeds: Sequence[tuple[Slot, Any]], targets: Mapping[Slot, Need], *, create_graph: bool
 ) -> dict[Slot, Any]:
@@ -50,25 +54,28 @@ def _walk(
     targets: Mapping[Slot, Need],
     recording: bool,
 ) -> dict[Slot, Any]:
-    arrived: dict[Slot, Any] = {}
+    arrived: Arrived = {}
     for slot, handle in seeds:
         if needs.result(*slot) is not NOTHING:
-            _arrive(arrived, slot, handle, recording)
+            _arrive(arrived, *slot, handle, recording)
     found: dict[Slot, Any] = {}
     for node in reversed(order):
         if node not in needs.of_results:
-            _report_skipped(node, needs)
+            if work.active.count:
+                _report_skipped(node, needs)
             continue
-        g = _collect(node, arrived, found, targets)
+        at_node = arrived.pop(node, None)
+        if at_node is None:
+            if work.active.count:
+                _report_skipped(node, needs, undefined=True)
+            continue
+        g = _collect(node, at_node, found, targets)
         if node.op is None or node not in needs.of_args:
-            continue
-        if g is None:
-            _report_skipped(node, needs, undefined=True)
             continue
         for position, ct in _cotangents(node, g, needs.of_args[node], recording):
             parent = node.parents[position]
             assert parent is not None
-            _arrive(arrived, (parent, node.indices[position]), ct, recording)
+            _arrive(arrived, parent, node.indices[position], ct, recording)
     return found
 
 
@@ -78,45 +85,43 @@ def _is_unneeded(parent: Node | None, need: Need) -> bool:
 
 def _report_skipped(node: Node, needs: Needs, undefined: bool = False) -> None:
     """Count the cotangents of a node's inputs that this pass does not compute."""
-    if work.active.count and node.op is not None:
+    if node.op is not None:
         of_args = needs.of_args.get(node, (NOTHING,) * len(node.parents))
         unneeded = sum(map(_is_unneeded, node.parents, of_args))
         arriving = sum(p is not None for p in node.parents) - unneeded
         work.skipped(node.op.name, unneeded=unneeded, undefined=arriving if undefined else 0)
 
 
-def _arrive(arrived: dict[Slot, Any], slot: Slot, ct: Any, recording: bool) -> None:
-    before = arrived.get(slot)
+def _arrive(arrived: Arrived, node: Node, index: int, ct: Any, recording: bool) -> None:
+    at_node = arrived.get(node)
+    if at_node is None:
+        arrived[node] = {index: ct}
+        return
+    before = at_node.get(index)
     if before is None:
-        arrived[slot] = ct
+        at_node[index] = ct
     elif type(before) is Sum:
         before.add(ct)
     else:
-        total = arrived[slot] = Sum(before, recording or before._node is not None)
+        total = at_node[index] = Sum(before, recording or before._node is not None)
         total.add(ct)
 
 
 def _collect(
-    node: Node, arrived: dict[Slot, Any], found: dict[Slot, Any], targets: Mapping[Slot, Need]
+    node: Node, at_node: dict[int, Any], found: dict[Slot, Any], targets: Mapping[Slot, Need]
 ) -> Any:
-    """The complete cotangent of a node's results (None if all are undefined), after its hooks."""
-    count = len(node.out) if node.multiple else 1
-    g: list[Any] = []
-    for index in range(count):
-        slot = (node, index)
-        ct = arrived.pop(slot, None)
+    """The complete cotangent of a node's results, after its hooks; a tuple where it has several."""
+    for index, ct in at_node.items():
         if type(ct) is Sum:
             ct = ct.total()
-        if ct is not None and node.extra is not None:
+        if node.extra is not None:
             ct = _hooked(node, index, ct)
-        if ct is not None and slot in targets:
-            found[slot] = ct
-        g.append(ct)
-    if all(ct is None for ct in g):
-        return None
+        at_node[index] = ct
+        if (node, index) in targets:
+            found[node, index] = ct
     if not node.multiple:
-        return g[0]
-    return tuple(_undefined(node, k) if ct is None else ct for k, ct in enumerate(g))
+        return at_node[0]
+    return tuple([at_node[k] if k in at_node else _undefined(node, k) for k in range(len(node.out))])
 
 
 def _undefined(node: Node, index: int) -> Any:
@@ -133,59 +138,61 @@ def _hooked(node: Node, index: int, ct: Any) -> Any:
     return ct
 
 
-def _cotangents(node: Node, g: Any, needs: tuple[Need, ...], recording: bool) -> Iterable[tuple[int, Any]]:
+def _cotangents(node: Node, g: Any, needs: tuple[Need, ...], recording: bool) -> list[tuple[int, Any]]:
     """The defined cotangents of the arguments that are needed, by position."""
     op = node.op
     assert op is not None
     if work.active.count:
         work.rule(op.name)
         work.skipped(op.name, unneeded=sum(map(_is_unneeded, node.parents, needs)))
+    result = []
     try:
-        return list(_apply_rules(node, op, g, needs))
+        for k, ct in _by_input(node, op, g, needs):
+            if ct is not None:
+                meta = _input_meta(node, k)
+                if work.active.count:
+                    _report_cast(node, ct, meta, g)
+                ct = conform(ct, meta, node)
+                if not is_undefined(ct):
+                    result.append((k, ct))
     except Exception as error:
         error.add_note(f"in the backward of {node.describe()}")
         raise
+    return result
 
 
-def _apply_rules(node: Node, op: Op, g: Any, needs: tuple[Need, ...]) -> Iterable[tuple[int, Any]]:
+def _report_cast(node: Node, ct: Any, meta: tuple[Shape, Any], g: Any) -> None:
+    given = getattr(ct, "dtype", None)
+    if given != meta[1]:
+        arrived = tuple(str(x.dtype) for x in (g if node.multiple else (g,)))
+        work.cast(node.describe(), str(given), str(meta[1]), arrived)
+
+
+def _by_input(node: Node, op: Op, g: Any, needs: tuple[Need, ...]) -> list[tuple[int, Any]]:
+    """What the rules give for the arguments that are needed (None for no derivative)."""
+    wanted = [k for k, need in enumerate(needs) if need is not NOTHING]
     if op.joint is not None:
-        results = op.joint(needs, node, g)
-        pairs: Any = [(k, results[k]) for k, need in enumerate(needs) if need is not NOTHING]
-    else:
-        pairs = _by_input(node, op, g, needs)
-    for k, ct in pairs:
-        if ct is None:
-            continue
-        meta = _input_meta(node, k)
-        if work.active.count and (given := getattr(ct, "dtype", None)) != meta[1]:
-            arrived = tuple(str(x.dtype) for x in (g if node.multiple else (g,)))
-            work.cast(node.describe(), str(given), str(meta[1]), arrived)
-        ct = conform(ct, meta, node)
-        if not is_undefined(ct):
-            yield k, ct
-
-
-def _by_input(node: Node, op: Op, g: Any, needs: tuple[Need, ...]) -> Iterable[tuple[int, Any]]:
+        found = op.joint(needs, node, g)
+        return [(k, found[k]) for k in wanted]
     vjp = OVERRIDES.get(op.name, op.vjp) if OVERRIDES else op.vjp
     overridden = vjp is not op.vjp
     inputs, y, params = node.inputs(), node.results(), node.params
     shared: Any = ()
     if op.shared is not None and not overridden:
         shared = (op.shared(F, g, y, *inputs, **params),)
-    for k, need in enumerate(needs):
-        if need is NOTHING:
-            continue
-        if callable(vjp):
-            yield k, vjp(F, k, *shared, g, y, *inputs, **params)
-            continue
+    if callable(vjp):
+        return [(k, vjp(F, k, *shared, g, y, *inputs, **params)) for k in wanted]
+    result = []
+    for k in wanted:
         rule = vjp[k] if k < len(vjp) else None
-        if rule is None:
-            continue
-        region = _region(op, k, g, need, inputs, y, params)
-        if region is None:
-            yield k, rule(F, *shared, g, y, *inputs, **params)
-        else:
-            yield k, _within(op, rule, shared, region, k, g, y, inputs, params, overridden)
+        if rule is not None:
+            region = _region(op, k, g, needs[k], inputs, y, params)
+            if region is None:
+                result.append((k, rule(F, *shared, g, y, *inputs, **params)))
+            else:
+                part = _within(op, rule, shared, region, k, g, y, inputs, params, overridden)
+                result.append((k, part))
+    return result
 
 
 def _region(

@@ -11,7 +11,6 @@ from typing import Any
 
 from iverson.autograd.node import Node
 from iverson.core.needs import FULL, NOTHING, Need, union
-from iverson.core.op import Abstract
 
 Slot = tuple[Node, int]
 
@@ -69,10 +68,10 @@ def _demanded(node: Node, of_args: tuple[Need, ...], whole: bool) -> Any:
     """What the op reads of its results' cotangents to serve the needs of its arguments."""
     assert node.op is not None
     demand = node.op.demand
-    if demand is None or (whole and node.op.elementwise):
+    if demand is None or (whole and not node.op.spreads):
         return FULL
-    inputs = tuple([Abstract(*held) if type(held) is tuple else held for held in node.args])
-    return demand(of_args, inputs, node.result_meta(0), **node.params)
+    shapes = tuple([held[0] if type(held) is tuple else getattr(held, "shape", ()) for held in node.args])
+    return demand(of_args, shapes, node.result_shape(0), **node.params)
 
 
 def _merged(node: Node, own: Any, requested: dict[int, Need]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from iverson.core.dispatch import make_handle
 from iverson.core.op import Abstract, Op
+from iverson.core.shapes import Shape
 
 _numbers = itertools.count()
 next_number = _numbers.__next__
@@ -71,6 +72,11 @@ class Node:
     @property
     def multiple(self) -> bool:
         return self.op is not None and self.op.multiple
+
+    def result_shape(self, index: int) -> Shape:
+        """The shape of one result."""
+        held = self.out[index] if self.multiple else self.out
+        return held[0] if type(held) is tuple else held.shape  # type: ignore[no-any-return]
 
     def result_meta(self, index: int) -> Abstract:
         """Shape and dtype of one result."""

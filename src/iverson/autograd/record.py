@@ -16,8 +16,7 @@ from iverson.core.dispatch import Handle, Interpreter, register_interpreter
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError
 from iverson.core.op import Op
 from iverson.kernels.registry import annihilated, run
-from iverson.layouts import Zero, nbytes
-from iverson.layouts.registry import _layouts
+from iverson.layouts import Zero, layouts_by_type, nbytes
 from iverson.ops.registry import OVERRIDES
 
 _SCALARS = frozenset((int, float, complex, bool))
@@ -133,7 +132,7 @@ def _value_of(op: Op, a: Any) -> Any:
         return a._value
     if isinstance(a, np.generic):
         return np.asarray(a)
-    if type(a) in _layouts:
+    if type(a) in layouts_by_type:
         return a
     raise ArgumentTypeError(
         op.name,
@@ -146,8 +145,8 @@ def _value_of(op: Op, a: Any) -> Any:
 def _normalized(op: Op, out: Any) -> Any:
     """Results as layouts' values: NumPy hands out scalars for rank 0."""
     if op.multiple:
-        return tuple(o if type(o) in _layouts else np.asarray(o) for o in out)
-    return out if type(out) in _layouts else np.asarray(out)
+        return tuple(o if type(o) in layouts_by_type else np.asarray(o) for o in out)
+    return out if type(out) in layouts_by_type else np.asarray(out)
 
 
 def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Exception) -> IversonError:

@@ -2,13 +2,13 @@
 
 An index is an affine form over loop variables, sizes and *atoms* (anything else: loads, quotients); its
 extremes follow by putting in the loops' bounds, innermost first, so that what cancels symbolically
-cancels here. A comparison that guards an access is a form known to be non-negative. Three outcomes:
+cancels here. Guards prove nothing: the code may look at both sides of a Select. Three outcomes:
 
 - proven for every call;
 - a requirement on the sizes and on the smallest and largest entries of index buffers, looked at once per
   call, before any loop runs (`check`);
-- undecidable before the loop (guards on data, indices computed by the kernel itself): the generated code
-  clamps the address, so that a wrong index can give a wrong number but never leave the buffer.
+- guarded and not proven, or undecidable before the loop (an index computed by the kernel itself): the code
+  tests the index where it is used, so that a wrong one can give a wrong number but never leave the buffer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import numpy as np
 
 from iverson.codegen.nodes import (
     Buffer,
+    INT64,
     Call,
+    Cast,
     Const,
     Expr,
     If,
@@ -69,10 +71,10 @@ class Affine:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a statement stands: loops around it, facts that hold, and what names and atoms mean."""
+    """Where a statement stands: loops around it, whether guards are, and what names and atoms mean."""
 
     loops: tuple[Loop, ...] = ()
-    facts: tuple[Affine, ...] = ()
+    guarded: bool = False
     lets: Mapping[str, Expr] = field(default_factory=dict)
     atoms: dict[str, Expr] = field(default_factory=dict)
 
@@ -90,9 +92,6 @@ class Access:
     def buffer(self) -> Buffer:
         return self.node.buffer
 
-    @property
-    def guarded(self) -> bool:
-        return bool(self.scope.facts)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def plan(kernel: Kernel) -> Plan:
     for access in accesses(kernel):
         if inside(access, {}):
             continue
-        if access.guarded or not _decidable(access, writable):
+        if access.scope.guarded or not _decidable(access, writable):
             clamped.add((id(access.node), access.axis))
         else:
             checks.append(access)
@@ -165,57 +164,20 @@ def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
         elif isinstance(s, Loop):
             yield from _block(s.body, replace(scope, loops=(*scope.loops, s)))
         elif isinstance(s, If):
-            yield from _block(s.body, _with_facts(scope, s.condition, True))
+            yield from _block(s.body, replace(scope, guarded=True))
 
 
 def _expression(e: Expr, scope: Scope) -> Iterator[Access]:
     if isinstance(e, Select):
         yield from _expression(e.condition, scope)
-        yield from _expression(e.then, _with_facts(scope, e.condition, True))
-        yield from _expression(e.other, _with_facts(scope, e.condition, False))
+        for side in (e.then, e.other):
+            yield from _expression(side, replace(scope, guarded=True))
         return
     for o in operands(e):
         yield from _expression(o, scope)
     if isinstance(e, Load):
         for axis, index in enumerate(e.indices):
             yield Access(e, axis, affine(index, scope), scope)
-
-
-def _with_facts(scope: Scope, condition: Expr, holds: bool) -> Scope:
-    # A condition that says nothing affine is still a guard: 0 >= 0 stands for it.
-    facts = _facts(condition, scope, holds) or [Affine()]
-    return replace(scope, facts=(*scope.facts, *facts))
-
-
-def _facts(e: Expr, scope: Scope, holds: bool) -> list[Affine]:
-    """Forms that are non-negative where the condition holds (or does not)."""
-    if isinstance(e, Local) and e.name in scope.lets:
-        return _facts(scope.lets[e.name], scope, holds)
-    if not isinstance(e, Call):
-        return []
-    if e.name == "logical_not":
-        return _facts(e.args[0], scope, not holds)
-    if e.name == ("logical_and" if holds else "logical_or"):
-        return [f for a in e.args for f in _facts(a, scope, holds)]
-    if e.name not in _NEGATED or e.args[0].dtype.kind not in "iu":
-        return []
-    how = e.name if holds else _NEGATED[e.name]
-    a, c = (affine(x, scope) for x in e.args)
-    difference = c.plus(a, -1)
-    return {
-        "less": [difference.shift(-1)],
-        "less_equal": [difference],
-        "greater": [a.plus(c, -1).shift(-1)],
-        "greater_equal": [a.plus(c, -1)],
-        "equal": [difference, a.plus(c, -1)],
-        "not_equal": [],
-    }[how]
-
-
-_NEGATED = {
-    "less": "greater_equal", "less_equal": "greater", "greater": "less_equal",
-    "greater_equal": "less", "equal": "not_equal", "not_equal": "equal",
-}  # fmt: skip
 
 
 # --- forms ------------------------------------------------------------------------------------------
@@ -231,6 +193,9 @@ def affine(e: Expr, scope: Scope) -> Affine:
         return Affine(0, {f"${e.name}": 1})
     if isinstance(e, Local) and e.name in scope.lets:
         return affine(scope.lets[e.name], scope)
+    if isinstance(e, Cast) and e.dtype == INT64 and e.operand.dtype.kind in "iu":
+        # The same number: what int64 can't hold (of uint64) is below 0 and outside every buffer.
+        return affine(e.operand, scope) if e.operand.dtype.itemsize < 8 else _atom_form(e, scope)
     if isinstance(e, Call):
         args = [affine(a, scope) for a in e.args] if e.name in _LINEAR else []
         if e.name == "add":
@@ -242,6 +207,10 @@ def affine(e: Expr, scope: Scope) -> Affine:
         if e.name == "multiply" and (not args[0].terms or not args[1].terms):
             k, form = (args[0], args[1]) if not args[0].terms else (args[1], args[0])
             return Affine().plus(form, k.const)
+    return _atom_form(e, scope)
+
+
+def _atom_form(e: Expr, scope: Scope) -> Affine:
     name = f"#{text(e)}"
     scope.atoms[name] = e
     return Affine(0, {name: 1})
@@ -252,13 +221,7 @@ _LINEAR = ("add", "subtract", "negative", "multiply")
 
 def _non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
     low = _bound(form, scope, ranges, len(scope.loops), upper=False)
-    if low is not None and low >= 0:
-        return True
-    for fact in scope.facts:
-        low = _bound(form.plus(fact, -1), scope, ranges, len(scope.loops), upper=False)
-        if low is not None and low >= 0:
-            return True
-    return False
+    return low is not None and low >= 0
 
 
 def _never(scope: Scope, ranges: Ranges) -> bool:
@@ -285,7 +248,7 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
         side = loop.upper if at_top else loop.lower
         found = []
         for candidate in _candidates(side, scope, "minimum" if at_top else "maximum"):
-            value = candidate.shift(-1) if at_top else candidate
+            value = _last(candidate, loop, scope) if at_top else candidate
             found.append(_bound(rest.plus(value, c), scope, ranges, depth, upper=upper))
         known = [v for v in found if v is not None]
         if not known:
@@ -299,6 +262,15 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
             return None
         total += c * end
     return total
+
+
+def _last(end: Affine, loop: Loop, scope: Scope) -> Affine:
+    """The last value before ``end``; with a step it is known where the extent is."""
+    start = affine(loop.lower, scope)
+    length = end.plus(start, -1)
+    if loop.step == 1 or length.terms:
+        return end.shift(-1)
+    return start.shift((length.const - 1) // loop.step * loop.step)
 
 
 def _candidates(e: Expr, scope: Scope, choice: str) -> list[Affine]:

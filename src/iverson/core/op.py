@@ -96,7 +96,7 @@ class Sampler:
             return self.rng.uniform(low, high, shape)
 
         if self.dtype.kind == "c":
-            return (draw() + 0.5j * self.rng.standard_normal(shape)).astype(self.dtype)
+            return np.asarray(draw() + 0.5j * self.rng.standard_normal(shape)).astype(self.dtype)
         return np.asarray(draw()).astype(self.dtype)
 
     def distinct(self, shape: Shape) -> Any:
@@ -122,8 +122,10 @@ class Op:
         Zero rules, the jvp of a linear op and simplification follow from it.
     shared : ``rule(F, g, y, *inputs, **params)``, a term of several inputs' rules, computed at most
         once per node and call.
-    demand : ``demand(needs, inputs, y, **params)`` bounds the need of the result's cotangent (a tuple of
+    demand : ``demand(needs, shapes, out, **params)``, with the shapes of the inputs and of the result, bounds the need of the result's cotangent (a tuple of
         needs where ``multiple``); default Full.
+    spreads : some entries of the result depend on part of the inputs only, or on none, so that ``demand`` has
+        something to say also where inputs are needed in full.
     within : ``within(F, region, i, g, y, *inputs, **params)`` computes only the part of input i's cotangent
         inside ``region``, or returns NotImplemented; default: compute, then restrict.
     support : ``support(g_region, i, inputs, y, **params)``: where input i's cotangent can be nonzero when
@@ -148,6 +150,7 @@ class Op:
     linear_in: tuple[Group, ...] = ()
     shared: Rule | None = None
     demand: Rule | None = None
+    spreads: bool = False
     within: Rule | None = None
     support: Rule | None = None
     family: str = ""

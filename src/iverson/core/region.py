@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
+from operator import add, sub
 
 from iverson.core.shapes import Shape
 
@@ -27,7 +28,7 @@ class Region:
 
     @property
     def shape(self) -> Shape:
-        return tuple(max(b - a, 0) for a, b in zip(self.start, self.stop, strict=True))
+        return tuple([b - a if b > a else 0 for a, b in zip(self.start, self.stop, strict=True)])
 
     @property
     def size(self) -> int:
@@ -36,7 +37,7 @@ class Region:
     @property
     def slices(self) -> tuple[slice, ...]:
         """The index that reads this region out of an array of the full shape."""
-        return tuple(slice(a, max(a, b)) for a, b in zip(self.start, self.stop, strict=True))
+        return tuple([slice(a, b if b > a else a) for a, b in zip(self.start, self.stop, strict=True)])
 
     def covers(self, shape: Shape) -> bool:
         """Whether this region is all of an array of the given shape."""
@@ -55,14 +56,11 @@ class Region:
 
     def shifted(self, by: Iterable[int]) -> Region:
         by = tuple(by)
-        return Region(
-            tuple(a + d for a, d in zip(self.start, by, strict=True)),
-            tuple(b + d for b, d in zip(self.stop, by, strict=True)),
-        )
+        return Region(tuple(map(add, self.start, by)), tuple(map(add, self.stop, by)))
 
     def within(self, outer: Region) -> Region:
         """This region counted from the first corner of another."""
-        return self.shifted(-a for a in outer.start)
+        return Region(tuple(map(sub, self.start, outer.start)), tuple(map(sub, self.stop, outer.start)))
 
     def permuted(self, axes: Shape) -> Region:
         return Region(tuple(self.start[k] for k in axes), tuple(self.stop[k] for k in axes))

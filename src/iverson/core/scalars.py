@@ -85,6 +85,11 @@ def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
     return F.where(at_zero, 0.0, y * F.log(F.where(at_zero, 1.0, a)))
 
 
+def _inverse(F: Any, b: Any) -> Any:
+    # A Python number stays one, so that it takes the cotangent's precision.
+    return 1 / b if isinstance(b, (int, float)) and b else F.reciprocal(b)
+
+
 def _gelu(x: Any) -> Any:
     return x * _special("ndtr")(x)
 
@@ -178,7 +183,7 @@ _ARITHMETIC = (
     Scalar(
         "divide",
         np.divide,
-        (lambda F, _y, _a, b: F.reciprocal(b), lambda F, y, _a, b: -y / b),
+        (lambda F, _y, _a, b: _inverse(F, b), lambda F, y, _a, b: -y / b),
         result="float",
         linear_in=((0,),),
         domain=(None, (0.5, 2.0)),

@@ -73,28 +73,33 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 
 
 @register("add", Box)
-@register("add_n", Box)
 def add(op: Op, values: Values, params: Params) -> Any:
-    """All terms accumulated into one buffer of the hull of their boxes."""
+    """A box and anything: the general rule, but never a dense sum of two boxes."""
+    same = len({getattr(v, "shape", None) for v in values}) == 1
+    return add_n(op, values, params) if same else elementwise(op, values, params)
+
+
+@register("add_n", Box)
+def add_n(op: Op, values: Values, params: Params) -> Any:
+    """All terms, of one shape, accumulated into one buffer: of the hull of their boxes, if all are boxes."""
     if not _known(values):
         return NotImplemented
-    result = zeros_like_result(op, values, params)
-    region = result_region(op, values, result.shape)
-    total: np.ndarray[Any, Any] | None = None
-    for value in values:
-        if type(value) is np.ndarray and value.shape == result.shape and total is None:
-            total = value.astype(result.dtype)
-    if total is None:
-        total = np.zeros(region.shape, result.dtype)
-        rest = values
+    shape, dtype = values[0].shape, np.result_type(*(v.dtype for v in values))
+    strided_terms = [v for v in values if type(v) is np.ndarray]
+    boxes = [v for v in values if type(v) is Box]
+    if strided_terms:
+        region = Region.full(shape)
+        total = strided_terms[0].astype(dtype)
+        for v in strided_terms[1:]:
+            total += v
     else:
-        first = next(k for k, v in enumerate(values) if type(v) is np.ndarray)
-        rest = values[:first] + values[first + 1 :]
-    for value in rest:
-        own = _region(value, result.shape).intersect(region)
-        if own.size:
-            total[own.within(region).slices] += read(value, own)
-    return make(result.shape, region, total)
+        region = boxes[0].region
+        for v in boxes[1:]:
+            region = region.hull(v.region)
+        total = np.zeros(region.shape, dtype)
+    for v in boxes:
+        total[v.region.within(region).slices] += v.inner
+    return make(shape, region, total)
 
 
 @register("permute_dims", Box)
@@ -175,7 +180,7 @@ def flip(op: Op, values: Values, params: Params) -> Any:
 def index_basic(op: Op, values: Values, params: Params) -> Any:
     """x[key] where x is a box: the part of the box that the key reads, as a box of the result."""
     x = values[0]
-    shape = zeros_like_result(op, values, params).shape
+    shape = keys.key_shape(params["key"], x.shape)
     region = keys.region_through_key(x.region, params["key"], x.shape)
     if region is None:
         return Zero(shape, x.dtype)

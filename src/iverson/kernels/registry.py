@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op, abstract_of
-from iverson.layouts import Zero, layout_of, to_strided
+from iverson.layouts import Zero, layouts_by_type, to_strided
 
 Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
 _kernels: dict[tuple[str, type], Kernel] = {}
-_plain = (np.ndarray, int, float, complex, bool)
+_plain = frozenset((np.ndarray, int, float, complex, bool))
 
 
 def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
@@ -51,12 +51,16 @@ def _operand(value: Any) -> Any:
     return abstract_of(value) if hasattr(value, "shape") else value
 
 
+def _by_priority(kind: type) -> int:
+    return -layouts_by_type[kind].priority
+
+
 def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result on values of which at least one is not strided."""
-    if annihilated(op, values) is not None:
+    if op.linear_in and annihilated(op, values) is not None:
         return zeros_like_result(op, values, params)
-    present = {type(v): layout_of(v) for v in values if type(v) not in _plain}
-    for kind, _ in sorted(present.items(), key=lambda item: -item[1].priority):
+    kinds = {type(v) for v in values if type(v) not in _plain}
+    for kind in kinds if len(kinds) == 1 else sorted(kinds, key=_by_priority):
         for family in (op.name, op.family):
             kernel = _kernels.get((family, kind))
             if kernel is not None:

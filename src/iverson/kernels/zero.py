@@ -24,7 +24,8 @@ def add(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
         x = np.broadcast_to(np.asarray(x, result.dtype), result.shape)
     if kept == 0 or op.name == "add":
         return x
-    return np.negative(x) if type(x) is np.ndarray else NotImplemented
+    # 0 - x, not -x: they differ in the sign of zeros, which decides on which side of a branch cut one is.
+    return np.subtract(np.zeros((), result.dtype), x) if type(x) is np.ndarray else NotImplemented
 
 
 @register("where", Zero)

@@ -8,6 +8,7 @@ from iverson.layouts.box import Box
 from iverson.layouts.registry import (
     Layout,
     layout_of,
+    layouts_by_type,
     layouts,
     nbytes,
     register,
@@ -25,6 +26,7 @@ __all__ = [
     "aligned_zeros",
     "layout_of",
     "layouts",
+    "layouts_by_type",
     "nbytes",
     "register",
     "support_region",

@@ -40,27 +40,28 @@ class Layout:
     priority: int = 10
 
 
-_layouts: dict[type, Layout] = {}
+#: Every registered layout, by the type of its values.
+layouts_by_type: dict[type, Layout] = {}
 
 
 def register(layout: Layout) -> Layout:
     """Add a layout to the registry (or replace the one of the same type)."""
-    _layouts[layout.kind] = layout
+    layouts_by_type[layout.kind] = layout
     return layout
 
 
 def layouts() -> tuple[Layout, ...]:
     """All registered layouts."""
-    return tuple(_layouts.values())
+    return tuple(layouts_by_type.values())
 
 
 def layout_of(value: Any) -> Layout:
     """The layout of a value; raises ArgumentTypeError for anything that is not one."""
     try:
-        return _layouts[type(value)]
+        return layouts_by_type[type(value)]
     except KeyError:
         raise ArgumentTypeError(
-            "layout", "value", got=type(value).__name__, expected=", ".join(map(str, _layouts))
+            "layout", "value", got=type(value).__name__, expected=", ".join((k.__name__ for k in layouts_by_type))
         ) from None
 
 

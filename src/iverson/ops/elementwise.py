@@ -16,24 +16,47 @@ from iverson.core.errors import DTypeError
 from iverson.core.needs import FULL, NOTHING, Need, union
 from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.region import Region
-from iverson.core.scalars import SCALARS, Scalar, result_dtype
-from iverson.core.shapes import broadcast_shapes
+from iverson.core.scalars import ANY, SCALARS, Scalar, result_dtype
+from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.ops.registry import define, derived
 
 
+#: Functions whose NumPy body itself refuses what their record does not accept.
+_STRICT = frozenset(
+    ("subtract", "negative", "positive", "sign", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert")
+)
+
+
 def _forward(scalar: Scalar) -> Callable[..., Any]:
-    """The body, with integers brought to the default float where the function asks for floats."""
-    body = scalar.body
-    if scalar.result not in ("float", "realfloat"):
+    """The body, for the dtypes the record accepts; integers become floats where it asks for floats."""
+    body, kinds = scalar.body, scalar.kinds
+    if scalar.result in ("float", "realfloat"):
+        floats = kinds.translate({ord(c): None for c in "iub"})
+
+        def forward(*values: Any) -> Any:
+            inexact = False
+            for v in values:
+                if type(v) is np.ndarray:
+                    kind = v.dtype.kind
+                    if kind in floats:
+                        inexact = True
+                    elif kind not in kinds:
+                        _abstract(scalar)(*values)
+            if inexact:
+                return body(*values)
+            return body(*(np.asarray(v, dtypes.default_float) for v in values))
+
+        return forward
+    if kinds == ANY or scalar.name in _STRICT:
         return body
 
-    def forward(*values: Any) -> Any:
+    def checked(*values: Any) -> Any:
         for v in values:
-            if isinstance(v, np.ndarray) and v.dtype.kind in "fc":
-                return body(*values)
-        return body(*(np.asarray(v, dtypes.default_float) for v in values))
+            if type(v) is np.ndarray and v.dtype.kind not in kinds:
+                _abstract(scalar)(*values)
+        return body(*values)
 
-    return forward
+    return checked
 
 
 _KIND_NAMES = {"i": "integer", "u": "integer", "f": "real floating", "c": "complex", "b": "bool"}
@@ -122,11 +145,11 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
     return reading(tuple(reads(d, skip=1, count=scalar.arity, cotangent=False)))(rule)
 
 
-def demand(needs: tuple[Need, ...], inputs: tuple[Any, ...], y: Any, **_: Any) -> Need:
+def demand(needs: tuple[Need, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Need:
     """An entry of the result's cotangent is read where that entry of some input's is."""
     passed = [
-        need if need is NOTHING or (need is not FULL and getattr(x, "shape", ()) == y.shape) else FULL
-        for need, x in zip(needs, inputs, strict=True)
+        need if need is NOTHING or (need is not FULL and own == out) else FULL
+        for need, own in zip(needs, shapes, strict=True)
     ]
     return union(passed)
 

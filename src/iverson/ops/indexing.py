@@ -21,12 +21,12 @@ from iverson.ops.registry import define, derived
 LINEAR = ((0,),)
 
 
-def _index_demand(needs: tuple[Need, ...], inputs: Any, y: Any, *, key: Any) -> Need:
+def _index_demand(needs: tuple[Need, ...], shapes: Any, out: Shape, *, key: Any) -> Need:
     need = needs[0]
     if not isinstance(need, Box):
         return need
-    region = keys.region_through_key(need.region, key, inputs[0].shape)
-    return Box(region or Region((0,) * y.ndim, (0,) * y.ndim))
+    region = keys.region_through_key(need.region, key, shapes[0])
+    return Box(region or Region((0,) * len(out), (0,) * len(out)))
 
 
 define(
@@ -46,7 +46,7 @@ define(
 )
 
 
-def _place_demand(needs: tuple[Need, ...], _inputs: Any, _y: Any, *, key: Any, shape: Shape) -> Need:
+def _place_demand(needs: tuple[Need, ...], _shapes: Any, _out: Shape, *, key: Any, shape: Shape) -> Need:
     return Box(keys.key_region(key, shape)) if needs[0] is FULL else FULL
 
 
@@ -58,6 +58,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
         linear_in=LINEAR,
         demand=_place_demand,
+        spreads=True,
         samples=lambda s: [
             Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
             Sample(
@@ -177,7 +178,7 @@ define(
 
 @derived
 def take_along(x: Any, positions: Any, axis: int) -> Any:
-    """x at checked positions along an axis, given for each entry of the other axes (with which they broadcast)."""
+    """x at checked positions along an axis; they broadcast with x on the other axes."""
     index = list(np.ogrid[tuple(slice(1 if k == axis else n) for k, n in enumerate(x.shape))])
     index[axis] = positions
     return namespace.gather(x, *index, axes=tuple(range(x.ndim)))

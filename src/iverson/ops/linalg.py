@@ -60,15 +60,15 @@ def _matmul_within(F: Any, _rule: Rule, region: Region, i: int, g: Any, y: Any, 
     return F.place(ct, key=region.slices, shape=x.shape)
 
 
-def _matmul_demand(needs: tuple[Need, ...], inputs: Any, y: Any) -> Need:
+def _matmul_demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
     """Rows of a alone ask for those rows of g; columns of b alone for those columns."""
     need_a, need_b = needs
     if isinstance(need_a, Box) and not isinstance(need_b, Box) and need_b is not FULL:
         rows = need_a.region.start[-2], need_a.region.stop[-2]
-        return _lines(y.shape, -2, *rows)
+        return _lines(out, -2, *rows)
     if isinstance(need_b, Box) and not isinstance(need_a, Box) and need_a is not FULL:
         columns = need_b.region.start[-1], need_b.region.stop[-1]
-        return _lines(y.shape, -1, *columns)
+        return _lines(out, -1, *columns)
     return FULL
 
 
@@ -517,5 +517,73 @@ define(
             Sample((s(shape) + 2 * np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))
         ],
         convention="a matrix without full rank: inf or nan in the derivative",
+    )
+)
+
+
+def _without_rule(name: str, body: Any, shapes: Any) -> None:
+    """A decomposition whose extra columns x does not determine: a value, without a derivative."""
+
+    def abstract(x: Any) -> tuple[Abstract, ...]:
+        dtype = dtypes.to_inexact(x.dtype)
+        real = dtypes.real_of(dtype)
+        return tuple(
+            Abstract((*x.shape[:-2], *s), real if len(s) == 1 else dtype) for s in shapes(*x.shape[-2:])
+        )
+
+    define(
+        Op(
+            name=name,
+            forward=_lapack(name, body),
+            abstract=abstract,
+            multiple=True,
+            samples=lambda s: [Sample((s((3, 2)),)), Sample((s((2, 2, 3)),))],
+        )
+    )
+
+
+_without_rule("svd_full", np.linalg.svd, lambda m, n: ((m, m), (min(m, n),), (n, n)))
+_without_rule("qr_complete", lambda x: np.linalg.qr(x, "complete"), lambda m, n: ((m, m), (m, n)))
+
+
+def _pinv_abstract(x: Any, *, rtol: float) -> Abstract:
+    if x.ndim < 2:
+        raise ShapeError("pinv", "x", got=f"shape {x.shape}", expected="at least two axes")
+    return Abstract((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtypes.to_inexact(x.dtype))
+
+
+def _complement(F: Any, product: Any) -> Any:
+    """I - product."""
+    return np.eye(product.shape[-1], dtype=product.dtype) - product
+
+
+# dP = -P dA P + P P^H dA^H (I - A P) + (I - P A) dA^H P^H P, where the rank does not change
+# (G. H. Golub and V. Pereyra, SIAM J. Numer. Anal. 10, 1973, theorem 4.3).
+def _pinv_vjp(F: Any, g: Any, y: Any, x: Any, *, rtol: float) -> Any:
+    yh, gh = F.mH(y), F.mH(g)
+    inside = F.matmul(F.matmul(yh, g), yh)
+    left = F.matmul(_complement(F, F.matmul(x, y)), F.matmul(gh, F.matmul(y, yh)))
+    right = F.matmul(F.matmul(F.matmul(yh, y), gh), _complement(F, F.matmul(y, x)))
+    return left + right - inside
+
+
+def _pinv_jvp(F: Any, t: Any, y: Any, x: Any, *, rtol: float) -> Any:
+    yh, th = F.mH(y), F.mH(t)
+    inside = F.matmul(F.matmul(y, t), y)
+    left = F.matmul(F.matmul(y, F.matmul(yh, th)), _complement(F, F.matmul(x, y)))
+    right = F.matmul(_complement(F, F.matmul(y, x)), F.matmul(th, F.matmul(yh, y)))
+    return left + right - inside
+
+
+define(
+    Op(
+        name="pinv",
+        forward=_lapack("pinv", lambda x, *, rtol: np.linalg.pinv(x, rtol=rtol)),
+        abstract=_pinv_abstract,
+        vjp=(_pinv_vjp,),
+        jvp=(_pinv_jvp,),
+        samples=lambda s: [
+            Sample((s(shape) + np.eye(*shape[-2:]),), {"rtol": 1e-12}) for shape in ((3, 2), (2, 2, 3))
+        ],
     )
 )

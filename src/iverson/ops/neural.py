@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from iverson.core import dtypes
 from iverson.core.errors import DTypeError
 from iverson.core.op import Abstract, Op, Sample
@@ -34,6 +36,8 @@ def _softmax_rule(F: Any, g: Any, y: Any, _x: Any, *, axis: int) -> Any:
     return gy - y * F.sum(gy, axis=(axis,), keepdims=True)
 
 
+_REAL = {"complex": "a maximum keeps them from overflowing, and complex numbers have none"}
+
 define(
     Op(
         name="softmax",
@@ -42,6 +46,7 @@ define(
         vjp=(_softmax_rule,),
         jvp=(_softmax_rule,),
         samples=_samples,
+        exceptions=_REAL,
     )
 )
 
@@ -53,5 +58,44 @@ define(
         vjp=(lambda F, g, y, _x, *, axis: g - F.exp(y) * F.sum(g, axis=(axis,), keepdims=True),),
         jvp=(lambda F, t, y, _x, *, axis: t - F.sum(F.exp(y) * t, axis=(axis,), keepdims=True),),
         samples=_samples,
+        exceptions=_REAL,
+    )
+)
+
+
+def _losses(x: Any, classes: Any, *, axis: int) -> Any:
+    chosen = np.take_along_axis(x, classes, axis)
+    return strided.logsumexp(x, axis=(axis,), keepdims=False) - np.squeeze(chosen, axis)
+
+
+def _class_error(F: Any, x: Any, classes: Any, axis: int) -> Any:
+    """softmax(x) minus 1 at each example's class: the derivative of its loss."""
+    numbers = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+    return F.softmax(x, axis=axis) - F.astype(F.equal(classes, numbers), dtype=x.dtype)
+
+
+# Losses log(sum(exp(x))) - x[class]; the classes have extent 1 along the axis.
+define(
+    Op(
+        name="cross_entropy",
+        forward=_losses,
+        abstract=lambda x, classes, *, axis: Abstract(x.shape[:axis] + x.shape[axis + 1 :], x.dtype),
+        vjp=(
+            lambda F, g, _y, x, classes, *, axis: (
+                F.expand_dims(g, axis=(axis,)) * _class_error(F, x, classes, axis)
+            ),
+            None,
+        ),
+        jvp=(
+            lambda F, t, _y, x, classes, *, axis: F.sum(
+                t * _class_error(F, x, classes, axis), axis=(axis,), keepdims=False
+            ),
+            None,
+        ),
+        samples=lambda s: [
+            Sample((s((2, 3)), np.array([[2], [0]])), {"axis": 1}),
+            Sample((s((3, 2)), np.array([[2, 1]])), {"axis": 0}),
+        ],
+        exceptions=_REAL,
     )
 )

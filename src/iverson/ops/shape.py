@@ -55,7 +55,7 @@ def _inverse(axes: Shape) -> Shape:
     return tuple(int(k) for k in np.argsort(axes))
 
 
-def _permute_demand(needs: tuple[Need, ...], _inputs: Any, _y: Any, *, axes: Shape) -> Need:
+def _permute_demand(needs: tuple[Need, ...], _shapes: Any, _out: Shape, *, axes: Shape) -> Need:
     need = needs[0]
     return Box(need.region.permuted(axes)) if isinstance(need, Box) else need
 
@@ -174,12 +174,12 @@ def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
     return region.slices
 
 
-def _concat_demand(needs: tuple[Need, ...], inputs: Any, y: Any, *, axis: int, offsets: Shape) -> Need:
+def _concat_demand(needs: tuple[Need, ...], shapes: Any, out: Shape, *, axis: int, offsets: Shape) -> Need:
     placed = []
-    for need, x, offset in zip(needs, inputs, offsets, strict=True):
-        by = [offset if k == axis else 0 for k in range(y.ndim)]
+    for need, own, offset in zip(needs, shapes, offsets, strict=True):
+        by = [offset if k == axis else 0 for k in range(len(out))]
         if need is FULL:
-            placed.append(Box(Region.full(x.shape).shifted(by)))
+            placed.append(Box(Region.full(own).shifted(by)))
         elif isinstance(need, Box):
             placed.append(Box(need.region.shifted(by)))
         elif need is not NOTHING:
@@ -197,6 +197,7 @@ define(
         ),
         linear_in=JOINTLY,
         demand=_concat_demand,
+        spreads=True,
         samples=lambda s: [
             Sample((s((2, 3)), s((2, 1)), s((2, 0))), {"axis": 1, "offsets": (0, 3, 4)}),
             Sample((s((2,)),), {"axis": 0, "offsets": (0,)}),
@@ -222,10 +223,10 @@ def _stack_abstract(*xs: Any, axis: int) -> Abstract:
     return Abstract((*first[:axis], len(xs), *first[axis:]), dtypes.result_type(*xs))
 
 
-def _stack_demand(needs: tuple[Need, ...], inputs: Any, y: Any, *, axis: int) -> Need:
+def _stack_demand(needs: tuple[Need, ...], shapes: Any, _out: Shape, *, axis: int) -> Need:
     placed = []
-    for i, (need, x) in enumerate(zip(needs, inputs, strict=True)):
-        own = Region.full(x.shape) if need is FULL else getattr(need, "region", None)
+    for i, (need, shape) in enumerate(zip(needs, shapes, strict=True)):
+        own = Region.full(shape) if need is FULL else getattr(need, "region", None)
         if own is not None:
             start, stop = (
                 (*own.start[:axis], i, *own.start[axis:]),
@@ -247,6 +248,7 @@ define(
         ),
         linear_in=JOINTLY,
         demand=_stack_demand,
+        spreads=True,
         samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
     )
 )

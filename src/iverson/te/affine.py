@@ -16,6 +16,7 @@ from math import gcd, inf
 from iverson.te.nodes import (
     Apply,
     Cast,
+    Compute,
     Const,
     Expr,
     Extent,
@@ -267,10 +268,24 @@ def _range_of(atom: Expr, known: Mapping[Expr, Interval] | None) -> Interval:
             return min(args[0][0], args[1][0]), min(args[0][1], args[1][1])
         if atom.name == "maximum":
             return max(args[0][0], args[1][0]), max(args[0][1], args[1][1])
+    if isinstance(atom, Read):
+        return _range_of_data(atom)
     if isinstance(atom, Select) and atom.dtype.kind in "iu":
         sides = [interval(affine_of(s), known) for s in (atom.then, atom.other)]
         return min(s[0] for s in sides), max(s[1] for s in sides)
     return EVERYTHING
+
+
+def _range_of_data(read: Read) -> Interval:
+    """A saved position is inside the box it counts in, or -1 where that may be empty."""
+    tensor = read.tensor
+    if not isinstance(tensor, Compute) or len(tensor.statements) != 1:
+        return EVERYTHING
+    (statement,) = tensor.statements
+    if statement.position is None:
+        return EVERYTHING
+    low, high = interval(affine_of(statement.position))
+    return (-1 if statement.domain.where or high < low else low), high
 
 
 def _least(lo: Extent) -> Bound:

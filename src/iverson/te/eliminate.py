@@ -32,7 +32,6 @@ from iverson.te.nodes import (
     Expr,
     For,
     If,
-    Point,
     Program,
     Statement,
     Tensor,
@@ -44,7 +43,7 @@ from iverson.te.nodes import (
 )
 from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
-from iverson.te.sets import affordable, exact_loops
+from iverson.te.sets import exact_loops
 from iverson.te.stages import split_guard
 
 
@@ -110,23 +109,21 @@ def plan(statement: Statement) -> Statement:
     if not all(map(is_pure, forms)) or constraints is None:
         why = "guards" if constraints is None else "index"
         return replace(s, strategy="scatter", reason=f"the {why} is not affine")
-    owned = _own_axes_first(s, forms)
-    if owned is not None:
-        return _walked(owned, constraints_in(owned.domain), "gather", "the write is axes themselves")
+    first = _own_axes_first(s, forms)
+    if first is not None:
+        own = constraints_in(first.domain)
+        return _walked(first, own, "gather", "the write is axes themselves")
     if is_injective(s.write, s.domain.axes, constraints):
         return _walked(s, constraints, "injective", "every element is written at most once")
     if not all(map(is_linear, forms)):
         return _walked(s, constraints, "scatter", "radices in the write do not nest")
     turned = _solved(s, forms)
-    loops = _exact(turned)
+    loops = exact_loops(turned.domain.axes, constraints_in(turned.domain) or [])
     if loops is None:
+        return _walked(s, constraints, "scatter", "outputs first is too much to ask isl")
+    if not is_exact(loops, owned(turned, "gather")):
         return _walked(s, constraints, "scatter", "no exact loops over the outputs first")
-    return replace(
-        turned,
-        walk=_walk_or_none(turned, loops),
-        strategy="gather",
-        reason="exact loops, outputs first",
-    )
+    return replace(turned, walk=loops, strategy="gather", reason="exact loops, outputs first")
 
 
 def constraints_in(domain: Domain) -> list[Constraint] | None:
@@ -148,37 +145,37 @@ def is_symbolic(statement: Statement) -> bool:
 
 def _walked(s: Statement, constraints: list[Constraint] | None, strategy: str, reason: str) -> Statement:
     """The statement walked in the order of its axes."""
-    if constraints:
-        loops = _exact(s)
-        if loops is None:
-            reason += "; its own box, guarded"
-        else:
-            return replace(s, walk=loops, strategy=strategy, reason=reason)
-    return replace(s, strategy=strategy, reason=reason)
-
-
-def _exact(s: Statement) -> tuple[Walk, ...] | None:
-    constraints = constraints_in(s.domain)
-    if constraints is None or not affordable(s.domain.axes, constraints):
-        return None
+    if not constraints:
+        return replace(s, strategy=strategy, reason=reason)
     loops = exact_loops(s.domain.axes, constraints)
-    return loops if loops is not None and is_exact(loops) else None
+    if loops is None:
+        reason += "; its own box, guarded: too much to ask isl"
+    elif not is_exact(loops, owned(s, strategy)):
+        reason += "; some guards are left in the loops"
+    return replace(s, walk=loops, strategy=strategy, reason=reason)
 
 
-def is_exact(walk: tuple[Walk, ...]) -> bool:
-    """Whether no guard is left inside a loop: every iteration of an innermost loop is a point."""
+def owned(s: Statement, strategy: str) -> tuple[Var, ...]:
+    """The axes that a gather's outputs are: a guard on them alone says which outputs stay 0."""
+    return s.domain.axes[: len(s.write)] if strategy == "gather" else ()
+
+
+def is_exact(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> bool:
+    """Whether every iteration of an innermost loop is a point: no guard is left inside a loop.
+
+    A guard inside loops over ``outputs`` only is no loss: these loops visit what is written anyway.
+    """
+    free = set(outputs)
     pending = [(item, False) for item in walk]
     while pending:
         item, inside = pending.pop()
         if isinstance(item, If) and inside:
             return False
-        if not isinstance(item, Point):
-            pending += [(below, inside or isinstance(item, For)) for below in item.body]
+        if isinstance(item, For):
+            pending += [(below, inside or item.var not in free) for below in item.body]
+        elif isinstance(item, If):
+            pending += [(below, inside) for below in item.body]
     return True
-
-
-def _walk_or_none(s: Statement, loops: tuple[Walk, ...]) -> tuple[Walk, ...] | None:
-    return loops if s.domain.where else None
 
 
 def _own_axes_first(s: Statement, forms: Sequence[Affine]) -> Statement | None:

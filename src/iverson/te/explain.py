@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from iverson.te.eliminate import eliminate
+from iverson.te.eliminate import eliminate, owned
 from iverson.te.interpret import evaluate, scalar
 from iverson.te.nodes import (
     Domain,
@@ -31,8 +31,9 @@ MAX_COUNTED = 4_000_000
 class Count:
     """Points a walk visits and terms of the domain that are nonzero; None where not counted.
 
-    visited : times the innermost level is reached, failed guards included. terms : points of the
-    domain (each is a nonzero term, but for guards that depend on data).
+    visited : times the innermost level is reached, failed guards included (but not those that only
+    say which outputs of a gather stay 0). terms : points of the domain (each is a nonzero term, but
+    for guards that depend on data).
     """
 
     visited: int | None
@@ -78,7 +79,7 @@ def counts(statement: Statement) -> Count:
     """The points a statement visits and the points of its domain, each counted on its own."""
     total = domain_size(statement.domain)
     if statement.walk is not None:
-        return Count(walk_size(statement.walk), total)
+        return Count(walk_size(statement.walk, owned(statement, statement.strategy)), total)
     box = [extent(v) for v in statement.domain.axes]
     return Count(prod(n for n in box if isinstance(n, int)), total)
 
@@ -100,19 +101,23 @@ def domain_size(domain: Domain) -> int | None:
     return int(np.logical_and.reduce([held[c] for c in domain.where]).sum())
 
 
-def walk_size(walk: tuple[Walk, ...]) -> int | None:
-    """How often a walk reaches its innermost level; None beyond `MAX_COUNTED` loop iterations."""
-    budget = [MAX_COUNTED]
-    found = sum(_size(item, {}, budget) for item in walk)
+def walk_size(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> int | None:
+    """How often a walk reaches its innermost level; None beyond `MAX_COUNTED` loop iterations.
+
+    A guard that fails counts, unless it is inside loops over ``outputs`` only.
+    """
+    budget, free = [MAX_COUNTED], frozenset(outputs)
+    found = sum(_size(item, {}, budget, free) for item in walk)
     return found if budget[0] > 0 else None
 
 
-def _size(item: Walk, at: Mapping[Var, int], budget: list[int]) -> int:
+def _size(item: Walk, at: Mapping[Var, int], budget: list[int], free: frozenset[Var]) -> int:
     if isinstance(item, Point):
         return 1
     if isinstance(item, If):
-        held = scalar(item.condition, at)
-        return sum(_size(b, at, budget) for b in item.body) if held else 1
+        if scalar(item.condition, at):
+            return sum(_size(b, at, budget, free) for b in item.body)
+        return 0 if at.keys() <= free else 1
     span = range(scalar(item.lower, at), scalar(item.upper, at), item.step)
     if all(isinstance(b, Point) for b in item.body):
         budget[0] -= 1
@@ -122,5 +127,5 @@ def _size(item: Walk, at: Mapping[Var, int], budget: list[int]) -> int:
         budget[0] -= 1
         if budget[0] <= 0:
             return total
-        total += sum(_size(b, {**at, item.var: value}, budget) for b in item.body)
+        total += sum(_size(b, {**at, item.var: value}, budget, free) for b in item.body)
     return total

@@ -42,13 +42,14 @@ Values = dict[Tensor, Array]
 class Visits:
     """What running one statement visited.
 
-    points : times the statement ran. idle : guards that failed and loops that turned out empty
-    inside a walk; in a box walk, points that ``where`` refused.
+    points : times the statement ran. idle : guards that failed (in a box, points that ``where``
+    refused). empty : loops that turned out to have no iteration.
     """
 
     statement: Statement
     points: int = 0
     idle: int = 0
+    empty: int = 0
 
 
 def identity(combine: str, dtype: np.dtype[Any]) -> Any:
@@ -166,7 +167,7 @@ def _walked(walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits) -> It
     def loop(item: For) -> Iterator[tuple[int, ...]]:
         span = range(scalar(item.lower, at), scalar(item.upper, at), item.step)
         if not span:
-            record.idle += 1
+            record.empty += 1
         for value in span:
             at[item.var] = value
             yield from visit(item.body)

@@ -62,10 +62,15 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 
 
 def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
-    """In place where this handle alone holds the buffer (two references: the slot and the call's)."""
+    """In place where this handle alone holds the buffer (two references: the slot and the call's).
+
+    An aligned array is the only view of a raw buffer: then nobody else may hold that either.
+    """
     held = x._value
-    sole = type(held) is np.ndarray and held.base is None and held.flags.writeable
-    if sole and sys.getrefcount(held) <= 3 and not _same_buffer(held, value):
+    sole = type(held) is np.ndarray and held.flags.writeable and sys.getrefcount(held) <= 3
+    if sole and (base := held.base) is not None:
+        sole = type(base) is np.ndarray and base.base is None and sys.getrefcount(base) <= 3
+    if sole and not _same_buffer(held, value):
         raw = to_strided(value._value) if isinstance(value, Handle) else value
         held[key] = raw
         _rebind(x, record_assignment(_PUT, x, value, {"key": key}))

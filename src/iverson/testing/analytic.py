@@ -123,9 +123,7 @@ class Record:
                     expected=f"dtype {asked}, that of the input",
                 )
 
-    def forward(
-        self, tangent: Vector, *, undefined: Collection[int] = (), mode: str = "forward"
-    ) -> Vector:
+    def forward(self, tangent: Vector, *, undefined: Collection[int] = (), mode: str = "forward") -> Vector:
         """The tangent of all outputs, for a tangent of all variables.
 
         undefined : variables whose tangent is never given.
@@ -188,4 +186,3 @@ def _unit_box(space: Space, coordinate: int) -> Any:
     start = tuple(index)
     region = Region(start, tuple(k + 1 for k in start))
     return make_handle(Box(space.shape, region, unit[region.slices].copy()))
-

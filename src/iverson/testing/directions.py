@@ -113,12 +113,12 @@ def scale_of(coordinates: Vector) -> float:
     """The typical magnitude of some coordinates, as a power of two; 1 where all are zero."""
     finite = coordinates[np.isfinite(coordinates)]
     rms = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
-    return power_of_two(rms) if rms else 1.0
+    return float(power_of_two(rms)) if rms else 1.0
 
 
-def power_of_two(value: float) -> float:
-    """The nearest power of two (in the logarithm) of a positive number."""
-    return float(2.0 ** np.clip(np.round(np.log2(value)), -500, 500))
+def power_of_two(value: Any) -> Any:
+    """The nearest power of two (in the logarithm) of positive numbers."""
+    return 2.0 ** np.clip(np.round(np.log2(value)), -500, 500)
 
 
 def split(vector: Vector, spaces: Sequence[Space]) -> list[Vector]:

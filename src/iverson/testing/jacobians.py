@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iverson.testing.analytic import Record
-from iverson.testing.directions import Vector, random_direction, split
+from iverson.testing.directions import Vector, random_direction
 from iverson.testing.numerical import Numerical, Quotients
 from iverson.testing.report import Finding, GradcheckError
 from iverson.testing.settings import Settings, Tolerances
 
 Matrix = NDArray[np.float64]
+
+#: How many columns with one-sided quotients far apart are looked at more closely.
+SUSPECTS = 32
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,16 @@ class Check:
             limit = np.maximum(1e-4 * (1 + np.abs(quotients.central)), 16 * quotients.noise)
             return np.asarray(quotients.gap > limit)
 
-    def judge(
-        self, mode: str, row: int, column: int, analytic: float, numerical: float | None = None
-    ) -> GradcheckError:
+    def judge(self, mode: str, row: int, column: int, analytic: float) -> GradcheckError:
         """The error for an entry that disagrees, with a diagnosis from a sweep of steps."""
         variable, coordinate = self.place(column)
-        step = self.numerical.step(variable, coordinate)
-        unit = self.record.input_spaces[variable].unit(coordinate)
+        unit, step = self.numerical.unit(variable, coordinate)
         sweep = self.numerical.sweep(variable, unit, step)
-        value = float(sweep.best()[0][row]) if numerical is None else numerical
+        value = float(sweep.best()[0][row])
         tolerance = float(self.allowed(value))
         diagnosis, explanation = sweep.diagnose(row, analytic, tolerance)
         if diagnosis in ("rounding", "nan or inf"):
-            value = float(sweep.quotients[4].central[row])
+            value = float(sweep.base.central[row])
         return self.failure(
             mode, row, column, analytic, value,
             step=step, tolerance=tolerance, diagnosis=diagnosis, explanation=explanation,
@@ -105,11 +105,8 @@ def _numerical(check: Check) -> tuple[Matrix, list[tuple[int, int]]]:
     suspects: list[tuple[int, int]] = []
     for k, space in enumerate(check.record.input_spaces):
         for coordinate in range(space.size):
-            step = check.numerical.step(k, coordinate)
-            quotients = check.numerical.along(k, space.unit(coordinate), step)
-            suspects += [
-                (int(row), len(columns)) for row in np.flatnonzero(check.kinked(quotients))
-            ]
+            quotients = check.numerical.along(k, *check.numerical.unit(k, coordinate))
+            suspects += [(int(row), len(columns)) for row in np.flatnonzero(check.kinked(quotients))]
             columns.append(quotients.central)
     empty = np.zeros((check.record.size, 0))
     return (np.stack(columns, axis=1) if columns else empty), suspects
@@ -123,7 +120,9 @@ def _excess(check: Check, analytic: Matrix, numerical: Matrix) -> Matrix:
     same = np.zeros_like(finite)
     if check.settings.allow_nonfinite:
         same = (analytic == numerical) | (np.isnan(analytic) & np.isnan(numerical))
-    return np.where(finite, np.nan_to_num(excess, nan=0.0), np.where(same, 0.0, np.inf))
+    excess = np.where(finite, np.nan_to_num(excess, nan=0.0), np.where(same, 0.0, np.inf))
+    # Of several entries that aren't finite, one where the function itself isn't explains the most.
+    return np.where(np.isinf(excess) & np.isfinite(numerical), np.finfo(float).max, excess)
 
 
 def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix) -> None:
@@ -132,8 +131,7 @@ def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix) -> No
     while excess.size and excess.max() > 1:
         row, column = (int(k) for k in np.unravel_index(np.argmax(excess), excess.shape))
         variable, coordinate = check.place(column)
-        unit = check.record.input_spaces[variable].unit(coordinate)
-        step = check.numerical.step(variable, coordinate)
+        unit, step = check.numerical.unit(variable, coordinate)
         best, error = check.numerical.sweep(variable, unit, step).best()
         refined = np.where(np.isfinite(error), best, numerical[:, column])
         again = _excess(check, analytic[:, column], refined)
@@ -146,12 +144,16 @@ def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix) -> No
 
 def _check_smooth(check: Check, suspects: list[tuple[int, int]], analytic: Matrix) -> None:
     """Refuse a point where one-sided derivatives differ, though their mean may be what the rule gives."""
+    rows: dict[int, list[int]] = {}
     for row, column in suspects:
-        error = check.judge(
-            "smoothness", row, column, float(analytic[row, column]), float(analytic[row, column])
-        )
-        if error.finding.diagnosis in ("kink", "jump"):
-            raise error
+        rows.setdefault(column, []).append(row)
+    for column in list(rows)[:SUSPECTS]:
+        variable, coordinate = check.place(column)
+        unit, step = check.numerical.unit(variable, coordinate)
+        sweep = check.numerical.sweep(variable, unit, step)
+        for row in rows[column]:
+            if sweep.nonsmooth(row):
+                raise check.judge("smoothness", row, column, float(analytic[row, column]))
 
 
 def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
@@ -176,9 +178,7 @@ def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
         terms = np.abs(w) @ np.abs(forward) @ np.abs(v)
         if abs(w @ pushed - pulled @ v) > exact * terms:
             difference = np.abs(forward - reverse)
-            row, column = (
-                int(k) for k in np.unravel_index(np.argmax(difference), difference.shape)
-            )
+            row, column = (int(k) for k in np.unravel_index(np.argmax(difference), difference.shape))
             raise check.failure(
                 "reverse against forward", row, column, reverse[row, column], forward[row, column],
                 tolerance=float(exact * np.abs(forward).max()), diagnosis="wrong rule",
@@ -187,9 +187,9 @@ def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
             )  # fmt: skip
 
 
-def _check_linear(
-    check: Check, mode: str, got: Vector, expected: Vector, tolerance: Vector
-) -> None:
+def _check_linear(check: Check, mode: str, got: Vector, expected: Vector, tolerance: Vector) -> None:
+    # What cancels to nothing leaves the rounding of what it was made of.
+    tolerance = np.maximum(tolerance, 1e-2 * tolerance.max(initial=0.0))
     excess = np.abs(got - expected) - tolerance
     if not excess.size or excess.max() <= 0:
         return
@@ -210,6 +210,3 @@ def _check_linear(
         "result than random ones",
     )  # fmt: skip
     raise GradcheckError.of(record.problem.operation, finding)
-
-
-__all__ = ["Check", "check_slow", "split"]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, lowest, power_of_two, scale_of
@@ -59,6 +60,11 @@ class Sweep:
     quotients: tuple[Quotients, ...]
     ratio: float
 
+    @property
+    def base(self) -> Quotients:
+        """The quotients of the step the sweep was made around."""
+        return self.quotients[_BASE]
+
     def best(self) -> tuple[Vector, Vector]:
         """The best estimate of the derivative and its error, per output coordinate."""
         central = np.stack([q.central for q in self.quotients])
@@ -77,7 +83,7 @@ class Sweep:
         One-sided quotients that stay apart at every step are a kink, and if they grow as 1/step a jump.
         Central quotients that settle for no step are rounding. What settles elsewhere is a wrong rule.
         """
-        base = self.quotients[_BASE]
+        base = self.base
         if not (np.isfinite(analytic) and np.isfinite(base.central[i])):
             return "nan or inf", (
                 "the derivative is not finite; move the input, or declare it with allow_nonfinite=True"
@@ -114,7 +120,7 @@ class Sweep:
         gaps = np.array([q.gap[i] for q in near])
         steps = np.array([q.step for q in near])
         noise = np.array([q.noise[i] for q in near])
-        size = 1.0 + abs(self.quotients[_BASE].central[i])
+        size = 1.0 + abs(self.base.central[i])
         if not np.all(np.isfinite(gaps)) or np.any(gaps < np.maximum(1e-4 * size, 16 * noise)):
             return ""
         if gaps.max() < 1.5 * gaps.min():
@@ -145,6 +151,7 @@ class Numerical:
         self.wide = lowest(spaces) == "single" and self._follows_dtype()
         self.precision = "double" if self.wide else lowest(spaces)
         self.eps = _STEP[self.precision] if eps is None else eps
+        self._steps: dict[tuple[int, int], float] = {}
         self.base = self._evaluate(None, None)
         self._check_base()
 
@@ -194,15 +201,45 @@ class Numerical:
                 expected=f"{self.base[worst]}, as for strided copies of them",
             )  # fmt: skip
 
-    def step(self, variable: int, coordinate: int | None = None) -> float:
-        """The step along one coordinate of a variable, or along a direction of all of them."""
+    def scales(self, variable: int, relative: bool = False) -> Vector:
+        """What a step is in proportion to, per coordinate of a variable, as powers of two.
+
+        relative : its own magnitude alone, however small (the tensor's typical one where it is 0).
+        """
         point = self.record.variables[variable].point
         typical = scale_of(point)
-        if coordinate is None:
-            return self.eps * typical
-        own = abs(float(point[coordinate]))
-        largest = max(own, min(1.0, typical)) if np.isfinite(own) else typical
-        return self.eps * power_of_two(largest)
+        own = np.where(np.isfinite(point), np.abs(point), typical)
+        floor = np.where(own == 0, typical, own) if relative else min(1.0, typical)
+        return power_of_two(np.maximum(own, floor))
+
+    def classes(self, variable: int, mask: Vector) -> list[tuple[Vector, float]]:
+        """The coordinates of a mask by the size of their steps: masks, each with one step for all of it.
+
+        Steps are in proportion to magnitudes alone where the function isn't finite otherwise.
+        """
+        for relative in (False, True):
+            scales = self.scales(variable, relative)
+            found = []
+            for members in by_magnitude(scales, np.flatnonzero(mask)):
+                part = np.zeros_like(mask)
+                part[members] = 1.0
+                found.append((part, self.eps * power_of_two(float(np.median(scales[members])))))
+            if all(np.isfinite(self.along(variable, *pair).central).all() for pair in found):
+                break
+        return found
+
+    def unit(self, variable: int, coordinate: int) -> tuple[Vector, float]:
+        """The direction of one coordinate, and the step along it."""
+        unit = self.record.input_spaces[variable].unit(coordinate)
+        key = (variable, coordinate)
+        if key not in self._steps:
+            step = self.eps * float(self.scales(variable)[coordinate])
+            if not np.isfinite(self.along(variable, unit, step).central).all():
+                smaller = self.eps * float(self.scales(variable, relative=True)[coordinate])
+                if np.isfinite(self.along(variable, unit, smaller).central).all():
+                    step = smaller
+            self._steps[key] = step
+        return unit, self._steps[key]
 
     def along(self, variable: int, direction: Vector, step: float) -> Quotients:
         """The quotients along a direction of one variable."""
@@ -231,3 +268,18 @@ def _close(a: Vector, b: Vector, rtol: float) -> bool:
     finite = np.abs(b[np.isfinite(b)])
     largest = float(finite.max()) if finite.size else 0.0
     return np.allclose(a, b, rtol=rtol, atol=rtol * largest, equal_nan=True)
+
+
+def by_magnitude(scales: Vector, members: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Coordinates in classes within which scales differ by no more than a factor of 32.
+
+    >>> by_magnitude(np.array([1.0, 64.0, 2.0]), np.arange(3))
+    [array([0, 2]), array([1])]
+    """
+    members = members[np.argsort(scales[members], kind="stable")]
+    found = []
+    while members.size:
+        near = scales[members] <= 32 * scales[members[0]]
+        found.append(np.sort(members[near]))
+        members = members[~near]
+    return found

@@ -102,9 +102,9 @@ class Problem:
         self.operation = operation
         self.name = name
         self.args = tuple(inputs) if type(inputs) in (tuple, list) else (inputs,)
-        paths, self.leaves, self.spec = optree.tree_flatten_with_path(
-            self.args, none_is_leaf=True
-        )
+        tree: Any = self.args
+        paths, leaves, self.spec = optree.tree_flatten_with_path(tree, none_is_leaf=True)
+        self.leaves: list[Any] = leaves
         self._state = [(x._value, x._node, x._index) if _is_handle(x) else x for x in self.leaves]
         self.variables = self._find_variables([name(path_name("inputs", p)) for p in paths])
 
@@ -221,9 +221,7 @@ def _copy(leaf: Any) -> Any:
     if not isinstance(leaf, Handle):
         return leaf
     layout = layout_of(leaf._value)
-    return make_handle(
-        layout.rebuild(leaf._value, tuple(b.copy() for b in layout.buffers(leaf._value)))
-    )
+    return make_handle(layout.rebuild(leaf._value, tuple(b.copy() for b in layout.buffers(leaf._value))))
 
 
 def _strided_as(original: Any, array: NDArray[Any]) -> NDArray[Any]:

@@ -92,9 +92,7 @@ class GradcheckError(GradientError):
         )
 
 
-def _rebuild(
-    operation: str, argument: str, facts: dict[str, str], finding: Finding
-) -> GradcheckError:
+def _rebuild(operation: str, argument: str, facts: dict[str, str], finding: Finding) -> GradcheckError:
     return GradcheckError(operation, argument, finding=finding, **facts)
 
 

@@ -46,6 +46,4 @@ class Tolerances:
         """Those the user gave, else those for the tensors' and the quotients' precision."""
         default = _SINGLE_QUOTIENTS if quotients == "single" else _TOLERANCES[precision]
         given = (settings.atol, settings.rtol, settings.exact_rtol)
-        return Tolerances(
-            *(d if g is None else float(g) for g, d in zip(given, default, strict=True))
-        )
+        return Tolerances(*(d if g is None else float(g) for g, d in zip(given, default, strict=True)))

@@ -1,0 +1,286 @@
+"""Discrete Fourier transforms: `iverson.fft`.
+
+Lengths are brought about here, by slicing or by zeros at the end; the ops transform axes as they are. With
+``norm="backward"`` the inverse is divided by n, with "forward" the transform, with "ortho" both by its root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import (
+    as_inexact,
+    as_operand,
+    as_tuple,
+    check_device,
+    check_kind,
+    given_dtype,
+)
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, AxisError, DTypeError
+from iverson.core.shapes import as_int, check_choice, normalize_axis
+from iverson.ops import F
+from iverson.tensor import Tensor
+
+_NORMS = ("backward", "ortho", "forward")
+_SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _resized(x: Any, axis: int, n: int) -> Any:
+    """x with extent n on an axis: cut, or filled up with zeros at the end."""
+    kept = min(n, x.shape[axis])
+    if kept == n == x.shape[axis]:
+        return x
+    key = tuple(slice(0, kept if k == axis else m, 1) for k, m in enumerate(x.shape))
+    x = F.index_basic(x, key=key) if kept < x.shape[axis] else x
+    if kept == n:
+        return x
+    shape = tuple(n if k == axis else m for k, m in enumerate(x.shape))
+    return F.to_dense(F.place(x, key=key, shape=shape))
+
+
+def _length(n: Any, default: int, operation: str, argument: str = "n") -> int:
+    points = default if n is None else as_int(n, operation, argument)
+    if points < 1:
+        raise ArgumentError(operation, argument, got=str(points), expected="at least one point")
+    return points
+
+
+def _axes(x: Any, s: Any, axes: Any, operation: str) -> tuple[list[int], list[int | None]]:
+    """The axes to transform, as given, and the lengths asked for (None: as they are)."""
+    if s is not None and axes is None:
+        raise ArgumentError(operation, "axes", got="None with s given", expected="one axis for each in s")
+    found = range(x.ndim) if axes is None else as_tuple(axes)
+    numbers = [normalize_axis(a, x.ndim, operation, "axes") for a in found]
+    if len(set(numbers)) != len(numbers):
+        raise AxisError(operation, "axes", got=str(axes), expected="each axis once")
+    lengths: list[int | None] = [None] * len(numbers) if s is None else list(s)
+    if len(lengths) != len(numbers):
+        raise ArgumentError(operation, "s", got=f"{len(lengths)} lengths", expected=f"{len(numbers)}")
+    return numbers, lengths
+
+
+def _fitted(x: Any, axes: Sequence[int], lengths: Sequence[int | None], operation: str) -> Any:
+    for k, n in zip(axes, lengths, strict=True):
+        x = _resized(x, k, _length(n, x.shape[k], operation, "s"))
+    return x
+
+
+def _described(function: Callable[..., Any], name: str, says: str, example: str) -> Any:
+    many = name.endswith("n")
+    function.__name__ = function.__qualname__ = name
+    lengths = (
+        "``s`` and ``axes`` are sequences of one length (all axes by default)"
+        if many
+        else "``n`` is the number of points, by default what x has along ``axis``"
+    )
+    function.__doc__ = f"""{says}
+
+    {lengths}; ``norm`` is "backward", "ortho" or "forward". Integers become float64. Raises AxisError,
+    ArgumentError for fewer than one point or another norm.
+
+    >>> from iverson import asarray
+    >>> {example}
+    """
+    return function
+
+
+def _along(name: str, says: str, example: str) -> Callable[..., Any]:
+    op = getattr(F, name + "n")
+
+    def function(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+        x = as_inexact(x, name)
+        check_choice(norm, _NORMS, name, "norm")
+        k = normalize_axis(axis, x.ndim, name)
+        return op(_resized(x, k, _length(n, x.shape[k], name)), axes=(k,), norm=norm)
+
+    described: Callable[..., Any] = _described(function, name, says, example)
+    return described
+
+
+def _over(name: str, says: str, example: str) -> Callable[..., Any]:
+    op = getattr(F, name)
+
+    def function(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+        x = as_inexact(x, name)
+        check_choice(norm, _NORMS, name, "norm")
+        numbers, lengths = _axes(x, s, axes, name)
+        return op(_fitted(x, numbers, lengths, name), axes=tuple(sorted(numbers)), norm=norm)
+
+    described: Callable[..., Any] = _described(function, name, says, example)
+    return described
+
+
+fft = _along(
+    "fft",
+    "The discrete Fourier transform along an axis.",
+    "fft(asarray([1., 0.]))\n    iverson.Tensor([1.+0.j, 1.+0.j])",
+)
+ifft = _along(
+    "ifft", "The inverse of `fft`.", "ifft(asarray([1., 1.]))\n    iverson.Tensor([1.+0.j, 0.+0.j])"
+)
+fftn = _over(
+    "fftn",
+    "The discrete Fourier transform over axes.",
+    "fftn(asarray([[1., 0.]]))\n    iverson.Tensor([[1.+0.j, 1.+0.j]])",
+)
+ifftn = _over(
+    "ifftn", "The inverse of `fftn`.", "ifftn(asarray([[1., 1.]]))\n    iverson.Tensor([[1.+0.j, 0.+0.j]])"
+)
+
+
+def rfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+    """The first n // 2 + 1 entries of the transform of a real x along an axis; the rest are their conjugates.
+
+    Parameters and errors are those of `fft`; DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> rfft(asarray([1., 0., 0., 0.])).shape
+    (3,)
+    """
+    x = as_inexact(x, "rfft")
+    check_kind(x, "f", "rfft", remedy="use fft")
+    check_choice(norm, _NORMS, "rfft", "norm")
+    k = normalize_axis(axis, x.ndim, "rfft")
+    return F.rfft(_resized(x, k, _length(n, x.shape[k], "rfft")), axis=k, norm=norm)
+
+
+def irfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+    """The inverse of `rfft`: ``n`` real points from the first n // 2 + 1 entries along an axis.
+
+    By default n is 2 * (m - 1) for m entries. Parameters and errors are those of `fft`.
+
+    >>> from iverson import asarray
+    >>> irfft(asarray([1., 1., 1.]), n=4)
+    iverson.Tensor([1., 0., 0., 0.])
+    """
+    x = as_inexact(x, "irfft")
+    check_choice(norm, _NORMS, "irfft", "norm")
+    k = normalize_axis(axis, x.ndim, "irfft")
+    points = _length(n, 2 * (x.shape[k] - 1), "irfft")
+    return F.irfft(_resized(x, k, points // 2 + 1), axis=k, n=points, norm=norm)
+
+
+def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    """`rfft` along the last of the axes, then `fftn` over the others. DTypeError for complex x.
+
+    Parameters and errors are those of `fftn`.
+
+    >>> from iverson import zeros
+    >>> rfftn(zeros((3, 4))).shape
+    (3, 3)
+    """
+    x = as_inexact(x, "rfftn")
+    check_kind(x, "f", "rfftn", remedy="use fftn")
+    check_choice(norm, _NORMS, "rfftn", "norm")
+    numbers, lengths = _axes(x, s, axes, "rfftn")
+    if not numbers:
+        raise AxisError("rfftn", "axes", got="none", expected="at least one axis")
+    half = F.rfft(_fitted(x, numbers, lengths, "rfftn"), axis=numbers[-1], norm=norm)
+    return F.fftn(half, axes=tuple(sorted(numbers[:-1])), norm=norm) if numbers[1:] else half
+
+
+def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    """The inverse of `rfftn`: `ifftn` over all axes but the last, then `irfft` along that.
+
+    Parameters and errors are those of `fftn`.
+
+    >>> from iverson import zeros
+    >>> irfftn(zeros((3, 3)), s=(3, 4), axes=(0, 1)).shape
+    (3, 4)
+    """
+    x = as_inexact(x, "irfftn")
+    check_choice(norm, _NORMS, "irfftn", "norm")
+    numbers, lengths = _axes(x, s, axes, "irfftn")
+    if not numbers:
+        raise AxisError("irfftn", "axes", got="none", expected="at least one axis")
+    if numbers[1:]:
+        x = _fitted(x, numbers[:-1], lengths[:-1], "irfftn")
+        x = F.ifftn(x, axes=tuple(sorted(numbers[:-1])), norm=norm)
+    return irfft(x, n=lengths[-1], axis=numbers[-1], norm=norm)
+
+
+def hfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+    """The real transform of a Hermitian signal, of which x holds n // 2 + 1 entries.
+
+    Parameters and errors are those of `irfft`.
+
+    >>> from iverson import asarray
+    >>> hfft(asarray([1., 0., 0.]), n=4)
+    iverson.Tensor([1., 1., 1., 1.])
+    """
+    x = as_inexact(x, "hfft")
+    check_choice(norm, _NORMS, "hfft", "norm")
+    return irfft(F.conj(x), n=n, axis=axis, norm=_SWAPPED[norm])
+
+
+def ihfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+    """The inverse of `hfft`: n // 2 + 1 entries of a Hermitian signal. DTypeError for complex x.
+
+    Parameters and errors are those of `rfft`.
+
+    >>> from iverson import asarray
+    >>> ihfft(asarray([1., 1., 1., 1.])).shape
+    (3,)
+    """
+    check_choice(norm, _NORMS, "ihfft", "norm")
+    return F.conj(rfft(x, n=n, axis=axis, norm=_SWAPPED[norm]))
+
+
+def _frequencies(name: str, says: str, shows: str) -> Callable[..., Any]:
+    body = getattr(np.fft, name)
+
+    def function(n: Any, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+        check_device(device, name)
+        wanted = given_dtype(dtype, dtypes.default_float, name)
+        if wanted.kind != "f":
+            raise DTypeError(name, "dtype", got=str(wanted), expected="a real floating dtype")
+        return Tensor(body(_length(n, 1, name), d).astype(wanted))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{says}, for n points ``d`` apart, in cycles per unit of d.
+
+    Raises ArgumentError for fewer than one point, DTypeError for a ``dtype`` that is not real floating.
+
+    >>> {name}(4)
+    iverson.Tensor({shows})
+    """
+    return function
+
+
+fftfreq = _frequencies("fftfreq", "The frequencies of the entries of `fft`", "[ 0.  ,  0.25, -0.5 , -0.25]")
+rfftfreq = _frequencies("rfftfreq", "The frequencies of the entries of `rfft`", "[0.  , 0.25, 0.5 ]")
+
+
+def _shifted(x: Any, axes: Any, operation: str, forward: bool) -> Any:
+    x = as_operand(x, operation)
+    numbers, _ = _axes(x, None, axes, operation)
+    shifts = (x.shape[k] // 2 if forward else -(x.shape[k] // 2) for k in numbers)
+    return F.roll(x, shift=tuple(shifts), axis=tuple(numbers))
+
+
+def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+    """x with the entry of frequency 0 moved to the middle of axes (None: all). Raises AxisError.
+
+    >>> fftshift(fftfreq(4))
+    iverson.Tensor([-0.5 , -0.25,  0.  ,  0.25])
+    """
+    return _shifted(x, axes, "fftshift", True)
+
+
+def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+    """The inverse of `fftshift`.
+
+    >>> ifftshift(fftshift(fftfreq(4)))
+    iverson.Tensor([ 0.  ,  0.25, -0.5 , -0.25])
+    """
+    return _shifted(x, axes, "ifftshift", False)
+
+
+__all__ = [
+    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn",
+    "rfft", "rfftfreq", "rfftn",
+]  # fmt: skip

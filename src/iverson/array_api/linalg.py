@@ -1,0 +1,319 @@
+"""Linear algebra: `iverson.linalg`. Matrices are the last two axes, batches stand before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iverson.array_api.arguments import as_inexact, as_operand, tracks
+from iverson.array_api.contraction import matmul, outer, tensordot, vecdot
+from iverson.array_api.data_types import finfo
+from iverson.array_api.manipulation import diagonal, matrix_transpose
+from iverson.array_api.norms import matrix_norm, norm, vector_norm
+from iverson.array_api.reductions import sum as _sum
+from iverson.core.errors import GradientError, ShapeError
+from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
+from iverson.ops import F
+
+
+class SlogdetResult(NamedTuple):
+    """What `slogdet` returns."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class EighResult(NamedTuple):
+    """What `eigh` returns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EigResult(NamedTuple):
+    """What `eig` returns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class SVDResult(NamedTuple):
+    """What `svd` returns."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+class QRResult(NamedTuple):
+    """What `qr` returns."""
+
+    Q: Any
+    R: Any
+
+
+def _of_matrix(name: str, says: str, needs: str, example: str) -> Callable[[Any], Any]:
+    op = getattr(F, name)
+
+    def function(x: Any, /) -> Any:
+        return op(as_inexact(x, name))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{says}
+
+    x has shape (..., n, n); integers become float64. Raises ShapeError unless the matrices are square{needs}.
+
+    >>> from iverson import asarray
+    >>> {example}
+    """
+    return function
+
+
+inv = _of_matrix(
+    "inv",
+    "The inverses of matrices.",
+    ", LinearAlgebraError for a singular one",
+    "inv(asarray([[2., 0.], [0., 4.]]))[0]\n    iverson.Tensor([0.5, 0. ])",
+)
+det = _of_matrix(
+    "det",
+    "The determinants of matrices.",
+    "",
+    "det(asarray([[2., 0.], [0., 4.]]))\n    iverson.Tensor(8.)",
+)
+
+
+def slogdet(x: Any, /) -> SlogdetResult:
+    """The signs and the logarithms of the absolute values of determinants: ``(sign, logabsdet)``.
+
+    For complex x the sign has absolute value 1. Raises ShapeError unless the matrices are square.
+
+    >>> from iverson import eye
+    >>> slogdet(-eye(3)).sign
+    iverson.Tensor(-1.)
+    """
+    return SlogdetResult(*F.slogdet(as_inexact(x, "slogdet")))
+
+
+def solve(x1: Any, x2: Any, /) -> Any:
+    """The solution of x1 @ y = x2: x2 is a vector if it has rank 1, else matrices (..., n, k).
+
+    x1 has shape (..., n, n). Raises ShapeError where shapes do not fit, LinearAlgebraError for a
+    singular matrix.
+
+    >>> from iverson import asarray
+    >>> solve(asarray([[2., 0.], [0., 4.]]), asarray([2., 2.]))
+    iverson.Tensor([1. , 0.5])
+    """
+    a, b = as_inexact(x1, "solve", "x1"), as_inexact(x2, "solve", "x2")
+    if b.ndim != 1:
+        return F.solve(a, b)
+    solved = F.solve(a, F.expand_dims(b, axis=(1,)))
+    return F.squeeze(solved, axis=(solved.ndim - 1,))
+
+
+def cholesky(x: Any, /, *, upper: bool = False) -> Any:
+    """The lower triangular L with x = L L^H (or its conjugate transpose, with ``upper``).
+
+    The matrix is taken as (x + x^H) / 2, so its gradient is Hermitian. Raises ShapeError unless the
+    matrices are square, LinearAlgebraError where one is not positive definite.
+
+    >>> from iverson import asarray
+    >>> cholesky(asarray([[4., 2.], [2., 2.]]))
+    iverson.Tensor([[2., 0.],
+                    [1., 1.]])
+    """
+    lower = F.cholesky(as_inexact(x, "cholesky"))
+    return F.mH(lower) if upper else lower
+
+
+def eigh(x: Any, /) -> EighResult:
+    """The eigenvalues, increasing, and orthonormal eigenvectors (as columns) of Hermitian matrices.
+
+    The matrix is taken as (x + x^H) / 2. Where eigenvalues are equal the derivative of the vectors does
+    not exist. Raises ShapeError unless the matrices are square.
+
+    >>> from iverson import asarray
+    >>> eigh(asarray([[2., 0.], [0., 1.]])).eigenvalues
+    iverson.Tensor([1., 2.])
+    """
+    return EighResult(*F.eigh(as_inexact(x, "eigh")))
+
+
+def eigvalsh(x: Any, /) -> Any:
+    """The eigenvalues of `eigh`.
+
+    >>> from iverson import asarray
+    >>> eigvalsh(asarray([[2., 0.], [0., 1.]]))
+    iverson.Tensor([1., 2.])
+    """
+    return F.eigh(as_inexact(x, "eigvalsh"))[0]
+
+
+def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
+    """The singular value decomposition x = U @ diag(S) @ Vh, singular values decreasing.
+
+    x has shape (..., m, n); with k = min(m, n), U is (..., m, m) and Vh (..., n, n), or with
+    ``full_matrices=False`` (..., m, k) and (..., k, n). The columns that only the full matrices have are
+    not determined by x, so those are made only where no gradient is tracked: GradientError otherwise.
+
+    >>> from iverson import asarray
+    >>> svd(asarray([[3., 0.], [0., 4.]])).S
+    iverson.Tensor([4., 3.])
+    """
+    x = as_inexact(x, "svd")
+    if full_matrices and x.ndim > 1 and x.shape[-1] != x.shape[-2]:
+        _refuse_gradient(x, "svd", "full_matrices=False")
+        return SVDResult(*F.svd_full(x))
+    return SVDResult(*F.svd(x))
+
+
+def svdvals(x: Any, /) -> Any:
+    """The singular values of `svd`, decreasing.
+
+    >>> from iverson import asarray
+    >>> svdvals(asarray([[3., 0.], [0., 4.]]))
+    iverson.Tensor([4., 3.])
+    """
+    return F.svd(as_inexact(x, "svdvals"))[1]
+
+
+def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
+    """The decomposition x = Q @ R with orthonormal columns in Q and R upper triangular.
+
+    With k = min(m, n) the shapes are (..., m, k) and (..., k, n); ``mode="complete"`` makes Q square, only
+    where no gradient is tracked (GradientError). Raises ArgumentError for another mode.
+
+    >>> from iverson import eye
+    >>> qr(eye(2) * 2).R.shape
+    (2, 2)
+    """
+    check_choice(mode, ("reduced", "complete"), "qr", "mode")
+    x = as_inexact(x, "qr")
+    if mode == "complete" and x.ndim > 1 and x.shape[-2] > x.shape[-1]:
+        _refuse_gradient(x, "qr", "mode='reduced'")
+        return QRResult(*F.qr_complete(x))
+    return QRResult(*F.qr(x))
+
+
+def _refuse_gradient(x: Any, operation: str, remedy: str) -> None:
+    if tracks(x):
+        raise GradientError(
+            operation,
+            "x",
+            got=f"a tensor that tracks gradients, of shape {x.shape}",
+            expected="no gradient: the columns beyond the smaller extent are not determined by x",
+            remedy=f"pass {remedy}",
+        )
+
+
+def pinv(x: Any, /, *, rtol: Any = None) -> Any:
+    """The Moore-Penrose inverse, of shape (..., n, m) for x of shape (..., m, n).
+
+    Singular values up to ``rtol`` times the largest count as 0; by default max(m, n) * eps. The
+    derivative holds where the rank is locally constant (G. H. Golub and V. Pereyra, SIAM J. Numer. Anal.
+    10, 1973). Raises ShapeError for fewer than two axes.
+
+    >>> from iverson import asarray
+    >>> pinv(asarray([[2., 0.], [0., 0.]]))
+    iverson.Tensor([[0.5, 0. ],
+                    [0. , 0. ]])
+    """
+    x = as_inexact(x, "pinv")
+    return F.pinv(x, rtol=_relative_tolerance(x, rtol, "pinv"))
+
+
+def _relative_tolerance(x: Any, rtol: Any, operation: str) -> float:
+    if rtol is not None:
+        return float(rtol)
+    if x.ndim < 2:
+        raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="at least two axes")
+    return float(max(x.shape[-2:])) * finfo(x).eps
+
+
+def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
+    """How many singular values exceed ``rtol`` times the largest, as int64; rtol as in `pinv`.
+
+    >>> from iverson import ones
+    >>> matrix_rank(ones((3, 3)))
+    iverson.Tensor(1)
+    """
+    x = as_inexact(x, "matrix_rank")
+    tolerance = _relative_tolerance(x, rtol, "matrix_rank")
+    s = F.svd(x)[1]
+    if not s.shape[-1]:
+        return _sum(F.not_equal(s, 0), -1)
+    largest = F.max(s, axis=(s.ndim - 1,), keepdims=True)
+    return _sum(F.greater(s, largest * tolerance), -1)
+
+
+def matrix_power(x: Any, n: Any, /) -> Any:
+    """The n-th power of square matrices, by repeated squaring; of their inverses for negative n.
+
+    Raises ShapeError unless the matrices are square, LinearAlgebraError where an inverse does not exist.
+
+    >>> from iverson import asarray
+    >>> matrix_power(asarray([[1., 1.], [0., 1.]]), 5)
+    iverson.Tensor([[1., 5.],
+                    [0., 1.]])
+    """
+    x = as_operand(x, "matrix_power")
+    times = as_int(n, "matrix_power", "n")
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError("matrix_power", "x", got=f"shape {x.shape}", expected="square matrices")
+    if times < 0:
+        x, times = F.inv(as_inexact(x, "matrix_power")), -times
+    if times == 0:
+        return F.copy(F.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), shape=x.shape))
+    result = None
+    while times:
+        if times & 1:
+            result = x if result is None else F.matmul(result, x)
+        times >>= 1
+        if times:
+            x = F.matmul(x, x)
+    return result
+
+
+def trace(x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
+    """The sums of the ``offset``-th diagonals of matrices; ``dtype`` as in `iverson.sum`.
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> from iverson import eye
+    >>> trace(eye(3))
+    iverson.Tensor(3.)
+    """
+    return _sum(diagonal(x, offset=offset), -1, dtype=dtype)
+
+
+def cross(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
+    """The vector products of vectors of three entries along an axis; the other axes broadcast.
+
+    Raises ShapeError where the axis does not have extent 3, AxisError.
+
+    >>> from iverson import asarray
+    >>> cross(asarray([1., 0., 0.]), asarray([0., 1., 0.]))
+    iverson.Tensor([0., 0., 1.])
+    """
+    x1, x2 = as_operand(x1, "cross", "x1"), as_operand(x2, "cross", "x2")
+    shape = broadcast_shapes("cross", x1.shape, x2.shape)
+    k = normalize_axis(axis, len(shape), "cross") - len(shape)
+    for argument, x in (("x1", x1), ("x2", x2)):
+        if x.ndim < -k or x.shape[k] != 3:
+            raise ShapeError("cross", argument, got=f"shape {x.shape}", expected=f"extent 3 on axis {axis}")
+
+    def turned(x: Any, by: int) -> Any:
+        return F.roll(x, shift=(by,), axis=(x.ndim + k,))
+
+    return F.subtract(turned(x1, -1) * turned(x2, -2), turned(x1, -2) * turned(x2, -1))
+
+
+__all__ = [
+    "EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cross", "det",
+    "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
+    "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
+    "trace", "vecdot", "vector_norm",
+]  # fmt: skip

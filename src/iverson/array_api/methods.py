@@ -1,0 +1,85 @@
+"""The functions that are also methods of a Tensor: ``x.sum(axis=0)`` is ``iverson.sum(x, axis=0)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from iverson.array_api import (
+    contraction,
+    data_types,
+    elementwise,
+    indexing,
+    joining,
+    manipulation,
+    nn,
+    reductions,
+    searching,
+)
+from iverson.array_api.creation import tril, triu
+from iverson.tensor import Tensor
+
+#: By module, the functions that take an array first and become methods of the same name.
+METHODS: dict[ModuleType, tuple[str, ...]] = {
+    elementwise: (
+        "abs", "acos", "acosh", "add", "angle", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+        "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil",
+        "clip", "conj", "copysign", "cos", "cosh", "digamma", "divide", "equal", "erf", "erfc", "exp", "exp2",
+        "expm1", "floor", "floor_divide", "gelu", "greater", "greater_equal", "hypot", "isfinite", "isinf",
+        "isnan", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
+        "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "nextafter",
+        "not_equal", "positive", "pow", "reciprocal", "relu", "remainder", "round", "sigmoid", "sign",
+        "signbit", "silu", "sin", "sinh", "softplus", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
+    ),
+    reductions: (
+        "all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "logsumexp",
+        "max", "mean", "min", "prod", "std", "sum", "var",
+    ),
+    manipulation: (
+        "diagonal", "expand_dims", "flip", "matrix_transpose", "moveaxis", "roll", "squeeze",
+    ),
+    joining: ("diff", "pad", "repeat", "split", "unstack"),
+    indexing: ("nonzero", "take", "take_along_axis"),
+    searching: (
+        "argsort", "isin", "searchsorted", "sort", "unique_all", "unique_counts", "unique_inverse",
+        "unique_values",
+    ),
+    contraction: ("matmul", "tensordot", "vecdot"),
+    nn: ("cross_entropy", "log_softmax", "softmax"),
+    data_types: ("astype",),
+}  # fmt: skip
+
+#: Functions of a shape or of axes, whose methods also take it spelled out: ``x.reshape(2, 3)``.
+VARIADIC = (
+    manipulation.reshape,
+    manipulation.permute_dims,
+    manipulation.broadcast_to,
+    joining.tile,
+)
+
+
+def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def method(self: Any, *given: Any, **options: Any) -> Any:
+        return function(self, *((given,) if len(given) > 1 else given), **options)
+
+    return method
+
+
+def bind_methods() -> None:
+    """Make the functions methods of Tensor, and ``real`` and ``imag`` properties."""
+    for module, names in METHODS.items():
+        for name in names:
+            setattr(Tensor, name, getattr(module, name))
+    for function in VARIADIC:
+        setattr(Tensor, function.__name__, _variadic(function))
+    for function in (tril, triu):
+        setattr(Tensor, function.__name__, function)
+    for name in ("real", "imag"):
+        function = getattr(elementwise, name)
+        setattr(Tensor, name, property(function, doc=function.__doc__))
+
+
+bind_methods()

@@ -1,0 +1,86 @@
+"""Functions of neural networks that are not elementwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.indexing import positions
+from iverson.array_api.reductions import mean
+from iverson.core.errors import ShapeError
+from iverson.core.shapes import check_choice, normalize_axis
+from iverson.ops import F
+
+
+def _along_axis(name: str, says: str, shows: str) -> Callable[..., Any]:
+    op = getattr(F, name)
+
+    def function(x: Any, /, axis: Any = -1) -> Any:
+        x = as_inexact(x, name)
+        check_kind(x, "f", name)
+        return op(x, axis=normalize_axis(axis, x.ndim, name))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{says}
+
+    Shifted by the maximum, so it does not overflow; integers become float64. Raises AxisError,
+    DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> {name}(asarray([0., 0.]))
+    iverson.Tensor({shows})
+    """
+    return function
+
+
+softmax = _along_axis("softmax", "exp(x) / sum(exp(x)) along an axis.", "[0.5, 0.5]")
+log_softmax = _along_axis("log_softmax", "x - log(sum(exp(x))) along an axis.", "[-0.69314718, -0.69314718]")
+
+
+def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: str = "mean") -> Any:
+    """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples.
+
+    Parameters
+    ----------
+    logits : the classes are along ``axis``; by default axis 1, or 0 for a vector, as in PyTorch.
+    labels : integers, the classes' numbers, of the shape of logits without that axis; or probabilities p
+        of the shape of logits, in which it differentiates too.
+    reduction : "mean" over the examples, "sum", or "none" for one loss per example.
+
+    Raises ShapeError where shapes do not fit, IndexingError for a class that does not exist, DTypeError.
+
+    >>> from iverson import asarray
+    >>> cross_entropy(asarray([[0., 0.], [0., 0.]]), asarray([0, 1]))
+    iverson.Tensor(0.69314718)
+    """
+    check_choice(reduction, ("mean", "sum", "none"), "cross_entropy", "reduction")
+    logits = as_inexact(logits, "cross_entropy", "logits")
+    check_kind(logits, "f", "cross_entropy", "logits")
+    labels = as_operand(labels, "cross_entropy", "labels")
+    check_kind(labels, "iuf", "cross_entropy", "labels")
+    k = normalize_axis(min(1, logits.ndim - 1) if axis is None else axis, logits.ndim, "cross_entropy")
+    numbers = labels.dtype.kind in "iu"
+    wanted = logits.shape[:k] + logits.shape[k + 1 :] if numbers else logits.shape
+    if labels.shape != wanted:
+        raise ShapeError(
+            "cross_entropy",
+            "labels",
+            got=f"shape {labels.shape} for logits of shape {logits.shape}",
+            expected=f"shape {wanted} for {'class numbers' if numbers else 'probabilities'}",
+        )
+    if numbers:
+        classes = positions(labels, logits.shape[k], "cross_entropy", "labels")
+        losses = F.cross_entropy(logits, np.expand_dims(classes, k), axis=k)
+    else:
+        losses = -F.sum(labels * F.log_softmax(logits, axis=k), axis=(k,), keepdims=False)
+    if reduction == "none":
+        return losses
+    return (
+        mean(losses) if reduction == "mean" else F.sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
+    )
+
+
+__all__ = ["cross_entropy", "log_softmax", "softmax"]

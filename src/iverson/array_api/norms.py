@@ -1,0 +1,131 @@
+"""Norms of vectors and matrices. Where a norm has no derivative, at 0, it is taken as 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from iverson.array_api.arguments import as_inexact
+from iverson.array_api.manipulation import moveaxis
+from iverson.array_api.reductions import root
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import Shape, normalize_axes, normalize_axis
+from iverson.ops import F
+
+INF = float("inf")
+
+
+def _squares(x: Any) -> Any:
+    return F.real(F.multiply(x, F.conj(x))) if x.dtype.kind == "c" else F.square(x)
+
+
+def _powers(x: Any, p: float) -> Any:
+    """abs(x)**p; at 0 its derivatives of every order are taken as 0."""
+    at_zero = F.equal(x, 0)
+    size = F.abs(F.where(at_zero, 1.0, x))
+    return F.where(at_zero, 0.0 if p > 0 else INF, F.pow(size, p))
+
+
+def _vector_norm(x: Any, axes: Shape, keepdims: bool, p: float) -> Any:
+    options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
+    if p == 2:
+        return root(F.sum(_squares(x), **options))
+    if p == 1:
+        return F.sum(F.abs(x), **options)
+    if p == 0:
+        return F.sum(F.astype(F.not_equal(x, 0), dtype=F.abs(x).dtype), **options)
+    if p in (INF, -INF):
+        return (F.max if p > 0 else F.min)(F.abs(x), **options)
+    total = F.sum(_powers(x, p), **options)
+    degenerate = F.equal(total, 0) if p > 0 else F.isinf(total)
+    return F.where(degenerate, 0.0, F.pow(F.where(degenerate, 1.0, total), 1 / p))
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """The norm (sum of abs(x)**ord)**(1/ord) over axes, all of them taken as one vector.
+
+    ``ord`` is any real number: inf and -inf give the largest and smallest absolute value, 0 the number
+    of nonzero entries. Integers become float64. Raises AxisError, ArgumentError for another ``ord``.
+
+    >>> from iverson import asarray
+    >>> vector_norm(asarray([3., 4.])), vector_norm(asarray([3., 4.]), ord=1)
+    (iverson.Tensor(5.), iverson.Tensor(7.))
+    """
+    x = as_inexact(x, "vector_norm")
+    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
+        raise ArgumentError("vector_norm", "ord", got=repr(ord), expected="a real number")
+    axes = normalize_axes(axis, x.ndim, "vector_norm")
+    if not prod(x.shape[k] for k in axes) and (ord < 0 or ord == INF):
+        raise ArgumentError("vector_norm", "x", got=f"shape {x.shape}", expected=f"entries, with ord={ord}")
+    return _vector_norm(x, axes, bool(keepdims), float(ord))
+
+
+_MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """The norms of the matrices in the last two axes.
+
+    ``ord`` is "fro" (root of the sum of squares), "nuc" (sum of singular values), 1, -1 (largest,
+    smallest column sum of absolute values), inf, -inf (row sum), 2, -2 (singular value). Raises
+    ArgumentError for another, ShapeError for fewer than two axes.
+
+    >>> from iverson import asarray
+    >>> x = asarray([[3., 0.], [4., 0.]])
+    >>> matrix_norm(x), matrix_norm(x, ord=1), matrix_norm(x, ord=2)
+    (iverson.Tensor(5.), iverson.Tensor(7.), iverson.Tensor(5.))
+    """
+    x = as_inexact(x, "matrix_norm")
+    if x.ndim < 2:
+        raise ShapeError("matrix_norm", "x", got=f"shape {x.shape}", expected="at least two axes")
+    if ord not in _MATRIX_ORDERS:
+        raise ArgumentError("matrix_norm", "ord", got=repr(ord), expected=f"one of {_MATRIX_ORDERS}")
+    return _matrix_norm(x, bool(keepdims), ord)
+
+
+def _matrix_norm(x: Any, keepdims: bool, ord: Any) -> Any:
+    rows, columns = x.ndim - 2, x.ndim - 1
+    if ord == "fro":
+        return _vector_norm(x, (rows, columns), keepdims, 2.0)
+    if ord in ("nuc", 2, -2):
+        found = F.svd(x)[1]
+    else:
+        found = F.sum(F.abs(x), axis=(rows if abs(ord) == 1 else columns,), keepdims=False)
+    axis = (found.ndim - 1,)
+    if ord != "nuc" and not found.shape[-1]:
+        raise ArgumentError("matrix_norm", "x", got=f"shape {x.shape}", expected="matrices with entries")
+    reduce = F.sum if ord == "nuc" else F.max if ord > 0 else F.min
+    out = reduce(found, axis=axis, keepdims=False)
+    return F.expand_dims(out, axis=(rows, columns)) if keepdims else out
+
+
+def norm(x: Any, /, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A vector norm over one axis or all, a matrix norm over a pair of axes.
+
+    Without ``ord``, the root of the sum of squares over ``axis`` (None: all axes). With it, ``axis`` says
+    whether `vector_norm` or `matrix_norm` is meant; None stands for the only one or two axes x has.
+    Raises ArgumentError, ShapeError and AxisError as they do.
+
+    >>> from iverson import asarray
+    >>> norm(asarray([[3., 0.], [4., 0.]]), ord="nuc")
+    iverson.Tensor(5.)
+    """
+    x = as_inexact(x, "norm")
+    if ord is None:
+        return vector_norm(x, axis=axis, keepdims=keepdims)
+    axes = list(range(x.ndim)) if axis is None else axis
+    if not isinstance(axes, Sequence):
+        axes = [axes]
+    axes = [normalize_axis(a, x.ndim, "norm") for a in axes]
+    if len(axes) == 1:
+        return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=ord)
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise ShapeError(
+            "norm", "axis", got=f"{axis} for shape {x.shape}", expected="one axis or two, with ord given"
+        )
+    moved = matrix_norm(moveaxis(x, axes, (-2, -1)), keepdims=False, ord=ord)
+    return F.expand_dims(moved, axis=tuple(sorted(axes))) if keepdims else moved
+
+
+__all__ = ["matrix_norm", "norm", "vector_norm"]

@@ -1,0 +1,193 @@
+"""Random tensors: `iverson.random`. Draws come from a `Generator`; there is no global state.
+
+Where a distribution is a scaled and shifted standard one, what is drawn differentiates in its parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand, as_weak, given_dtype
+from iverson.array_api.indexing import positions
+from iverson.array_api.joining import take_positions
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.core.shapes import as_int, as_shape, broadcast_shapes, normalize_axis
+from iverson.ops import F
+from iverson.tensor import Tensor
+
+
+def _floating(dtype: Any, operation: str) -> Any:
+    wanted = given_dtype(dtype, dtypes.default_float, operation)
+    if wanted.kind != "f":
+        raise DTypeError(operation, "dtype", got=str(wanted), expected="float32 or float64")
+    return wanted
+
+
+def _tensor(array: Any, requires_grad: bool = False) -> Any:
+    return Tensor(np.asarray(array)).requires_grad_(requires_grad)
+
+
+class Generator:
+    """A source of random tensors, made by `default_rng`. The bits are those of a `numpy.random.Generator`.
+
+    ``size`` is a shape or an integer; None is the shape of the parameters. Floating draws take ``dtype``
+    (float64 or float32) and ``requires_grad``.
+
+    >>> default_rng(0).integers(0, 10, 3)
+    iverson.Tensor([8, 6, 5])
+    """
+
+    def __init__(self, bits: np.random.Generator) -> None:
+        self._bits = bits
+
+    @property
+    def bit_generator(self) -> Any:
+        """NumPy's source of bits, whose ``state`` can be read and set."""
+        return self._bits.bit_generator
+
+    def spawn(self, n: int) -> list[Generator]:
+        """``n`` new generators, independent of this one and of each other."""
+        return [Generator(bits) for bits in self._bits.spawn(as_int(n, "spawn", "n"))]
+
+    def _standard(self, draw: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
+        """Standard draws of a shape (by default the parameters' own), checked against the parameters."""
+        name = draw.removeprefix("standard_")
+        own = broadcast_shapes(name, *(getattr(p, "shape", ()) for p in parameters))
+        shape = own if size is None else as_shape(size, name)
+        broadcast_shapes(name, own, shape)
+        return Tensor(np.asarray(getattr(self._bits, draw)(shape, dtype=_floating(dtype, name))))
+
+    def _scaled(self, draw: str, size: Any, shift: Any, scale: Any, dtype: Any, grad: bool) -> Any:
+        """shift + scale * (standard draws)."""
+        result = self._standard(draw, size, (shift, scale), dtype)
+        if type(scale) is not float or scale != 1.0:
+            result = F.multiply(result, scale)
+        if type(shift) is not float or shift != 0.0:
+            result = F.add(result, shift)
+        return result.requires_grad_() if grad else result
+
+    def random(self, size: Any = None, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+        """Uniform draws from [0, 1)."""
+        return self._scaled("random", size, 0.0, 1.0, dtype, requires_grad)
+
+    def uniform(
+        self,
+        low: Any = 0.0,
+        high: Any = 1.0,
+        size: Any = None,
+        *,
+        dtype: Any = None,
+        requires_grad: bool = False,
+    ) -> Any:
+        """Uniform draws from [low, high), differentiable in both."""
+        low, high = as_weak(low, "uniform", "low"), as_weak(high, "uniform", "high")
+        return self._scaled("random", size, low, high - low, dtype, requires_grad)
+
+    def standard_normal(self, size: Any = None, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+        """Normal draws with mean 0 and variance 1."""
+        return self._scaled("standard_normal", size, 0.0, 1.0, dtype, requires_grad)
+
+    def normal(
+        self,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        size: Any = None,
+        *,
+        dtype: Any = None,
+        requires_grad: bool = False,
+    ) -> Any:
+        """Normal draws with mean ``loc`` and standard deviation ``scale``, differentiable in both."""
+        loc, scale = as_weak(loc, "normal", "loc"), as_weak(scale, "normal", "scale")
+        return self._scaled("standard_normal", size, loc, scale, dtype, requires_grad)
+
+    def exponential(
+        self, scale: Any = 1.0, size: Any = None, *, dtype: Any = None, requires_grad: bool = False
+    ) -> Any:
+        """Exponential draws with mean ``scale``, differentiable in it."""
+        scale = as_weak(scale, "exponential", "scale")
+        return self._scaled("standard_exponential", size, 0.0, scale, dtype, requires_grad)
+
+    def bernoulli(self, p: Any = 0.5, size: Any = None) -> Any:
+        """bool draws, True with probability ``p``. Raises ArgumentError for p outside [0, 1]."""
+        p = as_weak(p, "bernoulli", "p")
+        chance = F.to_numpy(p)
+        if chance.size and not (chance.min() >= 0 and chance.max() <= 1):
+            raise ArgumentError("bernoulli", "p", got=f"{p}", expected="probabilities in [0, 1]")
+        return F.less(self._standard("random", size, (chance,), None), chance)
+
+    def integers(
+        self, low: Any, high: Any = None, size: Any = None, *, dtype: Any = None, endpoint: bool = False
+    ) -> Any:
+        """Integers from [low, high), or [0, low) without ``high``; ``endpoint`` includes the last.
+
+        Raises ArgumentError for an empty range, DTypeError for a dtype that is not an integer's.
+        """
+        wanted = given_dtype(dtype, dtypes.default_int, "integers")
+        if wanted.kind not in "iu":
+            raise DTypeError("integers", "dtype", got=str(wanted), expected="an integer dtype")
+        bounds = [low] if high is None else [low, high]
+        given: list[Any] = [b if type(b) is int else F.to_numpy(as_operand(b, "integers")) for b in bounds]
+        shape = None if size is None else as_shape(size, "integers")
+        try:
+            draw: Any = self._bits.integers
+            drawn = draw(*given, size=shape, dtype=wanted, endpoint=endpoint)
+        except ValueError as error:
+            raise ArgumentError("integers", "high", got=f"range {bounds}", remedy=str(error)) from None
+        return _tensor(drawn)
+
+    def permutation(self, x: Any, *, axis: Any = 0) -> Any:
+        """The numbers below an integer x, or a tensor's slices along an axis, in random order.
+
+        Raises AxisError. A tensor's permutation differentiates.
+        """
+        if type(x) is int:
+            return _tensor(self._bits.permutation(x))
+        x = as_operand(x, "permutation")
+        k = normalize_axis(axis, x.ndim, "permutation")
+        return take_positions(x, self._bits.permutation(x.shape[k]), k)
+
+    def choice(self, x: Any, size: Any = None, *, replace: bool = True, p: Any = None, axis: Any = 0) -> Any:
+        """Slices of a tensor along an axis (or numbers below an integer x), drawn at random.
+
+        ``p`` holds their probabilities; ``replace=False`` draws each at most once. What is drawn from a
+        tensor differentiates. Raises ArgumentError where there are too few, or p is not a distribution.
+        """
+        count, k = x, 0
+        if type(x) is not int:
+            x = as_operand(x, "choice")
+            k = normalize_axis(axis, x.ndim, "choice")
+            count = x.shape[k]
+        weights: Any = None if p is None else F.to_numpy(as_operand(p, "choice", "p"))
+        shape = None if size is None else as_shape(size, "choice")
+        try:
+            drawn = np.asarray(self._bits.choice(count, shape, replace, weights))
+        except ValueError as error:
+            raise ArgumentError("choice", "x", got=f"{count} slices", remedy=str(error)) from None
+        if type(x) is int:
+            return _tensor(drawn)
+        return take_positions(x, positions(drawn, count, "choice"), k)
+
+
+def default_rng(seed: Any = None) -> Generator:
+    """A `Generator` whose draws follow from the seed: an integer, a sequence of them, or None for chance.
+
+    A `numpy.random.Generator`, bit generator or SeedSequence is taken as it is. Raises ArgumentTypeError
+    for anything else.
+
+    >>> float(default_rng(7).random()) == float(default_rng(7).random())
+    True
+    """
+    if isinstance(seed, Generator):
+        return seed
+    try:
+        return Generator(np.random.default_rng(seed))
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(
+            "default_rng", "seed", got=repr(seed), expected="a non-negative integer", remedy=str(error)
+        ) from None
+
+
+__all__ = ["Generator", "default_rng"]

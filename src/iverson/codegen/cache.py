@@ -1,0 +1,120 @@
+"""Compiled kernels, kept in memory by their text and on disk by a digest.
+
+On disk a kernel is an object file with a checksum before it, written aside and moved into place, so that
+processes can share the folder and a torn or damaged file is only compiled again. The key covers the
+kernel, the processor, the versions of LLVM's binding and NumPy, and this package's own source.
+``IVERSON_CACHE=off`` keeps everything in memory; another value names the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+_MAGIC = b"iverson object 1\n"
+#: Kernels on disk beyond this many bytes in all are dropped, the least recently used first.
+LIMIT = 256 * 2**20
+
+
+def folder() -> Path | None:
+    """Where kernels are kept on disk, or None if they are not."""
+    setting = os.environ.get("IVERSON_CACHE", "")
+    if setting.lower() in ("off", "0", "no", "none"):
+        return None
+    if setting:
+        return Path(setting).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "~")
+    elif sys.platform == "darwin":
+        base = "~/Library/Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "iverson" / "kernels"
+
+
+def digest(text: str) -> str:
+    """The key of a kernel on disk: of its text, the machine and all versions that matter."""
+    return hashlib.sha256(f"{_environment()}\n{text}".encode()).hexdigest()
+
+
+@functools.cache
+def _environment() -> str:
+    import llvmlite
+    import numpy as np
+
+    from iverson.codegen import target
+
+    source = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        source.update(path.read_bytes())
+    return "\n".join(
+        (
+            repr(target.host()),
+            llvmlite.__version__,
+            np.__version__,
+            sys.version,
+            source.hexdigest(),
+        )
+    )
+
+
+def read(key: str) -> bytes | None:
+    """An object from disk; None if there is none, it is damaged, or somebody else could have written it."""
+    where = folder()
+    if where is None:
+        return None
+    path = where / f"{key}.o"
+    try:
+        data = path.read_bytes()
+        owner = path.stat().st_uid
+    except OSError:
+        return None
+    if hasattr(os, "getuid") and owner != os.getuid():
+        return None
+    checksum, code = data[len(_MAGIC) :][:32], data[len(_MAGIC) + 32 :]
+    if not data.startswith(_MAGIC) or hashlib.sha256(code).digest() != checksum:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return code
+
+
+def write(key: str, code: bytes) -> None:
+    """Keep an object on disk. A folder that cannot be written is no error: the next process compiles."""
+    where = folder()
+    if where is None:
+        return
+    temporary = None
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, temporary = tempfile.mkstemp(dir=where, suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+        os.replace(temporary, where / f"{key}.o")
+        _prune(where)
+    except OSError:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _prune(where: Path) -> None:
+    """Now and then, drop what was least recently used beyond `LIMIT`."""
+    if os.urandom(1)[0] >= 8:
+        return
+    entries = sorted((p.stat() for p in where.glob("*.o")), key=lambda s: -s.st_mtime)
+    if sum(s.st_size for s in entries) <= LIMIT:
+        return
+    total = 0
+    for path in sorted(where.glob("*.o"), key=lambda p: -p.stat().st_mtime):
+        total += path.stat().st_size
+        if total > LIMIT:
+            with contextlib.suppress(OSError):
+                path.unlink()

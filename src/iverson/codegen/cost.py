@@ -1,0 +1,55 @@
+"""A rough count of the work in a phase, to decide whether threads are worth starting.
+
+One unit is one scalar operation of one lane; what runs in vector lanes counts an eighth. Extents that
+depend on data count as the average the index range allows, or 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from iverson.codegen.bounds import Ranges, Scope, affine, extremes
+from iverson.codegen.nodes import (
+    Call,
+    Expr,
+    If,
+    Loop,
+    Stmt,
+    expressions,
+    subexpressions,
+)
+
+_CHEAP = 1.0
+_DEAR = 12.0
+_SIMPLE = frozenset(
+    ("add", "subtract", "multiply", "negative", "square", "maximum", "minimum", "abs", "relu")
+)
+#: Below this many units a phase stays on one thread.
+WORTH_THREADS = 60_000.0
+
+
+def cost(phase: Stmt, sizes: Mapping[str, int]) -> float:
+    """Units of work in a phase, at these sizes."""
+    ranges: Ranges = {name: (n, n) for name, n in sizes.items()}
+    return _statement(phase, Scope(), ranges, 1.0)
+
+
+def _statement(s: Stmt, scope: Scope, ranges: Ranges, share: float) -> float:
+    own = share * sum(_expression(e) for e in expressions(s)) + share
+    if isinstance(s, If):
+        return own + sum(_statement(item, scope, ranges, share) for item in s.body)
+    if not isinstance(s, Loop):
+        return own
+    length = affine(s.upper, scope).plus(affine(s.lower, scope), -1)
+    low, high = extremes(length, scope, ranges)
+    extent = 16.0 if high is None else ((low or 0) + high) / 2 if low is not None else high / 2
+    extent = max(extent, 0.0) / s.step
+    inner = replace(scope, loops=(*scope.loops, s))
+    share = share / 8 if s.mark == "vector" else share
+    return own + extent * sum(_statement(item, inner, ranges, share) for item in s.body)
+
+
+def _expression(e: Expr) -> float:
+    calls = [x.name for x in subexpressions(e) if isinstance(x, Call)]
+    return 1.0 + sum(_CHEAP if name in _SIMPLE else _DEAR for name in calls)

@@ -1,0 +1,316 @@
+"""A compiled kernel: calling it on arrays, everything checked first; and `compile_kernel`, which makes one.
+
+A call checks dtypes, ranks, extents, strides, overlap and every index that was not proven when compiling
+(see `bounds`) before any compiled code runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen import bounds, cache, compile, llvm, target, threads
+from iverson.codegen.cost import WORTH_THREADS, cost
+from iverson.codegen.nodes import Buffer, Kernel, Loop, Stmt, Store, statements
+from iverson.codegen.print import kernel_text
+from iverson.codegen.verify import verify
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
+
+Array = np.ndarray[Any, Any]
+_KEEP = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledKernel:
+    """Machine code for a kernel; ``compiled(*arrays)`` runs it on its arguments in order.
+
+    source, llvm, asm : the loop nest as pseudo-code, LLVM's optimised IR, and the assembly.
+    """
+
+    kernel: Kernel
+    source: str
+    plan: bounds.Plan
+    library: compile.Library
+    _facts: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __call__(self, *arrays: Array, threads: int | None = None, **sizes: int) -> None:
+        """Run on the arguments (``kernel.arguments``, in order); ``out`` and ``inout`` ones are written.
+
+        sizes : values for the kernel's sizes that no array's shape or strides gives.
+        threads : at most this many (default: as many as processors, if the work is worth it).
+
+        Raises ArgumentTypeError, DTypeError, ShapeError or ArgumentError for arrays that do not fit, and
+        IndexingError where an index buffer holds an index outside the buffer it is used on.
+        """
+        known = _bind(self.kernel, arrays, sizes)
+        self._check_indices(arrays, known)
+        temporary = [_temporary(b, known) for b in self.kernel.buffers if b.role == "temp"]
+        _launch(self, arrays, temporary, known, threads)
+
+    @property
+    def llvm(self) -> str:
+        """The IR after LLVM's passes."""
+        return compile.to_llvm(self.text)
+
+    @property
+    def asm(self) -> str:
+        """The machine's assembly."""
+        return compile.to_assembly(self.text)
+
+    @property
+    def text(self) -> str:
+        """The IR as emitted."""
+        return llvm.emit(self.kernel, target.host(), self.plan)
+
+    def _check_indices(self, arrays: tuple[Array, ...], sizes: Mapping[str, int]) -> None:
+        if not self.plan.checks:
+            return
+        found: dict[str, bounds.Interval] = {name: (n, n) for name, n in sizes.items()}
+        by_name = {b.name: a for b, a in zip(self.kernel.arguments, arrays, strict=True)}
+        for b in self._indices:
+            a = by_name[b.name]
+            # Nothing is loaded from an empty buffer.
+            found[f"[{b.name}]"] = (int(a.min()), int(a.max())) if a.size else (0, -1)
+        key = ("inside", *found.values())
+        if key in self._facts:
+            return
+        for access in self.plan.checks:
+            if not bounds.inside(access, found):
+                raise _outside(self.kernel, access, found)
+        if len(self._facts) > 1000:
+            self._facts.clear()
+        self._facts[key] = True
+
+    @functools.cached_property
+    def _indices(self) -> tuple[Buffer, ...]:
+        names = {b.name for b in self.kernel.arguments}
+        return tuple(b for b in bounds.index_buffers(self.plan.checks) if b.name in names)
+
+
+def _outside(kernel: Kernel, access: bounds.Access, found: bounds.Ranges) -> IndexingError:
+    low, high = bounds.extremes(access.index, access.scope, found)
+    extent = access.buffer.shape[access.axis]
+    size = extent if isinstance(extent, int) else (found[extent][1] or 0)
+    sources = [n for n in access.index.terms if n.startswith("#")]
+    by = f" (from {', '.join(n[1:] for n in sources)})" if sources else ""
+    return IndexingError(
+        f"codegen: kernel '{kernel.name}'",
+        access.buffer.name,
+        got=f"indices from {low} to {high} at axis {access.axis}{by}",
+        expected=f"indices from 0 to {size - 1}",
+        remedy="look for entries outside that range in the index arrays",
+    )
+
+
+# --- arguments --------------------------------------------------------------------------------------
+
+
+def _bind(kernel: Kernel, arrays: tuple[Array, ...], given: Mapping[str, int]) -> dict[str, int]:
+    """The sizes, from shapes and strides, with every array checked against its buffer."""
+    operation = f"codegen: kernel '{kernel.name}'"
+    buffers = kernel.arguments
+    if len(arrays) != len(buffers):
+        raise ArgumentError(operation, got=f"{len(arrays)} arrays", expected=f"{len(buffers)}")
+    known = {name: int(n) for name, n in given.items()}
+    for b, a in zip(buffers, arrays, strict=True):
+        if type(a) is not np.ndarray:
+            raise ArgumentTypeError(operation, b.name, got=type(a).__name__, expected="a NumPy array")
+        if a.dtype != b.dtype:
+            raise DTypeError(operation, b.name, got=a.dtype.name, expected=b.dtype.name)
+        if a.ndim != len(b.shape):
+            raise ShapeError(operation, b.name, got=f"rank {a.ndim}", expected=f"rank {len(b.shape)}")
+        for want, n in zip(b.shape, a.shape, strict=True):
+            if (known.setdefault(want, n) if isinstance(want, str) else want) != n:
+                expected = tuple(known.get(w, w) if isinstance(w, str) else w for w in b.shape)
+                raise ShapeError(operation, b.name, got=f"shape {a.shape}", expected=str(expected))
+        _bind_strides(operation, b, a, known)
+        if b.role != "in" and not a.flags.writeable:
+            raise ArgumentError(operation, b.name, got="a read-only array", expected="one to write")
+    missing = [n for n in kernel.sizes if n not in known]
+    if missing:
+        raise ArgumentError(operation, missing[0], got="no value", expected="a size by keyword")
+    if any(n < 0 for k, n in given.items()):
+        raise ArgumentError(operation, got=str(dict(given)), expected="sizes of at least 0")
+    _check_overlap(operation, buffers, arrays)
+    return known
+
+
+def _bind_strides(operation: str, b: Buffer, a: Array, known: dict[str, int]) -> None:
+    if b.strides is None:
+        if not (a.flags.c_contiguous and a.flags.aligned):
+            raise ArgumentError(
+                operation,
+                b.name,
+                got=f"strides {a.strides}",
+                expected="a C-contiguous, aligned array",
+                remedy="use numpy.ascontiguousarray",
+            )
+        return
+    if not a.flags.aligned or any(s % a.itemsize for s in a.strides):
+        raise ArgumentError(operation, b.name, got="an unaligned array", expected="an aligned one")
+    for want, s in zip(b.strides, a.strides, strict=True):
+        steps = s // a.itemsize
+        if (known.setdefault(want, steps) if isinstance(want, str) else want) != steps:
+            raise ArgumentError(operation, b.name, got=f"stride {steps}", expected=f"stride {want}")
+    if b.role != "in" and 0 in [s for s, n in zip(a.strides, a.shape, strict=True) if n > 1]:
+        raise ArgumentError(operation, b.name, got="a broadcast array", expected="one to write")
+
+
+def _check_overlap(operation: str, buffers: tuple[Buffer, ...], arrays: tuple[Array, ...]) -> None:
+    for k, (b, a) in enumerate(zip(buffers, arrays, strict=True)):
+        if b.role == "in":
+            continue
+        for n, other in enumerate(arrays):
+            if n != k and np.may_share_memory(a, other):
+                raise ArgumentError(
+                    operation,
+                    b.name,
+                    got=f"memory shared with '{buffers[n].name}'",
+                    expected="an output of its own",
+                    remedy="pass a copy",
+                )
+
+
+def _temporary(b: Buffer, sizes: Mapping[str, int]) -> Array:
+    shape = tuple(sizes[n] if isinstance(n, str) else n for n in b.shape)
+    return np.empty(shape, b.dtype)
+
+
+# --- running ----------------------------------------------------------------------------------------
+
+# What an empty buffer points to: an address that may be read, should code look before it leaps.
+_NOTHING = np.zeros(64, np.uint8)
+
+
+def _launch(
+    compiled: CompiledKernel,
+    arrays: tuple[Array, ...],
+    temporary: list[Array],
+    sizes: Mapping[str, int],
+    limit: int | None,
+) -> None:
+    kernel = compiled.kernel
+    given, own = iter(arrays), iter(temporary)
+    by_name = {b.name: next(own if b.role == "temp" else given) for b in kernel.buffers}
+    values = [sizes[n] for n in kernel.sizes]
+    extents = tuple(values)
+    for k, phase in enumerate(kernel.phases):
+        function = compiled.library.functions[llvm.entry_name(kernel, k)]
+        total, worth = _shape_of_work(compiled, k, phase, extents, sizes)
+        count = 1 if total <= 1 else min(limit or threads.available(), total)
+        if not worth and limit is None:
+            count = 1
+        shared = _shared(phase) if count > 1 else ()
+        if shared and not _worth_privates(shared, by_name, worth):
+            count, shared = 1, ()
+        blocks, privates = _arguments(kernel, by_name, values, shared, count)
+        threads.run(function, total, tuple(ctypes.addressof(block) for block in blocks))
+        for name, copy in privates:
+            np.add(by_name[name], copy, out=by_name[name])
+
+
+def _shape_of_work(
+    compiled: CompiledKernel, k: int, phase: Stmt, extents: tuple[int, ...], sizes: Mapping[str, int]
+) -> tuple[int, float]:
+    """How many iterations the parallel loop has, and the work in units (0 if threads would not pay)."""
+    key = ("work", k, extents)
+    found = compiled._facts.get(key)
+    if found is None:
+        total = _iterations(phase, sizes)
+        units = cost(phase, sizes) if total > 1 else 0.0
+        found = compiled._facts[key] = (total, units if units >= WORTH_THREADS else 0.0)
+    return found  # type: ignore[no-any-return]
+
+
+def _iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
+    if not isinstance(phase, Loop) or phase.mark != "parallel":
+        return 1
+    ranges = {name: (n, n) for name, n in sizes.items()}
+    scope = bounds.Scope()
+    length = bounds.affine(phase.upper, scope).plus(bounds.affine(phase.lower, scope), -1)
+    low, high = bounds.extremes(length, scope, ranges)
+    if high is None or low != high:
+        raise ArgumentError("codegen", phase.var, got="bounds that depend on data", expected="sizes")
+    return max(0, -(-high // phase.step))
+
+
+def _shared(phase: Stmt) -> tuple[str, ...]:
+    """The buffers that iterations of a parallel phase add to jointly."""
+    found = [s.buffer.name for s in statements((phase,)) if isinstance(s, Store) and s.shared]
+    return tuple(dict.fromkeys(found))
+
+
+def _worth_privates(names: tuple[str, ...], by_name: Mapping[str, Array], units: float) -> bool:
+    """Whether a copy of the outputs for each thread costs less than threads save."""
+    return sum(by_name[n].size for n in names) * 4 < units
+
+
+def _arguments(
+    kernel: Kernel,
+    by_name: Mapping[str, Array],
+    sizes: list[int],
+    shared: tuple[str, ...],
+    count: int,
+) -> tuple[list[Any], list[tuple[str, Array]]]:
+    """An argument block for each thread; threads after the first add to zeroed copies of their own."""
+    privates = []
+    blocks = []
+    for k in range(count):
+        addresses = []
+        for b in kernel.buffers:
+            array = by_name[b.name]
+            if k and b.name in shared:
+                array = np.zeros_like(array)
+                privates.append((b.name, array))
+            addresses.append(array.ctypes.data if array.size else _NOTHING.ctypes.data)
+        blocks.append((ctypes.c_int64 * (len(addresses) + len(sizes)))(*addresses, *sizes))
+    return blocks, privates
+
+
+# --- compiling --------------------------------------------------------------------------------------
+
+_kernels: OrderedDict[str, CompiledKernel] = OrderedDict()
+_lock = threading.Lock()
+
+
+def compile_kernel(kernel: Kernel) -> CompiledKernel:
+    """Machine code for a kernel, from memory or disk where it was compiled before.
+
+    Raises ArgumentError for a kernel that breaks the rules of the IR.
+    """
+    source = kernel_text(kernel)
+    with _lock:
+        found = _kernels.get(source)
+        if found is not None:
+            _kernels.move_to_end(source)
+            return found
+    made = _compile(verify(kernel), source)
+    with _lock:
+        _kernels[source] = made
+        while len(_kernels) > _KEEP:
+            _kernels.popitem(last=False)
+    return made
+
+
+def forget() -> None:
+    """Drop the kernels held in memory (those on disk stay)."""
+    with _lock:
+        _kernels.clear()
+
+
+def _compile(kernel: Kernel, source: str) -> CompiledKernel:
+    plan = bounds.plan(kernel)
+    key = cache.digest(source)
+    names = tuple(llvm.entry_name(kernel, k) for k in range(len(kernel.phases)))
+    code = cache.read(key)
+    if code is None:
+        code = compile.to_object(llvm.emit(kernel, target.host(), plan))
+        cache.write(key, code)
+    return CompiledKernel(kernel, source, plan, compile.load(code, names, compile.ENTRY))

@@ -1,0 +1,200 @@
+"""`gradcheck` and `gradgradcheck`: hold a function's derivatives against difference quotients.
+
+One call runs all checks, in this order: determinism, values on copies of the inputs, both modes against
+quotients (`jacobians` in slow mode, `probes` in fast mode), each against the other, and `subsets`. The
+interface follows PyTorch's functions of the same names; fast mode does not (see `probes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd import grad
+from iverson.core.dispatch import Handle, make_handle
+from iverson.core.errors import ArgumentError
+from iverson.testing.analytic import Record
+from iverson.testing.determinism import check_determinism
+from iverson.testing.directions import lowest
+from iverson.testing.jacobians import Check, check_slow
+from iverson.testing.numerical import Numerical
+from iverson.testing.perturbation import Problem, flatten_outputs
+from iverson.testing.probes import check_fast
+from iverson.testing.settings import Settings, Tolerances
+from iverson.testing.subsets import check_subsets
+
+
+def gradcheck(
+    fn: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    fast: bool = False,
+    raise_exception: bool = True,
+    check_forward: bool = True,
+    check_undefined: bool = True,
+    check_needs: bool = True,
+    check_determinism: bool = True,
+    check_smoothness: bool = True,
+    check_constant_outputs: bool = True,
+    allow_nonfinite: bool = False,
+    nondet_tol: float = 0.0,
+    exact_rtol: float | None = None,
+    directions: int = 3,
+    seed: int = 0,
+) -> bool:
+    """Whether the derivatives of ``fn`` at ``inputs`` are right, in reverse and in forward mode.
+
+    Parameters
+    ----------
+    fn : called as ``fn(*inputs)``; returns a Tensor or a pytree in which Tensors are checked and anything
+        else (None, numbers) is left alone.
+    inputs : a tuple or list of arguments, or a single one: pytrees of Tensors of any shape and layout and
+        of anything else. Tensors that require grad are differentiated in, every entry of them, stored or
+        not; all else is passed on as it is. They come back unchanged, also if ``fn`` raises.
+    eps : the step for an entry of magnitude 1. Default: 2**-20, about 1e-6 (quotients of functions of
+        single precision are taken in double precision, where ``fn`` follows its inputs' dtype).
+    atol, rtol : ``|analytic - numerical| <= atol + rtol |numerical|`` is required of each entry. Defaults:
+        1e-7 and 1e-5; 1e-5 and 2e-4 for single precision.
+    fast : random directions instead of full Jacobians: a number of calls that does not grow with the size.
+    raise_exception : whether to raise for what is wrong (whatever it is) or to return False.
+    check_forward : check forward mode, and that <v, J^T w> = <J v, w> to rounding.
+    check_undefined : check every subset of cotangents (and tangents) that are never given.
+    check_needs : check every subset of inputs asked for. Above 64 subsets, a sample of each kind.
+    check_determinism : require the same bits from a second call and from a second pass.
+    check_smoothness : refuse a point at which ``fn`` has a kink or a jump, even if the rule gives the mean
+        of the one-sided derivatives.
+    check_constant_outputs : require that an output which isn't recorded doesn't depend on the inputs.
+    allow_nonfinite : accept nan and inf where the rule and the quotient agree on them (in slow mode, which
+        is then used, each entry is pulled back alone).
+    nondet_tol : how far results of equal calls may differ.
+    exact_rtol : what "to rounding" means, relative to the sizes of the terms (1e-11; 2e-5 for single).
+    directions : how many random directions fast mode takes per input.
+    seed : of all random choices.
+
+    Returns True. Raises `GradcheckError` with the worst entry and a diagnosis; ArgumentError if no input
+    requires grad or one was computed from another; whatever ``fn`` raises at ``inputs``.
+
+    Complex gradients follow the conjugate Wirtinger convention, as in PyTorch: for real L, the gradient is
+    dL/d(real part) + i dL/d(imaginary part).
+
+    >>> import iverson as iv
+    >>> x = iv.asarray([1.0, 2.0], requires_grad=True)
+    >>> gradcheck(lambda x: x * x, (x,))
+    True
+    """
+    settings = Settings(
+        eps, atol, rtol, fast, raise_exception, check_forward, check_undefined, check_needs,
+        check_determinism, check_smoothness, check_constant_outputs, allow_nonfinite, nondet_tol,
+        exact_rtol, directions, seed,
+    )  # fmt: skip
+    return _guarded(lambda: _check(Problem(fn, inputs, "gradcheck"), settings), raise_exception)
+
+
+def gradgradcheck(
+    fn: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    **options: Any,
+) -> bool:
+    """Whether the second derivatives of ``fn`` are right: `gradcheck` of its gradient.
+
+    Parameters
+    ----------
+    fn, inputs : as in `gradcheck`.
+    grad_outputs : cotangents of the outputs that are recorded (a Tensor or a sequence of them), by default
+        random ones. The gradient is checked in them too, if they require grad, as the default does.
+    options : those of `gradcheck`.
+
+    Returns True. Raises as `gradcheck` does. First derivatives are taken as they are: check them first.
+
+    >>> import iverson as iv
+    >>> x = iv.asarray([1.0, 2.0], requires_grad=True)
+    >>> gradgradcheck(lambda x: x * x * x, (x,))
+    True
+    """
+    settings = Settings(**options)
+    return _guarded(
+        lambda: _check(_second_order(fn, inputs, grad_outputs, settings.seed), settings),
+        settings.raise_exception,
+    )
+
+
+def _guarded(check: Callable[[], None], raise_exception: bool) -> bool:
+    try:
+        check()
+    except Exception:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _check(problem: Problem, settings: Settings) -> None:
+    with np.errstate(all="ignore"):
+        record = Record(problem, settings.check_constant_outputs, settings.allow_nonfinite)
+        spaces = (*record.spaces, *record.input_spaces)
+        rng = np.random.default_rng(settings.seed)
+        if settings.check_determinism:
+            check_determinism(record, settings, rng)
+        numerical = Numerical(record, settings.eps)
+        tolerances = Tolerances.of(settings, lowest(spaces), numerical.precision)
+        check = Check(record, numerical, settings, tolerances, rng)
+        if settings.fast and not settings.allow_nonfinite:
+            check_fast(check)
+        else:
+            check_slow(check)
+        check_subsets(check)
+
+
+def _second_order(fn: Callable[..., Any], inputs: Any, grad_outputs: Any, seed: int) -> Problem:
+    """The problem of the gradient: ``(inputs, cotangents) -> gradients in the inputs that require grad``."""
+    import optree
+
+    operation = "gradgradcheck"
+    first = Problem(fn, inputs, operation)
+    record = Record(first, constants=False)
+    names = [v.name for v in first.variables]
+    if grad_outputs is None:
+        rng = np.random.default_rng(seed)
+        cotangents = tuple(_draw(rng, o.value.shape, o.value.dtype).requires_grad_() for o in record.outputs)
+    else:
+        given = grad_outputs if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
+        cotangents = tuple(given)
+    if len(cotangents) != len(record.outputs):
+        raise ArgumentError(
+            operation,
+            "grad_outputs",
+            got=f"{len(cotangents)} of them",
+            expected=f"one for each of the {len(record.outputs)} recorded outputs",
+        )
+
+    def gradient(args: Any, cotangents: Any) -> Any:
+        leaves = [x for x in optree.tree_leaves(args) if isinstance(x, Handle)]
+        variables = {(x._node, x._index): x for x in leaves if x._node is not None}
+        # The function may rebind its inputs; their handles must stand for what they were.
+        kept = [make_handle(x._value, x._node, x._index) for x in variables.values()]
+        named, _ = flatten_outputs(fn(*args))
+        outputs = [y for _, y in named if y._node is not None]
+        return tuple(grad(outputs, kept, list(cotangents), create_graph=True))
+
+    def name(path: str) -> str:
+        """What a path into the wrapped function's inputs and outputs is to the user."""
+        if path.startswith("inputs[0]"):
+            return "inputs" + path[len("inputs[0]") :]
+        if path.startswith("inputs[1]"):
+            return "grad_outputs" + path[len("inputs[1]") :]
+        return f"gradient in {names[int(path[len('outputs[') : -1])]}"
+
+    return Problem(gradient, (first.args, cotangents), operation, name)
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    values = rng.standard_normal(shape)
+    if dtype.kind == "c":
+        values = values + 1j * rng.standard_normal(shape)
+    return make_handle(np.asarray(values).astype(dtype))

@@ -1,0 +1,274 @@
+"""Fast mode: random directions over the whole declared space, and bisection to the entry at fault.
+
+Each variable is probed on its own, with several directions per group of its coordinates (those its layout
+stores, those it does not). Along a direction d, difference quotients give the vector J d; it is held
+against the jvp entry by entry and, weighted by a random w, against <J^T w, d>. Both signs of w and d are
+used. That the modes agree to rounding, <w, J d> = <J^T w, d>, carries each one's precision to the other.
+
+An error in one entry of J is diluted by all others; therefore the tolerance is the one that slow mode would
+grant a typical single entry, as far as the quotients' own precision allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iverson.testing.directions import Vector, random_direction
+from iverson.testing.jacobians import Check
+from iverson.testing.numerical import Quotients, Sweep
+from iverson.testing.report import Finding, GradcheckError
+
+
+def check_fast(check: Check) -> None:
+    """Compare derivatives along random directions; raises GradcheckError."""
+    record = check.record
+    if not record.size:
+        return
+    for variable, space in enumerate(record.input_spaces):
+        for mask in space.groups():
+            for part, step in check.numerical.classes(variable, mask):
+                for _ in range(check.settings.directions):
+                    direction = part * random_direction(check.rng, space.size)
+                    Probe(check, variable, direction, step).run()
+    for sign in (1.0, -1.0):
+        _check_together(check, sign)
+
+
+class Probe:
+    """One direction of one variable, with one random cotangent of all outputs."""
+
+    def __init__(self, check: Check, variable: int, direction: Vector, step: float) -> None:
+        self.check = check
+        self.record = check.record
+        self.variable = variable
+        self.direction = direction
+        self.offset = sum(s.size for s in check.record.input_spaces[:variable])
+        self.w = random_direction(check.rng, check.record.size)
+        self.step = step
+
+    def run(self) -> None:
+        quotients = self._quotients(self.direction)
+        self._refuse_nonfinite(quotients)
+        if self.check.settings.check_smoothness:
+            self._check_smooth(quotients)
+        self._check_reverse(quotients)
+        if self.check.settings.check_forward:
+            self._check_forward(quotients)
+            self._check_adjoint()
+
+    def _quotients(self, direction: Vector) -> Quotients:
+        return self.check.numerical.along(self.variable, direction, self.step)
+
+    def _sweep(self) -> Sweep:
+        return self.check.numerical.sweep(self.variable, self.direction, self.step)
+
+    def _pull(self, w: Vector) -> Vector:
+        return self.record.reverse(w)[self.variable]
+
+    def _push(self, direction: Vector) -> Vector:
+        return self.record.forward(self.record.embed(self.variable, direction))
+
+    def _refuse_nonfinite(self, quotients: Quotients) -> None:
+        bad = ~np.isfinite(quotients.central)
+        if not bad.any() or np.all(np.isfinite(self._sweep().best()[1])):
+            return
+        row = int(np.argmax(bad))
+
+        def blame(part: Vector) -> float:
+            return 0.0 if np.isfinite(self._quotients(part).central[row]) else 1.0
+
+        coordinate = bisect(self.direction, blame)
+        analytic = self.record.column(self.variable, coordinate)[row]
+        if not self.check.settings.check_forward:
+            analytic = self._entry(row, coordinate)
+        raise self.check.judge("reverse", row, self.offset + coordinate, float(analytic))
+
+    def _check_smooth(self, quotients: Quotients) -> None:
+        suspects = np.flatnonzero(self.check.kinked(quotients))
+        if not suspects.size:
+            return
+        sweep = self._sweep()
+        for row in (int(k) for k in suspects):
+            if sweep.nonsmooth(row):
+                coordinate = bisect(self.direction, partial(self._gap, row))
+                analytic = self._entry(row, coordinate)
+                raise self.check.judge("smoothness", row, self.offset + coordinate, analytic)
+
+    def _gap(self, row: int, direction: Vector) -> float:
+        return float(self._quotients(direction).gap[row])
+
+    def _entry(self, row: int, coordinate: int) -> float:
+        """One entry of the Jacobian as reverse mode has it."""
+        unit = np.zeros(self.record.size)
+        unit[row] = 1.0
+        return float(self._pull(unit)[coordinate])
+
+    # -- reverse -------------------------------------------------------------------------------------
+
+    def _check_reverse(self, quotients: Quotients) -> None:
+        for sign in (1.0, -1.0):
+            w = sign * self.w
+            gradient = self._pull(w)
+            analytic = float(gradient @ self.direction)
+            if self._reverse_agrees(analytic, w, quotients.central, quotients.noise):
+                continue
+            best, error = self._sweep().best()
+            if self._reverse_agrees(analytic, w, best, 4 * error):
+                continue
+            raise self._locate_reverse(w, gradient, float(w @ best))
+
+    def _reverse_agrees(self, analytic: float, w: Vector, numerical: Vector, noise: Vector) -> bool:
+        terms = w * numerical
+        size = float(np.sqrt(np.sum(terms**2)))
+        entries = float(np.sqrt(self.record.size * self._count()))
+        strict = self._allowed(size / entries)
+        loose = self._allowed(max(abs(terms.sum()), size))
+        limit = min(loose, max(strict, float(np.sqrt(np.sum((w * noise) ** 2)))))
+        return bool(abs(analytic - terms.sum()) <= limit)
+
+    def _count(self) -> int:
+        return max(int(np.count_nonzero(self.direction)), 1)
+
+    def _allowed(self, size: float) -> float:
+        return float(self.check.allowed(size))
+
+    def _locate_reverse(self, w: Vector, gradient: Vector, numerical: float) -> GradcheckError:
+        if not np.all(np.isfinite(gradient)):
+            coordinate = int(np.argmax(~np.isfinite(gradient)))
+            row = bisect(w, lambda part: float(not np.isfinite(self._pull(part)[coordinate])))
+        else:
+            coordinate = bisect(
+                self.direction,
+                lambda d: abs(gradient @ d - w @ self._quotients(d).central),
+            )
+            column = self._column(coordinate)
+            row = bisect(w, lambda part: abs(self._pull(part)[coordinate] - part @ column))
+        analytic = self._entry(row, coordinate)
+        error = self.check.judge("reverse", row, self.offset + coordinate, analytic)
+        return self._unless_nonlinear(error, "reverse", float(gradient @ self.direction), numerical)
+
+    def _column(self, coordinate: int) -> Vector:
+        unit, step = self.check.numerical.unit(self.variable, coordinate)
+        best, error = self.check.numerical.sweep(self.variable, unit, step).best()
+        return np.where(np.isfinite(error), best, 0.0)
+
+    def _unless_nonlinear(
+        self, error: GradcheckError, mode: str, analytic: float, numerical: float
+    ) -> GradcheckError:
+        """The located error, unless that entry alone is right: then it's the direction that is wrong."""
+        found = error.finding
+        values = found.analytic, found.numerical
+        if None in values or found.diagnosis != "wrong rule":
+            return error
+        a, n = (float(x or 0.0) for x in values)
+        if abs(a - n) > self._allowed(abs(n)) / 4:
+            return error
+        finding = Finding(
+            "linearity", found.input, found.output, None, None, analytic, numerical, self.step,
+            diagnosis="wrong rule",
+            explanation=f"{mode} mode is wrong along a random direction but right entry by entry: "
+            "the rule isn't linear in what it is handed, or the error is spread thin",
+        )  # fmt: skip
+        return GradcheckError.of(self.record.problem.operation, finding)
+
+    # -- forward -------------------------------------------------------------------------------------
+
+    def _check_forward(self, quotients: Quotients) -> None:
+        for sign in (1.0, -1.0):
+            d = sign * self.direction
+            tangent = self._push(d)
+            numerical = sign * quotients.central
+            bad = self._forward_excess(tangent, numerical, quotients.noise) > 1
+            if not bad.any():
+                continue
+            best, error = self._sweep().best()
+            excess = self._forward_excess(tangent, sign * best, 4 * error)
+            if excess.max() > 1:
+                row = int(np.argmax(excess))
+                raise self._locate_forward(d, row, float(tangent[row]), sign * float(best[row]))
+
+    def _forward_excess(self, tangent: Vector, numerical: Vector, noise: Vector) -> Vector:
+        entries = float(np.sqrt(self._count()))
+        strict = self.check.allowed(np.abs(numerical) / entries)
+        limit = np.minimum(self.check.allowed(numerical), np.maximum(strict, noise))
+        with np.errstate(all="ignore"):
+            excess = np.abs(tangent - numerical) / limit
+        return np.asarray(np.nan_to_num(excess, nan=np.inf))
+
+    def _locate_forward(
+        self, direction: Vector, row: int, analytic: float, numerical: float
+    ) -> GradcheckError:
+        def blame(d: Vector) -> float:
+            difference = abs(self._push(d)[row] - self._quotients(d).central[row])
+            return float(np.nan_to_num(difference, nan=np.inf))
+
+        coordinate = bisect(direction, blame)
+        unit = self.record.input_spaces[self.variable].unit(coordinate)
+        entry = float(self._push(unit)[row])
+        error = self.check.judge("forward", row, self.offset + coordinate, entry)
+        return self._unless_nonlinear(error, "forward", analytic, numerical)
+
+    # -- one against the other -----------------------------------------------------------------------
+
+    def _check_adjoint(self) -> None:
+        gradient, tangent = self._pull(self.w), self._push(self.direction)
+        terms = np.abs(self.w) @ np.abs(tangent) + np.abs(gradient) @ np.abs(self.direction)
+        exact = self.check.tolerances.exact
+        if abs(self.w @ tangent - gradient @ self.direction) <= exact * terms:
+            return
+        coordinate = bisect(self.direction, lambda d: abs(gradient @ d - self.w @ self._push(d)))
+        unit = self.record.input_spaces[self.variable].unit(coordinate)
+        column = self._push(unit)
+        row = bisect(self.w, lambda part: abs(self._pull(part)[coordinate] - part @ column))
+        raise self.check.failure(
+            "reverse against forward", row, self.offset + coordinate,
+            self._entry(row, coordinate), float(column[row]),
+            tolerance=float(exact * np.abs(column).max()), diagnosis="wrong rule",
+            explanation="<v, J^T w> and <J v, w> must agree to rounding: the first value is the vjp's, "
+            "the second the jvp's; both are near the difference quotient",
+        )  # fmt: skip
+
+
+def _check_together(check: Check, sign: float) -> None:
+    """One direction of all variables at once: both modes must agree, and add up their inputs' shares."""
+    record = check.record
+    w = random_direction(check.rng, record.size)
+    v = sign * random_direction(check.rng, sum(s.size for s in record.input_spaces))
+    if not check.settings.check_forward or not v.size:
+        return
+    found = record.reverse(w)
+    gradient = np.concatenate([found[k] for k in range(len(record.variables))])
+    tangent = record.forward(v)
+    terms = np.abs(w) @ np.abs(tangent) + np.abs(gradient) @ np.abs(v)
+    pulled, pushed = float(gradient @ v), float(w @ tangent)
+    if not abs(pulled - pushed) <= check.tolerances.exact * terms:
+        finding = Finding(
+            "reverse against forward", analytic=pulled, numerical=pushed,
+            tolerance=float(check.tolerances.exact * terms), diagnosis="wrong rule",
+            explanation="<v, J^T w> and <J v, w> along one direction of all inputs must agree to "
+            "rounding; each input alone passes, so the rules for several at once are wrong",
+        )  # fmt: skip
+        raise GradcheckError.of(record.problem.operation, finding)
+
+
+def bisect(vector: Vector, blame: Callable[[Vector], Any]) -> int:
+    """The coordinate whose part of a vector is most to blame, by halving: about 2 log2(n) calls.
+
+    >>> bisect(np.ones(9), lambda part: float(part[6]))
+    6
+    """
+    alive: NDArray[np.intp] = np.flatnonzero(vector)
+    while alive.size > 1:
+        halves = np.array_split(alive, 2)
+        blames = []
+        for half in halves:
+            part = np.zeros_like(vector)
+            part[half] = vector[half]
+            blames.append(float(np.nan_to_num(blame(part), nan=np.inf)))
+        alive = halves[int(np.argmax(blames))]
+    return int(alive[0])

@@ -1,0 +1,149 @@
+"""Every subset of undefined cotangents, of needed inputs and of undefined tangents.
+
+What a call asks for and is given may change what runs, never what comes out: with some cotangents never
+given the gradient is that for zeros in their place, and what is computed for some inputs alone is what is
+computed for them together with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from iverson.testing.analytic import Record
+from iverson.testing.directions import Vector, random_direction
+from iverson.testing.jacobians import Check
+from iverson.testing.report import Finding, GradcheckError
+
+#: Above this number of subsets, a seeded sample is checked.
+LIMIT = 64
+
+
+def subsets(items: Sequence[int], rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """All nonempty subsets, smallest first; above `LIMIT`, those of one or all-but-one and random ones.
+
+    >>> subsets([0, 1], np.random.default_rng(0))
+    [(0,), (1,), (0, 1)]
+    """
+    n = len(items)
+    if 2**n <= LIMIT:
+        return [s for size in range(1, n + 1) for s in combinations(items, size)]
+    chosen: list[tuple[int, ...]] = [(k,) for k in items[: LIMIT // 4]]
+    chosen += [tuple(j for j in items if j != k) for k in items[: LIMIT // 4]]
+    while len(chosen) < LIMIT:
+        mask = rng.random(n) < rng.uniform(0.1, 0.9)
+        if mask.any():
+            chosen.append(tuple(k for k, m in zip(items, mask, strict=True) if m))
+    return list(dict.fromkeys(chosen))
+
+
+def check_subsets(check: Check) -> None:
+    """Raises GradcheckError for the first subset that changes a gradient or tangent."""
+    settings, record = check.settings, check.record
+    everything = tuple(range(len(record.variables)))
+    none: tuple[int, ...] = ()
+    undefined = [none, *subsets(record.tracked, check.rng)] if settings.check_undefined else [none]
+    needed = subsets(everything, check.rng) if settings.check_needs else [everything]
+    w = random_direction(check.rng, record.size)
+    references: dict[tuple[int, ...], dict[int, Vector]] = {}
+    for without, wanted in _pairs(undefined, needed, everything, check.rng):
+        if without not in references:
+            references[without] = record.reverse(_without(record, w, without))
+        _check_pair(check, w, without, wanted, references[without])
+    if settings.check_undefined and settings.check_forward and len(everything) > 1:
+        _check_tangents(check)
+
+
+def _pairs(
+    undefined: list[tuple[int, ...]],
+    needed: list[tuple[int, ...]],
+    everything: tuple[int, ...],
+    rng: np.random.Generator,
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Each subset of one kind with all of the other, then both kinds mixed (a sample above `LIMIT`)."""
+    yield from ((without, everything) for without in undefined if without)
+    yield from (((), wanted) for wanted in needed if wanted != everything)
+    mixed = [(u, n) for u in undefined if u for n in needed if n != everything]
+    if len(mixed) > LIMIT:
+        mixed = [mixed[int(k)] for k in rng.choice(len(mixed), LIMIT, replace=False)]
+    yield from mixed
+
+
+def _without(record: Record, w: Vector, undefined: Sequence[int]) -> Vector:
+    """The cotangent with zeros in place of the undefined parts."""
+    result = w.copy()
+    start = 0
+    for k, space in enumerate(record.spaces):
+        if k in undefined:
+            result[start : start + space.size] = 0.0
+        start += space.size
+    return result
+
+
+def _check_pair(
+    check: Check,
+    w: Vector,
+    undefined: tuple[int, ...],
+    needed: tuple[int, ...],
+    reference: dict[int, Vector],
+) -> None:
+    record = check.record
+    every = len(needed) == len(record.variables)
+    modes = (["undefined cotangents"] if undefined else []) + ([] if every else ["needed inputs"])
+    mode = " and ".join(modes)
+    found = record.reverse(w, undefined=undefined, needed=needed, mode=mode)
+    size = max((float(np.abs(x).max(initial=0.0)) for x in reference.values()), default=0.0)
+    for k in needed:
+        worst = _disagreement(found[k], reference[k], check.tolerances.exact * size)
+        if worst is None:
+            continue
+        v = record.variables[k]
+        missing = ", ".join(record.outputs[j].name for j in undefined)
+        asked = ", ".join(record.variables[j].name for j in needed)
+        told = [f"the cotangents of {missing} are never given (zero layout)"] if undefined else []
+        told += [] if every else [f"only {asked} is asked for"]
+        finding = Finding(
+            mode, v.name, "", v.space.locate(worst), None,
+            float(found[k][worst]), float(reference[k][worst]),
+            tolerance=check.tolerances.exact * size, diagnosis="wrong rule",
+            explanation=f"the gradient must not change when {' and '.join(told)}",
+        )  # fmt: skip
+        raise GradcheckError.of(record.problem.operation, finding)
+
+
+def _disagreement(found: Vector, reference: Vector, tolerance: float) -> int | None:
+    """The worst coordinate, if any is off; one where the reference is nan or inf says nothing."""
+    with np.errstate(all="ignore"):
+        difference = np.abs(found - reference)
+    difference[~np.isfinite(reference)] = 0.0
+    difference = np.nan_to_num(difference, nan=np.inf)
+    if not difference.size or difference.max() <= tolerance:
+        return None
+    return int(np.argmax(difference))
+
+
+def _check_tangents(check: Check) -> None:
+    """The same for forward mode: tangents never given against zeros."""
+    record = check.record
+    everything = range(len(record.variables))
+    parts = [random_direction(check.rng, s.size) for s in record.input_spaces]
+    for undefined in subsets(list(everything), check.rng):
+        given = [np.zeros_like(p) if k in undefined else p for k, p in enumerate(parts)]
+        tangent = np.concatenate(given)
+        reference = record.forward(tangent)
+        found = record.forward(tangent, undefined=undefined, mode="undefined tangents")
+        size = float(np.abs(reference).max(initial=0.0))
+        worst = _disagreement(found, reference, check.tolerances.exact * size)
+        if worst is not None:
+            output, index = record.locate_output(worst)
+            missing = ", ".join(record.variables[j].name for j in undefined)
+            finding = Finding(
+                "undefined tangents", "", output, None, index,
+                float(found[worst]), float(reference[worst]),
+                tolerance=check.tolerances.exact * size, diagnosis="wrong rule",
+                explanation=f"the tangent must not change when those of {missing} are never given "
+                "(zero layout) instead of zero",
+            )  # fmt: skip
+            raise GradcheckError.of(record.problem.operation, finding)

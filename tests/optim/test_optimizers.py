@@ -1,0 +1,143 @@
+"""Optimizers: their formulas against PyTorch's, and what they promise about state and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import optim
+from iverson.autograd import grad
+from iverson.core.errors import ArgumentError, GradientError, ShapeError
+
+CASES = {
+    "sgd": ("SGD", {"lr": 0.1}),
+    "sgd-momentum": ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
+    "sgd-nesterov": ("SGD", {"lr": 0.01, "momentum": 0.9, "nesterov": True}),
+    "adam": ("Adam", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.01}),
+    "adamw": ("AdamW", {"lr": 0.1, "weight_decay": 0.1}),
+    "adagrad": ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.01, "initial_accumulator_value": 0.1}),
+    "rmsprop": ("RMSprop", {"lr": 0.01, "alpha": 0.9, "weight_decay": 0.01}),
+    "rmsprop-centered": ("RMSprop", {"lr": 0.01, "momentum": 0.5, "centered": True}),
+}
+
+
+def make(name: str, params):
+    kind, settings = CASES[name]
+    return getattr(optim, kind)(params, **settings)
+
+
+def parameters(dtype=np.float64):
+    rng = np.random.default_rng(0)
+    return {
+        "w": iv.asarray(rng.standard_normal((3, 2)).astype(dtype), requires_grad=True),
+        "b": [iv.asarray(rng.standard_normal(2).astype(dtype), requires_grad=True)],
+    }
+
+
+def loss_of(p):
+    return (iv.square(p["w"] @ iv.ones((2, 2), dtype=p["w"].dtype) + p["b"][0])).sum()
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_against_torch(name, dtype):
+    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+    kind, settings = CASES[name]
+    rng = np.random.default_rng(0)
+    start = rng.standard_normal((3, 2)) + (1j * rng.standard_normal((3, 2)) if dtype is np.complex128 else 0)
+    ours = iv.asarray(start.astype(dtype), requires_grad=True)
+    theirs = torch.tensor(start.astype(dtype), requires_grad=True)
+    a = getattr(optim, kind)([ours], **settings)
+    b = getattr(torch.optim, kind)([theirs], **settings)
+    for _ in range(7):
+        g = (rng.standard_normal((3, 2)) + (1j if dtype is np.complex128 else 0)).astype(dtype)
+        a.step([iv.asarray(g)])
+        theirs.grad = torch.tensor(g)
+        b.step()
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_loss_falls(name):
+    p = parameters()
+    opt = make(name, p)
+    before = loss_of(p).item()
+    for _ in range(20):
+        opt.zero_grad()
+        loss_of(p).backward()
+        opt.step()
+    assert loss_of(p).item() < before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_state_dict_continues_where_it_stopped(name):
+    p, q = parameters(), parameters()
+    a, b = make(name, p), make(name, q)
+    for opt, params in ((a, p), (b, q)):
+        for _ in range(3):
+            opt.zero_grad()
+            loss_of(params).backward()
+            opt.step()
+    fresh = make(name, q)
+    fresh.load_state_dict(b.state_dict())
+    for opt, params in ((a, p), (fresh, q)):
+        opt.zero_grad()
+        loss_of(params).backward()
+        opt.step()
+    np.testing.assert_array_equal(p["w"].detach().numpy(), q["w"].detach().numpy())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_parameter_with_a_zero_layout_gradient_is_left_alone(name):
+    used, unused = iv.asarray([1.0, 2.0], requires_grad=True), iv.asarray([3.0], requires_grad=True)
+    opt = make(name, [used, unused])
+    for _ in range(2):
+        gradients = grad((used * used).sum(), [used, unused])
+        assert gradients[1].layout == "zero"
+        opt.step(list(gradients))
+    assert unused.item() == 3.0
+    assert opt.state_dict()["states"][1] is None
+    assert (used.detach().numpy() != [1.0, 2.0]).all()
+
+
+def test_a_box_gradient_is_its_dense_self():
+    a, b = (iv.asarray(np.arange(4.0), requires_grad=True) for _ in range(2))
+    for p, g in ((a, grad(a[1] * 2, a)), (b, iv.asarray([0.0, 2.0, 0.0, 0.0]))):
+        optim.SGD([p], lr=0.5).step([g])
+    np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+
+
+def test_a_sole_owner_is_updated_in_place_and_a_shared_buffer_is_not():
+    p = iv.asarray(np.zeros(3), copy=True, requires_grad=True)
+    opt = optim.SGD([p], lr=1.0)
+    opt.step([iv.ones(3)])
+    address = p.detach().numpy().ctypes.data
+    opt.step([iv.ones(3)])
+    assert p.detach().numpy().ctypes.data == address
+    y = p * p  # the node reads p in backward
+    opt.step([iv.ones(3)])
+    np.testing.assert_array_equal(grad(y.sum(), p).numpy(), [-4.0, -4.0, -4.0])
+    np.testing.assert_array_equal(p.detach().numpy(), [-3.0, -3.0, -3.0])
+
+
+def test_bad_input():
+    p = iv.asarray([1.0], requires_grad=True)
+    with pytest.raises(ArgumentError, match="SGD: argument 'lr': got -1"):
+        optim.SGD([p], lr=-1)
+    with pytest.raises(ArgumentError, match="no parameters"):
+        optim.SGD([], lr=1)
+    with pytest.raises(GradientError, match="requires_grad_"):
+        optim.SGD([iv.asarray([1.0])], lr=1)
+    with pytest.raises(TypeError, match="leaf 0 of type int"):
+        optim.SGD([3], lr=1)
+    with pytest.raises(ArgumentError, match="nesterov"):
+        optim.SGD([p], lr=1, nesterov=True)
+    opt = optim.SGD([p], lr=1)
+    with pytest.raises(ShapeError, match=r"got shape \(2,\); expected shape \(1,\)"):
+        opt.step([iv.ones(2)])
+    with pytest.raises(ArgumentError, match="2 of them"):
+        opt.step([iv.ones(1), iv.ones(1)])
+    with pytest.raises(ArgumentError, match="another optimizer"):
+        opt.load_state_dict(optim.Adam([p]).state_dict())
