@@ -190,8 +190,9 @@ __array_api_version__ = "2025.12"
 __array_namespace_info__ = array_namespace_info
 __version__ = "0.1.0"
 
-# `import iverson.linalg` finds the namespace that lives in `iverson.array_api`.
-_sys.modules.update({"iverson.fft": fft, "iverson.linalg": linalg, "iverson.random": random})
+# `import iverson.linalg` finds the namespace that lives in a room.
+for _module in (errors, fft, linalg, random):
+    _sys.modules[f"iverson.{_module.__name__.rpartition('.')[2]}"] = _module
 
 #: Rooms imported when first asked for, and what they lend to this namespace.
 _ROOMS = ("explain", "optim", "te", "testing", "transforms")

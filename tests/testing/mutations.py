@@ -180,6 +180,10 @@ def detached_square() -> Callable[[Any], Any]:
     )
 
 
+def single(x: Any) -> Any:
+    return F.astype(x, dtype=np.dtype("float32"))
+
+
 def rows(x: Any) -> Any:
     return F.sum(x, axis=(1,), keepdims=False)
 
@@ -204,10 +208,17 @@ MUTATIONS = [
         ("reverse",),
     ),
     Mutation(
-        "shared by both modes", unary(lambda x: F.sin(x), lambda g, x: g * F.cos(x) + 1e-4 * g), (X,), ("reverse",)
+        "shared by both modes",
+        unary(F.sin, lambda g, x: g * F.cos(x) + 1e-4 * g),
+        (X,),
+        ("reverse",),
     ),
     Mutation(
-        "one entry of 100", square(at(SHAPE, (3, 7), 2.0)), (leaf(*SHAPE, low=0.5),), ("reverse",), where=(3, 7)
+        "one entry of 100",
+        square(at(SHAPE, (3, 7), 2.0)),
+        (leaf(*SHAPE, low=0.5),),
+        ("reverse",),
+        where=(3, 7),
     ),
     Mutation(
         "one entry of 100 by 1.001",
@@ -291,7 +302,12 @@ MUTATIONS = [
         _matmul_rules(_good_a, lambda F, g, _y, a, _b: F.matmul(a, g)),
     ),
     Mutation("transposed gradient", unary(F.copy, lambda g, x: F.mT(g), lambda t, x: t), (X,), ("reverse",)),
-    Mutation("jvp only", unary(F.sin, lambda g, x: g * F.cos(x), lambda t, x: 2 * t * F.cos(x)), (X,), ("forward",)),
+    Mutation(
+        "jvp only",
+        unary(F.sin, lambda g, x: g * F.cos(x), lambda t, x: 2 * t * F.cos(x)),
+        (X,),
+        ("forward",),
+    ),
     Mutation(
         "jvp only, one entry of 100",
         unary(F.sin, lambda g, x: g * F.cos(x), lambda t, x: t * F.cos(x) * at(SHAPE, (3, 7), 1.001)),
@@ -308,7 +324,7 @@ MUTATIONS = [
     ),
     Mutation(
         "dtype float32",
-        unary(F.sin, lambda g, x: F.astype(g * F.cos(x), dtype=np.dtype("float32")), lambda t, x: t * F.cos(x)),
+        unary(F.sin, lambda g, x: single(g * F.cos(x)), lambda t, x: t * F.cos(x)),
         (X,),
         ("dtype",),
     ),
@@ -325,7 +341,12 @@ MUTATIONS = [
     Mutation("undefined cotangent taken for ones", AssumesOnes.apply, (X,), ("undefined cotangents",)),
     Mutation("undefined tangent", UndefinedTangent.apply, SQUARE, ("undefined tangents",)),
     Mutation("subset of needed inputs", TwoInputs.apply, SQUARE, ("needed inputs",)),
-    Mutation("not linear", unary(lambda x: 2 * x, lambda g, x: 2 * F.abs(g), lambda t, x: 2 * t), (X,), ("reverse", "linearity")),
+    Mutation(
+        "not linear",
+        unary(lambda x: 2 * x, lambda g, x: 2 * F.abs(g), lambda t, x: 2 * t),
+        (X,),
+        ("reverse", "linearity"),
+    ),
     Mutation(
         "not linear in the tangent",
         unary(lambda x: 2 * x, lambda g, x: 2 * g, lambda t, x: 2 * F.abs(t)),
@@ -345,5 +366,11 @@ MUTATIONS = [
     ),
     Mutation("noisy value", Noisy().value, (X,), ("determinism",)),
     Mutation("noisy gradient", Noisy().gradient(), (X,), ("determinism",)),
-    Mutation("nan in the gradient", unary(lambda x: 2 * x, lambda g, x: g * at(SHAPE, (3, 7), np.nan, 2.0), lambda t, x: 2 * t), (X,), ("reverse",), where=(3, 7)),
-]  # fmt: skip
+    Mutation(
+        "nan in the gradient",
+        unary(lambda x: 2 * x, lambda g, x: g * at(SHAPE, (3, 7), np.nan, 2.0), lambda t, x: 2 * t),
+        (X,),
+        ("reverse",),
+        where=(3, 7),
+    ),
+]

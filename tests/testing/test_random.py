@@ -19,7 +19,7 @@ UNARY: list[Callable[[Any], Any]] = [
     F.tanh,
     lambda x: x * x,
     lambda x: F.exp(F.sin(x)),
-    lambda x: F.mT(x),
+    F.mT,
     lambda x: F.conj(x) * (0.5 if x.dtype.kind == "f" else 0.5 + 0.25j),
     lambda x: x - F.sum(x, axis=(1,), keepdims=True) * 0.25,
     lambda x: F.flip(x, axis=(0,)),

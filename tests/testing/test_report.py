@@ -26,7 +26,9 @@ def refused(fn: Any, x: Any, **options: Any) -> tuple[Finding, str]:
 
 
 @both_modes
-@pytest.mark.parametrize("fn", [F.relu, F.abs, lambda x: F.maximum(x, 0.0), lambda x: F.abs(x) * x + F.abs(x)])
+@pytest.mark.parametrize(
+    "fn", [F.relu, F.abs, lambda x: F.maximum(x, 0.0), lambda x: F.abs(x) * x + F.abs(x)]
+)
 def test_kink(fn: Any, fast: bool) -> None:
     finding, message = refused(fn, [1.0, 0.0, -2.0, 3.0], fast=fast)
     assert finding.diagnosis == "kink"
@@ -61,7 +63,12 @@ def test_jump(fast: bool) -> None:
 @both_modes
 @pytest.mark.parametrize(
     "fn",
-    [lambda x: x * x + 1e13, lambda x: (x + 1e13) - 1e13, lambda x: F.sin(x) + 1e15, lambda x: (x * x + 3e11) * 3],
+    [
+        lambda x: x * x + 1e13,
+        lambda x: (x + 1e13) - 1e13,
+        lambda x: F.sin(x) + 1e15,
+        lambda x: (x * x + 3e11) * 3,
+    ],
     ids=["offset", "cancelled offset", "larger offset", "smaller offset"],
 )
 def test_rounding(fn: Any, fast: bool) -> None:

@@ -84,7 +84,7 @@ def _scaled(name: str, says: str, shows: str) -> Callable[..., Any]:
         if type(x2) is not Tensor:
             x2 = as_weak(x2, name, "x2")
         if alpha is not None:
-            x2 = F.multiply(x2, as_weak(alpha, name, "alpha"))
+            x2 = x2 * as_weak(alpha, name, "alpha")
         return bind(op, (x1, x2))
 
     described: Callable[..., Any] = _described(function, name, says, "asarray([1., 2.]), 3.", shows)

@@ -149,7 +149,31 @@ def eigvalsh(x: Any, /) -> Any:
     >>> eigvalsh(asarray([[2., 0.], [0., 1.]]))
     iverson.Tensor([1., 2.])
     """
-    return F.eigh(as_inexact(x, "eigvalsh"))[0]
+    x = as_inexact(x, "eigvalsh")
+    return F.eigh(x)[0] if tracks(x) else F.eigvalsh(x)
+
+
+def eig(x: Any, /) -> EigResult:
+    """The eigenvalues and eigenvectors (as columns of length 1) of square matrices, always complex.
+
+    The order and the phases of the vectors are LAPACK's. Where eigenvalues are equal there is no
+    derivative. Raises ShapeError unless the matrices are square.
+
+    >>> from iverson import asarray
+    >>> eig(asarray([[0., -1.], [1., 0.]])).eigenvalues
+    iverson.Tensor([0.+1.j, 0.-1.j])
+    """
+    return EigResult(*F.eig(as_inexact(x, "eig")))
+
+
+def eigvals(x: Any, /) -> Any:
+    """The eigenvalues of `eig`.
+
+    >>> from iverson import asarray
+    >>> eigvals(asarray([[0., -1.], [1., 0.]]))
+    iverson.Tensor([0.+1.j, 0.-1.j])
+    """
+    return F.eig(as_inexact(x, "eigvals"))[0]
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
@@ -177,7 +201,8 @@ def svdvals(x: Any, /) -> Any:
     >>> svdvals(asarray([[3., 0.], [0., 4.]]))
     iverson.Tensor([4., 3.])
     """
-    return F.svd(as_inexact(x, "svdvals"))[1]
+    x = as_inexact(x, "svdvals")
+    return F.svd(x)[1] if tracks(x) else F.svdvals(x)
 
 
 def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
@@ -242,7 +267,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     """
     x = as_inexact(x, "matrix_rank")
     tolerance = _relative_tolerance(x, rtol, "matrix_rank")
-    s = F.svd(x)[1]
+    s = F.svdvals(x)
     if not s.shape[-1]:
         return _sum(F.not_equal(s, 0), -1)
     largest = F.max(s, axis=(s.ndim - 1,), keepdims=True)
@@ -313,7 +338,7 @@ def cross(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
 
 __all__ = [
     "EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cross", "det",
-    "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
+    "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
     "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
     "trace", "vecdot", "vector_norm",
 ]  # fmt: skip

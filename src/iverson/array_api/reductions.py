@@ -66,6 +66,12 @@ def _reduction(
     return described
 
 
+def _ordered(x: Any, operation: str) -> Any:
+    x = as_operand(x, operation)
+    check_kind(x, "iuf", operation)
+    return x
+
+
 def _real(x: Any, operation: str) -> Any:
     x = as_inexact(x, operation)
     check_kind(x, "f", operation, remedy="take abs or real first")
@@ -79,12 +85,14 @@ max = _reduction(
     "The largest entry over axes; nan if there is one.",
     "Equal extrema share the derivative evenly. x is real and not empty (ArgumentError).",
     "max(asarray([1., 5., 3.]))\n    iverson.Tensor(5.)",
+    _ordered,
 )
 min = _reduction(
     "min",
     "The smallest entry over axes; nan if there is one.",
     "Equal extrema share the derivative evenly. x is real and not empty (ArgumentError).",
     "min(asarray([1., 5., 3.]))\n    iverson.Tensor(1.)",
+    _ordered,
 )
 all = _reduction(
     "all",
@@ -139,8 +147,8 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any
     iverson.Tensor(2)
     """
     x = as_operand(x, "count_nonzero")
-    counted = cast(F.not_equal(x, 0), dtypes.int64)
-    return sum(counted, axis, keepdims=keepdims)
+    axes = normalize_axes(axis, x.ndim, "count_nonzero")
+    return sum(F.not_equal(x, 0), axes, keepdims=keepdims)
 
 
 def _floating(x: Any, dtype: Any, operation: str) -> Any:
@@ -176,8 +184,12 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> var(asarray([1., 2., 3.]), correction=1)
     iverson.Tensor(1.)
     """
-    x = as_inexact(x, "var")
-    axes = normalize_axes(axis, x.ndim, "var")
+    return _variance(x, axis, correction, keepdims, "var")
+
+
+def _variance(x: Any, axis: Any, correction: float, keepdims: bool, operation: str) -> Any:
+    x = as_inexact(x, operation)
+    axes = normalize_axes(axis, x.ndim, operation)
     count = product(x.shape[k] for k in axes) - correction
     distance = F.subtract(x, mean(x, axes, keepdims=True))
     if x.dtype.kind == "c":
@@ -195,7 +207,7 @@ def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> std(asarray([1., 2., 3.]), correction=1)
     iverson.Tensor(1.)
     """
-    return root(var(x, axis, correction=correction, keepdims=keepdims))
+    return root(_variance(x, axis, correction, keepdims, "std"))
 
 
 def root(squares: Any) -> Any:

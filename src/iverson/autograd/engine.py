@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.accumulate import Sum
-from iverson.autograd.mode import set_grad_enabled
+from iverson.autograd.mode import is_grad_enabled, set_grad_enabled
 from iverson.autograd.needs import Needs, Slot, find_needs
 from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import is_undefined
@@ -200,7 +200,8 @@ def _region(
 ) -> Region | None:
     """Where input k's cotangent is both demanded and possibly nonzero, if that is less than everywhere."""
     region = need.region if isinstance(need, Box) else None
-    if op.support is not None and not op.multiple:
+    # Where a tracked cotangent is zero now, its derivative may not be: only constants may be cut.
+    if op.support is not None and not op.multiple and (g._node is None or not is_grad_enabled()):
         own = support_region(g._value)
         if own is not None:
             own = op.support(own, k, inputs, y, **params)

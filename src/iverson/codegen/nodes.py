@@ -51,8 +51,8 @@ Meaning
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -301,3 +301,45 @@ def identity(combine: str, dtype: DType) -> Any:
         return np.bool_(not lowest)
     info = np.iinfo(dtype)
     return dtype.type(info.min if lowest else info.max)
+
+
+def replaced(e: Expr, names: Mapping[str, Expr]) -> Expr:
+    """The expression with variables replaced."""
+    if isinstance(e, Var):
+        return names.get(e.name, e)
+    return rebuilt(e, tuple(replaced(o, names) for o in operands(e)))
+
+
+def rebuilt(e: Expr, below: tuple[Expr, ...]) -> Expr:
+    """The expression with other operands."""
+    if all(x is y for x, y in zip(below, operands(e), strict=True)):
+        return e
+    if isinstance(e, Load):
+        return Load(e.buffer, below)
+    if isinstance(e, Call):
+        return Call(e.name, below, e.dtype)
+    if isinstance(e, Select):
+        return Select(*below)
+    assert isinstance(e, Cast)
+    return Cast(below[0], e.dtype)
+
+
+def with_buffers(s: Stmt, buffers: Mapping[str, Buffer]) -> Stmt:
+    """The statement with other buffers of the same names."""
+
+    def expression(e: Expr) -> Expr:
+        new = rebuilt(e, tuple(expression(o) for o in operands(e)))
+        return Load(buffers[new.buffer.name], new.indices) if isinstance(new, Load) else new
+
+    if isinstance(s, (Loop, If)):
+        body = tuple(with_buffers(item, buffers) for item in s.body)
+        if isinstance(s, If):
+            return If(expression(s.condition), body)
+        return replace(s, lower=expression(s.lower), upper=expression(s.upper), body=body)
+    if isinstance(s, Store):
+        indices = tuple(expression(i) for i in s.indices)
+        target = buffers[s.buffer.name]
+        return replace(s, buffer=target, indices=indices, value=expression(s.value))
+    if isinstance(s, UpdateArg):
+        return replace(s, value=expression(s.value), position=expression(s.position))
+    return replace(s, value=expression(s.value))

@@ -83,8 +83,9 @@ def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
 def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:
     """Carry out ``op`` on handles, arrays and Python scalars; returns what its interpreter returns."""
     best = _default[0]
-    for arg in args:
-        found = _by_type.get(type(arg))
-        if found is not None and found.priority > best.priority:
-            best = found
+    if _by_type:
+        for arg in args:
+            found = _by_type.get(type(arg))
+            if found is not None and found.priority > best.priority:
+                best = found
     return best.bind(op, args, params)

@@ -1,6 +1,6 @@
 """THE table: every op's facts in one place, a file per family. Rules are written against ``F``."""
 
-from iverson.ops import elementwise, fourier, indexing, linalg, neural, reductions, shape, sorting
+from iverson.ops import elementwise, fourier, indexing, linalg, neural, reductions, shape, sorting, spectra
 from iverson.ops.registry import OVERRIDES, TABLE, F, define, defined, derived, override_vjp, remove
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "remove",
     "shape",
     "sorting",
+    "spectra",
 ]

@@ -103,7 +103,9 @@ def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:
         return None
     if isinstance(d, (int, float)):
         return t if d == 1 else -t if d == -1 else t * d
-    return t * (F.conj(d) if conjugate else d)
+    if isinstance(d, complex):
+        return t * (d.conjugate() if conjugate else d)
+    return t * (F.conj(d) if conjugate and d.dtype.kind == "c" else d)
 
 
 def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:

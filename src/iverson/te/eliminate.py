@@ -40,6 +40,7 @@ from iverson.te.nodes import (
     program_of,
     same,
     substitute,
+    variables,
 )
 from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
@@ -221,8 +222,11 @@ def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
         a = Var(f"a{k}", max(0, int(low)), int(min(high + 1, _extent_of(s, k))))
         outputs.append(a)
         current = affine_of(substitute([expr_of(f)], solved)[0])
+        floors = variables([t for t, _ in current.terms if not isinstance(t, Var)])
         choices = [
-            (abs(c), -_size(v), v, c) for v, c in current.terms if isinstance(v, Var) and v in s.domain.axes
+            (abs(c), -_size(v), v, c)
+            for v, c in current.terms
+            if isinstance(v, Var) and v in s.domain.axes and v not in floors
         ]
         if not choices:
             where.append(expr_of(current) == a)

@@ -35,8 +35,12 @@ from iverson.te.nodes import (
     select,
 )
 
-#: What isl is asked at most: dimensions, constraints, floors, and the size of coefficients.
-MAX_DIMENSIONS, MAX_CONSTRAINTS, MAX_FLOORS, MAX_COEFFICIENT = 14, 40, 6, 1 << 20
+#: What isl is asked at most: dimensions, constraints, floors, the size of coefficients, and how many
+#: atoms of one constraint have a coefficient other than 1 and -1 (7 in one took minutes, 4 a blink).
+MAX_DIMENSIONS, MAX_CONSTRAINTS, MAX_FLOORS, MAX_COEFFICIENT, MAX_WIDTH = 14, 40, 6, 1 << 20, 3
+#: The sum over constraints of (atoms beyond 3)**2. Of 4000 random domains, all that took isl more than a
+#: second had 40 and more; convolutions, poolings, paddings and reshapes have 0.
+MAX_COUPLING = 8
 
 _lock = threading.RLock()
 
@@ -56,22 +60,28 @@ def _context() -> Any:
 def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
     """Whether a domain is simple enough to ask isl about; decided from its size alone."""
     floors: set[Expr] = set()
-    largest = 0
+    largest = widest = 0
     for c in constraints:
-        forms = [c.form]
+        wide: set[Expr] = set()
+        forms, seen = [c.form], set[Expr]()
         while forms:
             form = forms.pop()
             largest = max([largest, abs(form.const), *(abs(k) for _, k in form.terms)])
+            wide |= {atom for atom, k in form.terms if abs(k) != 1}
             for atom, _ in form.terms:
                 parts = floor_parts(atom)
-                if parts is not None and atom not in floors:
-                    floors.add(atom)
+                if parts is not None and atom not in seen:
+                    seen.add(atom)
                     forms.append(parts[0])
+        floors |= seen
+        widest = max(widest, len(wide))
     return (
         len(axes) + len(floors) <= MAX_DIMENSIONS
         and len(constraints) <= MAX_CONSTRAINTS
         and len(floors) <= MAX_FLOORS
         and largest <= MAX_COEFFICIENT
+        and widest <= MAX_WIDTH
+        and sum(max(0, len(c.form.terms) - 3) ** 2 for c in constraints) <= MAX_COUPLING
         and all(isinstance(v.lo, int) and isinstance(v.hi, int) for v in axes)
     )
 

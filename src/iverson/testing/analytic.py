@@ -27,8 +27,8 @@ _RANK = {"float32": 1, "complex64": 1, "float64": 2, "complex128": 2}
 class Record:
     """One recorded call: its variables, its checked outputs, and their derivatives.
 
-    sparse_seeds : whether the unit cotangents of `row` are boxes of one entry, the others undefined. Then
-        nothing is ever multiplied by a zero, as infinite derivatives elsewhere require.
+    sparse_seeds : whether the unit vectors of `row` and `column` are boxes of one entry, and all else is
+        undefined. Then nothing is ever multiplied by a zero, as infinite derivatives elsewhere require.
     """
 
     def __init__(self, problem: Problem, constants: bool, sparse_seeds: bool = False) -> None:
@@ -134,6 +134,9 @@ class Record:
             for k, (v, part) in enumerate(zip(self.variables, parts, strict=True))
             if k not in undefined
         }
+        return self._push(tangents, mode)
+
+    def _push(self, tangents: dict[Any, Any], mode: str) -> Vector:
         slots = [o.slot for o in self.outputs if o.slot is not None]
         with blaming(self.problem.operation, mode, "the forward derivative"):
             found = push(slots, tangents, create_graph=False)
@@ -158,9 +161,10 @@ class Record:
 
     def column(self, variable: int, coordinate: int) -> Vector:
         """One column of the Jacobian: the tangent of all outputs along one coordinate."""
-        tangent = self.embed(variable, self.input_spaces[variable].unit(coordinate))
-        others = [k for k in range(len(self.variables)) if k != variable]
-        return self.forward(tangent, undefined=others if self.sparse_seeds else ())
+        space = self.input_spaces[variable]
+        if self.sparse_seeds:
+            return self._push({self.variables[variable].slot: _unit_box(space, coordinate)}, "forward")
+        return self.forward(self.embed(variable, space.unit(coordinate)))
 
     def embed(self, variable: int, direction: Vector) -> Vector:
         """A direction of one variable as one of all variables together."""
@@ -182,7 +186,6 @@ def _unit_box(space: Space, coordinate: int) -> Any:
     unit = space.array(space.unit(coordinate))
     if not space.shape:
         return make_handle(unit)
-    *index, _ = (*space.locate(coordinate), "") if not space.complex else space.locate(coordinate)
-    start = tuple(index)
+    start = space.locate(coordinate)[: len(space.shape)]
     region = Region(start, tuple(k + 1 for k in start))
     return make_handle(Box(space.shape, region, unit[region.slices].copy()))

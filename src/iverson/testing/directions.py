@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iverson.autograd.api import variable
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, make_handle
 from iverson.core.region import Region
 from iverson.layouts import support_region, to_strided
 
 Vector = NDArray[np.float64]
+
+_WIDE = {"float32": "float64", "complex64": "complex128"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,19 @@ class Space:
     def handle(self, coordinates: Vector) -> Any:
         """A new handle, not tracked, with the given coordinates: a tangent or cotangent."""
         return make_handle(self.array(coordinates))
+
+    def leaf(self, coordinates: Vector, original: Any, wide: bool) -> Any:
+        """A new tensor that requires grad, with the given coordinates.
+
+        original : the layout's value whose memory order is kept, so that a function takes the same paths.
+        wide : whether to make it in double precision, whatever its own.
+        """
+        array = self.array(coordinates, _WIDE.get(str(self.dtype)) if wide else None)
+        if isinstance(original, np.ndarray) and not original.flags.c_contiguous:
+            ordered = np.empty_like(original, dtype=array.dtype, subok=False)
+            ordered[...] = array
+            array = ordered
+        return variable(array)
 
     def locate(self, coordinate: int) -> tuple[Any, ...]:
         """The entry's index, with the part appended if complex."""

@@ -69,8 +69,8 @@ def gradcheck(
     check_smoothness : refuse a point at which ``fn`` has a kink or a jump, even if the rule gives the mean
         of the one-sided derivatives.
     check_constant_outputs : require that an output which isn't recorded doesn't depend on the inputs.
-    allow_nonfinite : accept nan and inf where the rule and the quotient agree on them (in slow mode, which
-        is then used, each entry is pulled back alone).
+    allow_nonfinite : leave out the entries of the Jacobian at which the quotient is nan or inf; the others
+        must still be finite and right. Slow mode is used, which then pulls each entry back alone.
     nondet_tol : how far results of equal calls may differ.
     exact_rtol : what "to rounding" means, relative to the sizes of the terms (1e-11; 2e-5 for single).
     directions : how many random directions fast mode takes per input.

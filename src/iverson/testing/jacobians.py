@@ -116,13 +116,10 @@ def _excess(check: Check, analytic: Matrix, numerical: Matrix) -> Matrix:
     """How many times over the tolerance each entry is; infinite where nan or inf is not declared."""
     with np.errstate(all="ignore"):
         excess = np.abs(analytic - numerical) / check.allowed(numerical)
-    finite = np.isfinite(analytic) & np.isfinite(numerical)
-    same = np.zeros_like(finite)
-    if check.settings.allow_nonfinite:
-        same = (analytic == numerical) | (np.isnan(analytic) & np.isnan(numerical))
-    excess = np.where(finite, np.nan_to_num(excess, nan=0.0), np.where(same, 0.0, np.inf))
     # Of several entries that aren't finite, one where the function itself isn't explains the most.
-    return np.where(np.isinf(excess) & np.isfinite(numerical), np.finfo(float).max, excess)
+    excess = np.where(np.isfinite(analytic), excess, np.finfo(float).max)
+    undefined = 0.0 if check.settings.allow_nonfinite else np.inf
+    return np.where(np.isfinite(numerical), excess, undefined)
 
 
 def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix) -> None:

@@ -210,13 +210,14 @@ class Numerical:
         typical = scale_of(point)
         own = np.where(np.isfinite(point), np.abs(point), typical)
         floor = np.where(own == 0, typical, own) if relative else min(1.0, typical)
-        return power_of_two(np.maximum(own, floor))
+        return np.asarray(power_of_two(np.maximum(own, floor)))
 
     def classes(self, variable: int, mask: Vector) -> list[tuple[Vector, float]]:
         """The coordinates of a mask by the size of their steps: masks, each with one step for all of it.
 
         Steps are in proportion to magnitudes alone where the function isn't finite otherwise.
         """
+        found: list[tuple[Vector, float]] = []
         for relative in (False, True):
             scales = self.scales(variable, relative)
             found = []

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iverson.autograd.api import variable
 from iverson.autograd.mode import enable_grad
 from iverson.autograd.node import Node, reachable
 from iverson.core.dispatch import Handle, make_handle
@@ -23,7 +22,6 @@ from iverson.testing.directions import Space, Vector, space_of
 from iverson.testing.report import Finding, GradcheckError
 
 Path = tuple[Any, ...]
-_WIDE = {"float32": "float64", "complex64": "complex128"}
 
 
 @dataclass(frozen=True)
@@ -160,9 +158,7 @@ class Problem:
         replaced: dict[int, Any] = {}
         for v in self.variables:
             at = point if v is changed and point is not None else v.point
-            dtype = _WIDE.get(str(v.space.dtype)) if wide else None
-            order = self._state[v.positions[0]][0]
-            copy = variable(_strided_as(order, v.space.array(at, dtype)))
+            copy = v.space.leaf(at, self._state[v.positions[0]][0], wide)
             replaced |= dict.fromkeys(v.positions, copy)
         leaves = [replaced[k] if k in replaced else _copy(x) for k, x in enumerate(self.leaves)]
         args = optree.tree_unflatten(self.spec, leaves)
@@ -222,12 +218,3 @@ def _copy(leaf: Any) -> Any:
         return leaf
     layout = layout_of(leaf._value)
     return make_handle(layout.rebuild(leaf._value, tuple(b.copy() for b in layout.buffers(leaf._value))))
-
-
-def _strided_as(original: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """The array with its axes in the memory order of the original, so that fn takes the same paths."""
-    if not isinstance(original, np.ndarray) or original.flags.c_contiguous:
-        return array
-    result = np.empty_like(original, dtype=array.dtype, subok=False)
-    result[...] = array
-    return result

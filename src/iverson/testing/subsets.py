@@ -94,7 +94,7 @@ def _check_pair(
     modes = (["undefined cotangents"] if undefined else []) + ([] if every else ["needed inputs"])
     mode = " and ".join(modes)
     found = record.reverse(w, undefined=undefined, needed=needed, mode=mode)
-    size = max((float(np.abs(x).max(initial=0.0)) for x in reference.values()), default=0.0)
+    size = max((_size(x) for x in reference.values()), default=0.0)
     for k in needed:
         worst = _disagreement(found[k], reference[k], check.tolerances.exact * size)
         if worst is None:
@@ -111,6 +111,10 @@ def _check_pair(
             explanation=f"the gradient must not change when {' and '.join(told)}",
         )  # fmt: skip
         raise GradcheckError.of(record.problem.operation, finding)
+
+
+def _size(vector: Vector) -> float:
+    return float(np.abs(vector[np.isfinite(vector)]).max(initial=0.0))
 
 
 def _disagreement(found: Vector, reference: Vector, tolerance: float) -> int | None:
@@ -134,7 +138,7 @@ def _check_tangents(check: Check) -> None:
         tangent = np.concatenate(given)
         reference = record.forward(tangent)
         found = record.forward(tangent, undefined=undefined, mode="undefined tangents")
-        size = float(np.abs(reference).max(initial=0.0))
+        size = _size(reference)
         worst = _disagreement(found, reference, check.tolerances.exact * size)
         if worst is not None:
             output, index = record.locate_output(worst)

@@ -1,0 +1,329 @@
+"""From a task, ``out[write] (combine)= value`` over a box of axes, to a loop nest: order, marks, tiles.
+
+The choices, in order: which axis runs in vector lanes (the one along which reads are contiguous or do not
+move), which is tiled (the one whose neighbours share most reads), which is cut into ranges for threads
+(one that no two iterations of write to the same entry). Reduction axes go inside, into accumulators that
+live in registers. What a nest means does not depend on any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from iverson.codegen.bounds import Scope, affine
+from iverson.codegen.loops import depends
+from iverson.codegen.nodes import (
+    BOOL,
+    INT64,
+    Buffer,
+    Call,
+    Const,
+    Declare,
+    Expr,
+    If,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Select,
+    Stmt,
+    Store,
+    Update,
+    UpdateArg,
+    Var,
+    identity,
+    subexpressions,
+)
+
+#: Lanes assumed when axes are weighed; the real width is the emitter's.
+LANES = 16
+#: Entries a thread takes at a time where the only axis left is the vector's.
+BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An index ``lower <= name < upper``."""
+
+    name: str
+    lower: Expr
+    upper: Expr
+
+    @property
+    def extent(self) -> int | None:
+        form = affine(self.upper, Scope()).plus(affine(self.lower, Scope()), -1)
+        return None if form.terms else max(form.const, 0)
+
+
+@dataclass(frozen=True)
+class Task:
+    """``out[write] (combine)= value`` at every point of the axes where all of ``where`` hold.
+
+    fresh : ``out`` holds nothing yet, and the task reaches all of it: its first value need not be read.
+    lets : names for values that are used several times in ``value``, in order.
+    position : for argmax and argmin, what is stored.
+    """
+
+    out: Buffer
+    write: tuple[Expr, ...]
+    value: Expr
+    axes: tuple[Axis, ...]
+    where: tuple[Expr, ...] = ()
+    combine: str = "assign"
+    position: Expr | None = None
+    fresh: bool = False
+    lets: tuple[Let, ...] = ()
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        extra = () if self.position is None else (self.position,)
+        return (self.value, *extra, *self.where, *(x.value for x in self.lets))
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """The distinct reads."""
+        found = (x for e in self.expressions for x in subexpressions(e) if isinstance(x, Load))
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """Axes that are an index of the write by themselves: different values, different entries."""
+        names = {a.name for a in self.axes}
+        return tuple(i.name for i in self.write if isinstance(i, Var) and i.name in names)
+
+
+def schedule(task: Task) -> Stmt:
+    """A phase that carries out the task."""
+    reduced = [a for a in task.axes if not any(depends(i, {a.name}) for i in task.write)]
+    outer = _in_write_order(task, [a for a in task.axes if a not in reduced])
+    return _Choice(task, outer, reduced).phase()
+
+
+def _in_write_order(task: Task, axes: list[Axis]) -> list[Axis]:
+    """The order in which the axes first appear in the write, so that stores run through memory."""
+
+    def place(a: Axis) -> int:
+        return min(n for n, i in enumerate(task.write) if depends(i, {a.name}))
+
+    return sorted(axes, key=place)
+
+
+def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
+    """How an access moves with an axis: 0 not at all, 1 to the next entry, 2 anywhere else."""
+    scope = Scope(lets={x.name: x.value for x in lets})
+    moves = 0
+    for axis, index in enumerate(access.indices):
+        form = affine(index, scope)
+        hidden = any(depends(scope.atoms[t], {name}) for t in form.terms if t in scope.atoms)
+        c = form.terms.get(name, 0)
+        if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
+            return 2
+        if c:
+            moves = 1 if c == 1 else 2
+    return moves
+
+
+class _Choice:
+    """The choices for one task, and the nest they make."""
+
+    def __init__(self, task: Task, outer: list[Axis], reduced: list[Axis]) -> None:
+        self.task, self.outer, self.reduced = task, outer, reduced
+        self.store = Store(task.out, task.write, task.value)
+        self.plain = [a for a in outer if a.name in task.owned]
+        self.vector = self._vector_axis()
+        self.factor, self.tile = 1, 1
+        self.tiled = self._tile_axis()
+
+    # --- weighing ---------------------------------------------------------------------------------
+
+    def _weight(self, a: Axis) -> float:
+        """What an entry costs if this axis is the vector's; lower is better."""
+        cost = {0: 0.3, 1: 1.0, 2: 12.0}
+        total = sum(cost[motion(x, a.name, self.task.lets)] for x in self.task.loads) + 0.5
+        if a in self.outer:
+            total += cost[motion(self.store, a.name)]
+        else:
+            total += 1.5  # lanes must be combined at the end
+        extent = a.extent
+        used = 1.0 if extent is None else extent / (-(-extent // LANES) * LANES or 1)
+        return total / max(used, 1e-3)
+
+    def _vector_axis(self) -> Axis | None:
+        even = [
+            a
+            for a in self.outer
+            if (a in self.plain or self.task.combine == "assign") and motion(self.store, a.name)
+        ]
+        candidates = [*even, *(self.reduced if self.task.combine != "assign" else ())]
+        usable = [a for a in candidates if a.extent is None or a.extent > 1]
+        return min(usable, key=self._weight, default=None)
+
+    def _tile_axis(self) -> Axis | None:
+        """The axis whose iterations share the most reads, with the factors for it and the vector."""
+        v, task = self.vector, self.task
+        if not self.reduced or v is None or task.combine.startswith("arg"):
+            self.factor = 4 if v in self.reduced and not task.combine.startswith("arg") else 2
+            return None
+
+        def shared(a: Axis) -> float:
+            still = [x for x in task.loads if not motion(x, a.name, task.lets)]
+            return sum(1.0 if motion(x, v.name, task.lets) else 0.4 for x in still)
+
+        choices = [a for a in self.plain if a is not v and (a.extent is None or a.extent > 1)]
+        best = max(choices, key=shared, default=None)
+        if v in self.reduced:
+            self.factor = 2 if best else 4
+            self.tile = 4
+        else:
+            self.factor = 2 if v.extent is None or v.extent > LANES else 1
+            self.tile = 8 if self.factor == 2 else 12
+        if best is None or shared(best) == 0:
+            self.factor = 4
+            return None
+        if best.extent is not None:
+            self.tile = _divisor(best.extent, self.tile)
+        return best
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def phase(self) -> Stmt:
+        v, t = self.vector, self.tiled
+        rest = [a for a in self.outer if a is not v and a is not t]
+        body = self._inside()
+        if t is not None:
+            split = not any(a in self.plain and _wide(a) for a in rest) and t in self.plain
+            if split:
+                return self._split(t, self.tile, rest, body, "tile", self.tile)
+            body = (Loop(t.name, t.lower, t.upper, body, mark="tile", factor=self.tile),)
+        if v is not None and v in self.outer:
+            if not any(a in self.plain and _wide(a) for a in rest) and t is None and _wide(v):
+                size = _block(v.extent)
+                return self._split(v, size, rest, body, "vector", self.factor)
+            body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
+        return self._around(rest, body)
+
+    def _split(
+        self, a: Axis, size: int, rest: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
+    ) -> Stmt:
+        """Blocks of an axis for the threads, and inside a block its loop with a mark."""
+        start = f"{a.name}_0"
+        end: Expr = Call("add", (Var(start), Const(size)), INT64)
+        if a.extent is None or a.extent % size:
+            end = Call("minimum", (end, a.upper), INT64)
+        v = self.vector
+        body = (Loop(a.name, Var(start), end, body, mark=mark, factor=factor),)
+        if v is not None and v in self.outer and v is not a:
+            body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
+        for other in reversed(rest):
+            body = (Loop(other.name, other.lower, other.upper, body),)
+        return Loop(start, a.lower, a.upper, body, step=size, mark="parallel")
+
+    def _around(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
+        """The remaining loops, one that owns its entries outermost."""
+        first = max((a for a in rest if a in self.plain), key=_reach, default=None)
+        if first is None and not self.task.owned and self.task.combine == "assign" and rest:
+            first = rest[0]
+        shared = None
+        if first is None and self.task.combine == "sum" and rest:
+            shared = rest[0]
+        lead = first or shared
+        for a in reversed([a for a in rest if a is not lead]):
+            body = (Loop(a.name, a.lower, a.upper, body),)
+        if lead is None:
+            return Loop("once", Const(0), Const(1), body)
+        if shared is not None:
+            body = with_shared(body)
+        return Loop(lead.name, lead.lower, lead.upper, body, mark="parallel")
+
+    def _inside(self) -> tuple[Stmt, ...]:
+        """What happens at one entry of the output (or, in a scatter, at one point)."""
+        task = self.task
+        how = "assign" if task.fresh else task.combine
+        if task.position is not None:
+            return self._inside_arg()
+        if not self.reduced or task.combine == "assign":
+            body: tuple[Stmt, ...] = (*task.lets, Store(task.out, task.write, task.value, how))
+            return self._reduction(_guarded(task.where, body))
+        dtype = task.out.dtype
+        update = (*task.lets, Update("acc", task.combine, task.value))
+        return (
+            Declare("acc", dtype, Const(identity(task.combine, dtype), dtype)),
+            *self._reduction(_guarded(task.where, update)),
+            Store(task.out, task.write, Local("acc", dtype), how),
+        )
+
+    def _inside_arg(self) -> tuple[Stmt, ...]:
+        task = self.task
+        assert task.position is not None
+        dtype = task.value.dtype
+        update = UpdateArg("best", "at", task.combine, task.value, task.position)
+        at, nowhere = Local("at", INT64), Const(2**63 - 1)
+        none = Call("equal", (at, nowhere), BOOL)
+        return (
+            Declare("best", dtype, Const(identity(task.combine, dtype), dtype)),
+            Declare("at", INT64, nowhere),
+            *self._reduction(_guarded(task.where, (*task.lets, update))),
+            Store(task.out, task.write, Select(none, Const(-1), at)),
+        )
+
+    def _reduction(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The reduction loops, the vector's innermost and small constant ones written out."""
+        v = self.vector
+        axes = [a for a in self.reduced if a is not v]
+        budget = 160 // (self.factor * self.tile)
+        if v in self.reduced and v is not None:
+            body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
+            budget = 1
+        for a in reversed(axes):
+            extent = a.extent
+            small = extent is not None and 1 < extent <= min(budget, 8)
+            if small and extent is not None:
+                budget //= extent
+            else:
+                budget = 1
+            body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if small else ""),)
+        return body
+
+
+def _guarded(where: tuple[Expr, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    for condition in reversed(where):
+        body = (If(condition, body),)
+    return body
+
+
+def with_shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The block with its sums marked as shared between threads."""
+    result: list[Stmt] = []
+    for s in body:
+        if isinstance(s, (Loop, If)):
+            result.append(replace(s, body=with_shared(s.body)))
+        elif isinstance(s, Store) and s.combine == "sum":
+            result.append(replace(s, shared=True))
+        else:
+            result.append(s)
+    return tuple(result)
+
+
+def _divisor(extent: int, most: int) -> int:
+    """The largest divisor that is at most ``most`` and more than half of it, or ``most`` itself."""
+    if extent <= most:
+        return extent
+    fits = [d for d in range(most, most // 2, -1) if extent % d == 0]
+    return fits[0] if fits else most
+
+
+def _reach(a: Axis) -> int:
+    return 2**40 if a.extent is None else min(a.extent, 64)
+
+
+def _wide(a: Axis) -> bool:
+    """Whether an axis has enough iterations to share among threads."""
+    return a.extent is None or a.extent > 1
+
+
+def _block(extent: int | None) -> int:
+    """Entries per turn of a thread: at most `BLOCK`, at least a few vectors."""
+    if extent is None:
+        return BLOCK
+    return min(BLOCK, max(4 * LANES, -(-extent // (16 * 4 * LANES)) * 4 * LANES))

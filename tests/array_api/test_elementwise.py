@@ -1,0 +1,185 @@
+"""Every elementwise function against NumPy and SciPy, over dtypes, shapes, promotion and Python scalars."""
+
+import numpy as np
+import pytest
+import scipy.special
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import iverson as iv
+from iverson.core import dtypes
+from iverson.core.scalars import SCALARS
+from iverson.errors import ArgumentTypeError, DTypeError, ShapeError
+from tests.array_api.common import SHAPES, draw, dtypes_of, same
+
+OTHERS = {
+    "sigmoid": scipy.special.expit,
+    "softplus": lambda x: np.log1p(np.exp(x)),
+    "relu": lambda x: np.where(x > 0, x, np.zeros_like(x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (0.5 * (1 + scipy.special.erf(x / np.sqrt(2)))).astype(x.dtype),
+    "erf": scipy.special.erf,
+    "erfc": scipy.special.erfc,
+    "lgamma": scipy.special.gammaln,
+    "digamma": scipy.special.digamma,
+    "angle": np.angle,
+}
+NUMPY_NAMES = {"bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
+INTERNAL = {"polygamma"}
+COVERED = {name for name in SCALARS if name not in INTERNAL}
+UNARY = sorted(n for n in COVERED if SCALARS[n].arity == 1)
+BINARY = sorted(n for n in COVERED if SCALARS[n].arity == 2)
+POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "lgamma", "digamma", "acosh"}
+UNIT = {"asin", "acos", "atanh"}
+NONZERO = {"reciprocal"}
+
+
+def reference(name):
+    return OTHERS.get(name) or getattr(np, NUMPY_NAMES.get(name, name))
+
+
+def interval(name):
+    return (1.1, 2.0) if name in POSITIVE else (-0.9, 0.9) if name in UNIT else (-2.0, 2.0)
+
+
+def argument(name, shape, dtype, seed=0):
+    """Entries in the function's domain."""
+    x = draw(shape, dtype, seed, *interval(name))
+    if x.dtype.kind not in "iu" or name not in POSITIVE | UNIT | NONZERO:
+        return x
+    return np.zeros_like(x) if name in UNIT - {"atanh"} else np.abs(x) % 3 + 1 if name != "atanh" else x * 0
+
+
+def floats(name, *xs):
+    """Integers as the floats the function makes of them."""
+    if SCALARS[name].result not in ("float", "realfloat") or any(x.dtype.kind in "fc" for x in xs):
+        return xs
+    return tuple(x.astype(float) for x in xs)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name):
+    function = getattr(iv, name)
+    for dtype in dtypes_of(SCALARS[name].kinds):
+        for shape in SHAPES:
+            x = argument(name, shape, dtype)
+            kept = x.copy()
+            expected = np.asarray(reference(name)(*floats(name, x)))
+            same(function(iv.asarray(x)), expected)
+            same(function(x), expected)
+            np.testing.assert_array_equal(x, kept)
+            method = getattr(iv.asarray(x), name)
+            same(method if name in ("real", "imag") else method(), expected)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name):
+    function = getattr(iv, name)
+    for dtype in dtypes_of(SCALARS[name].kinds):
+        for shape, other in [(s, s) for s in SHAPES] + [((2, 3), (3,)), ((2, 1), (3,)), ((), (0,))]:
+            x, y = draw(shape, dtype), draw(other, dtype, seed=3)
+            if x.dtype.kind in "iu" and name in ("divide", "floor_divide", "remainder", "pow") or "shift" in name:
+                y = np.abs(y) % 3 + np.ones_like(y)
+            if name == "pow" and x.dtype.kind == "f":
+                x = np.abs(x)
+            expected = np.asarray(reference(name)(*floats(name, x, y)))
+            same(function(iv.asarray(x), iv.asarray(y)), expected)
+            same(function(x, iv.asarray(y)), expected)
+            same(getattr(iv.asarray(x), name)(y), expected)
+
+
+@pytest.mark.parametrize("name", sorted(COVERED))
+def test_other_dtypes_are_refused(name):
+    scalar = SCALARS[name]
+    for dtype in dtypes_of("".join(k for k in "biufc" if k not in scalar.kinds)):
+        xs = [np.ones(2, dtype)] * scalar.arity
+        if name == "where":
+            continue
+        with pytest.raises(DTypeError, match=name):
+            getattr(iv, name)(*xs)
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "divide", "maximum", "less", "where", "hypot"])
+def test_promotion_and_weak_scalars(name):
+    call = (lambda a, b: iv.where(True, a, b)) if name == "where" else getattr(iv, name)
+    of_numpy = (lambda a, b: np.where(True, a, b)) if name == "where" else getattr(np, name)
+    every = dtypes_of("iuf" if name in ("maximum", "less", "hypot") else "iufc")
+    for a in every:
+        for b in every:
+            x, y = np.ones((2,), a), np.ones((2,), b)
+            same(call(x, y), of_numpy(*floats(name, x, y) if name != "where" else (x, y)))
+        for scalar in (2, 2.5):
+            x = np.ones((2,), a)
+            expected = np.dtype(bool) if name == "less" else np.result_type(x, scalar)
+            if name in ("divide", "hypot"):
+                expected = dtypes.to_inexact(expected)
+            assert call(iv.asarray(x), scalar).dtype == expected
+            assert call(scalar, iv.asarray(x)).dtype == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=3), st.randoms())
+def test_broadcasting(shapes, random):
+    seeds = [random.randrange(100) for _ in range(3)]
+    x, y, z = (draw(s, seed=k) for s, k in zip(shapes.input_shapes, seeds, strict=True))
+    same(iv.add(x, y), x + y)
+    same(iv.where(x > 0, y, z), np.where(x > 0, y, z))
+    same(iv.clip(x, -abs(y), abs(z)), np.clip(x, -abs(y), abs(z)))
+
+
+def test_alpha():
+    x, y = draw((2, 3)), draw((3,), seed=1)
+    same(iv.add(x, y, alpha=2), x + 2 * y)
+    same(iv.asarray(x).subtract(y, alpha=0.5), x - 0.5 * y)
+    same(iv.asarray(x, dtype="float32").add(1, alpha=2.0), x.astype("float32") + np.float32(2))
+
+
+@pytest.mark.parametrize("dtype", dtypes_of("iuf"))
+def test_clip(dtype):
+    x = draw((3, 4), dtype)
+    same(iv.clip(x, 1, 2), np.clip(x, 1, 2))
+    same(iv.clip(x, min=1), np.maximum(x, np.ones((), dtype)))
+    same(iv.clip(iv.asarray(x), max=1), np.minimum(x, np.ones((), dtype)))
+    same(iv.clip(x), x)
+    same(iv.asarray(x).clip(0, np.ones((4,), dtype)), np.clip(x, 0, np.ones((4,), dtype)))
+
+
+def test_clip_keeps_nan():
+    x = np.array([np.nan, 1.0, -1.0])
+    same(iv.clip(x, 0.0), [np.nan, 1.0, 0.0])
+    same(iv.clip(np.ones(1), np.array([np.nan]), None), [np.nan])
+
+
+def test_special_values():
+    x = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e308])
+    for name in ("isnan", "isinf", "isfinite", "signbit", "abs", "sign", "floor", "tanh", "sigmoid", "erf"):
+        same(getattr(iv, name)(x), reference(name)(x))
+    same(iv.logaddexp(np.array([-np.inf, 1e4]), -np.inf), [-np.inf, 1e4])
+    same(iv.hypot(np.array([1e308]), 1e308), np.hypot(np.array([1e308]), 1e308))
+    same(iv.softplus(np.array([1000.0, -1000.0])), [1000.0, 0.0])
+
+
+def test_errors():
+    with pytest.raises(ArgumentTypeError, match=r"exp.*list.*iverson\.asarray"):
+        iv.exp([1.0])
+    with pytest.raises(ArgumentTypeError, match="add: argument 'x2': got a str"):
+        iv.add(iv.ones(2), "1")
+    with pytest.raises(ShapeError, match=r"\(2,\), \(3,\)"):
+        iv.add(iv.ones(2), iv.ones(3))
+    with pytest.raises(DTypeError, match="where: argument 'condition': got dtype int64; expected bool"):
+        iv.where(iv.asarray([1, 0]), 1.0, 2.0)
+    with pytest.raises(DTypeError, match="clip"):
+        iv.clip(iv.asarray([1j]), 0, 1)
+
+
+def test_signature_and_documentation():
+    import inspect
+
+    for name in sorted(COVERED):
+        function = getattr(iv, name)
+        assert function.__name__ == name
+        assert ">>>" in function.__doc__
+        expected = {1: ["x"], 2: ["x1", "x2"]}.get(SCALARS[name].arity)
+        names = [p for p in inspect.signature(function).parameters if p != "alpha"]
+        assert expected is None or names == expected

@@ -1,0 +1,155 @@
+"""Reading and writing parts of a tensor, against NumPy, by hypothesis; and their derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import iverson as iv
+from iverson.autograd import grad
+from iverson.core.errors import DTypeError, IndexingError, ShapeError
+from iverson.testing import gradcheck
+
+
+@st.composite
+def arrays_and_keys(draw):
+    """An array of up to three axes and a key of any kind that NumPy would take."""
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4))
+    kind = draw(st.sampled_from(["basic", "arrays", "mask"]))
+    if kind == "mask":
+        return shape, draw(hnp.arrays(bool, shape[: draw(st.integers(1, len(shape)))]))
+    basic = draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
+    if kind == "basic":
+        return shape, basic
+    count = draw(st.integers(1, len(shape)))
+    index_shape = draw(hnp.array_shapes(min_dims=0, max_dims=2, max_side=3))
+    items = [
+        draw(hnp.arrays(np.int64, index_shape, elements=st.integers(-n, n - 1)))
+        if draw(st.booleans())
+        else slice(None)
+        for n in shape[:count]
+    ]
+    return shape, tuple(items)
+
+
+@given(arrays_and_keys())
+@settings(max_examples=200, deadline=None)
+def test_reading_is_numpys(case):
+    shape, key = case
+    x = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    np.testing.assert_array_equal(iv.asarray(x)[key].numpy(), x[key])
+
+
+@given(arrays_and_keys(), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_writing_is_numpys_and_both_differentiate(case, tracked):
+    shape, key = case
+    start = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    expected = start.copy()
+    value = np.random.default_rng(0).standard_normal(expected[key].shape)
+    expected[key] = value
+    leaf = iv.asarray(start.copy(), requires_grad=tracked)
+    x = leaf * 1.0
+    v = iv.asarray(value, requires_grad=True)
+    x[key] = v
+    np.testing.assert_array_equal(x.detach().numpy(), expected)
+    # The gradient: every place of the result comes from the last value written there, or from x.
+    weights = np.random.default_rng(1).standard_normal(shape)
+    loss = (x * iv.asarray(weights)).sum()
+    owner = np.full(shape, -1)
+    owner[key] = np.arange(value.size).reshape(value.shape)
+    gv = np.zeros(value.size)
+    np.add.at(gv, owner[owner >= 0], weights[owner >= 0])
+    np.testing.assert_allclose(grad(loss, v).numpy(), gv.reshape(value.shape), rtol=1e-14)
+    if tracked:
+        np.testing.assert_array_equal(grad(loss, leaf).numpy(), np.where(owner < 0, weights, 0))
+
+
+@given(arrays_and_keys())
+@settings(max_examples=60, deadline=None)
+def test_reading_differentiates_twice(case):
+    shape, key = case
+    x = iv.asarray(np.random.default_rng(0).standard_normal(shape), requires_grad=True)
+    part = x[key]
+    g = np.random.default_rng(1).standard_normal(part.shape)
+    expected = np.zeros(shape)
+    np.add.at(expected, key, g)
+    np.testing.assert_allclose(grad(part, x, iv.asarray(g)).numpy(), expected, atol=1e-15)
+    squares = (part * part * part).sum()
+    first = grad(squares, x, create_graph=True)
+    second = grad(first.sum(), x)
+    again = np.zeros(shape)
+    np.add.at(again, key, 6 * x.detach().numpy()[key])
+    np.testing.assert_allclose(second.numpy(), again, rtol=1e-13)
+
+
+def test_gradcheck_of_a_mixed_program():
+    x = iv.asarray(np.random.default_rng(0).standard_normal((4, 5)), requires_grad=True)
+    v = iv.asarray(np.random.default_rng(1).standard_normal(3), requires_grad=True)
+
+    def f(x, v):
+        y = x * 2.0
+        y[1, 1:4] = v * v
+        y[[0, 3], :2] = y[[2, 2], 3:]
+        y[y.detach() > 1.5] = v[0]
+        return y[::2] + y[::-2]
+
+    assert gradcheck(f, (x, v))
+
+
+def test_augmented_assignment_of_a_part():
+    x = iv.asarray(np.arange(4.0), requires_grad=True)
+    y = x * 1.0
+    y[1:3] *= 10.0
+    y[0] += x[3]
+    np.testing.assert_array_equal(y.detach().numpy(), [3.0, 10.0, 20.0, 3.0])
+    np.testing.assert_array_equal(grad(y.sum(), x).numpy(), [1.0, 10.0, 10.0, 2.0])
+
+
+def test_iteration_and_length():
+    x = iv.asarray(np.arange(6.0).reshape(2, 3))
+    assert [row.tolist() for row in x] == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert len(x) == 2
+    with pytest.raises(ShapeError, match="rank 0"):
+        len(iv.asarray(1.0))
+
+
+ERRORS = [
+    (np.s_[5], "index 5 on axis 0; expected one in \\[-3, 3\\)"),
+    (np.s_[-4], "index -4 on axis 0"),
+    (np.s_[0, 0, 0], "3 indices; expected at most 2"),
+    (np.s_[..., ...], "several ellipses"),
+    (np.s_[1.5], "1.5 \\(float\\); expected integers, slices"),
+    (np.s_["a"], "'a'"),
+    (np.array([0, 7]), "index 7 on axis 0"),
+    (np.array([0.5]), "dtype float64"),
+    (np.array([True, False]), "mask.*shape \\(2,\\); expected shape \\(3,\\)"),
+    ((np.array([0, 1]), np.array([0, 1, 2])), "shapes \\(2,\\), \\(3,\\)"),
+    (np.s_[::0], "slice"),
+]
+
+
+@pytest.mark.parametrize(("key", "message"), ERRORS, ids=[str(k) for k in range(len(ERRORS))])
+def test_bad_indices_are_errors_before_any_kernel(key, message):
+    x = iv.zeros((3, 4))
+    with pytest.raises(IndexingError, match=message) as caught:
+        x[key]
+    assert isinstance(caught.value, IndexError)
+    with pytest.raises(IndexError):
+        x[key] = 1.0
+
+
+def test_bad_values_are_errors_and_change_nothing():
+    x = iv.zeros((3, 4))
+    with pytest.raises(ShapeError, match=r"assignment.*\(5,\)"):
+        x[0] = iv.zeros(5)
+    with pytest.raises(ShapeError, match="assignment"):
+        x[0, 0] = iv.zeros((1, 1))
+    with pytest.raises(DTypeError, match="assignment: argument 'value': got dtype complex128"):
+        x[0] = 1j
+    with pytest.raises(DTypeError, match="float64"):
+        iv.zeros(3, dtype=iv.int64)[0] = 0.5
+    assert not x.numpy().any()

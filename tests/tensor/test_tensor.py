@@ -1,0 +1,199 @@
+"""The Tensor handle: facts, conversion, printing, copying, operators with foreign operands."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.autograd import grad
+from iverson.core.errors import ArgumentError, DTypeError, GradientError, IversonError, ShapeError
+
+
+def test_facts():
+    x = iv.asarray(np.zeros((2, 3), np.float32))
+    assert (x.shape, x.ndim, x.size, x.dtype, x.nbytes) == ((2, 3), 2, 6, iv.float32, 24)
+    assert (x.layout, x.device, x.requires_grad, x.is_leaf, x.grad) == ("strided", "cpu", False, True, None)
+    assert x.T.shape == x.mT.shape == (3, 2)
+    with pytest.raises(ShapeError, match="use mT"):
+        iv.zeros((1, 2, 3)).T
+
+
+REPRS = [
+    (lambda: iv.asarray([1.0, 2.5]), "iverson.Tensor([1. , 2.5])"),
+    (lambda: iv.asarray(3), "iverson.Tensor(3)"),
+    (lambda: iv.asarray([1, 2], dtype="int8"), "iverson.Tensor([1, 2], dtype=int8)"),
+    (lambda: iv.asarray([1.0], requires_grad=True), "iverson.Tensor([1.], requires_grad=True)"),
+    (lambda: iv.zeros((0, 3)), "iverson.Tensor([], shape=(0, 3), dtype=float64)"),
+    (
+        lambda: grad(iv.asarray(0.0), iv.zeros(2, requires_grad=True)),
+        "iverson.Tensor([0., 0.], layout='zero')",
+    ),
+    (lambda: iv.asarray([[True], [False]]), "iverson.Tensor([[ True],\n                [False]])"),
+]
+
+
+@pytest.mark.parametrize(("make", "expected"), REPRS)
+def test_repr(make, expected):
+    assert repr(make()) == expected
+
+
+def test_python_numbers():
+    x = iv.asarray(2.5)
+    assert (float(x), int(x), complex(x), x.item(), bool(x), f"{x:.2f}") == (
+        2.5,
+        2,
+        2.5 + 0j,
+        2.5,
+        True,
+        "2.50",
+    )
+    assert [10, 20, 30][iv.asarray(1)] == 20
+    assert 2.5 in iv.asarray([1.0, 2.5])
+    with pytest.raises(ArgumentError, match="use any\\(\\) or all\\(\\)"):
+        bool(iv.zeros(2))
+    with pytest.raises(ShapeError, match="exactly one entry"):
+        iv.zeros(2).item()
+    with pytest.raises(DTypeError, match="integer of rank 0"):
+        [1][iv.asarray(0.0)]
+
+
+def test_numpy_conversion_shares_memory_and_refuses_tracked_tensors():
+    array = np.arange(3.0)
+    x = iv.asarray(array)
+    assert np.shares_memory(np.asarray(x), array)
+    assert x.numpy() is array
+    assert not np.shares_memory(np.array(x), array)
+    tracked = iv.asarray(array, requires_grad=True) * 2
+    with pytest.raises(GradientError, match=r"test_tensor\.py:.*call x\.detach\(\) first"):
+        np.asarray(tracked)
+
+
+def test_dlpack_round_trip_and_negative_strides():
+    x = iv.asarray(np.arange(3.0))
+    np.testing.assert_array_equal(np.from_dlpack(x), [0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(np.from_dlpack(x[::-1]), [2.0, 1.0, 0.0])
+    assert x.__dlpack_device__() == (1, 0)
+    with pytest.raises(GradientError):
+        np.from_dlpack(iv.zeros(2, requires_grad=True))
+
+
+@pytest.mark.peers
+def test_torch_and_jax_take_our_tensors():
+    torch = pytest.importorskip("torch", reason="PyTorch is a peer")
+    x = iv.asarray(np.arange(3.0))
+    np.testing.assert_array_equal(torch.from_dlpack(x[::-1]).numpy(), [2.0, 1.0, 0.0])
+    jnp = pytest.importorskip("jax.numpy", reason="JAX is a peer")
+    np.testing.assert_array_equal(np.asarray(jnp.asarray(np.asarray(x.astype(iv.float32)))), [0.0, 1.0, 2.0])
+    assert iv.asarray(torch.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_numpy_operands_defer_to_ours():
+    x = iv.asarray([1.0, 2.0], requires_grad=True)
+    for y in (np.array([3.0, 4.0]) * x, np.float64(3.0) * x, x * np.array([3.0, 4.0])):
+        assert isinstance(y, iv.Tensor)
+        assert y.requires_grad
+    assert (
+        (np.eye(2) @ x).tolist() == [1.0, 2.0]
+        if not x.requires_grad
+        else isinstance(np.eye(2) @ x, iv.Tensor)
+    )
+    with pytest.raises(TypeError):
+        x + "a"
+    with pytest.raises(TypeError):
+        x + [1.0, 2.0]  # noqa: RUF005
+
+
+def test_weak_scalars():
+    x = iv.asarray(np.ones(2, np.float32))
+    assert (x * 2.0).dtype == iv.float32
+    assert (2**x).dtype == iv.float32
+    assert (x + 1j).dtype == iv.complex64
+    assert (iv.asarray([1, 2], dtype="int8") + 1).dtype == iv.int8
+    with pytest.raises(ValueError, match="out of bounds"):
+        iv.asarray([1], dtype="int8") + 1000
+
+
+def test_pickle_and_copy():
+    for x in (
+        iv.asarray([1.0, 2.0], requires_grad=True),
+        iv.asarray([1, 2]),
+        grad(iv.asarray(0.0), iv.zeros(2, requires_grad=True)),
+        grad((w := iv.zeros(3, requires_grad=True))[0] * 1.0, w),
+    ):
+        for y in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+            assert (y.layout, y.dtype, y.requires_grad) == (x.layout, x.dtype, x.requires_grad)
+            np.testing.assert_array_equal(y.detach().numpy(), x.detach().numpy())
+    x = iv.asarray([1.0], requires_grad=True)
+    assert copy.copy(x * 2).requires_grad
+    with pytest.raises(GradientError, match="detach"):
+        pickle.dumps(x * 2)
+
+
+def test_in_place_operators():
+    x = iv.asarray([1.0, 2.0])
+    y = x
+    y += 1.0
+    y *= 2.0
+    assert x.tolist() == [4.0, 6.0]
+    with pytest.raises(ShapeError, match=r"in-place add.*cannot grow"):
+        x += iv.zeros((2, 2))
+    with pytest.raises(DTypeError, match="in-place add"):
+        x += 1j
+    n = iv.asarray([1, 2])
+    with pytest.raises(DTypeError, match="in-place divide"):
+        n /= 2
+    m = iv.asarray(np.eye(2))
+    m @= iv.asarray(2 * np.eye(2))
+    assert m.tolist() == [[2.0, 0.0], [0.0, 2.0]]
+
+
+def test_requires_grad():
+    with pytest.raises(DTypeError, match="floating dtype"):
+        iv.asarray([1, 2]).requires_grad_()
+    x = iv.zeros(2)
+    x.requires_grad = True
+    assert x.requires_grad
+    assert not x.requires_grad_(False).requires_grad
+    y = iv.zeros(2, requires_grad=True) * 2
+    with pytest.raises(GradientError, match="detach"):
+        y.requires_grad_(False)
+
+
+def test_asarray():
+    array = np.arange(3.0)
+    assert np.shares_memory(iv.asarray(array).numpy(), array)
+    assert not np.shares_memory(iv.asarray(array, copy=True).numpy(), array)
+    with pytest.raises(ValueError, match="copy"):
+        iv.asarray(array, dtype="float32", copy=False)
+    with pytest.raises(DTypeError, match="float16"):
+        iv.asarray(np.zeros(2, np.float16))
+    with pytest.raises(DTypeError, match="object"):
+        iv.asarray(np.array([None]))
+    with pytest.raises(ValueError, match="asarray"):
+        iv.asarray([[1], [1, 2]])
+    with pytest.raises(ValueError, match="device"):
+        iv.asarray(1.0, device="gpu")
+    assert iv.asarray(np.arange(3, dtype=">f8")).dtype.isnative
+    x = iv.asarray([1.0], requires_grad=True)
+    assert iv.asarray(x) is x
+    assert iv.asarray(x, dtype="float32").requires_grad
+    assert iv.asarray([iv.asarray(1.0), 2.0]).tolist() == [1.0, 2.0]
+
+
+def test_errors_are_ours_and_builtin_and_say_what_to_do():
+    a, b = iv.zeros((2, 3)), iv.zeros((4, 5))
+    with pytest.raises(ValueError, match=r"add: got shapes \(2, 3\), \(4, 5\); expected extents .*; reshape"):
+        a + b
+    with pytest.raises(ValueError, match=r"matmul: argument 'b': got shape \(4, 5\) .*; transpose"):
+        a @ b
+    with pytest.raises(TypeError, match="bitwise_and: argument 'argument 1': got dtype float64"):
+        a & a
+    error = ShapeError("op", "x", got="a", expected="b", remedy="c")
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), type(again)) == (str(error), ShapeError)
+    assert isinstance(error, ValueError)
+    assert isinstance(error, IversonError)

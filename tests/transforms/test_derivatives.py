@@ -1,0 +1,210 @@
+"""Transforms: values by closed form, nesting by agreement of all mixtures, pytrees, errors."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import iverson as iv
+from iverson.core import work
+from iverson.core.errors import DTypeError, GradientError, ShapeError
+
+rng = np.random.default_rng(0)
+
+
+def forward(f):
+    return lambda x: iv.jvp(f, (x,), (iv.ones(()),))[1]
+
+
+def by_pull(f):
+    def derivative(x):
+        _, pull = iv.vjp(f, x)
+        return pull(iv.ones(()))[0]
+
+    return derivative
+
+
+WAYS = {"grad": iv.grad, "jvp": forward, "vjp": by_pull, "jacobian": iv.jacobian}
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_every_mixture_of_modes_agrees(order):
+    def f(x):
+        return x**3 * iv.sin(x) + iv.exp(-x * x)
+
+    x = iv.asarray(0.7)
+    # The derivative by an independent route: complex Taylor coefficients on a circle.
+    z = 0.7 + 0.3 * np.exp(2j * np.pi * np.arange(64) / 64)
+    values = z**3 * np.sin(z) + np.exp(-z * z)
+    expected = (np.fft.fft(values)[order] / 64).real / 0.3**order * float(np.prod(range(1, order + 1)))
+    for ways in (
+        itertools.product(WAYS, repeat=order) if order < 4 else [("grad", "jvp") * 2, ("jvp", "vjp") * 2]
+    ):
+        g = f
+        for way in ways:
+            g = WAYS[way](g)
+        np.testing.assert_allclose(g(x).item(), expected, rtol=1e-9, err_msg=str(ways))
+
+
+def test_perturbations_are_not_confused():
+    one = iv.asarray(1.0)
+    assert iv.grad(lambda x: x * iv.grad(lambda y: x + y)(one))(one).item() == 1.0
+    assert iv.grad(lambda x: x * iv.jvp(lambda y: x * y, (one,), (one,))[1])(iv.asarray(3.0)).item() == 6.0
+    _, t = iv.jvp(lambda x: iv.grad(lambda y: x * y * y)(x), (iv.asarray(3.0),), (one,))
+    assert t.item() == 12.0
+
+
+def test_results_at_the_top_carry_no_graph_and_nested_ones_do():
+    x = iv.asarray([1.0, 2.0])
+    w = iv.asarray(2.0, requires_grad=True)
+    value, g = iv.value_and_grad(lambda x: (x * x).sum())(x)
+    assert not value.requires_grad
+    assert not g.requires_grad
+    g = iv.grad(lambda x: (w * x * x).sum())(x)
+    assert g.requires_grad
+    g.sum().backward()
+    assert w.grad.item() == 6.0
+    with iv.no_grad():
+        assert not iv.grad(lambda x: (w * x * x).sum())(x).requires_grad
+
+
+def test_pytrees_argnums_aux_and_keywords():
+    params = {"w": iv.asarray([[1.0, 2.0]]), "b": (iv.asarray(3.0), None)}
+
+    def f(p, x, *, scale=1.0):
+        y = (p["w"] @ x).sum() * scale + p["b"][0]
+        return y, {"seen": y * 2}
+
+    x = iv.asarray([1.0, 1.0])
+    (value, aux), g = iv.value_and_grad(f, has_aux=True)(params, x, scale=2.0)
+    assert (value.item(), aux["seen"].item()) == (9.0, 18.0)
+    assert g["w"].tolist() == [[2.0, 2.0]]
+    assert g["b"][0].item() == 1.0
+    assert g["b"][1] is None
+    g, aux = iv.grad(f, argnums=(0, 1), has_aux=True)(params, x)
+    assert g[1].tolist() == [1.0, 2.0]
+    _, pull, aux = iv.vjp(f, params, x, has_aux=True)
+    assert pull(iv.asarray(1.0))[1].tolist() == [1.0, 2.0]
+    j = iv.jacobian(lambda p: {"y": p["w"] * p["b"][0]})(params)
+    assert j["y"]["w"].shape == (1, 2, 1, 2)
+    np.testing.assert_array_equal(j["y"]["b"][0].numpy(), [[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", "auto"])
+def test_jacobian_modes(mode):
+    a = iv.asarray(rng.standard_normal((3, 4)))
+    x = iv.asarray(rng.standard_normal(4))
+    j = iv.jacobian(lambda x: iv.tanh(a @ x), mode=mode)(x)
+    expected = (1 - np.tanh(a.numpy() @ x.numpy()) ** 2)[:, None] * a.numpy()
+    np.testing.assert_allclose(j.numpy(), expected, rtol=1e-13)
+
+
+def test_hessian_and_hvp():
+    q = rng.standard_normal((4, 4))
+    a = iv.asarray(q)
+    x, v = (iv.asarray(rng.standard_normal(4)) for _ in range(2))
+
+    def f(x):
+        return (x @ (a @ x)) ** 2
+
+    h = iv.hessian(f)(x).numpy()
+    s, xs = q + q.T, x.numpy()
+    expected = 2 * np.outer(s @ xs, s @ xs) + 2 * (xs @ q @ xs) * s
+    np.testing.assert_allclose(h, expected, rtol=1e-12)
+    (g,), (product,) = iv.hvp(f, (x,), (v,))
+    np.testing.assert_allclose(product.numpy(), expected @ v.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(g.numpy(), 2 * (xs @ q @ xs) * (s @ xs), rtol=1e-12)
+
+
+def test_cheap_gradient_bound_of_hvp():
+    """A Hessian-vector product takes a small multiple of the products of the function."""
+    layers = [iv.asarray(rng.standard_normal((8, 8))) for _ in range(5)]
+
+    def f(x):
+        for w in layers:
+            x = iv.tanh(x @ w)
+        return x.sum()
+
+    x = iv.asarray(rng.standard_normal((3, 8)))
+    with work.counting() as done:
+        iv.hvp(f, (x,), (x,))
+    assert done.products <= 4 * 5
+
+
+def test_jacobian_rows_use_the_support_of_their_seed():
+    """Each row's seed is one entry: a product of matrices is computed for one row only."""
+    a, b = iv.asarray(rng.standard_normal((6, 3))), iv.asarray(rng.standard_normal((3, 4)))
+    with work.counting() as done:
+        iv.jacobian(lambda a: a @ b, mode="reverse")(a)
+    assert set(done.product_shapes) == {(6, 3, 4), (1, 1, 3)}
+
+
+@given(
+    st.lists(
+        st.sampled_from(["sin", "exp", "tanh", "square", "sigmoid", "flip", "cumulative_sum", "softmax"]),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, 10),
+)
+@settings(max_examples=40, deadline=None)
+def test_random_programs_agree_in_both_modes_to_second_order(names, seed):
+    draw = np.random.default_rng(seed)
+    w = iv.asarray(draw.standard_normal((4, 4)) / 2)
+
+    def f(x):
+        for name in names:
+            if name in ("flip", "cumulative_sum", "softmax"):
+                x = getattr(iv, name)(x, axis=0)
+            else:
+                x = getattr(iv, name)(x @ w)
+        return x
+
+    def scalar(x):
+        return (f(x) * f(x)).sum()
+
+    x = iv.asarray(draw.standard_normal(4) / 2)
+    reverse, forwards = (iv.jacobian(f, mode=m)(x).numpy() for m in ("reverse", "forward"))
+    np.testing.assert_allclose(reverse, forwards, rtol=1e-10, atol=1e-12)
+    by_forward = iv.hessian(scalar)(x).numpy()
+    by_reverse = iv.jacobian(iv.grad(scalar), mode="reverse")(x).numpy()
+    scale = np.abs(by_forward).max() + 1e-300
+    np.testing.assert_allclose(by_reverse / scale, by_forward / scale, atol=1e-10)
+    np.testing.assert_allclose(by_forward / scale, by_forward.T / scale, atol=1e-10)
+
+
+def test_constant_functions_and_unused_arguments():
+    x = iv.asarray([1.0, 2.0])
+    g = iv.grad(lambda x: iv.asarray(3.0))(x)
+    assert g.layout == "zero"
+    assert iv.jacobian(lambda x: iv.ones(3))(x).shape == (3, 2)
+    _, t = iv.jvp(lambda x: iv.ones(3), (x,), (x,))
+    assert t.layout == "zero"
+
+
+def test_errors():
+    x = iv.asarray([1.0, 2.0])
+    with pytest.raises(GradientError, match="one number"):
+        iv.grad(lambda x: x)(x)
+    with pytest.raises(DTypeError, match="leaf 0 of dtype int64"):
+        iv.grad(lambda x: x)(iv.asarray(1))
+    with pytest.raises(TypeError, match="leaf 0 of type str"):
+        iv.grad(lambda x: x)("a")
+    with pytest.raises(ValueError, match="argnums"):
+        iv.grad(lambda x: x, argnums=2)(x)
+    with pytest.raises(ShapeError, match="jvp: argument 'tangents'"):
+        iv.jvp(iv.sin, (x,), (iv.ones(3),))
+    with pytest.raises(ValueError, match="a tree"):
+        iv.jvp(iv.sin, (x,), ((x, x),))
+    with pytest.raises(ShapeError, match="vjp: argument 'cotangent'"):
+        iv.vjp(iv.sin, x)[1](iv.ones(3))
+    with pytest.raises(DTypeError, match="real inputs"):
+        iv.jacobian(lambda x: x)(iv.asarray([1j]))
+    with pytest.raises(ValueError, match="mode"):
+        iv.jacobian(iv.sin, mode="sideways")
+    with pytest.raises(GradientError, match="a complex result"):
+        iv.grad(lambda x: (x * 1j).sum())(x)
