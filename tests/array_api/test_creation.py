@@ -109,7 +109,14 @@ def test_dtype_functions():
             assert iv.result_type(a, np.ones(2, b)) == np.result_type(a, b)
             assert iv.can_cast(a, b) == np.can_cast(a, b)
             assert iv.can_cast(iv.zeros(2, dtype=a), np.dtype(b)) == np.can_cast(a, b)
-        for kind in ("bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating"):
+        for kind in (
+            "bool",
+            "signed integer",
+            "unsigned integer",
+            "integral",
+            "real floating",
+            "complex floating",
+        ):
             assert iv.isdtype(np.dtype(a), kind) == np.isdtype(np.dtype(a), kind)
     assert iv.result_type(iv.float32, 1.0) == iv.float32
     assert iv.isdtype(iv.int8, (iv.float32, "integral"))
@@ -126,7 +133,12 @@ def test_limits():
         assert ours.dtype == numpys.dtype
     for name in dtypes_of("iu"):
         ours, numpys = iv.iinfo(iv.ones(2, dtype=name)), np.iinfo(name)
-        assert (ours.bits, ours.max, ours.min, ours.dtype) == (numpys.bits, numpys.max, numpys.min, np.dtype(name))
+        assert (ours.bits, ours.max, ours.min, ours.dtype) == (
+            numpys.bits,
+            numpys.max,
+            numpys.min,
+            np.dtype(name),
+        )
     with pytest.raises(DTypeError, match="use iinfo"):
         iv.finfo("int8")
     with pytest.raises(DTypeError, match="use finfo"):

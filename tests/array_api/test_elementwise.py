@@ -79,7 +79,11 @@ def test_binary(name):
     for dtype in dtypes_of(SCALARS[name].kinds):
         for shape, other in [(s, s) for s in SHAPES] + [((2, 3), (3,)), ((2, 1), (3,)), ((), (0,))]:
             x, y = draw(shape, dtype), draw(other, dtype, seed=3)
-            if x.dtype.kind in "iu" and name in ("divide", "floor_divide", "remainder", "pow") or "shift" in name:
+            if (
+                x.dtype.kind in "iu"
+                and name in ("divide", "floor_divide", "remainder", "pow")
+                or "shift" in name
+            ):
                 y = np.abs(y) % 3 + np.ones_like(y)
             if name == "pow" and x.dtype.kind == "f":
                 x = np.abs(x)

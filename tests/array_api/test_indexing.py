@@ -19,7 +19,12 @@ COVERED = {
 @pytest.mark.parametrize("dtype", dtypes_of("biufc"))
 def test_take(dtype):
     x = draw((3, 4), dtype)
-    for indices in (np.array([2, 0, -1]), np.array([], int), np.array(1), np.array([[0, 1], [2, -3]], "int8")):
+    for indices in (
+        np.array([2, 0, -1]),
+        np.array([], int),
+        np.array(1),
+        np.array([[0, 1], [2, -3]], "int8"),
+    ):
         for axis in (0, 1, -1):
             same(iv.take(iv.asarray(x), iv.asarray(indices), axis=axis), np.take(x, indices, axis))
     same(iv.take(x[0], np.array([3, 3])), np.take(x[0], [3, 3]))
@@ -31,9 +36,15 @@ def test_take_along_axis():
         x = draw((3, 4, 2), dtype)
         for axis in (0, 1, -1):
             indices = np.argsort(np.abs(x), axis=axis)
-            same(iv.take_along_axis(iv.asarray(x), iv.asarray(indices), axis=axis), np.take_along_axis(x, indices, axis))
+            same(
+                iv.take_along_axis(iv.asarray(x), iv.asarray(indices), axis=axis),
+                np.take_along_axis(x, indices, axis),
+            )
     x = draw((3, 4))
-    same(iv.take_along_axis(x, np.array([[1], [0], [-1]])), np.take_along_axis(x, np.array([[1], [0], [-1]]), 1))
+    same(
+        iv.take_along_axis(x, np.array([[1], [0], [-1]])),
+        np.take_along_axis(x, np.array([[1], [0], [-1]]), 1),
+    )
     same(iv.take_along_axis(x, np.array([[1, 2]])), x[:, [1, 2]])
     same(iv.take_along_axis(x[:1], np.array([[1], [2]]), axis=1), x[0][[[1], [2]]])
     same(iv.asarray(x).take_along_axis(np.zeros((0, 4), int), axis=0), np.zeros((0, 4)))
@@ -82,7 +93,9 @@ def test_searchsorted():
 def test_sets(dtype):
     for shape in ((9,), (3, 3), (), (0,)):
         x = np.round(draw(shape, dtype)) if np.dtype(dtype).kind in "fc" else draw(shape, dtype)
-        values, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+        values, first, inverse, counts = np.unique(
+            x, return_index=True, return_inverse=True, return_counts=True
+        )
         inverse = inverse.reshape(shape)
         found = iv.unique_all(iv.asarray(x))
         same(tuple(found), (values, first, inverse, counts))
@@ -114,7 +127,9 @@ def test_gather_anything(data):
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     n = shape[axis]
     x = draw(shape)
-    flat = data.draw(hnp.arrays(np.int64, hnp.array_shapes(min_dims=0, max_dims=2), elements=st.integers(-n, n - 1)))
+    flat = data.draw(
+        hnp.arrays(np.int64, hnp.array_shapes(min_dims=0, max_dims=2), elements=st.integers(-n, n - 1))
+    )
     same(iv.take(x, flat, axis=axis), np.take(x, flat, axis))
     along = data.draw(hnp.arrays(np.int64, shape, elements=st.integers(-n, n - 1)))
     same(iv.take_along_axis(x, along, axis=axis), np.take_along_axis(x, along, axis))
@@ -122,7 +137,11 @@ def test_gather_anything(data):
 
 ERRORS = [
     (lambda x: iv.take(x, iv.asarray([0])), ShapeError, "take: argument 'axis': got None for shape"),
-    (lambda x: iv.take(x, iv.asarray([3]), axis=1), IndexingError, r"take.*got position 3; expected one in \[-3, 3\)"),
+    (
+        lambda x: iv.take(x, iv.asarray([3]), axis=1),
+        IndexingError,
+        r"take.*got position 3; expected one in \[-3, 3\)",
+    ),
     (lambda x: iv.take(x, iv.asarray([-4]), axis=1), IndexingError, "got position -4"),
     (lambda x: iv.take(x, iv.asarray([0.0]), axis=1), DTypeError, "expected integers"),
     (lambda x: iv.take(x, iv.asarray([True]), axis=1), DTypeError, r"use x\[mask\]"),

@@ -135,7 +135,10 @@ def test_axes(data):
     x = draw(shape, seed=data.draw(st.integers(0, 99)))
     keepdims = data.draw(st.booleans())
     for name in ("sum", "prod", "max", "mean", "var", "any"):
-        same(getattr(iv, name)(x, axis=axis, keepdims=keepdims), ORACLES[name][1](x, axis=axis, keepdims=keepdims))
+        same(
+            getattr(iv, name)(x, axis=axis, keepdims=keepdims),
+            ORACLES[name][1](x, axis=axis, keepdims=keepdims),
+        )
 
 
 @pytest.mark.parametrize("name", sorted(COVERED))

@@ -148,7 +148,11 @@ def test_axes_move_and_come_back(data):
 
 
 ERRORS = [
-    (lambda x: iv.reshape(x, (4,)), ShapeError, r"reshape: argument 'shape': got \(4,\); expected .* 6 entries"),
+    (
+        lambda x: iv.reshape(x, (4,)),
+        ShapeError,
+        r"reshape: argument 'shape': got \(4,\); expected .* 6 entries",
+    ),
     (lambda x: iv.reshape(x, (-1, -1)), ShapeError, "at most one -1"),
     (lambda x: iv.reshape(x, (2.0, 3)), ArgumentTypeError, "expected an integer"),
     (lambda x: iv.permute_dims(x, (0, 0)), AxisError, "each of 2 axes once"),
@@ -159,7 +163,11 @@ ERRORS = [
     (lambda x: iv.broadcast_to(x, (3,)), ShapeError, "broadcast_to"),
     (lambda x: iv.broadcast_to(x, (4, 3)), ShapeError, "broadcast_to"),
     (lambda x: iv.broadcast_arrays(x, np.ones(4)), ShapeError, "broadcast_arrays"),
-    (lambda x: iv.concat([x, np.ones((2, 4))]), ShapeError, r"concat: argument 'arrays\[1\]': got shape \(2, 4\)"),
+    (
+        lambda x: iv.concat([x, np.ones((2, 4))]),
+        ShapeError,
+        r"concat: argument 'arrays\[1\]': got shape \(2, 4\)",
+    ),
     (lambda x: iv.concat([x, np.ones(3)]), ShapeError, "2 axes"),
     (lambda x: iv.concat([]), ArgumentError, "at least one"),
     (lambda x: iv.concat(x), ArgumentTypeError, "a sequence of arrays"),

@@ -348,3 +348,42 @@ def test_zero_layout_constants_are_simplified_away():
     assert (zero * np.inf).layout == "zero"
     assert (x @ grad(iv.asarray(1.0), leaf(3, 2))).layout == "zero"
     np.testing.assert_array_equal((zero - x).detach().numpy(), -x.detach().numpy())
+
+
+def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
+    """``at_pattern`` reads its cotangent at a pattern only; the rule of the op that made it is told so."""
+    from iverson.core.needs import Pattern
+    from iverson.core.op import Abstract, Op
+    from iverson.ops import F, defined
+
+    pattern = Pattern(((0, 2, 2), (1, 0, 3)))
+    parts = []
+
+    def watched(F, rule, part, i, g, y, x):
+        parts.append(part)
+        return NotImplemented
+
+    at_pattern = Op(
+        name="at_pattern",
+        forward=lambda v: np.asarray(v) * 1.0,
+        abstract=lambda v: Abstract(v.shape, v.dtype),
+        vjp=(lambda F, g, _y, _v: g,),
+        demand=lambda needs, shapes, out: pattern,
+        spreads=True,
+        linear_in=((0,),),
+    )
+    double = Op(
+        name="double",
+        forward=lambda x: 2 * x,
+        abstract=lambda x: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x: 2 * g,),
+        demand=lambda needs, shapes, out: needs[0],
+        within=watched,
+        linear_in=((0,),),
+    )
+    x = leaf(3, 4)
+    with defined(at_pattern), defined(double):
+        y = F.double(F.at_pattern(x))
+        g = grad(y.sum(), x)
+    assert parts == [pattern]
+    np.testing.assert_array_equal(g.numpy(), np.full((3, 4), 2.0))

@@ -12,9 +12,7 @@ from iverson.codegen import compile as machine_code
 from iverson.codegen import ir
 from iverson.codegen.vecmath import FUNCTIONS
 
-_ENTRY = ctypes.CFUNCTYPE(
-    None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-)
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def text(name: str, elem: str, lanes: int, has_fma: bool) -> str:

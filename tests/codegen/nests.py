@@ -55,7 +55,12 @@ def check(
     """Compile, run between fences, and compare every buffer with the interpreter's."""
     compiled = compile_kernel(kernel)
     want = {name: a.copy() for name, a in arrays.items()}
-    known = {n: arrays[b.name].shape[d] for b in kernel.arguments for d, n in enumerate(b.shape) if isinstance(n, str)}
+    known = {
+        n: arrays[b.name].shape[d]
+        for b in kernel.arguments
+        for d, n in enumerate(b.shape)
+        if isinstance(n, str)
+    }
     interpret.run(kernel, want, {**known, **sizes})
     for at_end in (True, False):
         got = {name: fenced(a, at_end=at_end) for name, a in arrays.items()}

@@ -73,9 +73,7 @@ def test_damaged_files_are_compiled_again(folder: Path, compiles: list[str], dam
     assert len(compiles) == 2
 
 
-def test_off_keeps_nothing(
-    folder: Path, compiles: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_off_keeps_nothing(folder: Path, compiles: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IVERSON_CACHE", "off")
     use()
     kernel.forget()
@@ -84,9 +82,7 @@ def test_off_keeps_nothing(
     assert not folder.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("IVERSON_CACHE", str(tmp_path / "file" / "kernels"))
     kernel.forget()

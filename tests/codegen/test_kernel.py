@@ -80,7 +80,11 @@ def test_reductions_over_vector_loops(combine: str, dtype: Any) -> None:
     )
     kernel = Kernel("reduce", (a, out), (Loop("i", c(0), c(3), body),), ("m",))
     for m in (0, 1, 15, 100):
-        data = (RNG.normal(size=(3, m)) * 3).astype(dtype) if dtype.kind == "f" else RNG.integers(0, 9, (3, m)).astype(dtype)
+        data = (
+            (RNG.normal(size=(3, m)) * 3).astype(dtype)
+            if dtype.kind == "f"
+            else RNG.integers(0, 9, (3, m)).astype(dtype)
+        )
         check(kernel, {"a": data, "out": np.zeros(3, dtype)}, rtol=1e-4)
 
 
@@ -150,7 +154,9 @@ def test_tiles_of_symbolic_extent() -> None:
 def test_strided_reads(stride: int) -> None:
     a, out = Buffer("a", F32, ("m",)), Buffer("out", F32, ("n",), "out")
     body = (Store(out, (i,), add(ld(a, mul(i, c(stride))), ld(a, add(mul(i, c(stride)), c(stride - 1))))),)
-    kernel = Kernel("strided", (a, out), (Loop("i", c(0), Size("n"), body, mark="vector", factor=2),), ("m", "n"))
+    kernel = Kernel(
+        "strided", (a, out), (Loop("i", c(0), Size("n"), body, mark="vector", factor=2),), ("m", "n")
+    )
     for n in (1, 16, 61):
         check(kernel, {"a": normal(n * stride), "out": np.zeros(n, F32)})
 

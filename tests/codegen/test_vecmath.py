@@ -139,9 +139,7 @@ def exact_pow(x: Array, y: Array) -> Array:
                 continue
             size = mp.power(mp.mpf(abs(a)), mp.mpf(c))
             large, tiny = size > mp.mpf(2) ** 16000, size < mp.mpf(2) ** -16000
-            value = np.longdouble(
-                math.inf if large else 0.0 if tiny else mp.nstr(size, 25)
-            )
+            value = np.longdouble(math.inf if large else 0.0 if tiny else mp.nstr(size, 25))
             result[k] = -value if a < 0 and c % 2 == 1 else value
     return result
 

@@ -16,7 +16,10 @@ CASES = {
     "sgd-nesterov": ("SGD", {"lr": 0.01, "momentum": 0.9, "nesterov": True}),
     "adam": ("Adam", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.01}),
     "adamw": ("AdamW", {"lr": 0.1, "weight_decay": 0.1}),
-    "adagrad": ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.01, "initial_accumulator_value": 0.1}),
+    "adagrad": (
+        "Adagrad",
+        {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.01, "initial_accumulator_value": 0.1},
+    ),
     "rmsprop": ("RMSprop", {"lr": 0.01, "alpha": 0.9, "weight_decay": 0.01}),
     "rmsprop-centered": ("RMSprop", {"lr": 0.01, "momentum": 0.5, "centered": True}),
 }

@@ -269,7 +269,7 @@ def _triangle(name: str, part: str) -> Callable[..., Any]:
         return getattr(F, name)(x, k=as_int(k, name, "k"))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The {part} triangles of matrices, with zeros elsewhere; ``k`` moves the last diagonal.
+    function.__doc__ = f"""The {part} triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal.
 
     x has shape (..., m, n). Raises ShapeError for fewer than two axes.
 

@@ -11,7 +11,7 @@ from iverson.array_api.arguments import as_inexact, as_operand, tracks
 from iverson.array_api.contraction import matmul, outer, tensordot, vecdot
 from iverson.array_api.data_types import finfo
 from iverson.array_api.manipulation import diagonal, matrix_transpose
-from iverson.array_api.norms import matrix_norm, norm, vector_norm
+from iverson.array_api.norms import matrix_norm, norm, singular_values, vector_norm
 from iverson.array_api.reductions import sum as _sum
 from iverson.core.errors import GradientError, ShapeError
 from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
@@ -201,8 +201,7 @@ def svdvals(x: Any, /) -> Any:
     >>> svdvals(asarray([[3., 0.], [0., 4.]]))
     iverson.Tensor([4., 3.])
     """
-    x = as_inexact(x, "svdvals")
-    return F.svd(x)[1] if tracks(x) else F.svdvals(x)
+    return singular_values(as_inexact(x, "svdvals"))
 
 
 def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
@@ -267,7 +266,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     """
     x = as_inexact(x, "matrix_rank")
     tolerance = _relative_tolerance(x, rtol, "matrix_rank")
-    s = F.svdvals(x)
+    s = singular_values(x)
     if not s.shape[-1]:
         return _sum(F.not_equal(s, 0), -1)
     largest = F.max(s, axis=(s.ndim - 1,), keepdims=True)
@@ -338,7 +337,7 @@ def cross(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
 
 __all__ = [
     "EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cross", "det",
-    "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
-    "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
+    "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
     "trace", "vecdot", "vector_norm",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from iverson.array_api.arguments import as_inexact
+from iverson.array_api.arguments import as_inexact, tracks
 from iverson.array_api.manipulation import moveaxis
 from iverson.array_api.reductions import root
 from iverson.core.errors import ArgumentError, ShapeError
@@ -14,6 +14,11 @@ from iverson.core.shapes import Shape, normalize_axes, normalize_axis
 from iverson.ops import F
 
 INF = float("inf")
+
+
+def singular_values(x: Any) -> Any:
+    """The singular values, with the vectors that their derivative needs only where it is tracked."""
+    return F.svd(x)[1] if tracks(x) else F.svdvals(x)
 
 
 def _squares(x: Any) -> Any:
@@ -89,7 +94,7 @@ def _matrix_norm(x: Any, keepdims: bool, ord: Any) -> Any:
     if ord == "fro":
         return _vector_norm(x, (rows, columns), keepdims, 2.0)
     if ord in ("nuc", 2, -2):
-        found = F.svd(x)[1]
+        found = singular_values(x)
     else:
         found = F.sum(F.abs(x), axis=(rows if abs(ord) == 1 else columns,), keepdims=False)
     axis = (found.ndim - 1,)

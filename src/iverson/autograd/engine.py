@@ -6,7 +6,8 @@ cotangent (a constant in the zero layout) is never handed on. No recursion, no s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,14 @@ from iverson.autograd.mode import is_grad_enabled, set_grad_enabled
 from iverson.autograd.needs import Needs, Slot, find_needs
 from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import is_undefined
-from iverson.core import dtypes, work
+from iverson.core import work
 from iverson.core.dispatch import Handle, make_handle
-from iverson.core.errors import GradientError, IversonError
-from iverson.core.needs import FULL, NOTHING, Box, Need
+from iverson.core.errors import GradientError
+from iverson.core.needs import NOTHING, Box, Need, Pattern
 from iverson.core.op import Op
-from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts import Zero, support_region
 from iverson.ops.registry import OVERRIDES, F
-
 
 #: Cotangents that have arrived, by node and then by which of its results they belong to.
 Arrived = dict[Node, dict[int, Any]]
@@ -186,19 +185,26 @@ def _by_input(node: Node, op: Op, g: Any, needs: tuple[Need, ...]) -> list[tuple
     for k in wanted:
         rule = vjp[k] if k < len(vjp) else None
         if rule is not None:
-            region = _region(op, k, g, needs[k], inputs, y, params)
-            if region is None:
-                result.append((k, rule(F, *shared, g, y, *inputs, **params)))
+            if shared:
+                rule = partial(_with_shared, rule, shared[0])
+            part = None if overridden else _part(op, k, g, needs[k], inputs, y, params)
+            if part is None:
+                result.append((k, rule(F, g, y, *inputs, **params)))
             else:
-                part = _within(op, rule, shared, region, k, g, y, inputs, params, overridden)
-                result.append((k, part))
+                result.append((k, _compute_part(op, rule, part, k, g, y, inputs, params)))
     return result
 
 
-def _region(
+def _with_shared(rule: Any, shared: Any, F: Any, *args: Any, **params: Any) -> Any:
+    return rule(F, shared, *args, **params)
+
+
+def _part(
     op: Op, k: int, g: Any, need: Need, inputs: tuple[Any, ...], y: Any, params: dict[str, Any]
-) -> Region | None:
+) -> Box | Pattern | None:
     """Where input k's cotangent is both demanded and possibly nonzero, if that is less than everywhere."""
+    if isinstance(need, Pattern):
+        return need
     region = need.region if isinstance(need, Box) else None
     # Where a tracked cotangent is zero now, its derivative may not be: only constants may be cut.
     if op.support is not None and not op.multiple and (g._node is None or not is_grad_enabled()):
@@ -207,30 +213,25 @@ def _region(
             own = op.support(own, k, inputs, y, **params)
         if own is not None:
             region = own if region is None else own.intersect(region)
-    return None if region is None or region.covers(inputs[k].shape) else region
+    return None if region is None or region.covers(inputs[k].shape) else Box(region)
 
 
-def _within(
-    op: Op,
-    rule: Any,
-    shared: Any,
-    region: Region,
-    k: int,
-    g: Any,
-    y: Any,
-    inputs: tuple[Any, ...],
-    params: dict[str, Any],
-    overridden: bool,
+def _compute_part(
+    op: Op, rule: Any, part: Box | Pattern, k: int, g: Any, y: Any, inputs: Any, params: dict[str, Any]
 ) -> Any:
-    """The part of input k's cotangent inside a region: computed there alone if the op knows how."""
-    if not region.size:
+    """Part of input k's cotangent: computed alone if the op knows how, else cut out of the whole.
+
+    What lies outside a pattern is computed where no rule can avoid it; nobody reads it.
+    """
+    region = part.region if isinstance(part, Box) else None
+    if region is not None and not region.size:
         return None
-    if op.within is not None and not overridden:
-        ct = op.within(F, rule, region, k, g, y, *inputs, **params)
+    if op.within is not None:
+        ct = op.within(F, rule, part, k, g, y, *inputs, **params)
         if ct is not NotImplemented:
             return ct
-    ct = rule(F, *shared, g, y, *inputs, **params)
-    if ct is None or ct.shape != inputs[k].shape:
+    ct = rule(F, g, y, *inputs, **params)
+    if ct is None or region is None or ct.shape != inputs[k].shape:
         return ct
     return F.place(F.index_basic(ct, key=region.slices), key=region.slices, shape=ct.shape)
 
@@ -280,6 +281,3 @@ def check_seed(output: Any, ct: Any, operation: str, argument: str) -> Any:
             remedy="a cotangent is never broadcast; use broadcast_to if that is meant",
         )
     return conform(ct, (output.shape, output.dtype), operation)
-
-
-__all__ = ["FULL", "IversonError", "check_seed", "conform", "dtypes", "reverse"]

@@ -38,6 +38,7 @@ from iverson.codegen.nodes import (
     Var,
     expressions,
     operands,
+    rebuilt,
 )
 from iverson.codegen.print import text
 
@@ -237,6 +238,7 @@ def _never(scope: Scope, ranges: Ranges) -> bool:
 
 def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: bool) -> int | None:
     """The largest (smallest) value, the innermost ``depth`` loops' variables replaced by their bounds."""
+    form = _without_quotients(form, scope)
     while depth:
         depth -= 1
         loop = scope.loops[depth]
@@ -279,7 +281,31 @@ def _candidates(e: Expr, scope: Scope, choice: str) -> list[Affine]:
         return _candidates(scope.lets[e.name], scope, choice)
     if isinstance(e, Call) and e.name == choice:
         return [c for a in e.args for c in _candidates(a, scope, choice)][:4]
+    if isinstance(e, Call) and e.name in ("add", "subtract"):
+        sign = 1 if e.name == "add" else -1
+        first = _candidates(e.args[0], scope, choice)
+        second = _candidates(e.args[1], scope, choice if sign > 0 else _OPPOSITE[choice])
+        return [x.plus(y, sign) for x in first for y in second][:4]
     return [affine(e, scope)]
+
+
+_OPPOSITE = {"minimum": "maximum", "maximum": "minimum"}
+
+
+def _without_quotients(form: Affine, scope: Scope) -> Affine:
+    """``c (x // d)`` with d dividing c as ``(c / d) (x - x % d)``, which may cancel further."""
+    for name, c in form.terms.items():
+        e = scope.atoms.get(name)
+        if not (isinstance(e, Call) and e.name == "floor_divide" and isinstance(e.args[1], Const)):
+            continue
+        d = int(e.args[1].value)
+        if d <= 0 or c % d:
+            continue
+        rest = _atom_form(Call("remainder", e.args, INT64), scope)
+        without = form.plus(Affine(0, {name: 1}), -c)
+        changed = without.plus(affine(e.args[0], scope), c // d).plus(rest, -(c // d))
+        return _without_quotients(changed, scope)
+    return form
 
 
 def _interval(name: str, scope: Scope, ranges: Ranges) -> Interval:
@@ -360,3 +386,33 @@ def _loads(e: Expr) -> Iterator[Load]:
         if isinstance(item, Load):
             yield item
         stack.extend(operands(item))
+
+
+# --- back to expressions ----------------------------------------------------------------------------
+
+
+def from_affine(form: Affine, scope: Scope) -> Expr:
+    """An affine form as an expression."""
+    total: Expr | None = None
+    for name, c in form.terms.items():
+        item: Expr = Size(name[1:]) if name.startswith("$") else scope.atoms.get(name, Var(name))
+        part = item if c == 1 else Call("multiply", (item, Const(c)), INT64)
+        total = part if total is None else Call("add", (total, part), INT64)
+    if total is None:
+        return Const(form.const)
+    return total if form.const == 0 else Call("add", (total, Const(form.const)), INT64)
+
+
+def without_division(e: Expr) -> Expr:
+    """``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``, wherever they stand."""
+    e = rebuilt(e, tuple(without_division(o) for o in operands(e)))
+    divides = isinstance(e, Call) and e.name in ("floor_divide", "remainder")
+    if not (divides and isinstance(e, Call) and isinstance(e.args[1], Const)):
+        return e
+    d, scope = int(e.args[1].value), Scope()
+    form = affine(e.args[0], scope)
+    if d <= 0 or any(c % d for c in form.terms.values()):
+        return e
+    if e.name == "remainder":
+        return Const(form.const % d)
+    return from_affine(Affine(form.const // d, {n: c // d for n, c in form.terms.items()}), scope)

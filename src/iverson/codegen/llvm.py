@@ -32,6 +32,7 @@ from iverson.codegen.nodes import (
     identity,
 )
 from iverson.codegen.target import Machine as Target
+from iverson.core.errors import ArgumentError
 
 Points = list[Point]
 
@@ -229,6 +230,9 @@ class _Emitter:
     def loop(self, s: Loop, points: Points) -> None:
         lower = [self.m.value(s.lower, p) for p in points]
         upper = [self.m.value(s.upper, p) for p in points]
+        if any(v.type.lanes > 1 for v in (*lower, *upper)):
+            self.hull(s, lower, upper, points)
+            return
         if len({v.ref for v in lower}) > 1 or len({v.ref for v in upper}) > 1:
             for p in points:
                 self.loop(s, [p])
@@ -249,6 +253,40 @@ class _Emitter:
                 s.step,
                 lambda i: self.block(s.body, [p.inner(**{s.var: i}) for p in points]),
             )
+
+    def hull(self, s: Loop, lower: list[Value], upper: list[Value], points: Points) -> None:
+        """A loop whose bounds differ between lanes: from the first to the last of any, lanes masked.
+
+        An index that all lanes share moves evenly with the variable, so that it is inside between two
+        places where it is; an index of a lane's own is used only where the lane takes part.
+        """
+        b = self.b
+        if s.step != 1:
+            raise ArgumentError("codegen", s.var, got="a step", expected="1 where lanes differ")
+        lows = [b.splat(v, p.lanes) for v, p in zip(lower, points, strict=True)]
+        highs = [b.splat(v, p.lanes) for v, p in zip(upper, points, strict=True)]
+        first, last = self._extreme(lows, points, "min"), self._extreme(highs, points, "max")
+
+        def body(i: Value) -> None:
+            inner = []
+            for p, low, high in zip(points, lows, highs, strict=True):
+                at = b.splat(i, p.lanes)
+                own = (low <= at) & (at < high)
+                inner.append(p.inner(own if p.mask is None else own & p.mask, **{s.var: i}))
+            self.block(s.body, inner)
+
+        self.counted(first, last, 1, body)
+
+    def _extreme(self, values: list[Value], points: Points, how: str) -> Value:
+        """The smallest or largest of all lanes that exist."""
+        nothing = 2**62 if how == "min" else -(2**62)
+        total = None
+        for v, p in zip(values, points, strict=True):
+            if p.mask is not None:
+                v = self.b.select(p.mask, v, self.b.const(nothing, v.type))
+            total = v if total is None else self.b.intrinsic(f"s{how}", total, v)
+        assert total is not None
+        return self.b.call(f"llvm.vector.reduce.s{how}.{total.type.suffix}", I64, (total,))
 
     def counted(self, lower: Value, upper: Value, step: int, body: Callable[[Value], None]) -> None:
         """``for i in range(lower, upper, step): body(i)``."""

@@ -60,7 +60,7 @@ def depends(e: Expr, names: set[str] | frozenset[str]) -> bool:
 def vectorizable(s: Loop) -> bool:
     """Whether the iterations of a loop marked "vector" can be lanes.
 
-    Not where an inner loop's bounds differ between lanes, where lanes add to entries that may be the same
+    Not where the bounds of an inner loop with a step differ between lanes, where lanes add to entries that may be the same
     (an address that depends on data), or where they would all assign one entry.
     """
     names = varying(s)
@@ -68,7 +68,7 @@ def vectorizable(s: Loop) -> bool:
 
 
 def _fits(item: Stmt, s: Loop, names: frozenset[str]) -> bool:
-    if isinstance(item, Loop):
+    if isinstance(item, Loop) and item.step != 1:
         return not any(depends(e, names) for e in (item.lower, item.upper))
     if isinstance(item, Store):
         moves = [i for i in item.indices if depends(i, names)]

@@ -8,8 +8,9 @@ live in registers. What a nest means does not depend on any of this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.loops import depends
@@ -42,6 +43,11 @@ LANES = 16
 BLOCK = 4096
 
 
+#: A walk is nested: ``(var, lower, upper, step, body)`` a loop, ``(condition, body)`` a guard, and a dict
+#: from axes to expressions a point at which the task runs.
+Walked = Any
+
+
 @dataclass(frozen=True)
 class Axis:
     """An index ``lower <= name < upper``."""
@@ -63,6 +69,7 @@ class Task:
     fresh : ``out`` holds nothing yet, and the task reaches all of it: its first value need not be read.
     lets : names for values that are used several times in ``value``, in order.
     position : for argmax and argmin, what is stored.
+    walk : the reduction's loops, where they are not the box of the axes that the write leaves out.
     """
 
     out: Buffer
@@ -74,6 +81,7 @@ class Task:
     position: Expr | None = None
     fresh: bool = False
     lets: tuple[Let, ...] = ()
+    walk: tuple[Walked, ...] | None = None
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -90,7 +98,15 @@ class Task:
     def owned(self) -> tuple[str, ...]:
         """Axes that are an index of the write by themselves: different values, different entries."""
         names = {a.name for a in self.axes}
-        return tuple(i.name for i in self.write if isinstance(i, Var) and i.name in names)
+        forms = [affine(i, Scope()) for i in self.write]
+        alone = [tuple(f.terms) for f in forms]
+        return tuple(t[0] for t in alone if len(t) == 1 and t[0] in names)
+
+    @property
+    def reduces(self) -> bool:
+        """Whether an entry is a combination of several values."""
+        inner = any(not any(depends(i, {a.name}) for i in self.write) for a in self.axes)
+        return self.walk is not None or (inner and self.combine != "assign")
 
 
 def schedule(task: Task) -> Stmt:
@@ -142,7 +158,7 @@ class _Choice:
         cost = {0: 0.3, 1: 1.0, 2: 12.0}
         total = sum(cost[motion(x, a.name, self.task.lets)] for x in self.task.loads) + 0.5
         if a in self.outer:
-            total += cost[motion(self.store, a.name)]
+            total += cost[motion(self.store, a.name)] / (16 if self.task.reduces else 1)
         else:
             total += 1.5  # lanes must be combined at the end
         extent = a.extent
@@ -162,7 +178,7 @@ class _Choice:
     def _tile_axis(self) -> Axis | None:
         """The axis whose iterations share the most reads, with the factors for it and the vector."""
         v, task = self.vector, self.task
-        if not self.reduced or v is None or task.combine.startswith("arg"):
+        if not task.reduces or v is None or task.combine.startswith("arg"):
             self.factor = 4 if v in self.reduced and not task.combine.startswith("arg") else 2
             return None
 
@@ -170,7 +186,11 @@ class _Choice:
             still = [x for x in task.loads if not motion(x, a.name, task.lets)]
             return sum(1.0 if motion(x, v.name, task.lets) else 0.4 for x in still)
 
-        choices = [a for a in self.plain if a is not v and (a.extent is None or a.extent > 1)]
+        choices = [
+            a
+            for a in self.plain
+            if a is not v and (a.extent is None or a.extent > 1) and not moves_walk(task.walk, a.name)
+        ]
         best = max(choices, key=shared, default=None)
         if v in self.reduced:
             self.factor = 2 if best else 4
@@ -242,7 +262,7 @@ class _Choice:
         how = "assign" if task.fresh else task.combine
         if task.position is not None:
             return self._inside_arg()
-        if not self.reduced or task.combine == "assign":
+        if not task.reduces:
             body: tuple[Stmt, ...] = (*task.lets, Store(task.out, task.write, task.value, how))
             return self._reduction(_guarded(task.where, body))
         dtype = task.out.dtype
@@ -269,6 +289,8 @@ class _Choice:
 
     def _reduction(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The reduction loops, the vector's innermost and small constant ones written out."""
+        if self.task.walk is not None:
+            return along(self.task.walk, body)
         v = self.vector
         axes = [a for a in self.reduced if a is not v]
         budget = 160 // (self.factor * self.tile)
@@ -284,6 +306,31 @@ class _Choice:
                 budget = 1
             body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if small else ""),)
         return body
+
+
+def along(walk: tuple[Walked, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The walk's loops and guards around a body; its points must be where they are."""
+    result: list[Stmt] = []
+    for item in walk:
+        if isinstance(item, Mapping):
+            result += body
+        elif len(item) == 2:
+            result.append(If(item[0], along(item[1], body)))
+        else:
+            var, lower, upper, step, inner = item
+            result.append(Loop(var, lower, upper, along(inner, body), step))
+    return tuple(result)
+
+
+def moves_walk(walk: tuple[Walked, ...] | None, name: str) -> bool:
+    """Whether a walk's bounds or guards depend on an axis."""
+    for item in walk or ():
+        if isinstance(item, Mapping):
+            continue
+        own = (item[0],) if len(item) == 2 else (item[1], item[2])
+        if any(depends(e, {name}) for e in own) or moves_walk(item[-1], name):
+            return True
+    return False
 
 
 def _guarded(where: tuple[Expr, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -1,16 +1,19 @@
 """Loop nests along a given walk: exact loops that elimination found, with accumulators and marks put in.
 
-A walk is nested: ``(var, lower, upper, step, body)`` a loop, ``(condition, body)`` a guard, and a dict
-from axes to expressions a point at which the task runs.
+What a walk is made of is said in `schedule`. Axes that are read under ``// d`` are cut into d phases first,
+in each of which the quotient is an axis of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from iverson.codegen.bounds import Affine, Scope, affine, from_affine, without_division
 from iverson.codegen.loops import depends
 from iverson.codegen.nodes import (
+    INT64,
+    Call,
     Const,
     Declare,
     Expr,
@@ -26,18 +29,188 @@ from iverson.codegen.nodes import (
     identity,
     replaced,
     statements,
+    subexpressions,
 )
-from iverson.codegen.schedule import Task, motion, with_shared
+from iverson.codegen.schedule import Axis, Task, Walked, motion, schedule, with_shared
 
-#: What a walk is made of; see the header.
-Walked = Any
+def nest(task: Task, walk: Walked, strategy: str) -> tuple[Stmt, ...]:
+    """Phases that run the task along the walk.
 
-
-def nest(task: Task, walk: Walked, strategy: str) -> Stmt:
-    """A phase that runs the task along the walk."""
+    Where the outermost loops are a box of the written axes, they are scheduled like any box, with the
+    rest of the walk as the reduction inside.
+    """
+    boxes = peeled(task, walk)
+    if boxes is not None:
+        return tuple(schedule(t) for t in boxes)
     phase = _Walk(task, strategy).build(walk, (), False)
-    (only,) = phase if len(phase) == 1 else (Loop("once", Const(0), Const(1), phase),)
-    return only if isinstance(only, Loop) else Loop("once", Const(0), Const(1), (only,))
+    if len(phase) == 1 and isinstance(phase[0], Loop):
+        return phase
+    return (Loop("once", Const(0), Const(1), phase),)
+
+
+def peeled(task: Task, walk: Walked) -> list[Task] | None:
+    """The task over a box of its written axes, the rest of the walk inside; None if it is not so."""
+    if task.position is not None or task.combine not in ("sum", "prod", "max", "min"):
+        return None
+    own = [i.name for i in task.write if isinstance(i, Var)]
+    axes: list[Axis] = []
+    rest: tuple[Walked, ...] = (walk,)
+    steps: dict[str, int] = {}
+    while len(rest) == 1 and not isinstance(rest[0], Mapping) and len(rest[0]) == 5:
+        var, lower, upper, step, body = rest[0]
+        if var not in own or not isinstance(lower, Const) or not isinstance(upper, Const):
+            break
+        axes.append(Axis(var, lower, upper))
+        steps[var] = step
+        rest = body
+    known = set(steps)
+    same = all(p.get(n, Var(n)) == Var(n) for item in rest for p in _points(item) for n in p)
+    if not axes or set(own) != known or len(own) != len(task.write) or not same:
+        return None
+    if len([p for item in rest for p in _points(item)]) != 1:
+        return None
+    inner = None if isinstance(rest[0], Mapping) else rest
+    made = [replace(task, axes=tuple(axes), walk=inner, fresh=False, where=())]
+    for a in axes:
+        made = [split for t in made for split in _phases(t, a.name, steps[a.name])]
+    return [_aligned(t) for t in made]
+
+
+def _phases(task: Task, name: str, step: int) -> list[Task]:
+    """An axis with a step, or under ``// d``, as one task for each residue, over whole steps.
+
+    ``for a in range(lo, hi): ... (a + c) // d ...  ->  for q: ... q + (r + c) // d ...`` with a = d q + r.
+    """
+    axis = next(a for a in task.axes if a.name == name)
+    low, high = affine(axis.lower, Scope()).const, affine(axis.upper, Scope()).const
+    found = {d for e in _all_expressions(task) for d in _divisors(e, name)}
+    if step > 1:
+        starts, d = [low], step
+        if any(step % other for other in found):
+            return [_stepped(task, name, low, step, -(-(high - low) // step))]
+    elif len(found) == 1 and max(found) <= 8:
+        d = found.pop()
+        starts = [low + r for r in range(d) if low + r < high]
+    else:
+        return [task]
+    return [_stepped(task, name, first, d, -(-(high - first) // d)) for first in starts]
+
+
+def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:
+    """The task with ``name = first + step * name`` for 0 <= name < count."""
+    whole, residue = divmod(first, step)
+    value = Call("add", (Call("multiply", (Var(name), Const(step)), INT64), Const(residue)), INT64)
+    moved = {name: value}
+
+    def changed(e: Expr) -> Expr:
+        return without_division(replaced(e, moved))
+
+    axes = tuple(
+        Axis(name, Const(whole), Const(whole + count)) if a.name == name else a for a in task.axes
+    )
+    return _mapped(replace(task, axes=axes), changed)
+
+
+def _mapped(task: Task, f: Callable[[Expr], Expr]) -> Task:
+    return replace(
+        task,
+        write=tuple(f(w) for w in task.write),
+        value=f(task.value),
+        lets=tuple(Let(x.name, f(x.value)) for x in task.lets),
+        walk=None if task.walk is None else tuple(_mapped_walk(w, f) for w in task.walk),
+    )
+
+
+def _mapped_walk(walk: Walked, f: Callable[[Expr], Expr]) -> Walked:
+    if isinstance(walk, Mapping):
+        return walk
+    body = tuple(_mapped_walk(w, f) for w in walk[-1])
+    if len(walk) == 2:
+        return (f(walk[0]), body)
+    return (walk[0], f(walk[1]), f(walk[2]), walk[3], body)
+
+
+def _aligned(task: Task) -> Task:
+    """Inner loops counted from where an axis stands, if that keeps more reads in place.
+
+    ``for h in range(q - 1, q + 2): A[h] B[q - h]  ->  for h in range(-1, 2): A[q + h] B[-h]``
+    """
+    for axis in task.axes:
+        for var, step in _loops_of(task.walk or (), axis.name):
+            if step != 1:
+                continue
+            shifted = {var: Call("add", (Var(var), Var(axis.name)), INT64)}
+            moved = _mapped(task, lambda e, s=shifted: replaced(e, s))  # type: ignore[misc]
+            moved = replace(moved, walk=_shifted(moved.walk or (), var, axis.name))
+            if _reads_cost(moved, axis.name) < _reads_cost(task, axis.name):
+                task = moved
+    return task
+
+
+def _loops_of(walk: tuple[Walked, ...], name: str) -> list[tuple[str, int]]:
+    """Loops whose bounds depend on a name: variable and step."""
+    found = []
+    for item in walk:
+        if isinstance(item, Mapping):
+            continue
+        if len(item) == 5 and any(depends(e, {name}) for e in item[1:3]):
+            found.append((item[0], item[3]))
+        found += _loops_of(item[-1], name)
+    return found
+
+
+def _shifted(walk: tuple[Walked, ...], var: str, by: str) -> tuple[Walked, ...]:
+    """The walk with the bounds of ``var`` less ``by``."""
+    result: list[Walked] = []
+    for item in walk:
+        if isinstance(item, Mapping):
+            result.append(item)
+        elif len(item) == 2:
+            result.append((item[0], _shifted(item[1], var, by)))
+        elif item[0] == var:
+            low, high = (_less(e, by) for e in item[1:3])
+            result.append((var, low, high, item[3], item[4]))
+        else:
+            result.append((*item[:4], _shifted(item[4], var, by)))
+    return tuple(result)
+
+
+def _less(e: Expr, by: str) -> Expr:
+    """``e - by``, inside minima and maxima, with what cancels left out."""
+    if isinstance(e, Call) and e.name in ("minimum", "maximum"):
+        return Call(e.name, tuple(_less(a, by) for a in e.args), INT64)
+    if isinstance(e, Call) and e.name == "add" and isinstance(e.args[1], Const):
+        return Call("add", (_less(e.args[0], by), e.args[1]), INT64)
+    scope = Scope()
+    return from_affine(affine(e, scope).plus(Affine(0, {by: 1}), -1), scope)
+
+
+def _reads_cost(task: Task, name: str) -> float:
+    return sum((0.3, 1.0, 12.0)[motion(x, name, task.lets)] for x in task.loads)
+
+
+def _all_expressions(task: Task) -> list[Expr]:
+    def walk(items: tuple[Walked, ...]) -> list[Expr]:
+        found: list[Expr] = []
+        for item in items:
+            if not isinstance(item, Mapping):
+                found += [item[0]] if len(item) == 2 else [item[1], item[2]]
+                found += walk(item[-1])
+        return found
+
+    return [*task.expressions, *walk(task.walk or ())]
+
+
+def _divisors(e: Expr, name: str) -> set[int]:
+    """The divisors of quotients and remainders of an expression in which a name stands."""
+    return {
+        int(x.args[1].value)
+        for x in subexpressions(e)
+        if isinstance(x, Call)
+        and x.name in ("floor_divide", "remainder")
+        and isinstance(x.args[1], Const)
+        and depends(x.args[0], {name})
+    }
 
 
 class _Walk:

@@ -122,12 +122,12 @@ class Op:
         Zero rules, the jvp of a linear op and simplification follow from it.
     shared : ``rule(F, g, y, *inputs, **params)``, a term of several inputs' rules, computed at most
         once per node and call.
-    demand : ``demand(needs, shapes, out, **params)``, with the shapes of the inputs and of the result, bounds the need of the result's cotangent (a tuple of
-        needs where ``multiple``); default Full.
+    demand : ``demand(needs, shapes, out, **params)``, with the shapes of the inputs and of the result, bounds
+        the need of the result's cotangent (a tuple of needs where ``multiple``); default Full.
     spreads : some entries of the result depend on part of the inputs only, or on none, so that ``demand`` has
         something to say also where inputs are needed in full.
-    within : ``within(F, region, i, g, y, *inputs, **params)`` computes only the part of input i's cotangent
-        inside ``region``, or returns NotImplemented; default: compute, then restrict.
+    within : ``within(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or a Pattern)
+        of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out.
     support : ``support(g_region, i, inputs, y, **params)``: where input i's cotangent can be nonzero when
         the result's is zero outside a region; lets ``within`` serve supports as well as demands.
     family : the key under which kernels for other layouts are registered (default: the name).

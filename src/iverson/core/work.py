@@ -21,10 +21,11 @@ class Work:
     """What was done while counting.
 
     ``product_shapes`` maps (rows, inner, columns) to how many such products ran; ``elementwise`` and
-    ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory; ``rules`` maps op names to
-    visits of the reverse pass; ``undefined_of`` and ``unneeded_of`` map op names to cotangents of their inputs
-    that were not computed, because none arrived at the op or because nobody asked. ``casts`` counts cotangents that came from a rule in another dtype than their input's, as (the forward
-    call, dtype given, dtype of the input, dtypes of the cotangents the rule was handed).
+    ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory; ``rules`` maps op names
+    to visits of the reverse pass; ``undefined_of`` and ``unneeded_of`` map op names to cotangents of their
+    inputs that were not computed, because none arrived at the op or because nobody asked. ``casts`` counts
+    cotangents that came from a rule in another dtype than their input's, as (the forward call, dtype given,
+    dtype of the input, dtypes of the cotangents the rule was handed).
     """
 
     product_shapes: Counter[ProductShape] = field(default_factory=Counter)

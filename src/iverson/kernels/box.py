@@ -85,20 +85,18 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     if not _known(values):
         return NotImplemented
     shape, dtype = values[0].shape, np.result_type(*(v.dtype for v in values))
-    strided_terms = [v for v in values if type(v) is np.ndarray]
+    arrays = [v for v in values if type(v) is np.ndarray]
     boxes = [v for v in values if type(v) is Box]
-    if strided_terms:
+    if arrays:
         region = Region.full(shape)
-        total = strided_terms[0].astype(dtype)
-        for v in strided_terms[1:]:
-            total += v
+        total = arrays[0].astype(dtype)
+        for array in arrays[1:]:
+            total += array
     else:
-        region = boxes[0].region
-        for v in boxes[1:]:
-            region = region.hull(v.region)
+        region = reduce(Region.hull, (box.region for box in boxes))
         total = np.zeros(region.shape, dtype)
-    for v in boxes:
-        total[v.region.within(region).slices] += v.inner
+    for box in boxes:
+        total[box.region.within(region).slices] += box.inner
     return make(shape, region, total)
 
 

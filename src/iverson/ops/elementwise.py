@@ -13,13 +13,12 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import DTypeError
-from iverson.core.needs import FULL, NOTHING, Need, union
+from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern, union
 from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.region import Region
 from iverson.core.scalars import ANY, SCALARS, Scalar, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.ops.registry import define, derived
-
 
 #: Functions whose NumPy body itself refuses what their record does not accept.
 _STRICT = frozenset(
@@ -161,10 +160,11 @@ def support(region: Region, i: int, inputs: tuple[Any, ...], y: Any, **_: Any) -
     return region if getattr(inputs[i], "shape", ()) == y.shape else None
 
 
-def within(F: Any, rule: Rule, region: Region, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+def within(F: Any, rule: Rule, part: Box | Pattern, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
     """The rule on the region alone: all it reads is cut to the region first."""
-    if xs[i].shape != y.shape:
+    if xs[i].shape != y.shape or isinstance(part, Pattern):
         return NotImplemented
+    region = part.region
 
     def cut(x: Any) -> Any:
         shape = getattr(x, "shape", None)

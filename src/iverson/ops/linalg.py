@@ -13,12 +13,12 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
-from iverson.core.needs import FULL, Box, Need
-from iverson.core.op import Abstract, Op, Rule, Sample
+from iverson.core.needs import FULL, Box, Need, Pattern
+from iverson.core.op import Abstract, Op, Rule, Sample, abstract_of
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.kernels import strided
-from iverson.ops.registry import define
+from iverson.ops.registry import TABLE, define
 
 
 def _matmul_abstract(a: Any, b: Any) -> Abstract:
@@ -41,11 +41,12 @@ def _cut(F: Any, x: Any, region: Region) -> Any:
     return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
 
 
-def _matmul_within(F: Any, _rule: Rule, region: Region, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _matmul_within(F: Any, _rule: Rule, wanted: Box | Pattern, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
     x = (a, b)[i]
-    if x.shape[:-2] != y.shape[:-2]:
+    if x.shape[:-2] != y.shape[:-2] or isinstance(wanted, Pattern):
         return NotImplemented
+    region = wanted.region
     batch = Region(region.start[:-2], region.stop[:-2])
     rows, columns = (region.start[-2], region.stop[-2]), (region.start[-1], region.stop[-1])
 
@@ -128,6 +129,7 @@ def _lapack(name: str, body: Any) -> Any:
         try:
             result = body(*args, **params)
         except np.linalg.LinAlgError as error:
+            TABLE[name].abstract(*map(abstract_of, args), **params)  # a wrong shape is told first
             raise LinearAlgebraError(
                 name, "a", got=str(error), expected="a matrix it can decompose"
             ) from None

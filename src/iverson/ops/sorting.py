@@ -60,11 +60,7 @@ define(
         forward=_sort,
         abstract=lambda x, *, axis, descending: Abstract(x.shape, x.dtype),
         vjp=(_sort_vjp,),
-        jvp=(
-            lambda F, t, _y, x, *, axis, descending: F.take_along(
-                t, _order(F, x, axis, descending), axis
-            ),
-        ),
+        jvp=(lambda F, t, _y, x, *, axis, descending: F.take_along(t, _order(F, x, axis, descending), axis),),
         samples=lambda s: [
             Sample((s.distinct((2, 3)),), {"axis": 1, "descending": False}),
             Sample((s.distinct((3, 2)),), {"axis": 0, "descending": True}),

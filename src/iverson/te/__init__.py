@@ -1,1 +1,75 @@
-"""Tensor expressions: an op in index notation, its derivatives, and the exact points they need."""
+"""Tensor expressions: an op in index notation, its derivatives, and the exact points they need.
+
+    >>> from iverson import te
+    >>> A, B = te.placeholder((2, 3), name="A"), te.placeholder((3, 4), name="B")
+    >>> k = te.reduce_axis((0, 3), "k")
+    >>> C = te.compute((2, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), "C")
+    >>> dA, dB = te.differentiate(C, [A, B], head=te.placeholder((2, 4), name="H"))
+    >>> print(te.explain(dA))
+    dC/dA += ...
+      domain    { [i, k, j] : 0 <= i < 2 and 0 <= k < 3 and 0 <= j < 4 }
+      points    24 visited, 24 nonzero terms
+      strategy  gather: the write is axes themselves
+        for i in 0:2:
+            for k in 0:3:
+                for j in 0:4:
+                    dC/dA[i, k] += H[i, j] * B[k, j]
+
+The grammar is on one page in `iverson.te.nodes`. Above `codegen` and `layouts`, below `kernels`.
+"""
+
+from iverson.te.differentiate import DifferentiationResult, differentiate
+from iverson.te.eliminate import eliminate
+from iverson.te.explain import explain
+from iverson.te.forward import jvp
+from iverson.te.functions import F
+from iverson.te.language import (
+    argmax,
+    argmin,
+    bind,
+    bracket,
+    clamp,
+    compute,
+    if_then_else,
+    max,
+    min,
+    placeholder,
+    prod,
+    reduce_axis,
+    scatter,
+    sum,
+    var,
+)
+from iverson.te.nodes import Compute, Placeholder, Program, Tensor, program_of, select
+from iverson.te.print import program_text
+
+__all__ = [
+    "Compute",
+    "DifferentiationResult",
+    "F",
+    "Placeholder",
+    "Program",
+    "Tensor",
+    "argmax",
+    "argmin",
+    "bind",
+    "bracket",
+    "clamp",
+    "compute",
+    "differentiate",
+    "eliminate",
+    "explain",
+    "if_then_else",
+    "jvp",
+    "max",
+    "min",
+    "placeholder",
+    "prod",
+    "program_of",
+    "program_text",
+    "reduce_axis",
+    "scatter",
+    "select",
+    "sum",
+    "var",
+]

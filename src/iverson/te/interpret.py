@@ -88,7 +88,7 @@ def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = N
             )
         values[placeholder] = array.astype(placeholder.dtype)
     for statement in program.statements:
-        record = _run_statement(statement, values)
+        record = run_statement(statement, values)
         if visits is not None:
             visits.append(record)
     for tensor in program.outputs:
@@ -113,7 +113,8 @@ def _constant(n: int | Expr | None) -> int:
     return n
 
 
-def _run_statement(statement: Statement, values: Values) -> Visits:
+def run_statement(statement: Statement, values: Values) -> Visits:
+    """Run one statement on the arrays held so far; makes its output where there is none yet."""
     out = _start(statement.tensor, statement.combine, values)
     record = Visits(statement)
     points = _points(statement, record, values)

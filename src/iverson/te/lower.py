@@ -19,8 +19,8 @@ import numpy as np
 from iverson.codegen import contract, functions, nodes
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import INT64, Buffer, Kernel, Let, Stmt
-from iverson.codegen.schedule import Axis, Task, schedule
-from iverson.codegen.walks import Walked, nest
+from iverson.codegen.schedule import Axis, Task, Walked, schedule
+from iverson.codegen.walks import nest
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.te import interpret
 from iverson.te.nodes import (
@@ -375,7 +375,7 @@ class _Lowering:
             return {n: e for n, e in zip(names, at, strict=True)}
 
         assert s.walk is not None
-        return [nest(task, walk(item), s.strategy) for item in s.walk]
+        return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy)]
 
 
 def _covers(s: Statement) -> bool:

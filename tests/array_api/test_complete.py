@@ -1,0 +1,96 @@
+"""Every public name has an oracle somewhere in this folder, or stands in a list of what needs none."""
+
+import doctest
+import inspect
+
+import pytest
+
+import iverson as iv
+from iverson.array_api import methods
+from tests.array_api import (
+    test_creation,
+    test_elementwise,
+    test_fft,
+    test_indexing,
+    test_linalg,
+    test_nn,
+    test_random,
+    test_reductions,
+    test_shapes,
+)
+
+MODULES = (
+    test_creation, test_elementwise, test_indexing, test_linalg, test_nn, test_reductions, test_shapes,
+)  # fmt: skip
+DTYPES = {
+    "bool", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+    "uint16", "uint32", "uint64",
+}  # fmt: skip
+CONSTANTS = {"e", "inf", "nan", "newaxis", "pi"}
+#: Rooms, their functions and state of recording: tested with their rooms.
+ELSEWHERE = {
+    "Tensor", "array_namespace_info", "autograd", "enable_grad", "errors", "explain", "fft", "grad", "hessian",
+    "hvp", "is_grad_enabled", "jacobian", "jvp", "linalg", "no_grad", "optim", "random", "set_grad_enabled",
+    "te", "testing", "transforms", "value_and_grad", "vjp",
+}  # fmt: skip
+
+#: The main namespace of the standard 2025.12.
+STANDARD = """
+    abs acos acosh add all any arange argmax argmin argsort asarray asin asinh astype atan atan2 atanh bitwise_and
+    bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor broadcast_arrays broadcast_shapes
+    broadcast_to can_cast ceil clip concat conj copysign cos cosh count_nonzero cumulative_prod cumulative_sum diff
+    divide e empty empty_like equal exp expand_dims expm1 eye finfo flip floor floor_divide from_dlpack full full_like
+    greater greater_equal hypot iinfo imag inf isdtype isfinite isin isinf isnan less less_equal linspace log log10
+    log1p log2 logaddexp logical_and logical_not logical_or logical_xor matmul matrix_transpose max maximum mean
+    meshgrid min minimum moveaxis multiply nan negative newaxis nextafter nonzero not_equal ones ones_like
+    permute_dims pi positive pow prod real reciprocal remainder repeat reshape result_type roll round searchsorted
+    sign signbit sin sinh sort sqrt square squeeze stack std subtract sum take take_along_axis tan tanh tensordot tile
+    tril triu trunc unique_all unique_counts unique_inverse unique_values unstack var vecdot where zeros zeros_like
+""".split()
+LINALG = """
+    cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm matrix_power matrix_rank
+    matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm
+""".split()
+FFT = "fft fftfreq fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftfreq rfftn".split()
+
+
+def test_every_public_name_is_covered():
+    covered = set().union(*(m.COVERED for m in MODULES))
+    assert covered <= set(iv.__all__)
+    assert not covered & (DTYPES | CONSTANTS | ELSEWHERE)
+    assert covered | DTYPES | CONSTANTS | ELSEWHERE == set(iv.__all__)
+    assert set(iv.linalg.__all__) == test_linalg.COVERED_LINALG
+    assert set(iv.fft.__all__) == test_fft.COVERED_FFT
+    assert set(iv.random.__all__) == test_random.COVERED_RANDOM
+
+
+def test_the_standard_is_there():
+    assert {*STANDARD, *DTYPES} <= set(iv.__all__)
+    assert set(LINALG) <= set(iv.linalg.__all__)
+    assert set(FFT) == set(iv.fft.__all__)
+
+
+def public():
+    for space in (iv, iv.linalg, iv.fft, iv.random):
+        for name in space.__all__:
+            value = getattr(space, name) if name not in ELSEWHERE else None
+            if inspect.isfunction(value) and value.__module__.startswith("iverson.array_api"):
+                yield pytest.param(value, id=f"{space.__name__}.{name}")
+
+
+@pytest.mark.parametrize("function", list(public()))
+def test_documented_with_an_example(function):
+    assert function.__doc__
+    assert doctest.DocTestParser().get_examples(function.__doc__)
+    assert function.__name__ == function.__qualname__ != "function"
+
+
+def test_methods_are_the_functions():
+    for module, names in methods.METHODS.items():
+        for name in names:
+            assert getattr(iv.Tensor, name) is getattr(module, name) is getattr(iv, name)
+    for name in set(iv.__all__) - ELSEWHERE - {"outer", "expand_dims"}:
+        value = getattr(iv, name)
+        if inspect.isfunction(value) and not name.endswith("_like"):
+            first = next(iter(inspect.signature(value).parameters), "")
+            assert first not in ("x", "x1", "logits") or hasattr(iv.Tensor, name) or name == "from_dlpack", name

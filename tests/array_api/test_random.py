@@ -1,0 +1,123 @@
+"""Random draws: the same bits as NumPy's, dtypes, shapes, moments, gradients in the parameters."""
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import random
+from iverson.autograd import grad
+from iverson.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
+from tests.array_api.common import draw, same
+
+COVERED_RANDOM = {*random.__all__}
+
+
+def both(seed=3):
+    return random.default_rng(seed), np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_standard_draws_are_numpys(dtype):
+    ours, numpys = both()
+    for size in ((2, 3), 4, (), (0, 2)):
+        same(ours.random(size, dtype=dtype), numpys.random(size, dtype=dtype))
+        same(ours.standard_normal(size, dtype=dtype), numpys.standard_normal(size, dtype=dtype))
+        same(ours.exponential(2.0, size, dtype=dtype), np.asarray(2 * numpys.standard_exponential(size, dtype=dtype), dtype))
+        same(ours.normal(1.0, 2.0, size, dtype=dtype), np.asarray(1 + 2 * numpys.standard_normal(size, dtype=dtype), dtype))
+        same(ours.uniform(-1.0, 1.0, size, dtype=dtype), np.asarray(2 * numpys.random(size, dtype=dtype) - 1, dtype))
+    assert ours.random().shape == ()
+    assert ours.normal(size=2, requires_grad=True).is_leaf
+
+
+def test_integers():
+    ours, numpys = both()
+    same(ours.integers(10, size=5), numpys.integers(10, size=5))
+    same(ours.integers(-2, 3, (2, 2), dtype="int8"), numpys.integers(-2, 3, (2, 2), dtype="int8"))
+    same(ours.integers(0, 1, 4, endpoint=True), numpys.integers(0, 1, 4, endpoint=True))
+    same(ours.integers(np.array([1, 100])), numpys.integers(np.array([1, 100])))
+    assert ours.integers(3).shape == ()
+    with pytest.raises(ArgumentError, match="integers.*low >= high"):
+        ours.integers(3, 3)
+    with pytest.raises(DTypeError, match="integer dtype"):
+        ours.integers(3, dtype="float32")
+
+
+def test_permutation_and_choice():
+    ours, numpys = both()
+    x = draw((4, 3))
+    same(ours.permutation(6), numpys.permutation(6))
+    same(ours.permutation(x), x[numpys.permutation(4)])
+    same(ours.permutation(iv.asarray(x), axis=1), x[:, numpys.permutation(3)])
+    same(ours.choice(5, 3), numpys.choice(5, 3))
+    same(ours.choice(x, (2, 2), axis=-1), x[:, numpys.choice(3, (2, 2))])
+    same(ours.choice(x, 3, replace=False), x[numpys.choice(4, 3, replace=False)])
+    same(ours.choice(3, 4, p=np.array([0.0, 1.0, 0.0])), [1, 1, 1, 1])
+    assert ours.choice(x).shape == (3,)
+    with pytest.raises(ArgumentError, match="choice.*larger sample"):
+        ours.choice(3, 4, replace=False)
+    with pytest.raises(ArgumentError, match="choice.*do not sum to 1"):
+        ours.choice(2, p=np.array([0.5, 0.1]))
+    with pytest.raises(AxisError, match="permutation"):
+        ours.permutation(x, axis=2)
+
+
+def test_bernoulli():
+    draws = random.default_rng(0).bernoulli(0.25, 4000)
+    assert draws.dtype == iv.bool
+    assert abs(float(iv.mean(iv.astype(draws, "float64"))) - 0.25) < 0.03
+    same(random.default_rng(0).bernoulli(np.array([0.0, 1.0])), [False, True])
+    with pytest.raises(ArgumentError, match="bernoulli.*probabilities"):
+        random.default_rng(0).bernoulli(1.5)
+
+
+def test_moments():
+    rng = random.default_rng(1)
+    for found, mean, std in (
+        (rng.normal(2.0, 3.0, 20000), 2, 3), (rng.uniform(0.0, 6.0, 20000), 3, 3**0.5), (rng.exponential(2.0, 20000), 2, 2),
+    ):  # fmt: skip
+        assert abs(float(found.mean()) - mean) < 0.1
+        assert abs(float(found.std()) - std) < 0.1
+
+
+def test_draws_differentiate_in_their_parameters():
+    loc = iv.asarray(np.array([0.5, 1.0]), requires_grad=True)
+    scale = iv.asarray(2.0, requires_grad=True)
+    x = random.default_rng(2).normal(loc, scale, (3, 2))
+    noise = np.random.default_rng(2).standard_normal((3, 2))
+    g = grad(x.sum(), [loc, scale])
+    same(g[0], [3.0, 3.0])
+    same(g[1], noise.sum())
+    low = iv.asarray(0.0, requires_grad=True)
+    u = np.random.default_rng(2).random(4)
+    same(grad(random.default_rng(2).uniform(low, 1.0, 4).sum(), low), np.sum(1 - u))
+    y = iv.asarray(draw((3, 2)), requires_grad=True)
+    order = np.random.default_rng(5).permutation(3)
+    picked = random.default_rng(5).permutation(y) * np.arange(6.0).reshape(3, 2)
+    same(grad(picked.sum(), y), np.arange(6.0).reshape(3, 2)[np.argsort(order)])
+
+
+def test_generators():
+    a, b = random.default_rng(4).spawn(2)
+    assert float(a.random()) != float(b.random())
+    rng = random.default_rng(np.random.default_rng(9))
+    same(rng.random(3), np.random.default_rng(9).random(3))
+    assert random.default_rng(rng) is rng
+    state = rng.bit_generator.state
+    first = rng.random(2)
+    rng.bit_generator.state = state
+    same(rng.random(2), first.numpy())
+    assert random.default_rng().random((2,)).shape == (2,)
+
+
+def test_errors():
+    rng = random.default_rng(0)
+    with pytest.raises(ArgumentTypeError, match="default_rng: argument 'seed'"):
+        random.default_rng("x")
+    with pytest.raises(DTypeError, match="float32 or float64"):
+        rng.random(3, dtype="int32")
+    with pytest.raises(ShapeError, match="normal"):
+        rng.normal(np.zeros(2), 1.0, (3,))
+    with pytest.raises(ShapeError, match="non-negative"):
+        rng.random((-1,))
+    with pytest.raises(ArgumentTypeError, match="normal: argument 'loc'"):
+        rng.normal([0.0], 1.0)

@@ -1,0 +1,65 @@
+"""Running tensor expressions by the interpreter, and finite differences to hold them against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson import te
+from iverson.te.interpret import Visits, run
+from iverson.te.nodes import Tensor
+from iverson.te.verify import check
+
+Feed = dict[Tensor, Any]
+
+
+def value(tensor: Tensor, feed: Feed, visits: list[Visits] | None = None) -> Any:
+    """A tensor's value, as defined."""
+    program = te.program_of([tensor])
+    check(program)
+    return run(program, [feed[t] for t in program.inputs], visits)[0]
+
+
+def eliminated_value(tensor: Tensor, feed: Feed, visits: list[Visits] | None = None) -> Any:
+    """A tensor's value by its eliminated walks."""
+    program = te.eliminate(tensor)
+    check(program)
+    return run(program, [feed[t] for t in program.inputs], visits)[0]
+
+
+def numeric_jacobian(output: Tensor, x: Tensor, feed: Feed, step: float = 1e-6) -> Any:
+    """Central differences, of shape output.shape + x.shape."""
+    columns = []
+    for k in range(feed[x].size):
+        moved = []
+        for sign in (1, -1):
+            at = feed[x].copy()
+            at.reshape(-1)[k] += sign * step
+            moved.append(value(output, {**feed, x: at}))
+        columns.append((moved[0] - moved[1]) / (2 * step))
+    return np.stack(columns, -1).reshape(output.shape + x.shape)
+
+
+def check_derivatives(output: Tensor, inputs: list[Tensor], feed: Feed, order: int = 2) -> None:
+    """Jacobian, gradient for a head, tangent and (order 2) the gradient's own Jacobian."""
+    rng = np.random.default_rng(7)
+    head = te.placeholder(output.shape, output.dtype, "H")
+    g = rng.standard_normal(output.shape)
+    jacobians = te.differentiate(output, inputs)
+    gradients = te.differentiate(output, inputs, head)
+    for x, jacobian, gradient in zip(inputs, jacobians, gradients, strict=True):
+        exact = eliminated_value(jacobian, feed)
+        np.testing.assert_array_equal(exact, value(jacobian, feed))
+        np.testing.assert_allclose(exact, numeric_jacobian(output, x, feed), atol=2e-7, rtol=1e-6)
+        full = {**feed, head: g}
+        expected = np.tensordot(g, exact, output.ndim)
+        np.testing.assert_allclose(eliminated_value(gradient, full), expected, atol=1e-12, rtol=1e-10)
+        tangent = te.placeholder(x.shape, x.dtype, "t")
+        t = rng.standard_normal(x.shape)
+        pushed = eliminated_value(te.jvp(output, {x: tangent}), {**feed, tangent: t})
+        np.testing.assert_allclose(pushed, np.tensordot(exact, t, x.ndim), atol=1e-12, rtol=1e-10)
+        if order > 1:
+            second = te.differentiate(gradient, x)[0]
+            found = eliminated_value(second, full)
+            np.testing.assert_allclose(found, numeric_jacobian(gradient, x, full), atol=1e-6, rtol=1e-5)
