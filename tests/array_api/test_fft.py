@@ -17,7 +17,9 @@ REAL_ONLY = {"rfft", "ihfft", "rfftn"}
 
 
 def dtypes_for(name):
-    return ("int32", "bool", "float32", "float64") + (() if name in REAL_ONLY else ("complex64", "complex128"))
+    return ("int32", "bool", "float32", "float64") + (
+        () if name in REAL_ONLY else ("complex64", "complex128")
+    )
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
@@ -36,7 +38,14 @@ def test_along_an_axis(name):
 def test_over_axes(name):
     for dtype in dtypes_for(name):
         x = draw((3, 4, 5), dtype)
-        for s, axes in ((None, None), (None, (0, 2)), ((2, 6), (0, 1)), ((6, 2, 4), (2, 0, 1)), ((3,), (1,)), (None, (-1, 0))):
+        for s, axes in (
+            (None, None),
+            (None, (0, 2)),
+            ((2, 6), (0, 1)),
+            ((6, 2, 4), (2, 0, 1)),
+            ((3,), (1,)),
+            (None, (-1, 0)),
+        ):
             for norm in NORMS:
                 expected = getattr(np.fft, name)(x, s=s, axes=axes, norm=norm)
                 found = getattr(fft, name)(x, s=s, axes=axes, norm=norm)

@@ -28,7 +28,9 @@ def test_softmax(name):
         getattr(iv, name)(np.ones(2, complex))
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((4,), None), ((2, 4), None), ((2, 4, 3), None), ((2, 3, 4), -1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((4,), None), ((2, 4), None), ((2, 4, 3), None), ((2, 3, 4), -1)]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_cross_entropy(shape, axis, dtype):
     logits = draw(shape, dtype)
@@ -40,8 +42,14 @@ def test_cross_entropy(shape, axis, dtype):
     p = np.asarray(scipy.special.softmax(draw(shape, seed=1), axis=k), dtype)
     for labels, losses in ((numbers, expected), (p, -np.sum(p * logs, axis=k))):
         same(iv.cross_entropy(logits, labels, axis=axis, reduction="none"), losses, tolerance=1e-5)
-        same(iv.cross_entropy(logits, labels, axis=axis, reduction="sum"), np.sum(losses, dtype=dtype), tolerance=1e-5)
-        same(iv.asarray(logits).cross_entropy(labels, axis=axis), np.mean(losses, dtype=dtype), tolerance=1e-5)
+        same(
+            iv.cross_entropy(logits, labels, axis=axis, reduction="sum"),
+            np.sum(losses, dtype=dtype),
+            tolerance=1e-5,
+        )
+        same(
+            iv.asarray(logits).cross_entropy(labels, axis=axis), np.mean(losses, dtype=dtype), tolerance=1e-5
+        )
 
 
 def test_no_examples():

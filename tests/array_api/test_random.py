@@ -22,9 +22,18 @@ def test_standard_draws_are_numpys(dtype):
     for size in ((2, 3), 4, (), (0, 2)):
         same(ours.random(size, dtype=dtype), numpys.random(size, dtype=dtype))
         same(ours.standard_normal(size, dtype=dtype), numpys.standard_normal(size, dtype=dtype))
-        same(ours.exponential(2.0, size, dtype=dtype), np.asarray(2 * numpys.standard_exponential(size, dtype=dtype), dtype))
-        same(ours.normal(1.0, 2.0, size, dtype=dtype), np.asarray(1 + 2 * numpys.standard_normal(size, dtype=dtype), dtype))
-        same(ours.uniform(-1.0, 1.0, size, dtype=dtype), np.asarray(2 * numpys.random(size, dtype=dtype) - 1, dtype))
+        same(
+            ours.exponential(2.0, size, dtype=dtype),
+            np.asarray(2 * numpys.standard_exponential(size, dtype=dtype), dtype),
+        )
+        same(
+            ours.normal(1.0, 2.0, size, dtype=dtype),
+            np.asarray(1 + 2 * numpys.standard_normal(size, dtype=dtype), dtype),
+        )
+        same(
+            ours.uniform(-1.0, 1.0, size, dtype=dtype),
+            np.asarray(2 * numpys.random(size, dtype=dtype) - 1, dtype),
+        )
     assert ours.random().shape == ()
     assert ours.normal(size=2, requires_grad=True).is_leaf
 

@@ -211,7 +211,7 @@ def _no_bound(x: Any, sign: int) -> Any:
 def where(condition: Any, x1: Any, x2: Any, /) -> Any:
     """x1 where the condition holds, else x2. The three broadcast.
 
-    What was not chosen has a gradient of 0, also where it is inf or nan. Raises DTypeError unless the
+    What was not chosen has a gradient of 0. Raises DTypeError unless the
     condition is bool, ShapeError where shapes do not fit.
 
     >>> from iverson import asarray

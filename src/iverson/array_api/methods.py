@@ -46,7 +46,7 @@ METHODS: dict[ModuleType, tuple[str, ...]] = {
         "argsort", "isin", "searchsorted", "sort", "unique_all", "unique_counts", "unique_inverse",
         "unique_values",
     ),
-    contraction: ("matmul", "tensordot", "vecdot"),
+    contraction: ("matmul", "outer", "tensordot", "vecdot"),
     nn: ("cross_entropy", "log_softmax", "softmax"),
     data_types: ("astype",),
 }  # fmt: skip

@@ -26,8 +26,8 @@ from iverson.core.shapes import Shape
 from iverson.layouts import Zero, support_region
 from iverson.ops.registry import OVERRIDES, F
 
-#: Cotangents that have arrived, by node and then by which of its results they belong to.
-Arrived = dict[Node, dict[int, Any]]
+#: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
+Arrived = dict[Node, Any]
 
 
 def reverse(
@@ -58,23 +58,17 @@ def _walk(
         if needs.result(*slot) is not NOTHING:
             _arrive(arrived, *slot, handle, recording)
     found: dict[Slot, Any] = {}
+    of_args = needs.of_args
     for node in reversed(order):
-        if node not in needs.of_results:
-            if work.active.count:
-                _report_skipped(node, needs)
-            continue
         at_node = arrived.pop(node, None)
         if at_node is None:
             if work.active.count:
-                _report_skipped(node, needs, undefined=True)
+                _report_skipped(node, needs)
             continue
         g = _collect(node, at_node, found, targets)
-        if node.op is None or node not in needs.of_args:
-            continue
-        for position, ct in _cotangents(node, g, needs.of_args[node], recording):
-            parent = node.parents[position]
-            assert parent is not None
-            _arrive(arrived, parent, node.indices[position], ct, recording)
+        if node in of_args:
+            for position, ct in _cotangents(node, g, of_args[node]):
+                _arrive(arrived, node.parents[position], node.indices[position], ct, recording)
     return found
 
 
@@ -82,45 +76,50 @@ def _is_unneeded(parent: Node | None, need: Need) -> bool:
     return parent is not None and need is NOTHING
 
 
-def _report_skipped(node: Node, needs: Needs, undefined: bool = False) -> None:
+def _report_skipped(node: Node, needs: Needs) -> None:
     """Count the cotangents of a node's inputs that this pass does not compute."""
     if node.op is not None:
-        of_args = needs.of_args.get(node, (NOTHING,) * len(node.parents))
+        of_args = needs.of_args.get(node, [NOTHING] * len(node.parents))
         unneeded = sum(map(_is_unneeded, node.parents, of_args))
-        arriving = sum(p is not None for p in node.parents) - unneeded
-        work.skipped(node.op.name, unneeded=unneeded, undefined=arriving if undefined else 0)
+        needed = sum(p is not None for p in node.parents) - unneeded
+        work.skipped(node.op.name, unneeded=unneeded, undefined=needed)
 
 
-def _arrive(arrived: Arrived, node: Node, index: int, ct: Any, recording: bool) -> None:
-    at_node = arrived.get(node)
-    if at_node is None:
-        arrived[node] = {index: ct}
-        return
-    before = at_node.get(index)
-    if before is None:
-        at_node[index] = ct
-    elif type(before) is Sum:
-        before.add(ct)
+def _arrive(arrived: Arrived, node: Node | None, index: int, ct: Any, recording: bool) -> None:
+    """Add a cotangent to what has arrived for one result of a node."""
+    assert node is not None
+    if node.multiple:
+        by_result = arrived.setdefault(node, {})
+        by_result[index] = _added(by_result.get(index), ct, recording)
     else:
-        total = at_node[index] = Sum(before, recording or before._node is not None)
-        total.add(ct)
+        arrived[node] = _added(arrived.get(node), ct, recording)
 
 
-def _collect(
-    node: Node, at_node: dict[int, Any], found: dict[Slot, Any], targets: Mapping[Slot, Need]
-) -> Any:
+def _added(before: Any, ct: Any, recording: bool) -> Any:
+    if before is None:
+        return ct
+    if type(before) is not Sum:
+        before = Sum(before, recording or before._node is not None)
+    before.add(ct)
+    return before
+
+
+def _collect(node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[Slot, Need]) -> Any:
     """The complete cotangent of a node's results, after its hooks; a tuple where it has several."""
-    for index, ct in at_node.items():
-        if type(ct) is Sum:
-            ct = ct.total()
-        if node.extra is not None:
-            ct = _hooked(node, index, ct)
-        at_node[index] = ct
-        if (node, index) in targets:
-            found[node, index] = ct
     if not node.multiple:
-        return at_node[0]
-    return tuple([at_node[k] if k in at_node else _undefined(node, k) for k in range(len(node.out))])
+        return _completed(node, 0, at_node, found, targets)
+    complete = {k: _completed(node, k, ct, found, targets) for k, ct in at_node.items()}
+    return tuple([complete[k] if k in complete else _undefined(node, k) for k in range(len(node.out))])
+
+
+def _completed(node: Node, index: int, ct: Any, found: dict[Slot, Any], targets: Mapping[Slot, Need]) -> Any:
+    if type(ct) is Sum:
+        ct = ct.total()
+    if node.extra is not None:
+        ct = _hooked(node, index, ct)
+    if (node, index) in targets:
+        found[node, index] = ct
+    return ct
 
 
 def _undefined(node: Node, index: int) -> Any:
@@ -137,7 +136,7 @@ def _hooked(node: Node, index: int, ct: Any) -> Any:
     return ct
 
 
-def _cotangents(node: Node, g: Any, needs: tuple[Need, ...], recording: bool) -> list[tuple[int, Any]]:
+def _cotangents(node: Node, g: Any, needs: Sequence[Need]) -> list[tuple[int, Any]]:
     """The defined cotangents of the arguments that are needed, by position."""
     op = node.op
     assert op is not None
@@ -167,11 +166,11 @@ def _report_cast(node: Node, ct: Any, meta: tuple[Shape, Any], g: Any) -> None:
         work.cast(node.describe(), str(given), str(meta[1]), arrived)
 
 
-def _by_input(node: Node, op: Op, g: Any, needs: tuple[Need, ...]) -> list[tuple[int, Any]]:
+def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[int, Any]]:
     """What the rules give for the arguments that are needed (None for no derivative)."""
     wanted = [k for k, need in enumerate(needs) if need is not NOTHING]
     if op.joint is not None:
-        found = op.joint(needs, node, g)
+        found = op.joint(tuple(needs), node, g)
         return [(k, found[k]) for k in wanted]
     vjp = OVERRIDES.get(op.name, op.vjp) if OVERRIDES else op.vjp
     overridden = vjp is not op.vjp
@@ -247,6 +246,9 @@ def conform(ct: Any, meta: Any, source: Any) -> Any:
     A real input takes the real part: the imaginary part is what it cannot follow.
     """
     shape, dtype = meta if type(meta) is tuple else (meta.shape, meta.dtype)
+    value = getattr(ct, "_value", None)
+    if value is not None and value.shape == shape and value.dtype == dtype:
+        return ct
     if not isinstance(ct, Handle):
         name = source.describe() if isinstance(source, Node) else str(source)
         raise GradientError(

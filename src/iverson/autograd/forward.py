@@ -116,9 +116,9 @@ def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: list[i
     variables = [
         make_handle(np.zeros(m.shape, dtypes.to_inexact(m.dtype)), leaf(m.shape, m.dtype)) for m in metas
     ]
-    needs = tuple(FULL if k in positions else NOTHING for k in range(len(incoming)))
+    needs = [FULL if k in positions else NOTHING for k in range(len(incoming))]
     with set_grad_enabled(True):
-        pulled = _cotangents(node, tuple(variables) if op.multiple else variables[0], needs, True)
+        pulled = _cotangents(node, tuple(variables) if op.multiple else variables[0], needs)
     seeds = [
         ((ct._node, ct._index), F.astype(incoming[k], dtype=ct.dtype))
         for k, ct in pulled

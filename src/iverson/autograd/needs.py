@@ -21,8 +21,8 @@ class Needs:
     __slots__ = ("of_args", "of_results")
 
     def __init__(self) -> None:
-        self.of_args: dict[Node, tuple[Need, ...]] = {}
-        self.of_results: dict[Node, Any] = {}
+        self.of_args: dict[Node, list[Need]] = {}
+        self.of_results: dict[Node | None, Any] = {}
 
     def result(self, node: Node, index: int) -> Need:
         """The need of the cotangent of one result."""
@@ -37,26 +37,22 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need]) -> Needs:
     reach (`Op.demand`, by default everywhere).
     """
     needs = Needs()
-    results = needs.of_results
+    results, known = needs.of_results, needs.of_results.get
     requested: dict[Node, dict[int, Need]] = {}
     for (node, index), need in targets.items():
         requested.setdefault(node, {})[index] = need
     for node in order:
-        found = False
-        whole = True
-        of_args: list[Need] = []
-        for parent, index in zip(node.parents, node.indices, strict=True):
-            own: Any = NOTHING if parent is None else results.get(parent, NOTHING)
-            if type(own) is tuple:
-                own = own[index]
-            if own is not NOTHING:
-                found = True
-                whole = whole and own is FULL
-            of_args.append(own)
-        own = NOTHING
-        if found:
-            needs.of_args[node] = tuple(of_args)
-            own = _demanded(node, needs.of_args[node], whole)
+        of_args: list[Any] = [known(parent, NOTHING) for parent in node.parents]
+        unneeded, full = of_args.count(NOTHING), of_args.count(FULL)
+        own: Any = NOTHING
+        if unneeded < len(of_args):
+            whole = unneeded + full == len(of_args)
+            if not whole:
+                of_args = [
+                    n[i] if type(n) is tuple else n for n, i in zip(of_args, node.indices, strict=True)
+                ]
+            needs.of_args[node] = of_args
+            own = _demanded(node, of_args, whole)
         if node in requested:
             own = _merged(node, own, requested[node])
         if own is not NOTHING:
@@ -64,14 +60,14 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need]) -> Needs:
     return needs
 
 
-def _demanded(node: Node, of_args: tuple[Need, ...], whole: bool) -> Any:
+def _demanded(node: Node, of_args: list[Need], whole: bool) -> Any:
     """What the op reads of its results' cotangents to serve the needs of its arguments."""
     assert node.op is not None
     demand = node.op.demand
     if demand is None or (whole and not node.op.spreads):
         return FULL
     shapes = tuple([held[0] if type(held) is tuple else getattr(held, "shape", ()) for held in node.args])
-    return demand(of_args, shapes, node.result_shape(0), **node.params)
+    return demand(tuple(of_args), shapes, node.result_shape(0), **node.params)
 
 
 def _merged(node: Node, own: Any, requested: dict[int, Need]) -> Any:

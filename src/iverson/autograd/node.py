@@ -14,10 +14,12 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from iverson.core import dispatch
 from iverson.core.dispatch import make_handle
 from iverson.core.op import Abstract, Op
 from iverson.core.shapes import Shape
 
+_SCALARS = frozenset((int, float, complex, bool, type(None)))
 _numbers = itertools.count()
 next_number = _numbers.__next__
 
@@ -85,15 +87,17 @@ class Node:
 
     def inputs(self) -> tuple[Any, ...]:
         """The arguments as rules get them: handles, Abstracts for values not kept, Python scalars."""
-        result = []
-        for held, parent, index in zip(self.args, self.parents, self.indices, strict=True):
-            if type(held) is tuple:
-                result.append(Abstract(*held))
-            elif hasattr(held, "shape"):
-                result.append(make_handle(held, parent, index))
-            else:
-                result.append(held)
-        return tuple(result)
+        handle = dispatch.handle_type()
+        return tuple(
+            [
+                Abstract(*held)
+                if type(held) is tuple
+                else held
+                if type(held) in _SCALARS
+                else handle(held, parent, index)
+                for held, parent, index in zip(self.args, self.parents, self.indices, strict=True)
+            ]
+        )
 
     def results(self) -> Any:
         """The result (a tuple where the op has several), as rules get it."""

@@ -25,7 +25,7 @@ _ndarray = np.ndarray
 
 def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result as a handle (a tuple of handles where it has several)."""
-    handle = dispatch._handle[0]
+    handle = dispatch.handle_type()
     values: list[Any] = []
     parents: list[Node | None] = []
     tracked = False
@@ -70,7 +70,7 @@ def _record(
     out: Any,
 ) -> Any:
     """Hand out a result with its node, unless nothing can flow through it."""
-    handle = dispatch._handle[0]
+    handle = dispatch.handle_type()
     if not op.differentiable or (not op.multiple and out.dtype.kind not in "fc"):
         return tuple(map(handle, out)) if op.multiple else handle(out)
     if not plain and (kept := _simplified(op, values, parents, out)) is not None:

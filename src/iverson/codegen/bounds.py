@@ -134,6 +134,20 @@ def extremes(form: Affine, scope: Scope, ranges: Ranges) -> Interval:
     return low, high
 
 
+def loop_extremes(loop: Loop, scope: Scope) -> Interval:
+    """The smallest value of a loop's lower bound, and the largest of its upper one."""
+    lows = [
+        _bound(c, scope, {}, len(scope.loops), upper=False)
+        for c in _candidates(loop.lower, scope, "maximum")
+    ]
+    highs = [
+        _bound(c, scope, {}, len(scope.loops), upper=True)
+        for c in _candidates(loop.upper, scope, "minimum")
+    ]
+    low = max((v for v in lows if v is not None), default=None)
+    return low, min((v for v in highs if v is not None), default=None)
+
+
 def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
     """The integer buffers whose entries' range the checks ask for."""
     found: dict[str, Buffer] = {}

@@ -46,15 +46,22 @@ class Slot:
     dtype: DType
 
 
+@dataclass(frozen=True)
+class Wide:
+    """An accumulator while it is vectors: one variable for each vector of a group."""
+
+    copies: tuple[Slot, ...]
+
+
 @dataclass
 class Point:
     """One iteration, or ``lanes`` at once, of which ``mask`` says which exist (None: all)."""
 
-    env: dict[str, Value | Lane | Slot]
+    env: dict[str, Value | Lane | Slot | Wide]
     lanes: int = 1
     mask: Value | None = None
 
-    def inner(self, mask: Value | None = None, **names: Value | Lane | Slot) -> Point:
+    def inner(self, mask: Value | None = None, **names: Value | Lane | Slot | Wide) -> Point:
         """A point inside this one."""
         return Point({**self.env, **names}, self.lanes, self.mask if mask is None else mask)
 
@@ -114,6 +121,7 @@ class Machine:
         found = p.env[name]
         if isinstance(found, Slot):
             return self.b.get(found.pointer, found.type)
+        assert not isinstance(found, Wide), "an accumulator is read after its loop"
         return self._spread(found, p.lanes) if isinstance(found, Lane) else found
 
     def _spread(self, lane: Lane, lanes: int) -> Value:

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from iverson.codegen import bounds, functions, loops, memory
+from iverson.codegen import bounds, functions, loops, memory, nodes
 from iverson.codegen.ir import I64, Builder, Type, Value, as_type, function_text, module_text
-from iverson.codegen.lanes import Lane, Machine, Point, Slot, add
+from iverson.codegen.lanes import Lane, Machine, Point, Slot, Wide, add
 from iverson.codegen.nodes import (
     Declare,
+    DType,
     If,
     Kernel,
     Let,
@@ -93,6 +94,7 @@ class _Emitter:
 
     def __init__(self, machine: Machine, target: Target) -> None:
         self.m, self.b, self.target = machine, machine.b, target
+        self.scope = bounds.Scope()
 
     def block(self, body: tuple[Stmt, ...], points: Points) -> None:
         for s in body:
@@ -228,6 +230,30 @@ class _Emitter:
         self.b.start(done)
 
     def loop(self, s: Loop, points: Points) -> None:
+        around, self.scope = self.scope, replace(self.scope, loops=(*self.scope.loops, s))
+        plain = s.mark != "vector" and points[0].lanes == 1
+        prepared = [_Vectors(self, v) for v in self.carried(s)] if plain else []
+        prepared = [v for v in prepared if not v.is_open(points)]
+        inner = points
+        for v in prepared:
+            inner = v.open(inner)
+        self._loop(s, inner)
+        for v in prepared:
+            v.close(points, inner)
+        self.scope = around
+
+    def carried(self, s: Loop) -> list[Loop]:
+        """Vector loops inside whose accumulators are declared outside ``s``: their lanes live as long as it."""
+        found = []
+        outside = {u.name if isinstance(u, Update) else u.best for u in loops.accumulators(s)}
+        for v in nodes.statements(s.body):
+            if isinstance(v, Loop) and v.mark == "vector" and loops.vectorizable(v):
+                own = {u.name if isinstance(u, Update) else u.best for u in loops.accumulators(v)}
+                if own and own <= outside and own == outside and _only_in(v, s, own):
+                    found.append(v)
+        return found if len(found) == 1 and loops.width(found[0], self.target.vector_bytes) > 1 else []
+
+    def _loop(self, s: Loop, points: Points) -> None:
         lower = [self.m.value(s.lower, p) for p in points]
         upper = [self.m.value(s.upper, p) for p in points]
         if any(v.type.lanes > 1 for v in (*lower, *upper)):
@@ -235,11 +261,11 @@ class _Emitter:
             return
         if len({v.ref for v in lower}) > 1 or len({v.ref for v in upper}) > 1:
             for p in points:
-                self.loop(s, [p])
+                self._loop(s, [p])
             return
         scalar = points[0].lanes == 1
         if s.mark == "vector" and scalar and loops.vectorizable(s):
-            _Vectors(self, s, lower[0], upper[0]).emit(points)
+            _Vectors(self, s).emit(points, lower[0], upper[0])
         elif s.mark == "tile" and not loops.accumulators(s):
             self.tile(s, lower[0], upper[0], points)
         elif s.mark == "unroll" and loops.constant_extent(s) is not None:
@@ -267,15 +293,35 @@ class _Emitter:
         highs = [b.splat(v, p.lanes) for v, p in zip(upper, points, strict=True)]
         first, last = self._extreme(lows, points, "min"), self._extreme(highs, points, "max")
 
-        def body(i: Value) -> None:
+        def body(i: Value, shown: Value) -> None:
             inner = []
             for p, low, high in zip(points, lows, highs, strict=True):
                 at = b.splat(i, p.lanes)
                 own = (low <= at) & (at < high)
-                inner.append(p.inner(own if p.mask is None else own & p.mask, **{s.var: i}))
+                inner.append(p.inner(own if p.mask is None else own & p.mask, **{s.var: shown}))
             self.block(s.body, inner)
 
-        self.counted(first, last, 1, body)
+        span = self._span(s)
+        if span is None:
+            self.counted(first, last, 1, lambda i: body(i, i))
+            return
+        # Few values in all: written out, so that their masks do not change inside outer loops.
+        some, none = b.fresh("some"), b.fresh("none")
+        b.br_if(first < last, some, none)
+        b.start(some)
+        for k in range(*span):
+            here = b.const(k, I64)
+            body(here, b.intrinsic("smax", b.intrinsic("smin", here, last - 1), first))
+        b.br(none)
+        b.start(none)
+
+    def _span(self, s: Loop) -> tuple[int, int] | None:
+        """The range of all values a loop's variable can ever take, if it is small."""
+        around = replace(self.scope, loops=self.scope.loops[:-1])
+        low, high = bounds.loop_extremes(s, around)
+        if low is None or high is None or not 0 < high - low <= _WRITTEN_OUT:
+            return None
+        return low, high
 
     def _extreme(self, values: list[Value], points: Points, how: str) -> Value:
         """The smallest or largest of all lanes that exist."""
@@ -342,6 +388,7 @@ class _Emitter:
     def parallel(self, s: Loop) -> None:
         """Iterations %first to %last of the phase's loop."""
         b = self.b
+        self.scope = replace(self.scope, loops=(s,))
         lower = self.m.value(s.lower, Point({}))
         first, last = Value(b, "%first", I64), Value(b, "%last", I64)
         self.counted(
@@ -355,27 +402,41 @@ class _Emitter:
 class _Vectors:
     """A vector loop: groups of whole vectors, then masked ones; accumulators per lane, combined after."""
 
-    def __init__(self, emitter: _Emitter, s: Loop, lower: Value, upper: Value) -> None:
+    def __init__(self, emitter: _Emitter, s: Loop) -> None:
         self.e, self.b, self.s = emitter, emitter.b, s
-        self.lower, self.upper = lower, upper
         self.lanes = loops.width(s, emitter.target.vector_bytes)
         self.count = loops.constant_extent(s)
         self.factor = s.factor
         if self.count is not None:
             self.factor = max(1, min(s.factor, -(-self.count // self.lanes)))
+        self.updates = loops.accumulators(s)
 
-    def emit(self, points: Points) -> None:
+    def emit(self, points: Points, lower: Value, upper: Value) -> None:
+        self.lower, self.upper = lower, upper
         if self.lanes == 1:
-            self.e.loop(replace(self.s, mark=""), points)
+            self.e._loop(replace(self.s, mark=""), points)
             return
-        updates = loops.accumulators(self.s)
-        slots = [[self._slots(u, p) for u in updates] for p in points]
+        carried = self.is_open(points)
+        inner = points if carried else self.open(points)
         # The points of a group: for each outer point, `factor` vectors with accumulators of their own.
-        self.outer = [(p, k, slots[n]) for n, p in enumerate(points) for k in range(self.factor)]
+        self.outer = [(p, k) for p in inner for k in range(self.factor)]
         self._groups()
-        for p, own in zip(points, slots, strict=True):
-            for u, copies in zip(updates, own, strict=True):
-                self._finish(u, p, copies)
+        if not carried:
+            self.close(points, inner)
+
+    def is_open(self, points: Points) -> bool:
+        """Whether the accumulators already are vectors, of a loop further out."""
+        return any(isinstance(points[0].env.get(_first(u)), Wide) for u in self.updates)
+
+    def open(self, points: Points) -> Points:
+        """Points at which the accumulators are vectors."""
+        return [p.inner(**{n: w for u in self.updates for n, w in self._slots(u, p)}) for p in points]
+
+    def close(self, points: Points, inner: Points) -> None:
+        """Combine the vectors of ``inner`` into the variables of ``points``."""
+        for p, q in zip(points, inner, strict=True):
+            for u in self.updates:
+                self._finish(u, p, q)
 
     def _groups(self) -> None:
         b, s, span = self.b, self.s, self.lanes * self.s.step
@@ -410,64 +471,72 @@ class _Vectors:
     def _group(self, start: Value, size: int, mask: Value | None = None) -> None:
         """``size`` vectors from ``start``, the last of them masked."""
         points = []
-        for p, k, slots in self.outer:
+        for p, k in self.outer:
             if k >= size:
                 continue
             offset = self.b.const(k * self.lanes * self.s.step, I64)
             lane = Lane(add(self.b, start, offset), self.s.step)
-            names: dict[str, Value | Lane | Slot] = {self.s.var: lane}
-            for copies in slots:
-                names.update(copies[k])
+            names: dict[str, Value | Lane | Slot | Wide] = {self.s.var: lane}
+            names |= {n: w.copies[k] for n, w in p.env.items() if isinstance(w, Wide)}
             points.append(Point({**p.env, **names}, self.lanes, mask if k == size - 1 else None))
         self.e.block(self.s.body, points)
 
     # --- accumulators -----------------------------------------------------------------------------
 
-    def _slots(self, u: Update | UpdateArg, p: Point) -> list[dict[str, Slot]]:
-        """For each vector of a group, fresh variables that start at the identity."""
-        copies = []
-        for _ in range(self.factor):
-            if isinstance(u, Update):
-                firsts = {u.name: identity(u.combine, self.e._slot(u.name, p).dtype)}
-            else:
-                best = self.e._slot(u.best, p).dtype
-                firsts = {u.best: identity(u.combine, best), u.at: _NOWHERE}
-            fresh = {}
-            for name, first in firsts.items():
-                dtype = self.e._slot(name, p).dtype
-                type = as_type(dtype, self.lanes)
-                fresh[name] = Slot(self.b.slot(type), type, dtype)
-                self.b.put(fresh[name].pointer, self.b.const(first, type))
-            copies.append(fresh)
-        return copies
+    def _slots(self, u: Update | UpdateArg, p: Point) -> list[tuple[str, Wide]]:
+        """For each vector of a group, a fresh variable that starts at the identity."""
+        if isinstance(u, Update):
+            firsts = {u.name: identity(u.combine, self.e._slot(u.name, p).dtype)}
+        else:
+            best = self.e._slot(u.best, p).dtype
+            firsts = {u.best: identity(u.combine, best), u.at: _NOWHERE}
+        return [(name, self._fresh(self.e._slot(name, p).dtype, v)) for name, v in firsts.items()]
 
-    def _finish(self, u: Update | UpdateArg, p: Point, copies: list[dict[str, Slot]]) -> None:
-        """Combine the vectors, then their lanes, and the result with the variable itself."""
+    def _fresh(self, dtype: DType, first: object) -> Wide:
+        type = as_type(dtype, self.lanes)
+        copies = tuple(Slot(self.b.slot(type), type, dtype) for _ in range(self.factor))
+        for slot in copies:
+            self.b.put(slot.pointer, self.b.const(first, type))
+        return Wide(copies)
+
+    def _finish(self, u: Update | UpdateArg, p: Point, q: Point) -> None:
+        """Combine the vectors at ``q``, then their lanes, and the result with the variable at ``p``."""
         b = self.b
 
-        def get(slot: Slot) -> Value:
-            return b.get(slot.pointer, slot.type)
+        def copies(name: str) -> list[Value]:
+            found = q.env[name]
+            assert isinstance(found, Wide)
+            return [b.get(slot.pointer, slot.type) for slot in found.copies]
 
         if isinstance(u, Update):
             slot = self.e._slot(u.name, p)
-            total = get(copies[0][u.name])
-            for other in copies[1:]:
-                total = functions.combine(b, u.combine, slot.dtype, total, get(other[u.name]))
-            total = self.e._across(total, u.combine, slot.dtype)
-            b.put(slot.pointer, functions.combine(b, u.combine, slot.dtype, get(slot), total))
+            first, *rest = copies(u.name)
+            for other in rest:
+                first = functions.combine(b, u.combine, slot.dtype, first, other)
+            total = self.e._across(first, u.combine, slot.dtype)
+            old = b.get(slot.pointer, slot.type)
+            b.put(slot.pointer, functions.combine(b, u.combine, slot.dtype, old, total))
             return
         best, at = self.e._slot(u.best, p), self.e._slot(u.at, p)
-        first = copies[0]
-        for other in copies[1:]:
-            self.e._challenge(
-                u.combine, first[u.best], first[u.at], get(other[u.best]), get(other[u.at]), None
-            )
-        values, positions = get(first[u.best]), get(first[u.at])
-        for k in range(self.lanes):
-            position = b.lane(positions, k)
-            # A lane that saw nothing has no position to offer.
-            seen = position.ne(b.const(_NOWHERE, position.type))
-            self.e._challenge(u.combine, best, at, b.lane(values, k), position, seen)
+        for values, positions in zip(copies(u.best), copies(u.at), strict=True):
+            for k in range(self.lanes):
+                position = b.lane(positions, k)
+                # A lane that saw nothing has no position to offer.
+                seen = position.ne(b.const(_NOWHERE, position.type))
+                self.e._challenge(u.combine, best, at, b.lane(values, k), position, seen)
 
 
+def _first(u: Update | UpdateArg) -> str:
+    return u.name if isinstance(u, Update) else u.best
+
+
+def _only_in(v: Loop, s: Loop, names: set[str]) -> bool:
+    """Whether all updates of the names within ``s`` are within ``v``."""
+    inside = sum(_first(u) in names for u in nodes.statements(v.body) if isinstance(u, _UPDATES))
+    return inside == sum(_first(u) in names for u in nodes.statements(s.body) if isinstance(u, _UPDATES))
+
+
+_UPDATES = (Update, UpdateArg)
+#: Loops with bounds of each lane's own are written out if they can take at most this many values.
+_WRITTEN_OUT = 5
 _NOWHERE = 2**63 - 1

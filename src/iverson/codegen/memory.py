@@ -70,23 +70,48 @@ def _read(b: Builder, at: Address, type: Type) -> Value:
     if at.coefficient == 1:
         if at.mask is None:
             return b.load(at.pointer, type, align)
-        return _masked_load(b, at, type, align)
+        return _masked_load(b, at.pointer, _mask(b, at, type.lanes), type, align)
     if at.coefficient == -1 and at.mask is None:
         start = b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {1 - type.lanes}", PTR)
         return _reverse(b, b.load(start, type, align))
-    if at.coefficient == 2 and at.mask is None:
-        return _every_second(b, at, type, align)
+    if at.coefficient in (2, 3, 4):
+        return _strided(b, at, type, align)
     return _gather(b, at, type, align)
 
 
-def _every_second(b: Builder, at: Address, type: Type, align: int) -> Value:
-    """Two loads and a shuffle; the second ends at the last entry wanted, not one beyond."""
-    n = type.lanes
-    low = b.load(at.pointer, type, align)
-    high = b.load(b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {n - 1}", PTR), type, align)
-    # The second vector holds entries n-1 to 2n-2: the even ones among them stand at odd places.
-    picks = [2 * k if 2 * k < n else n + 2 * k - (n - 1) for k in range(n)]
-    return _shuffle(b, low, high, picks)
+def _strided(b: Builder, at: Address, type: Type, align: int) -> Value:
+    """Every c-th entry for small c: c loads and shuffles, much faster than a gather.
+
+    The last load ends at the last entry wanted, not beyond; under a mask each load reads only entries of
+    lanes that exist.
+    """
+    n, c = type.lanes, at.coefficient or 0
+    result: Value | None = None
+    for t in range(c):
+        start = min(t * n, (c - 1) * (n - 1))
+        mine = [k for k in range(n) if t * n <= c * k < (t + 1) * n]
+        if not mine:
+            continue
+        where = {c * k - start: k for k in mine}
+        offset = b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {start}", PTR)
+        if at.mask is None:
+            part = b.load(offset, type, align)
+        else:
+            part = _masked_load(b, offset, _picked(b, _mask(b, at, n), where), type, align)
+        place = {k: place for place, k in where.items()}
+        if result is None:
+            result = _shuffle(b, part, part, [place.get(k, 0) for k in range(n)])
+        else:
+            result = _shuffle(b, result, part, [n + place[k] if k in place else k for k in range(n)])
+    assert result is not None
+    return result
+
+
+def _picked(b: Builder, mask: Value, where: dict[int, int]) -> Value:
+    """A mask whose lane ``place`` is lane ``where[place]`` of the given one, and False elsewhere."""
+    n = mask.type.lanes
+    none = b.const(False, mask.type)
+    return _shuffle(b, mask, none, [where.get(place, n) for place in range(n)])
 
 
 def _reverse(b: Builder, x: Value) -> Value:
@@ -101,12 +126,11 @@ def _shuffle(b: Builder, x: Value, y: Value, picks: list[int]) -> Value:
     )
 
 
-def _masked_load(b: Builder, at: Address, type: Type, align: int) -> Value:
-    mask = _mask(b, at, type.lanes)
+def _masked_load(b: Builder, pointer: Value, mask: Value, type: Type, align: int) -> Value:
     name = f"llvm.masked.load.{type.suffix}.p0"
     b.declarations[name] = f"declare {type} @{name}(ptr, i32, {mask.type}, {type})"
     return b.emit(
-        f"call {type} @{name}(ptr {at.pointer.ref}, i32 {align}, {mask.type} {mask.ref}, "
+        f"call {type} @{name}(ptr {pointer.ref}, i32 {align}, {mask.type} {mask.ref}, "
         f"{type} zeroinitializer)",
         type,
         pure=False,

@@ -149,6 +149,7 @@ class _Choice:
         self.plain = [a for a in outer if a.name in task.owned]
         self.vector = self._vector_axis()
         self.factor, self.tile = 1, 1
+        self.second: tuple[Axis, int] | None = None
         self.tiled = self._tile_axis()
 
     # --- weighing ---------------------------------------------------------------------------------
@@ -191,10 +192,14 @@ class _Choice:
             for a in self.plain
             if a is not v and (a.extent is None or a.extent > 1) and not moves_walk(task.walk, a.name)
         ]
-        best = max(choices, key=shared, default=None)
+        choices.sort(key=shared, reverse=True)
+        best = choices[0] if choices else None
         if v in self.reduced:
             self.factor = 2 if best else 4
             self.tile = 4
+            if len(choices) > 1 and shared(choices[1]) > 0:
+                self.factor = 1
+                self.second = (choices[1], _divisor(choices[1].extent or 4, 4))
         else:
             self.factor = 2 if v.extent is None or v.extent > LANES else 1
             self.tile = 8 if self.factor == 2 else 12
@@ -211,6 +216,10 @@ class _Choice:
         v, t = self.vector, self.tiled
         rest = [a for a in self.outer if a is not v and a is not t]
         body = self._inside()
+        if self.second is not None:
+            a, size = self.second
+            rest = [x for x in rest if x is not a]
+            body = (Loop(a.name, a.lower, a.upper, body, mark="tile", factor=size),)
         if t is not None:
             split = not any(a in self.plain and _wide(a) for a in rest) and t in self.plain
             if split:
@@ -366,7 +375,7 @@ def _reach(a: Axis) -> int:
 
 def _wide(a: Axis) -> bool:
     """Whether an axis has enough iterations to share among threads."""
-    return a.extent is None or a.extent > 1
+    return a.extent is None or a.extent >= 8
 
 
 def _block(extent: int | None) -> int:

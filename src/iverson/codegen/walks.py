@@ -93,7 +93,10 @@ def _phases(task: Task, name: str, step: int) -> list[Task]:
         starts = [low + r for r in range(d) if low + r < high]
     else:
         return [task]
-    return [_stepped(task, name, first, d, -(-(high - first) // d)) for first in starts]
+    made = [_stepped(task, name, first, d, -(-(high - first) // d)) for first in starts]
+    if step == 1 and _reads_cost(_aligned(made[0]), name) >= _reads_cost(_aligned(task), name):
+        return [task]
+    return made
 
 
 def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:

@@ -12,12 +12,12 @@ from typing import Any
 from iverson.core.region import Region
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Nothing:
     """Nobody reads this cotangent: it is not computed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Full:
     """Every entry is read."""
 

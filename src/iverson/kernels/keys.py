@@ -93,12 +93,14 @@ def key_region(key: Key, shape: Shape) -> Region:
     for item in key:
         if item is None:
             continue
-        if isinstance(item, slice):
-            r = range(*item.indices(shape[axis]))
-            start.append(min(r[0], r[-1]) if r else 0)
-            stop.append(max(r[0], r[-1]) + 1 if r else 0)
+        if type(item) is not slice:
+            low, high = item, item + 1
+        elif item.step == 1:
+            low, high = item.start, item.stop
         else:
-            start.append(item)
-            stop.append(item + 1)
+            r = range(*item.indices(shape[axis]))
+            low, high = (min(r[0], r[-1]), max(r[0], r[-1]) + 1) if r else (0, 0)
+        start.append(low)
+        stop.append(high)
         axis += 1
     return Region(tuple(start), tuple(stop))

@@ -19,14 +19,16 @@ def place(g: Array, key: Key, shape: Shape) -> Any:
     region = key_region(key, shape)
     if not region.size:
         return Zero(shape, g.dtype)
-    spread = tuple(0 if item is None else slice(None) if isinstance(item, slice) else None for item in key)
-    inner = g[spread]
-    steps = [item.step if isinstance(item, slice) else 1 for item in key if item is not None]
-    if any(step != 1 for step in steps):
+    inner = g[tuple([0 if i is None else _ALL if type(i) is slice else None for i in key])]
+    if any([type(i) is slice and i.step != 1 for i in key]):
+        steps = [i.step if type(i) is slice else 1 for i in key if i is not None]
         spaced = np.zeros(region.shape, g.dtype)
-        spaced[tuple(slice(None, None, step) for step in steps)] = inner
+        spaced[tuple([slice(None, None, step) for step in steps])] = inner
         inner = spaced
     return inner if region.covers(shape) else Box(shape, region, inner)
+
+
+_ALL = slice(None)
 
 
 def index_put(x: Array, v: Array, key: Key) -> Array:

@@ -190,6 +190,9 @@ class Const(Expr):
     dtype: DType
     weak: bool = False
 
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
 
 class Var(Expr):
     """An index with its range, or (kind "size") an extent that is not known yet. Each is its own.

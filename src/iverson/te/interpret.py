@@ -296,26 +296,28 @@ def _check_write(statement: Statement, where: tuple[Array, ...], shape: tuple[in
             )
 
 
-def _combine(combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None) -> None:
+def _combine(
+    combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None
+) -> None:
+    flat = out.reshape(-1)
+    at = np.zeros(len(body), np.int64)
+    for i, n in zip(where, out.shape, strict=True):
+        at = at * n + i
     if combine == "assign":
-        out[where] = body
+        flat[at] = body
     elif position is not None:
-        _combine_position(combine, out, where, body, position)
+        _combine_position(combine, flat, at, body, position)
     else:
         ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[combine]
-        ufunc.at(out, where, body)
+        ufunc.at(flat, at, body)
 
 
-def _combine_position(
-    combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array
-) -> None:
-    best: dict[tuple[int, ...], Any] = {}
-    rows = np.stack(where, 1) if where else np.zeros((len(body), 0), np.int64)
+def _combine_position(combine: str, out: Array, at: Array, body: Array, position: Array) -> None:
+    best: dict[int, Any] = {}
     for k in np.argsort(position, kind="stable"):
-        entry = tuple(rows[k].tolist())
-        value = body[k]
-        if entry not in best or _better(combine, value, best[entry]):
-            best[entry] = value
+        entry = int(at[k])
+        if entry not in best or _better(combine, body[k], best[entry]):
+            best[entry] = body[k]
             out[entry] = position[k]
 
 

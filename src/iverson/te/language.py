@@ -269,7 +269,7 @@ def _shape(shape: Any, what: str) -> tuple[Extent, ...]:
 def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> tuple[Var, ...]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
-    names = [p.name for p in parameters if p.kind in kinds]
+    names = [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
     variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
     if len(names) != len(extents) and not (variadic and len(names) <= len(extents)):
         raise ShapeError(
