@@ -81,7 +81,9 @@ def measure(workload: Workload, size: int, seed: int, effort: Effort) -> dict[st
 
     reference = next((name for name in results if name != OURS), None)
     for library in calls:
-        wrong = "" if reference is None else difference(results[library], results[reference])
+        wrong = ""
+        if reference is not None:
+            wrong = difference(results[library], results[reference], kinked=workload.kinked)
         status[library] = f"disagrees with {reference}: {wrong}" if wrong else "ok"
     calls = {library: call for library, call in calls.items() if status[library] == "ok"}
     timings = interleave(calls, effort)
@@ -102,10 +104,11 @@ def as_numpy(result: Any) -> list[np.ndarray]:
     return [np.array(t.detach() if hasattr(t, "detach") else t) for t in tensors]
 
 
-def difference(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
+def difference(got: Sequence[np.ndarray], expected: Sequence[np.ndarray], *, kinked: bool = False) -> str:
     """What is wrong with `got`, or "" where it agrees with `expected`.
 
-    Half of the digits of the dtype must agree, relative to the largest expected entry.
+    Half of the digits of the dtype must agree, relative to the largest expected entry; where the
+    function has kinks, at all but one row in a thousand (see `Workload.kinked`).
     """
     if len(got) != len(expected):
         return f"{len(got)} results for {len(expected)}"
@@ -114,7 +117,10 @@ def difference(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str
             return f"result {i} is {a.dtype}{a.shape}, expected {b.dtype}{b.shape}"
         tolerance = float(np.finfo(b.dtype).eps) ** 0.5 if b.dtype.kind in "fc" else 0.0
         largest = float(np.max(np.abs(b), initial=0))
-        if not np.allclose(a, b, rtol=tolerance, atol=tolerance * largest):
+        wrong = ~np.isclose(a, b, rtol=tolerance, atol=tolerance * largest)
+        if kinked and wrong.ndim > 1:
+            wrong = wrong.reshape(len(wrong), -1).any(axis=1)
+        if np.count_nonzero(wrong) > (wrong.size // 1000 + 1 if kinked else 0):
             return f"result {i} is off by {np.max(np.abs(a - b)):.1e}, largest entry {largest:.1e}"
     return ""
 

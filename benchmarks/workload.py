@@ -31,6 +31,8 @@ class Workload:
         make: the inputs of a size.
         run: by library, a function from the inputs to the call that is timed. What it does
             before it returns (conversion, parameters, a graph built beforehand) is not timed.
+        kinked: whether rounding can put an entry on the other side of a kink, so that a few rows of
+            right results differ.
         target: by peer, the largest ratio of our time to the peer's that passes.
     """
 
@@ -40,6 +42,7 @@ class Workload:
     draw: Callable[[np.random.Generator], int | np.integer]
     make: Callable[[int, np.random.Generator], Inputs]
     run: Mapping[str, Callable[[Inputs], Call]]
+    kinked: bool = False
     target: Mapping[str, float] = field(default_factory=dict)
 
     def rng(self, seed: int) -> np.random.Generator:

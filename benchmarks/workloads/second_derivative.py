@@ -74,6 +74,7 @@ WORKLOADS = (
         draw=lambda rng: rng.integers(500, 10_001),
         make=make,
         run={"iverson": with_iverson, "torch": with_torch},
+        kinked=True,
         target={"torch": 0.5},
     ),
 )

@@ -9,8 +9,8 @@ from hypothesis.extra import numpy as hnp
 
 import iverson as iv
 from iverson.core import dtypes
+from iverson.core.errors import ArgumentTypeError, DTypeError, ShapeError
 from iverson.core.scalars import SCALARS
-from iverson.errors import ArgumentTypeError, DTypeError, ShapeError
 from tests.array_api.common import SHAPES, draw, dtypes_of, same
 
 OTHERS = {
@@ -80,10 +80,8 @@ def test_binary(name):
         for shape, other in [(s, s) for s in SHAPES] + [((2, 3), (3,)), ((2, 1), (3,)), ((), (0,))]:
             x, y = draw(shape, dtype), draw(other, dtype, seed=3)
             if (
-                x.dtype.kind in "iu"
-                and name in ("divide", "floor_divide", "remainder", "pow")
-                or "shift" in name
-            ):
+                x.dtype.kind in "iu" and name in ("divide", "floor_divide", "remainder", "pow")
+            ) or "shift" in name:
                 y = np.abs(y) % 3 + np.ones_like(y)
             if name == "pow" and x.dtype.kind == "f":
                 x = np.abs(x)

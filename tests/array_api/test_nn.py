@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 
 import iverson as iv
-from iverson.errors import ArgumentError, AxisError, DTypeError, IndexingError, ShapeError
+from iverson.core.errors import ArgumentError, AxisError, DTypeError, IndexingError, ShapeError
 from tests.array_api.common import draw, dtypes_of, same
 
 COVERED = {"cross_entropy", "log_softmax", "softmax"}
@@ -57,15 +57,24 @@ def test_no_examples():
     same(iv.cross_entropy(np.ones((0, 3)), np.zeros(0, int)), np.nan)
 
 
-@pytest.mark.parametrize(("logits", "labels", "options", "kind", "words"), [
-    (np.ones((2, 3)), np.zeros(3, int), {}, ShapeError, r"argument 'labels'.*shape \(2,\) for class numbers"),
-    (np.ones((2, 3)), np.zeros(2), {}, ShapeError, r"shape \(2, 3\) for probabilities"),
-    (np.ones((2, 3)), np.array([0, 3]), {}, IndexingError, "got position 3"),
-    (np.ones((2, 3)), np.array([True, False]), {}, DTypeError, "labels"),
-    (np.ones((2, 3)), np.zeros(2, int), {"reduction": "max"}, ArgumentError, "'mean', 'sum', 'none'"),
-    (np.ones((2, 3)), np.zeros(2, int), {"axis": 2}, AxisError, "cross_entropy"),
-    (np.ones((2, 3), complex), np.zeros(2, int), {}, DTypeError, "logits"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("logits", "labels", "options", "kind", "words"),
+    [
+        (
+            np.ones((2, 3)),
+            np.zeros(3, int),
+            {},
+            ShapeError,
+            r"argument 'labels'.*shape \(2,\) for class numbers",
+        ),
+        (np.ones((2, 3)), np.zeros(2), {}, ShapeError, r"shape \(2, 3\) for probabilities"),
+        (np.ones((2, 3)), np.array([0, 3]), {}, IndexingError, "got position 3"),
+        (np.ones((2, 3)), np.array([True, False]), {}, DTypeError, "labels"),
+        (np.ones((2, 3)), np.zeros(2, int), {"reduction": "max"}, ArgumentError, "'mean', 'sum', 'none'"),
+        (np.ones((2, 3)), np.zeros(2, int), {"axis": 2}, AxisError, "cross_entropy"),
+        (np.ones((2, 3), complex), np.zeros(2, int), {}, DTypeError, "logits"),
+    ],
+)
 def test_errors(logits, labels, options, kind, words):
     with pytest.raises(kind, match=words):
         iv.cross_entropy(logits, labels, **options)

@@ -34,57 +34,121 @@ CASES = {
     "logsumexp": (lambda x: iv.logsumexp(x, axis=0), lambda x: torch.logsumexp(x, 0), X),
     "cumulative_sum": (lambda x: iv.cumulative_sum(x, axis=1) ** 2, lambda x: torch.cumsum(x, 1) ** 2, X),
     "cumulative_prod": (lambda x: iv.cumulative_prod(x, axis=1), lambda x: torch.cumprod(x, 1), X),
-    "cumulative_prod-zeros": (lambda x: iv.cumulative_prod(x, axis=0), lambda x: torch.cumprod(x, 0), X * (Y > -1)),
+    "cumulative_prod-zeros": (
+        lambda x: iv.cumulative_prod(x, axis=0),
+        lambda x: torch.cumprod(x, 0),
+        X * (Y > -1),
+    ),
     "cumulative_sum-initial": (
         lambda x: iv.cumulative_sum(x, axis=1, include_initial=True) ** 2,
-        lambda x: torch.cat([torch.zeros_like(x[:, :1]), torch.cumsum(x, 1)], 1) ** 2, X),
+        lambda x: torch.cat([torch.zeros_like(x[:, :1]), torch.cumsum(x, 1)], 1) ** 2,
+        X,
+    ),
     "clip": (lambda x: iv.clip(x, -0.5, 0.5) ** 2, lambda x: torch.clamp(x, -0.5, 0.5) ** 2, X),
-    "clip-tensors": (lambda x, a, b: iv.clip(x, a, b) ** 2, lambda x, a, b: torch.clamp(x, a, b) ** 2, X, -abs(Y), abs(Y[0])),
+    "clip-tensors": (
+        lambda x, a, b: iv.clip(x, a, b) ** 2,
+        lambda x, a, b: torch.clamp(x, a, b) ** 2,
+        X,
+        -abs(Y),
+        abs(Y[0]),
+    ),
     "clip-at-bounds": (lambda x: iv.clip(x, 0, 1) ** 2, lambda x: torch.clamp(x, 0, 1) ** 2, np.round(X)),
-    "maximum-ties": (lambda x, y: iv.maximum(x, y) ** 2, lambda x, y: torch.maximum(x, y) ** 2, np.round(X), np.round(Y)),
+    "maximum-ties": (
+        lambda x, y: iv.maximum(x, y) ** 2,
+        lambda x, y: torch.maximum(x, y) ** 2,
+        np.round(X),
+        np.round(Y),
+    ),
     "abs-complex": (lambda x: iv.abs(x) ** 3, lambda x: torch.abs(x) ** 3, Z),
     "angle": (iv.angle, torch.angle, Z),
     "pow": (lambda x, y: abs(x) ** y, lambda x, y: torch.abs(x) ** y, X, Y),
-    "gelu": (iv.gelu, nn.gelu, X), "silu": (iv.silu, nn.silu, X), "softplus": (iv.softplus, nn.softplus, X),
+    "gelu": (iv.gelu, nn.gelu, X),
+    "silu": (iv.silu, nn.silu, X),
+    "softplus": (iv.softplus, nn.softplus, X),
     "relu": (lambda x: iv.relu(x) ** 2, lambda x: nn.relu(x) ** 2, np.round(X)),
-    "lgamma": (iv.lgamma, torch.lgamma, abs(X) + 0.5), "erf": (iv.erf, torch.erf, X),
-    "hypot": (iv.hypot, torch.hypot, X, Y), "atan2": (iv.atan2, torch.atan2, X, Y), "logaddexp": (iv.logaddexp, torch.logaddexp, X, Y),
+    "lgamma": (iv.lgamma, torch.lgamma, abs(X) + 0.5),
+    "erf": (iv.erf, torch.erf, X),
+    "hypot": (iv.hypot, torch.hypot, X, Y),
+    "atan2": (iv.atan2, torch.atan2, X, Y),
+    "logaddexp": (iv.logaddexp, torch.logaddexp, X, Y),
     "sort": (lambda x: iv.sort(x, axis=1) ** 3, lambda x: torch.sort(x, 1)[0] ** 3, X),
-    "sort-down": (lambda x: iv.sort(x, axis=0, descending=True) ** 3, lambda x: torch.sort(x, 0, descending=True)[0] ** 3, X),
+    "sort-down": (
+        lambda x: iv.sort(x, axis=0, descending=True) ** 3,
+        lambda x: torch.sort(x, 0, descending=True)[0] ** 3,
+        X,
+    ),
     "take": (lambda x: iv.take(x, LABELS, axis=1) ** 2, lambda x: x[:, T(LABELS)] ** 2, X),
     "take_along_axis": (
-        lambda x: iv.take_along_axis(x, ALONG, axis=1) ** 2, lambda x: torch.take_along_dim(x, T(ALONG), 1) ** 2, X),
+        lambda x: iv.take_along_axis(x, ALONG, axis=1) ** 2,
+        lambda x: torch.take_along_dim(x, T(ALONG), 1) ** 2,
+        X,
+    ),
     "roll": (lambda x: iv.roll(x, 5) ** 2, lambda x: torch.roll(x, 5) ** 2, X),
     "diff": (lambda x: iv.diff(x, n=2) ** 2, lambda x: torch.diff(x, n=2) ** 2, X),
-    "pad-constant": (lambda x: iv.pad(x, ((1, 2), (0, 3)), constant_values=2.0) ** 2, lambda x: nn.pad(x, (0, 3, 1, 2), value=2.0) ** 2, X),
+    "pad-constant": (
+        lambda x: iv.pad(x, ((1, 2), (0, 3)), constant_values=2.0) ** 2,
+        lambda x: nn.pad(x, (0, 3, 1, 2), value=2.0) ** 2,
+        X,
+    ),
     **{
         f"pad-{ours}": (
             lambda x, m=ours: iv.pad(x, ((0, 0), (0, 0), (1, 2), (3, 2)), m) ** 2,
-            lambda x, m=theirs: nn.pad(x, (3, 2, 1, 2), m) ** 2, IMAGE)
+            lambda x, m=theirs: nn.pad(x, (3, 2, 1, 2), m) ** 2,
+            IMAGE,
+        )
         for ours, theirs in (("reflect", "reflect"), ("edge", "replicate"), ("wrap", "circular"))
     },
-    "tensordot": (lambda x, y: iv.tensordot(x, y, axes=((0,), (0,))), lambda x, y: torch.tensordot(x, y, ([0], [0])), X, Y),
+    "tensordot": (
+        lambda x, y: iv.tensordot(x, y, axes=((0,), (0,))),
+        lambda x, y: torch.tensordot(x, y, ([0], [0])),
+        X,
+        Y,
+    ),
     "vecdot": (iv.vecdot, torch.linalg.vecdot, Z, W),
-    "einsum": (lambda x, y, z: iv.einsum("ij,kj,kl->il", x, y, z), lambda x, y, z: torch.einsum("ij,kj,kl->il", x, y, z), X, Y, S),
-    "einsum-complex": (lambda x, y: iv.einsum("ij,kj->i", x, y), lambda x, y: torch.einsum("ij,kj->i", x, y), Z, W),
+    "einsum": (
+        lambda x, y, z: iv.einsum("ij,kj,kl->il", x, y, z),
+        lambda x, y, z: torch.einsum("ij,kj,kl->il", x, y, z),
+        X,
+        Y,
+        S,
+    ),
+    "einsum-complex": (
+        lambda x, y: iv.einsum("ij,kj->i", x, y),
+        lambda x, y: torch.einsum("ij,kj->i", x, y),
+        Z,
+        W,
+    ),
     "einsum-trace": (lambda x, y: iv.einsum("ii,jj", x, y), lambda x, y: torch.einsum("ii,jj", x, y), S, H),
     "cross": (linalg.cross, torch.linalg.cross, S, H),
-    "inv": (linalg.inv, torch.linalg.inv, C), "det": (linalg.det, torch.linalg.det, C),
+    "inv": (linalg.inv, torch.linalg.inv, C),
+    "det": (linalg.det, torch.linalg.det, C),
     "slogdet": (lambda x: linalg.slogdet(x).logabsdet, lambda x: torch.linalg.slogdet(x)[1], C),
-    "solve": (linalg.solve, torch.linalg.solve, C, Z), "pinv": (linalg.pinv, torch.linalg.pinv, Z),
+    "solve": (linalg.solve, torch.linalg.solve, C, Z),
+    "pinv": (linalg.pinv, torch.linalg.pinv, Z),
     "cholesky": (lambda x: linalg.cholesky(x @ x.mT), lambda x: torch.linalg.cholesky(x @ x.mT), S),
     "eigvalsh": (lambda x: linalg.eigvalsh(x + x.mT), lambda x: torch.linalg.eigvalsh(x + x.mT), S),
-    "eigvals": (lambda x: iv.abs(linalg.eigvals(x)).sum(), lambda x: torch.abs(torch.linalg.eigvals(x)).sum(), S + np.diag([0, 4, 9])),
-    "svdvals": (linalg.svdvals, torch.linalg.svdvals, Z), "qr": (lambda x: tuple(linalg.qr(x)), torch.linalg.qr, X[:, :2]),
+    "eigvals": (
+        lambda x: iv.abs(linalg.eigvals(x)).sum(),
+        lambda x: torch.abs(torch.linalg.eigvals(x)).sum(),
+        S + np.diag([0, 4, 9]),
+    ),
+    "svdvals": (linalg.svdvals, torch.linalg.svdvals, Z),
+    "qr": (lambda x: tuple(linalg.qr(x)), torch.linalg.qr, X[:, :2]),
     "matrix_power": (lambda x: linalg.matrix_power(x, -3), lambda x: torch.linalg.matrix_power(x, -3), S),
     **{
         f"vector_norm-{ord}": (
-            lambda x, p=ord: linalg.vector_norm(x, axis=1, ord=p), lambda x, p=ord: torch.linalg.vector_norm(x, p, 1), x)
+            lambda x, p=ord: linalg.vector_norm(x, axis=1, ord=p),
+            lambda x, p=ord: torch.linalg.vector_norm(x, p, 1),
+            x,
+        )
         for ord, x in ((2, Z), (1, Z), (3, X), (0.5, X), (np.inf, X), (-np.inf, X), (-1, X))
     },
     **{
         f"matrix_norm-{ord}": (
-            lambda x, p=ord: linalg.matrix_norm(x, ord=p), lambda x, p=ord: torch.linalg.matrix_norm(x, p), X)
+            lambda x, p=ord: linalg.matrix_norm(x, ord=p),
+            lambda x, p=ord: torch.linalg.matrix_norm(x, p),
+            X,
+        )
         for ord in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
     },
     "softmax": (lambda x: iv.softmax(x, axis=0), lambda x: torch.softmax(x, 0), X),
@@ -92,17 +156,25 @@ CASES = {
     "cross_entropy": (lambda x: iv.cross_entropy(x, LABELS), lambda x: nn.cross_entropy(x, T(LABELS)), X),
     "cross_entropy-image": (
         lambda x: iv.cross_entropy(x, np.ones((1, 3, 4), int), reduction="none"),
-        lambda x: nn.cross_entropy(x, torch.ones((1, 3, 4), dtype=int), reduction="none"), draw((1, 2, 3, 4))),
+        lambda x: nn.cross_entropy(x, torch.ones((1, 3, 4), dtype=int), reduction="none"),
+        draw((1, 2, 3, 4)),
+    ),
     "cross_entropy-p": (
-        lambda x, p: iv.cross_entropy(x, p, reduction="sum"), lambda x, p: nn.cross_entropy(x, p, reduction="sum"), X, abs(Y)),
+        lambda x, p: iv.cross_entropy(x, p, reduction="sum"),
+        lambda x, p: nn.cross_entropy(x, p, reduction="sum"),
+        X,
+        abs(Y),
+    ),
     "fft": (lambda x: fft.fft(x, n=6, norm="ortho"), lambda x: torch.fft.fft(x, 6, norm="ortho"), Z),
     "ifft-cut": (lambda x: fft.ifft(x, n=2, axis=0), lambda x: torch.fft.ifft(x, 2, 0), Z),
     "fftn": (lambda x: fft.fftn(x, s=(2, 5), axes=(0, 1)), lambda x: torch.fft.fftn(x, (2, 5), (0, 1)), X),
     "rfft": (lambda x: fft.rfft(x, n=5), lambda x: torch.fft.rfft(x, 5), X),
     "irfft": (lambda x: fft.irfft(x, n=7), lambda x: torch.fft.irfft(x, 7), Z),
-    "rfftn": (fft.rfftn, torch.fft.rfftn, X), "irfftn": (fft.irfftn, torch.fft.irfftn, Z),
-    "hfft": (fft.hfft, torch.fft.hfft, Z), "ihfft": (fft.ihfft, torch.fft.ihfft, X),
-}  # fmt: skip
+    "rfftn": (fft.rfftn, torch.fft.rfftn, X),
+    "irfftn": (fft.irfftn, torch.fft.irfftn, Z),
+    "hfft": (fft.hfft, torch.fft.hfft, Z),
+    "ihfft": (fft.ihfft, torch.fft.ihfft, X),
+}
 
 
 def tuple_of(ys):

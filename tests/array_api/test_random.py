@@ -6,10 +6,8 @@ import pytest
 import iverson as iv
 from iverson import random
 from iverson.autograd import grad
-from iverson.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
 from tests.array_api.common import draw, same
-
-COVERED_RANDOM = {*random.__all__}
 
 
 def both(seed=3):
@@ -45,7 +43,7 @@ def test_integers():
     same(ours.integers(0, 1, 4, endpoint=True), numpys.integers(0, 1, 4, endpoint=True))
     same(ours.integers(np.array([1, 100])), numpys.integers(np.array([1, 100])))
     assert ours.integers(3).shape == ()
-    with pytest.raises(ArgumentError, match="integers.*low >= high"):
+    with pytest.raises(ArgumentError, match=r"integers.*low >= high"):
         ours.integers(3, 3)
     with pytest.raises(DTypeError, match="integer dtype"):
         ours.integers(3, dtype="float32")
@@ -62,9 +60,9 @@ def test_permutation_and_choice():
     same(ours.choice(x, 3, replace=False), x[numpys.choice(4, 3, replace=False)])
     same(ours.choice(3, 4, p=np.array([0.0, 1.0, 0.0])), [1, 1, 1, 1])
     assert ours.choice(x).shape == (3,)
-    with pytest.raises(ArgumentError, match="choice.*larger sample"):
+    with pytest.raises(ArgumentError, match=r"choice.*larger sample"):
         ours.choice(3, 4, replace=False)
-    with pytest.raises(ArgumentError, match="choice.*do not sum to 1"):
+    with pytest.raises(ArgumentError, match=r"choice.*do not sum to 1"):
         ours.choice(2, p=np.array([0.5, 0.1]))
     with pytest.raises(AxisError, match="permutation"):
         ours.permutation(x, axis=2)
@@ -75,15 +73,17 @@ def test_bernoulli():
     assert draws.dtype == iv.bool
     assert abs(float(iv.mean(iv.astype(draws, "float64"))) - 0.25) < 0.03
     same(random.default_rng(0).bernoulli(np.array([0.0, 1.0])), [False, True])
-    with pytest.raises(ArgumentError, match="bernoulli.*probabilities"):
+    with pytest.raises(ArgumentError, match=r"bernoulli.*probabilities"):
         random.default_rng(0).bernoulli(1.5)
 
 
 def test_moments():
     rng = random.default_rng(1)
     for found, mean, std in (
-        (rng.normal(2.0, 3.0, 20000), 2, 3), (rng.uniform(0.0, 6.0, 20000), 3, 3**0.5), (rng.exponential(2.0, 20000), 2, 2),
-    ):  # fmt: skip
+        (rng.normal(2.0, 3.0, 20000), 2, 3),
+        (rng.uniform(0.0, 6.0, 20000), 3, 3**0.5),
+        (rng.exponential(2.0, 20000), 2, 2),
+    ):
         assert abs(float(found.mean()) - mean) < 0.1
         assert abs(float(found.std()) - std) < 0.1
 

@@ -7,7 +7,7 @@ cancels here. Guards prove nothing: the code may look at both sides of a Select.
 - proven for every call;
 - a requirement on the sizes and on the smallest and largest entries of index buffers, looked at once per
   call, before any loop runs (`check`);
-- guarded and not proven, or undecidable before the loop (an index computed by the kernel itself): the code
+- guarded, or undecidable before the loop (an index the kernel computes, quotients of variables): the code
   tests the index where it is used, so that a wrong one can give a wrong number but never leave the buffer.
 """
 
@@ -39,6 +39,7 @@ from iverson.codegen.nodes import (
     expressions,
     operands,
     rebuilt,
+    subexpressions,
 )
 from iverson.codegen.print import text
 
@@ -377,20 +378,22 @@ def _pick(choose: type[min] | object, parts: list[Interval], k: int, *, every: b
 
 
 def _decidable(access: Access, writable: set[str]) -> bool:
-    """Whether sizes and index buffers' ranges could decide: the atoms read only buffers left alone."""
-    names = set(access.index.terms)
-    stack = [access.scope.atoms[n] for n in names if n in access.scope.atoms]
-    for loop in access.scope.loops:
-        for e in (loop.lower, loop.upper):
-            form = affine(e, access.scope)
-            stack += [access.scope.atoms[n] for n in form.terms if n in access.scope.atoms]
-    for e in stack:
-        if isinstance(e, Local):
-            return False
-        if any(load.buffer.name in writable for load in _loads(e)):
-            return False
-    # Would it be decided if all ranges were tiny? If even then not, no call can decide.
-    return True
+    """Whether a call can decide: the atoms read only buffers left alone, and not only quotients remain."""
+    scope = access.scope
+    forms = [access.index]
+    forms += [affine(e, scope) for loop in scope.loops for e in (loop.lower, loop.upper)]
+    names = {n for form in forms for n in form.terms}
+    atoms = [scope.atoms[n] for n in names if n in scope.atoms]
+    reads = [load.buffer.name for e in atoms for load in _loads(e)]
+    if any(isinstance(x, Local) for e in atoms for x in subexpressions(e)):
+        return False
+    if any(name in writable for name in reads):
+        return False
+    extent = access.buffer.shape[access.axis]
+    news = bool(reads) or isinstance(extent, str) or any(n.startswith("$") for n in names)
+    # Where a call brings nothing new, a plain index that is not inside is an error, and one with quotients
+    # may only be beyond what is proven here.
+    return news or not atoms
 
 
 def _loads(e: Expr) -> Iterator[Load]:

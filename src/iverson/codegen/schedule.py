@@ -62,6 +62,10 @@ class Axis:
         return None if form.terms else max(form.const, 0)
 
 
+#: What a read costs by its `motion`, in contiguous reads.
+MOTION_COST = {0: 0.3, 1: 1.0, 2: 12.0, 3: 2.5}
+
+
 @dataclass(frozen=True)
 class Task:
     """``out[write] (combine)= value`` at every point of the axes where all of ``where`` hold.
@@ -126,7 +130,7 @@ def _in_write_order(task: Task, axes: list[Axis]) -> list[Axis]:
 
 
 def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
-    """How an access moves with an axis: 0 not at all, 1 to the next entry, 2 anywhere else."""
+    """How an access moves with an axis: 0 not at all, 1 to the next entry, 3 by two to four, 2 otherwise."""
     scope = Scope(lets={x.name: x.value for x in lets})
     moves = 0
     for axis, index in enumerate(access.indices):
@@ -136,7 +140,7 @@ def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
         if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
             return 2
         if c:
-            moves = 1 if c == 1 else 2
+            moves = 1 if c == 1 else 3 if 2 <= c <= 4 else 2
     return moves
 
 
@@ -156,7 +160,7 @@ class _Choice:
 
     def _weight(self, a: Axis) -> float:
         """What an entry costs if this axis is the vector's; lower is better."""
-        cost = {0: 0.3, 1: 1.0, 2: 12.0}
+        cost = MOTION_COST
         total = sum(cost[motion(x, a.name, self.task.lets)] for x in self.task.loads) + 0.5
         if a in self.outer:
             total += cost[motion(self.store, a.name)] / (16 if self.task.reduces else 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from iverson.codegen.bounds import Affine, Scope, affine, from_affine, without_division
+from iverson.codegen.bounds import Affine, Scope, affine, from_affine, loop_extremes, without_division
 from iverson.codegen.loops import depends
 from iverson.codegen.nodes import (
     INT64,
@@ -31,7 +31,7 @@ from iverson.codegen.nodes import (
     statements,
     subexpressions,
 )
-from iverson.codegen.schedule import Axis, Task, Walked, motion, schedule, with_shared
+from iverson.codegen.schedule import MOTION_COST, Axis, Task, Walked, motion, schedule, with_shared
 
 def nest(task: Task, walk: Walked, strategy: str) -> tuple[Stmt, ...]:
     """Phases that run the task along the walk.
@@ -88,7 +88,7 @@ def _phases(task: Task, name: str, step: int) -> list[Task]:
         starts, d = [low], step
         if any(step % other for other in found):
             return [_stepped(task, name, low, step, -(-(high - low) // step))]
-    elif len(found) == 1 and max(found) <= 8:
+    elif len(found) == 1 and max(found) <= 8 and _is_last(task, name):
         d = found.pop()
         starts = [low + r for r in range(d) if low + r < high]
     else:
@@ -97,6 +97,11 @@ def _phases(task: Task, name: str, step: int) -> list[Task]:
     if step == 1 and _reads_cost(_aligned(made[0]), name) >= _reads_cost(_aligned(task), name):
         return [task]
     return made
+
+
+def _is_last(task: Task, name: str) -> bool:
+    """Whether the output is contiguous along an axis: the one that could run in lanes."""
+    return motion(Store(task.out, task.write, task.value), name) == 1
 
 
 def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:
@@ -139,8 +144,9 @@ def _aligned(task: Task) -> Task:
     ``for h in range(q - 1, q + 2): A[h] B[q - h]  ->  for h in range(-1, 2): A[q + h] B[-h]``
     """
     for axis in task.axes:
-        for var, step in _loops_of(task.walk or (), axis.name):
-            if step != 1:
+        for loop in _loops_of(task.walk or (), axis.name):
+            var = loop.var
+            if loop.step != 1:
                 continue
             shifted = {var: Call("add", (Var(var), Var(axis.name)), INT64)}
             moved = _mapped(task, lambda e, s=shifted: replaced(e, s))  # type: ignore[misc]
@@ -150,14 +156,14 @@ def _aligned(task: Task) -> Task:
     return task
 
 
-def _loops_of(walk: tuple[Walked, ...], name: str) -> list[tuple[str, int]]:
-    """Loops whose bounds depend on a name: variable and step."""
-    found = []
+def _loops_of(walk: tuple[Walked, ...], name: str) -> list[Loop]:
+    """Loops whose bounds depend on a name, without their bodies."""
+    found: list[Loop] = []
     for item in walk:
         if isinstance(item, Mapping):
             continue
         if len(item) == 5 and any(depends(e, {name}) for e in item[1:3]):
-            found.append((item[0], item[3]))
+            found.append(Loop(item[0], item[1], item[2], (), item[3]))
         found += _loops_of(item[-1], name)
     return found
 
@@ -189,19 +195,32 @@ def _less(e: Expr, by: str) -> Expr:
 
 
 def _reads_cost(task: Task, name: str) -> float:
-    return sum((0.3, 1.0, 12.0)[motion(x, name, task.lets)] for x in task.loads)
+    """What the reads cost with the axis in vector lanes.
+
+    A loop whose bounds differ between lanes runs over all their values, and under ``// d`` only one lane
+    in d takes part.
+    """
+    idle = max((d for e in _bounds_of(task.walk or ()) for d in _divisors(e, name)), default=1)
+    scope = Scope(tuple(Loop(a.name, a.lower, a.upper, ()) for a in task.axes))
+    spans = 1
+    for loop in _loops_of(task.walk or (), name):
+        low, high = loop_extremes(loop, scope)
+        spans *= 64 if low is None or high is None else max(1, min(high - low, 64))
+    return idle * spans * sum(MOTION_COST[motion(x, name, task.lets)] for x in task.loads)
 
 
 def _all_expressions(task: Task) -> list[Expr]:
-    def walk(items: tuple[Walked, ...]) -> list[Expr]:
-        found: list[Expr] = []
-        for item in items:
-            if not isinstance(item, Mapping):
-                found += [item[0]] if len(item) == 2 else [item[1], item[2]]
-                found += walk(item[-1])
-        return found
+    return [*task.expressions, *_bounds_of(task.walk or ())]
 
-    return [*task.expressions, *walk(task.walk or ())]
+
+def _bounds_of(walk: tuple[Walked, ...]) -> list[Expr]:
+    """The bounds and guards of a walk."""
+    found: list[Expr] = []
+    for item in walk:
+        if not isinstance(item, Mapping):
+            found += [item[0]] if len(item) == 2 else [item[1], item[2]]
+            found += _bounds_of(item[-1])
+    return found
 
 
 def _divisors(e: Expr, name: str) -> set[int]:

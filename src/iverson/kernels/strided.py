@@ -20,7 +20,7 @@ def place(g: Array, key: Key, shape: Shape) -> Any:
     if not region.size:
         return Zero(shape, g.dtype)
     inner = g[tuple([0 if i is None else _ALL if type(i) is slice else None for i in key])]
-    if any([type(i) is slice and i.step != 1 for i in key]):
+    if any(type(i) is slice and i.step != 1 for i in key):
         steps = [i.step if type(i) is slice else 1 for i in key if i is not None]
         spaced = np.zeros(region.shape, g.dtype)
         spaced[tuple([slice(None, None, step) for step in steps])] = inner

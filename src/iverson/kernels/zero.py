@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
+from iverson.core.scalars import keep_where
 from iverson.kernels.registry import register, zeros_like_result
 from iverson.layouts import Zero
 
@@ -39,9 +40,8 @@ def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
         return NotImplemented
     result = zeros_like_result(op, values, params)
     chosen = condition if type(b) is Zero else np.logical_not(condition)
-    out = np.zeros(result.shape, result.dtype)
-    np.copyto(out, x, where=chosen)
-    return out
+    out = keep_where(chosen, np.asarray(x, result.dtype))
+    return out if out.shape == result.shape else np.broadcast_to(out, result.shape).copy()
 
 
 @register("add_n", Zero)

@@ -21,10 +21,12 @@ from iverson.te.nodes import (
     Domain,
     Expr,
     Extent,
+    Read,
     Statement,
     Tensor,
     Var,
     const,
+    index,
     reads_of,
     same,
     select,
@@ -32,6 +34,7 @@ from iverson.te.nodes import (
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import cotangents, is_inexact
 from iverson.te.site import operation
+from iverson.te.verify import inside
 from iverson.te.where import conjunction
 
 OverrideRule = Callable[[Tensor, list[Tensor], Tensor], Sequence[Tensor | None]]
@@ -251,12 +254,24 @@ def turned_around(
         for guards, value in shares.items():
             plain = [c for c in guards if not depends_on_data([c])]
             plain.sort(key=repr)
+            where = (*statement.domain.where, *plain)
+            indices = read.indices
             rest = [c for c in guards if depends_on_data([c])]
             if rest:
-                rest.sort(key=repr)
-                value = select(conjunction(rest), value, const(0, value.dtype))
-            domain = Domain((*axes, *statement.domain.axes), (*statement.domain.where, *plain))
-            yield read.tensor, Statement(None, (*leading, *read.indices), value, domain, "sum")
+                condition = conjunction(sorted(rest, key=repr))
+                value = select(condition, value, const(0, value.dtype))
+                indices = _in_range(read, condition, where)
+            domain = Domain((*axes, *statement.domain.axes), where)
+            yield read.tensor, Statement(None, (*leading, *indices), value, domain, "sum")
+
+
+def _in_range(read: Read, condition: Expr, where: Iterable[Expr]) -> tuple[Expr, ...]:
+    """The indices of a guarded read, 0 where the guard fails: a term 0 is added there."""
+    where = tuple(where)
+    return tuple(
+        e if inside(e, n, where) else select(condition, e, index(0))
+        for e, n in zip(read.indices, read.tensor.shape, strict=True)
+    )
 
 
 def _identity(tensor: Tensor) -> Statement:

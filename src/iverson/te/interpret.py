@@ -79,7 +79,7 @@ def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = N
     values: Values = {}
     for placeholder, given in zip(program.inputs, inputs, strict=True):
         array = np.asarray(given)
-        if array.shape != placeholder.shape:
+        if array.shape != tuple(_constant(n) for n in placeholder.shape):
             raise ShapeError(
                 "te.interpret",
                 placeholder.name,
@@ -296,9 +296,7 @@ def _check_write(statement: Statement, where: tuple[Array, ...], shape: tuple[in
             )
 
 
-def _combine(
-    combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None
-) -> None:
+def _combine(combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None) -> None:
     flat = out.reshape(-1)
     at = np.zeros(len(body), np.int64)
     for i, n in zip(where, out.shape, strict=True):
@@ -309,7 +307,8 @@ def _combine(
         _combine_position(combine, flat, at, body, position)
     else:
         ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[combine]
-        ufunc.at(flat, at, body)
+        with np.errstate(all="ignore"):
+            ufunc.at(flat, at, body)
 
 
 def _combine_position(combine: str, out: Array, at: Array, body: Array, position: Array) -> None:

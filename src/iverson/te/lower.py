@@ -243,7 +243,8 @@ def _put(stage: Statement, reader: Statement) -> Statement:
         for x in postorder([root]):
             new = x.rebuilt([made[o] for o in x.operands])
             if isinstance(new, Read) and new.tensor is stage.tensor:
-                new = substitute(stage.body, dict(zip(stage.domain.axes, new.indices, strict=True)))
+                at = dict(zip(stage.domain.axes, new.indices, strict=True))
+                (new,) = substitute((stage.body,), at)
             made[x] = new
         return made[root]
 
@@ -336,7 +337,7 @@ class _Lowering:
         t = _Translation(self.buffers)
         axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi)) for v in s.domain.axes)
         where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
-        write = tuple(t.expression(w) for w in s.write)
+        write = tuple(_whole_number(t.expression(w)) for w in s.write)
         position = None if s.position is None else t.expression(s.position)
         body = s.body
         value = t.value(body)
@@ -468,8 +469,7 @@ class _Translation:
             return nodes.Var(self.name(e))
         below = tuple(self.made[o] for o in e.operands)
         if isinstance(e, Read):
-            whole = tuple(x if x.dtype == INT64 else nodes.Cast(x, INT64) for x in below)
-            return nodes.Load(self.buffers[e.tensor], whole)
+            return nodes.Load(self.buffers[e.tensor], tuple(map(_whole_number, below)))
         if isinstance(e, Select):
             return nodes.Select(*below)
         if isinstance(e, Cast):
@@ -480,6 +480,10 @@ class _Translation:
         if e.dtype != below[0].dtype and e.dtype.kind != "b":
             return nodes.Cast(nodes.Call(e.name, below, below[0].dtype), e.dtype)
         return nodes.Call(e.name, below, e.dtype)
+
+
+def _whole_number(e: nodes.Expr) -> nodes.Expr:
+    return e if e.dtype == INT64 else nodes.Cast(e, INT64)
 
 
 def _certain(root: Expr) -> set[Expr]:

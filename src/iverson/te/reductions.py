@@ -28,6 +28,7 @@ from iverson.te.nodes import (
     index,
     select,
     substitute,
+    variables,
 )
 from iverson.te.stages import position
 from iverson.te.where import conjunction
@@ -101,12 +102,16 @@ def _of_extremum(tensor: Compute, s: Statement) -> Statement:
     combine = "argmax" if s.combine == "max" else "argmin"
     saved = replace(s, out=None, combine=combine, position=position(reduced))
     arg = Compute(tensor.shape, dtypes.int64, f"{tensor.name}.arg", (saved,))
-    place = Read(arg, s.write)
-    at = unravelled(place, reduced)
-    (body,) = substitute([s.body], at)
-    if s.domain.where:  # there may be no point at all
+    place: Expr = Read(arg, s.write)
+    inside = set(kept)
+    where = tuple(c for c in s.domain.where if inside.issuperset(variables([c])))
+    if len(where) == len(s.domain.where):
+        (body,) = substitute([s.body], unravelled(place, reduced))
+    else:  # there may be no point at all, and then the position is -1
+        at = unravelled(apply("maximum", place, index(0)), reduced)
+        (body,) = substitute([s.body], at)
         body = Select(place >= 0, body, const(0, body.dtype))
-    return Statement(None, s.write, body, Domain(tuple(kept)), "sum")
+    return Statement(None, s.write, body, Domain(tuple(kept), where), "sum")
 
 
 def _of_product(tensor: Compute, s: Statement) -> Statement:

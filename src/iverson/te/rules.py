@@ -115,7 +115,7 @@ def _share(scalar: Scalar, k: int, node: Apply, g: Expr) -> Expr | None:
     d = _partial(scalar, k, node)
     if d is None:
         return None
-    if isinstance(d, Expr) and d.dtype.kind == "c":
+    if as_expr(d).dtype.kind == "c":
         d = apply("conj", d)
     return apply("multiply", g, d)
 

@@ -5,6 +5,7 @@ In-place operators and assignment rebind the handle; nodes keep values, so nothi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -311,9 +312,7 @@ class Tensor(Handle):
         return (1, 0)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        import iverson
-
-        return iverson
+        return sys.modules["iverson"]
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """This tensor, if ``device`` is "cpu"; raises ArgumentError for any other."""

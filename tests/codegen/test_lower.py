@@ -1,0 +1,247 @@
+"""Compiled tensor expressions against their interpreter: plain, eliminated, and differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson.codegen import contract
+from iverson.core import work
+from iverson.core.errors import IndexingError, ShapeError
+from iverson.te import interpret, lower
+from iverson.te import language as te
+from iverson.te.differentiate import differentiate
+from iverson.te.eliminate import eliminate
+from iverson.te.nodes import Program, Tensor, apply, program_of
+
+F32 = "float32"
+
+
+def arrays_for(program: Program, seed: int = 0) -> list[Any]:
+    g = np.random.default_rng(seed)
+
+    def one(t: Tensor) -> Any:
+        if t.dtype.kind in "iu":
+            return g.integers(0, 3, t.shape).astype(t.dtype)
+        if t.dtype.kind == "c":
+            return (g.normal(size=t.shape) + 1j * g.normal(size=t.shape)).astype(t.dtype)
+        return g.normal(size=t.shape).astype(t.dtype)
+
+    return [one(t) for t in program.inputs]
+
+
+def agree(program: Program) -> lower.Lowered:
+    """Compare with the interpreter on random inputs."""
+    inputs = arrays_for(program)
+    compiled = lower.lower(program)
+    want = interpret.run(program, inputs)
+    for threads in (1, 2):
+        for got, expected in zip(compiled(*inputs, threads=threads), want, strict=True):
+            assert got.dtype == expected.dtype
+            np.testing.assert_allclose(got, expected, rtol=3e-4, atol=3e-4)
+    return compiled
+
+
+def conv(stride: int, dilation: int, groups: int = 1) -> Tensor:
+    size = 2 * dilation + 1 + stride * 5
+    image = te.placeholder((2, 4, size, size), F32, "I")
+    kernel = te.placeholder((6, 4 // groups, 3, 3), F32, "W")
+    c, y, x = (te.reduce_axis((0, n), v) for n, v in ((4 // groups, "c"), (3, "y"), (3, "x")))
+
+    def entry(n: Any, o: Any, h: Any, w: Any) -> Any:
+        channel = (o // (6 // groups)) * (4 // groups) + c
+        at = (n, channel, stride * h + dilation * y, stride * w + dilation * x)
+        return te.sum(image[at] * kernel[o, c, y, x], axis=(c, y, x))
+
+    return te.compute((2, 6, 6, 6), entry, "O")
+
+
+def reduction(name: str) -> Tensor:
+    a = te.placeholder((5, 37), F32, "A")
+    k = te.reduce_axis((0, 37), "k")
+    return te.compute((5,), lambda i: getattr(te, name)(a[i, k], axis=k), "R")
+
+
+def elementwise() -> Tensor:
+    a, b = te.placeholder((7, 33), F32, "A"), te.placeholder((33,), F32, "B")
+    first = te.compute((7, 33), lambda i, j: apply("tanh", a[i, j] * b[j] + 0.5), "T")
+    return te.compute((7, 33), lambda i, j: te.if_then_else(first[i, j] > 0, first[i, j], a[i, j] * 2), "U")
+
+
+def take() -> Tensor:
+    a, index = te.placeholder((3, 19), F32, "A"), te.placeholder((11,), "int32", "index")
+    return te.compute((11, 19), lambda e, j: a[index[e], j] * 2.0, "T")
+
+
+def spread() -> Tensor:
+    index, x = te.placeholder((50,), "int64", "index"), te.placeholder((50, 6), F32, "x")
+    return te.scatter((3, 6), (50, 6), lambda e, j: ((index[e], j), x[e, j]), "S")
+
+
+def spread_flat() -> Tensor:
+    index, x = te.placeholder((500,), "int64", "index"), te.placeholder((500,), "float64", "x")
+    return te.scatter((3,), (500,), lambda e: (index[e], x[e]), "S")
+
+
+def pad() -> Tensor:
+    a = te.placeholder((9, 9), F32, "A")
+
+    def entry(i: Any, j: Any) -> Any:
+        inside = (i >= 2) & (i < 11) & (j >= 2) & (j < 11)
+        return te.if_then_else(inside, a[te.clamp(i - 2, 0, 9), te.clamp(j - 2, 0, 9)], 0.0)
+
+    return te.compute((13, 13), entry, "P")
+
+
+def softmax() -> Tensor:
+    a = te.placeholder((6, 21), F32, "A")
+    k, m = te.reduce_axis((0, 21), "k"), te.reduce_axis((0, 21), "m")
+    top = te.compute((6,), lambda i: te.max(a[i, k], axis=k), "top")
+    e = te.compute((6, 21), lambda i, j: apply("exp", a[i, j] - top[i]), "e")
+    total = te.compute((6,), lambda i: te.sum(e[i, m], axis=m), "total")
+    return te.compute((6, 21), lambda i, j: e[i, j] / total[i], "softmax")
+
+
+def triangle() -> Tensor:
+    a = te.placeholder((12, 12), F32, "A")
+    k = te.reduce_axis((0, 12), "k")
+    return te.compute((12, 12), lambda i, j: te.sum(te.bracket(k <= j) * a[i, k], axis=k), "cumsum")
+
+
+def shuffle() -> Tensor:
+    a = te.placeholder((2, 8, 5, 5), F32, "A")
+    return te.compute(
+        (2, 2, 10, 10), lambda n, c, h, w: a[n, c * 4 + (h % 2) * 2 + w % 2, h // 2, w // 2], "shuffle"
+    )
+
+
+def diagonal() -> Tensor:
+    a = te.placeholder((8, 8), F32, "A")
+    return te.compute((8,), lambda i: a[i, i] + a[7 - i, i], "diagonal")
+
+
+def banded() -> Tensor:
+    q, k = te.placeholder((16, 8), F32, "Q"), te.placeholder((22, 8), F32, "K")
+    d = te.reduce_axis((0, 8), "d")
+    return te.compute((16, 7), lambda i, o: te.sum(q[i, d] * k[i + o, d], axis=d), "band")
+
+
+def scalar() -> Tensor:
+    a = te.placeholder((40, 30), F32, "A")
+    i, j = te.reduce_axis((0, 40), "i"), te.reduce_axis((0, 30), "j")
+    return te.compute((), lambda: te.sum(apply("square", a[i, j]), axis=(i, j)), "norm")
+
+
+PROGRAMS: dict[str, Callable[[], Tensor]] = {
+    **{f"conv s{s} d{d}": (lambda s=s, d=d: conv(s, d)) for s, d in ((1, 1), (2, 1), (1, 2), (3, 3), (2, 3))},
+    "grouped conv": lambda: conv(1, 1, 2),
+    "elementwise": elementwise,
+    "take": take,
+    "scatter rows": spread,
+    "scatter": spread_flat,
+    "pad": pad,
+    "softmax": softmax,
+    "triangle": triangle,
+    "shuffle": shuffle,
+    "diagonal": diagonal,
+    "banded": banded,
+    "scalar": scalar,
+    **{name: (lambda name=name: reduction(name)) for name in ("sum", "prod", "max", "min", "argmax", "argmin")},
+}  # fmt: skip
+SMOOTH = [n for n in PROGRAMS if n not in ("argmax", "argmin", "prod")]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_forward(name: str) -> None:
+    program = program_of([PROGRAMS[name]()])
+    for p in (program, eliminate(program)):
+        compiled = agree(p)
+        assert not any(isinstance(s, lower.Interpreted) for s in compiled.steps)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_gradients(name: str) -> None:
+    output = PROGRAMS[name]()
+    wanted = [t for t in program_of([output]).inputs if t.dtype.kind == "f"]
+    head = te.placeholder(output.shape, output.dtype, "G")
+    program = program_of(list(differentiate(output, wanted, head=head)))
+    agree(program)
+    agree(eliminate(program))
+
+
+def product_program(shapes: Sequence[Sequence[int]], entry: Callable[..., Any]) -> Program:
+    a, b = (te.placeholder(tuple(s), F32, n) for s, n in zip(shapes, "AB", strict=True))
+    return program_of([entry(a, b)], (a, b))
+
+
+def test_products_go_to_blas() -> None:
+    k = te.reduce_axis((0, 40), "k")
+
+    def plain(a: Any, b: Any) -> Any:
+        return te.compute((48, 50), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k))
+
+    def turned(a: Any, b: Any) -> Any:
+        return te.compute((50, 48), lambda j, i: te.sum(b[j, k] * a[k, i], axis=k))
+
+    def batched(a: Any, b: Any) -> Any:
+        return te.compute((48, 3, 50), lambda i, n, j: te.sum(a[n, i, k] * b[k, j, n], axis=k))
+
+    cases = (
+        (((48, 40), (40, 50)), plain, (48, 40, 50), 1),
+        (((40, 48), (50, 40)), turned, (50, 40, 48), 1),
+        (((3, 48, 40), (40, 50, 3)), batched, (48, 40, 50), 3),
+    )
+    for shapes, entry, product, count in cases:
+        program = product_program(shapes, entry)
+        compiled = agree(program)
+        assert any(isinstance(s, contract.Product) for s in compiled.steps)
+        with work.counting() as counted:
+            compiled(*arrays_for(program))
+        assert counted.product_shapes == {product: count}
+
+
+def test_small_products_do_not() -> None:
+    k = te.reduce_axis((0, 4), "k")
+    program = product_program(
+        ((5, 4), (4, 6)),
+        lambda a, b: te.compute((5, 6), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k)),
+    )
+    assert not any(isinstance(s, contract.Product) for s in agree(program).steps)
+
+
+def test_elementwise_stages_are_fused() -> None:
+    a = te.placeholder((100,), F32, "A")
+    t = te.compute((100,), lambda i: apply("exp", a[i]), "T")
+    u = te.compute((100,), lambda i: t[i] * 2.0 + 1.0, "U")
+    v = te.compute((100,), lambda i: apply("maximum", u[i], 0.0) - a[i], "V")
+    compiled = agree(program_of([v]))
+    assert len(compiled.buffers) == 2, "no memory for T and U"
+
+
+def test_what_does_not_compile_is_interpreted() -> None:
+    a = te.placeholder((6,), "complex128", "A")
+    program = program_of([te.compute((6,), lambda i: a[i] * a[i], "square")])
+    compiled = agree(program)
+    assert any(isinstance(s, lower.Interpreted) for s in compiled.steps)
+
+
+def test_equal_programs_are_compiled_once() -> None:
+    assert lower.lower(program_of([take()])) is lower.lower(program_of([take()]))
+
+
+def test_bad_input() -> None:
+    program = program_of([take()])
+    a, index = arrays_for(program)
+    if a.ndim == 1:
+        a, index = index, a
+    compiled = lower.lower(program)
+    order = {2: a, 1: index}
+    index[4] = 3
+    with pytest.raises(IndexingError, match="expected indices from 0 to 2"):
+        compiled(*(order[len(t.shape)] for t in program.inputs))
+    order[1] = index[:5]
+    with pytest.raises(ShapeError, match=r"got shape \(5,\); expected shape \(11,\)"):
+        compiled(*(order[len(t.shape)] for t in program.inputs))
