@@ -90,6 +90,7 @@ CASES = {
     "softmax": (lambda x: iv.softmax(x, axis=0), X),
     "log_softmax": (iv.log_softmax, X),
     "cross_entropy": (lambda x: iv.cross_entropy(x, np.array([2, 0])), X),
+    "cross_entropy-vector": (lambda x: iv.cross_entropy(x, np.array(2)), V),
     "cross_entropy-axis": (
         lambda x: iv.cross_entropy(x, np.array([[1, 0], [0, 0]]), axis=1, reduction="none"),
         draw((2, 3, 2)),

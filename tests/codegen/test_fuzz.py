@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen.kernel import compile_kernel
 from iverson.codegen.nodes import (
     INT64,
     Buffer,

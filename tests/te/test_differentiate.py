@@ -10,7 +10,8 @@ import pytest
 from iverson import te
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from iverson.core.scalars import SCALARS
-from iverson.te.nodes import Tensor
+from iverson.te.nodes import Tensor, postorder
+from iverson.te.verify import check
 from tests.te.oracles import check_derivatives, eliminated_value, value
 
 rng = np.random.default_rng(5)
@@ -57,9 +58,9 @@ DEFINITIONS = {
     "choice by data": lambda: te.compute(
         (4, 4), lambda i, j: te.select(A[i, j] > 0, A[i, j] ** 3, F.tanh(A[j, i]))
     ),
-    "stages": lambda: _stages(),
+    "stages": lambda: _stages(),  # noqa: PLW0108
     "several uses": lambda: te.compute((4,), lambda i: te.sum(A[i, k] * _shared()[k], k) + _shared()[i]),
-    "shared guards": lambda: _shared_guards(),
+    "shared guards": lambda: _shared_guards(),  # noqa: PLW0108
 }
 
 
@@ -88,6 +89,21 @@ def test_against_differences(name: str) -> None:
     output = DEFINITIONS[name]()
     inputs = [t for t in te.program_of([output]).inputs if t.dtype.kind == "f"]
     check_derivatives(output, inputs, FEED, order=1 if name == "shared guards" else 2)
+
+
+DIFFERENTIABLE = [
+    s for s in SCALARS.values() if "f" in s.kinds and (s.d or s.vjp) and s.name != "where"
+]
+
+
+@pytest.mark.parametrize("scalar", DIFFERENTIABLE, ids=lambda s: s.name)
+def test_single_precision_stays(scalar: Any) -> None:
+    xs = [te.placeholder((3,), "float32", f"x{n}") for n in range(scalar.arity)]
+    output = te.compute((3,), lambda i: getattr(F, scalar.name)(*(x[i] for x in xs)), "y")
+    program = te.program_of([*te.differentiate(output, xs), te.jvp(output, {xs[-1]: xs[-1]})])
+    check(program)
+    for s in program.statements:
+        assert not [n for n in postorder([s.body]) if n.dtype in (np.float64, np.complex128)]
 
 
 SMOOTH = [

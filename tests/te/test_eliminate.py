@@ -157,7 +157,7 @@ dY/dX += ...
   points    12 visited, 12 nonzero terms
   strategy  gather: exact loops, outputs first
     for a0 in 0:9:
-        for o in maximum(0, (a0 - 1) // 2):minimum(3, a0 // 2) + 1:
+        for o in maximum(0, (a0 + 1) // 2 - 1):minimum(3, a0 // 2) + 1:
             dY/dX[a0] += H[o] * W[a0 - o * 2]"""
 
 

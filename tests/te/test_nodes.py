@@ -80,7 +80,7 @@ def test_simplifications() -> None:
     assert v + 0 is v
     assert 1 * v is v
     assert isinstance(v * 0, Const)
-    assert -(-v) is v
+    assert -(-v) is v  # noqa: B002
     assert text(te.bracket(i < 2) * te.bracket(i > 0) * v) == "select(i < 2 and i > 0, x[i], 0.0)"
     assert select(True, v, 0) is v
     assert as_expr(2) * 3 is as_expr(6)
@@ -139,7 +139,7 @@ def test_reads_are_checked() -> None:
     with pytest.raises(DTypeError, match="float"):
         te.F.bitwise_and(A[0, 0], 1)
     with pytest.raises(ArgumentError, match=r"te\.F"):
-        te.F.nonsense  # noqa: B018
+        te.F.nonsense
     with pytest.raises(ArgumentTypeError, match="index a tensor to read it"):
         te.compute((3,), lambda i: A)
 

@@ -63,7 +63,7 @@ def programs(draw: Any) -> tuple[te.Placeholder, te.Placeholder, te.Compute]:
         return term([i, j], 2)
 
     for n in range(draw(st.integers(1, 3))):
-        tensors.append(te.compute((N, N), entry, f"T{n}"))
+        tensors += [te.compute((N, N), entry, f"T{n}")]
     output = tensors[-1]
     assert isinstance(output, te.Compute)
     return X, at, output

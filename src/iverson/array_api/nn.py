@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind
-from iverson.array_api.indexing import positions
 from iverson.array_api.reductions import mean
-from iverson.core.errors import ShapeError
+from iverson.core.errors import IndexingError, ShapeError
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.ops import F
 
@@ -72,7 +71,7 @@ def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: s
             expected=f"shape {wanted} for {'class numbers' if numbers else 'probabilities'}",
         )
     if numbers:
-        classes = positions(labels, logits.shape[k], "cross_entropy", "labels")
+        classes = _classes(labels, logits.shape[k])
         losses = F.cross_entropy(logits, np.expand_dims(classes, k), axis=k)
     else:
         losses = -F.sum(labels * F.log_softmax(logits, axis=k), axis=(k,), keepdims=False)
@@ -81,6 +80,15 @@ def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: s
     return (
         mean(losses) if reduction == "mean" else F.sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
     )
+
+
+def _classes(labels: Any, count: int) -> np.ndarray[Any, Any]:
+    """The class numbers, checked; a negative one, seen as unsigned, is too large."""
+    classes: np.ndarray[Any, Any] = np.asarray(F.to_numpy(labels), np.intp, order="C")
+    if classes.size and classes.view(np.uintp).max() >= count:
+        bad = classes.max() if classes.max() >= count else classes.min()
+        raise IndexingError("cross_entropy", "labels", got=f"class {bad}", expected=f"one in [0, {count})")
+    return classes
 
 
 __all__ = ["cross_entropy", "log_softmax", "softmax"]

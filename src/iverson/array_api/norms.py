@@ -8,7 +8,6 @@ from typing import Any
 
 from iverson.array_api.arguments import as_inexact, tracks
 from iverson.array_api.manipulation import moveaxis
-from iverson.array_api.reductions import root
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape, normalize_axes, normalize_axis
 from iverson.ops import F
@@ -21,10 +20,6 @@ def singular_values(x: Any) -> Any:
     return F.svd(x)[1] if tracks(x) else F.svdvals(x)
 
 
-def _squares(x: Any) -> Any:
-    return F.real(F.multiply(x, F.conj(x))) if x.dtype.kind == "c" else F.square(x)
-
-
 def _powers(x: Any, p: float) -> Any:
     """abs(x)**p; at 0 its derivatives of every order are taken as 0."""
     at_zero = F.equal(x, 0)
@@ -35,7 +30,7 @@ def _powers(x: Any, p: float) -> Any:
 def _vector_norm(x: Any, axes: Shape, keepdims: bool, p: float) -> Any:
     options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     if p == 2:
-        return root(F.sum(_squares(x), **options))
+        return F.norm(x, **options)
     if p == 1:
         return F.sum(F.abs(x), **options)
     if p == 0:

@@ -170,8 +170,19 @@ def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = Fal
     x = _floating(x, dtype, "mean")
     axes = normalize_axes(axis, x.ndim, "mean")
     count = product(x.shape[k] for k in axes)
-    total = F.sum(x, axis=axes, keepdims=builtins.bool(keepdims))
-    return F.divide(total, count) if count else F.multiply(total, float("nan"))
+    return _averaged(F.sum(x, axis=axes, keepdims=builtins.bool(keepdims)), count)
+
+
+def _averaged(total: Any, count: float) -> Any:
+    return F.divide(total, count) if count > 0 else F.multiply(total, float("nan"))
+
+
+def _centred(x: Any, axis: Any, correction: float, operation: str) -> tuple[Any, Any, float]:
+    """Distances from the mean, the axes, and how many entries they are averaged over."""
+    x = as_inexact(x, operation)
+    axes = normalize_axes(axis, x.ndim, operation)
+    count = product(x.shape[k] for k in axes) - correction
+    return F.subtract(x, mean(x, axes, keepdims=True)), axes, count
 
 
 def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
@@ -184,20 +195,9 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> var(asarray([1., 2., 3.]), correction=1)
     iverson.Tensor(1.)
     """
-    return _variance(x, axis, correction, keepdims, "var")
-
-
-def _variance(x: Any, axis: Any, correction: float, keepdims: bool, operation: str) -> Any:
-    x = as_inexact(x, operation)
-    axes = normalize_axes(axis, x.ndim, operation)
-    count = product(x.shape[k] for k in axes) - correction
-    distance = F.subtract(x, mean(x, axes, keepdims=True))
-    if x.dtype.kind == "c":
-        squares = F.real(F.multiply(distance, F.conj(distance)))
-    else:
-        squares = F.square(distance)
-    total = F.sum(squares, axis=axes, keepdims=builtins.bool(keepdims))
-    return F.divide(total, count) if count > 0 else F.multiply(total, float("nan"))
+    x, axes, count = _centred(x, axis, correction, "var")
+    squares = F.square(x) if x.dtype.kind != "c" else F.real(F.multiply(x, F.conj(x)))
+    return _averaged(F.sum(squares, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
 
 def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
@@ -207,13 +207,9 @@ def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> std(asarray([1., 2., 3.]), correction=1)
     iverson.Tensor(1.)
     """
-    return root(_variance(x, axis, correction, keepdims, "std"))
-
-
-def root(squares: Any) -> Any:
-    """The square root of a sum of squares: at 0 its derivative is taken as 0."""
-    at_zero = F.equal(squares, 0)
-    return F.where(at_zero, 0.0, F.sqrt(F.where(at_zero, 1.0, squares)))
+    x, axes, count = _centred(x, axis, correction, "std")
+    length = F.norm(x, axis=axes, keepdims=builtins.bool(keepdims))
+    return _averaged(length, builtins.max(count, 0.0) ** 0.5)
 
 
 def _scan(name: str, says: str, start: int, shows: str) -> Callable[..., Any]:

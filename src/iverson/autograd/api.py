@@ -168,7 +168,7 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
         if any(x._node is None for x in ins):
             raise GradientError("backward", "inputs", got="a tensor that does not require grad")
         targets |= {(x._node, x._index): FULL for x in ins}
-    for (node, index), ct in reverse(seeds, targets, create_graph=create_graph).items():
+    for (node, index), ct in reverse(seeds, targets, create_graph=create_graph, order=nodes).items():
         _accumulate(node, index, ct if create_graph else make_handle(ct._value))
 
 

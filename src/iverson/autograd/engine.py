@@ -20,7 +20,7 @@ from iverson.autograd.record import is_undefined
 from iverson.core import work
 from iverson.core.dispatch import Handle, make_handle
 from iverson.core.errors import GradientError
-from iverson.core.needs import NOTHING, Box, Need, Pattern
+from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.layouts import Zero, support_region
@@ -31,16 +31,22 @@ Arrived = dict[Node, Any]
 
 
 def reverse(
-    seeds: Sequence[tuple[Slot, Any]], targets: Mapping[Slot, Need], *, create_graph: bool
+    seeds: Sequence[tuple[Slot, Any]],
+    targets: Mapping[Slot, Need],
+    *,
+    create_graph: bool,
+    order: list[Node] | None = None,
 ) -> dict[Slot, Any]:
     """The cotangents of the targets, from cotangents of the outputs.
 
     seeds : pairs of a result and the handle of its cotangent.
     targets : what is demanded of each result asked for. A target missing from the result is undefined.
     create_graph : whether the pass itself is recorded, so that its results can be differentiated.
+    order : the nodes the seeds were made from, oldest first, where the caller knows them already.
     """
-    floor = min((node.number for node, _ in targets), default=0)
-    order = reachable([node for (node, _), _ in seeds], floor)
+    if order is None:
+        floor = min((node.number for node, _ in targets), default=0)
+        order = reachable([node for (node, _), _ in seeds], floor)
     needs = find_needs(order, targets)
     with set_grad_enabled(create_graph), np.errstate(all="ignore"):
         return _walk(order, needs, seeds, targets, create_graph)
@@ -186,7 +192,8 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
         if rule is not None:
             if shared:
                 rule = partial(_with_shared, rule, shared[0])
-            part = None if overridden else _part(op, k, g, needs[k], inputs, y, params)
+            everywhere = overridden or (needs[k] is FULL and type(getattr(g, "_value", None)) is np.ndarray)
+            part = None if everywhere else _part(op, k, g, needs[k], inputs, y, params)
             if part is None:
                 result.append((k, rule(F, g, y, *inputs, **params)))
             else:

@@ -43,6 +43,7 @@ class Node:
         "args",
         "extra",
         "indices",
+        "multiple",
         "number",
         "op",
         "out",
@@ -62,6 +63,7 @@ class Node:
         where: tuple[CodeType, int] | None,
     ) -> None:
         self.op = op
+        self.multiple = op is not None and op.multiple
         self.args = args
         self.params = params
         self.parents = parents
@@ -70,10 +72,6 @@ class Node:
         self.where = where
         self.number = next_number()
         self.extra: Extra | None = None
-
-    @property
-    def multiple(self) -> bool:
-        return self.op is not None and self.op.multiple
 
     def result_shape(self, index: int) -> Shape:
         """The shape of one result."""

@@ -13,14 +13,14 @@ cancels here. Guards prove nothing: the code may look at both sides of a Select.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from iverson.codegen.nodes import (
-    Buffer,
     INT64,
+    Buffer,
     Call,
     Cast,
     Const,
@@ -95,7 +95,6 @@ class Access:
         return self.node.buffer
 
 
-
 @dataclass(frozen=True)
 class Plan:
     """The outcome for a kernel: accesses to check at the call, and (node id, axis) to clamp in the code."""
@@ -138,12 +137,10 @@ def extremes(form: Affine, scope: Scope, ranges: Ranges) -> Interval:
 def loop_extremes(loop: Loop, scope: Scope) -> Interval:
     """The smallest value of a loop's lower bound, and the largest of its upper one."""
     lows = [
-        _bound(c, scope, {}, len(scope.loops), upper=False)
-        for c in _candidates(loop.lower, scope, "maximum")
+        _bound(c, scope, {}, len(scope.loops), upper=False) for c in _candidates(loop.lower, scope, "maximum")
     ]
     highs = [
-        _bound(c, scope, {}, len(scope.loops), upper=True)
-        for c in _candidates(loop.upper, scope, "minimum")
+        _bound(c, scope, {}, len(scope.loops), upper=True) for c in _candidates(loop.upper, scope, "minimum")
     ]
     low = max((v for v in lows if v is not None), default=None)
     return low, min((v for v in highs if v is not None), default=None)
@@ -370,11 +367,11 @@ def _hull(a: Interval, c: Interval) -> Interval:
     return _pick(min, [a, c], 0, every=True), _pick(max, [a, c], 1, every=True)
 
 
-def _pick(choose: type[min] | object, parts: list[Interval], k: int, *, every: bool) -> int | None:
-    known = [p[k] for p in parts if p[k] is not None]
+def _pick(choose: Callable[[list[int]], int], parts: list[Interval], k: int, *, every: bool) -> int | None:
+    known = [v for p in parts if (v := p[k]) is not None]
     if not known or (every and len(known) < len(parts)):
         return None
-    return choose(known)  # type: ignore[operator, no-any-return]
+    return choose(known)
 
 
 def _decidable(access: Access, writable: set[str]) -> bool:

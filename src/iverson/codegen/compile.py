@@ -29,7 +29,7 @@ def optimize(text: str) -> Any:
     module = llvm.parse_assembly(text)
     module.triple = target.host().triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False

@@ -60,9 +60,7 @@ class Product:
             np.add(view, result, out=view)
 
     @staticmethod
-    def _grouped(
-        array: Array, groups: tuple[tuple[int, ...], ...], shape: tuple[int, ...]
-    ) -> Array:
+    def _grouped(array: Array, groups: tuple[tuple[int, ...], ...], shape: tuple[int, ...]) -> Array:
         return array.transpose([k for group in groups for k in group]).reshape(shape)
 
 
@@ -110,9 +108,7 @@ def product(task: Task) -> Product | None:
     )
 
 
-def _names(
-    indices: tuple[Any, ...], buffer: Buffer, extents: Mapping[str, int | None]
-) -> list[str] | None:
+def _names(indices: tuple[Any, ...], buffer: Buffer, extents: Mapping[str, int | None]) -> list[str] | None:
     """The axes an access runs over, one per dimension and each over all of it; None if it is not so."""
     names = [i.name for i in indices if isinstance(i, Var) and i.name in extents]
     if len(names) != len(indices) or len(set(names)) != len(names):

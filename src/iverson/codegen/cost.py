@@ -1,6 +1,6 @@
 """A rough count of the work in a phase, to decide whether threads are worth starting.
 
-One unit is one scalar operation of one lane; what runs in vector lanes counts an eighth. Extents that
+One unit is one scalar operation of one lane; what runs in vector lanes counts a sixteenth. Extents that
 depend on data count as the average the index range allows, or 16.
 """
 
@@ -14,19 +14,20 @@ from iverson.codegen.nodes import (
     Call,
     Expr,
     If,
+    Load,
     Loop,
     Stmt,
     expressions,
     subexpressions,
 )
 
-_CHEAP = 1.0
+_LOAD = 4.0
 _DEAR = 12.0
 _SIMPLE = frozenset(
     ("add", "subtract", "multiply", "negative", "square", "maximum", "minimum", "abs", "relu")
 )
 #: Below this many units a phase stays on one thread.
-WORTH_THREADS = 60_000.0
+WORTH_THREADS = 400_000.0
 
 
 def cost(phase: Stmt, sizes: Mapping[str, int]) -> float:
@@ -46,10 +47,15 @@ def _statement(s: Stmt, scope: Scope, ranges: Ranges, share: float) -> float:
     extent = 16.0 if high is None else ((low or 0) + high) / 2 if low is not None else high / 2
     extent = max(extent, 0.0) / s.step
     inner = replace(scope, loops=(*scope.loops, s))
-    share = share / 8 if s.mark == "vector" else share
+    share = share / 16 if s.mark == "vector" else share
     return own + extent * sum(_statement(item, inner, ranges, share) for item in s.body)
 
 
 def _expression(e: Expr) -> float:
-    calls = [x.name for x in subexpressions(e) if isinstance(x, Call)]
-    return 1.0 + sum(_CHEAP if name in _SIMPLE else _DEAR for name in calls)
+    total = 1.0
+    for x in subexpressions(e):
+        if isinstance(x, Call):
+            total += 1.0 if x.name in _SIMPLE else _DEAR
+        elif isinstance(x, Load):
+            total += _LOAD
+    return total

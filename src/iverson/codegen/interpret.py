@@ -5,7 +5,7 @@ Every index is checked where it is used, and every scalar function is the NumPy 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from iverson.core.scalars import SCALARS
 Array = np.ndarray[Any, Any]
 Environment = dict[str, Any]
 
-_COMBINE = {
+_COMBINE: dict[str, Callable[..., Any]] = {
     "assign": lambda old, new: new,
     "sum": np.add,
     "prod": np.multiply,

@@ -89,7 +89,9 @@ class Value:
         self.b, self.ref, self.type, self.const = b, ref, type, const
 
     def _like(self, other: Any) -> Value:
-        return other if isinstance(other, Value) else self.b.const(other, self.type)
+        if isinstance(other, Value):
+            return other
+        return self.b.const(other, self.type)
 
     def _op(self, other: Any, name: str, *, swap: bool = False) -> Value:
         o = self._like(other)
@@ -206,6 +208,7 @@ class Builder:
         self.flags = ""
         self.block = "entry"
         self._seen: dict[str, Value] = {}
+        self._read: dict[str, Value] = {}
         self._count = 0
 
     def nested(self) -> Builder:
@@ -221,8 +224,16 @@ class Builder:
         self._count += 1
         return f"{hint}{self._count}"
 
-    def emit(self, rhs: str, type: Type, *, pure: bool = True) -> Value:
-        """``%new = rhs``; a pure instruction that the block already has is not repeated."""
+    def emit(self, rhs: str, type: Type, *, pure: bool = True, reads: bool = False) -> Value:
+        """``%new = rhs``; a pure instruction that the block already has is not repeated.
+
+        One that ``reads`` the kernel's memory is repeated only after a write to it (`wrote`).
+        """
+        if reads:
+            found = self._read.get(rhs)
+            if found is None:
+                found = self._read[rhs] = self.emit(rhs, type, pure=False)
+            return found
         if pure and (found := self._seen.get(rhs)) is not None:
             return found
         value = Value(self, f"%{self.fresh()}", type)
@@ -230,6 +241,10 @@ class Builder:
         if pure:
             self._seen[rhs] = value
         return value
+
+    def wrote(self) -> None:
+        """Memory has changed: what was read must be read again."""
+        self._read = {}
 
     def do(self, text: str) -> None:
         """An instruction without a result."""
@@ -266,7 +281,7 @@ class Builder:
 
     def splat(self, x: Value, lanes: int) -> Value:
         """A scalar in every lane; vectors stay as they are."""
-        if lanes == 1 or x.type.lanes == lanes:
+        if lanes in (1, x.type.lanes):
             return x
         wide = x.type.wide(lanes)
         if x.const is not None:
@@ -302,6 +317,7 @@ class Builder:
         self.lines.append(f"{label}:")
         self.block = label
         self._seen = {}
+        self._read = {}
 
     def br(self, label: str) -> None:
         self.do(f"br label %{label}")
@@ -320,14 +336,15 @@ class Builder:
         return Value(self, name, PTR)
 
     def load(self, pointer: Value, type: Type, align: int) -> Value:
-        return self.emit(f"load {type}, ptr {pointer.ref}, align {align}", type, pure=False)
+        """Read the kernel's memory."""
+        return self.emit(f"load {type}, ptr {pointer.ref}, align {align}", type, reads=True)
 
     def store(self, pointer: Value, value: Value, align: int) -> None:
         self.do(f"store {value.type} {value.ref}, ptr {pointer.ref}, align {align}")
 
     def get(self, slot: Value, type: Type) -> Value:
         """Read a slot."""
-        return self.load(slot, type, 64)
+        return self.emit(f"load {type}, ptr {slot.ref}, align 64", type, pure=False)
 
     def put(self, slot: Value, value: Value) -> None:
         """Write a slot."""

@@ -226,7 +226,7 @@ def _shape_of_work(
         total = _iterations(phase, sizes)
         units = cost(phase, sizes) if total > 1 else 0.0
         found = compiled._facts[key] = (total, units if units >= WORTH_THREADS else 0.0)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:

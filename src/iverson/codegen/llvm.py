@@ -243,7 +243,7 @@ class _Emitter:
         self.scope = around
 
     def carried(self, s: Loop) -> list[Loop]:
-        """Vector loops inside whose accumulators are declared outside ``s``: their lanes live as long as it."""
+        """Vector loops inside with accumulators from outside ``s``: their lanes live as long as it."""
         found = []
         outside = {u.name if isinstance(u, Update) else u.best for u in loops.accumulators(s)}
         for v in nodes.statements(s.body):
@@ -430,7 +430,11 @@ class _Vectors:
 
     def open(self, points: Points) -> Points:
         """Points at which the accumulators are vectors."""
-        return [p.inner(**{n: w for u in self.updates for n, w in self._slots(u, p)}) for p in points]
+        return [self._opened(p) for p in points]
+
+    def _opened(self, p: Point) -> Point:
+        names = dict(w for u in self.updates for w in self._slots(u, p))
+        return Point({**p.env, **names}, p.lanes, p.mask)
 
     def close(self, points: Points, inner: Points) -> None:
         """Combine the vectors of ``inner`` into the variables of ``points``."""

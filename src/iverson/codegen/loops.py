@@ -60,8 +60,8 @@ def depends(e: Expr, names: set[str] | frozenset[str]) -> bool:
 def vectorizable(s: Loop) -> bool:
     """Whether the iterations of a loop marked "vector" can be lanes.
 
-    Not where the bounds of an inner loop with a step differ between lanes, where lanes add to entries that may be the same
-    (an address that depends on data), or where they would all assign one entry.
+    Not where the bounds of an inner loop with a step differ between lanes, where lanes add to entries
+    that may be the same (an address that depends on data), or where they would all assign one entry.
     """
     names = varying(s)
     return all(_fits(item, s, names) for item in statements(s.body))

@@ -45,6 +45,7 @@ def read(b: Builder, at: Address, type: Type) -> Value:
 
 def write(b: Builder, at: Address, value: Value) -> None:
     """Store a value; a scalar goes to one entry, a vector to one entry per lane."""
+    b.wrote()
     if value.type.elem == "i1":
         value = b.cast("zext", value, value.type.of("i8"))
     align = at.type.bits // 8
@@ -133,7 +134,7 @@ def _masked_load(b: Builder, pointer: Value, mask: Value, type: Type, align: int
         f"call {type} @{name}(ptr {pointer.ref}, i32 {align}, {mask.type} {mask.ref}, "
         f"{type} zeroinitializer)",
         type,
-        pure=False,
+        reads=True,
     )
 
 
@@ -153,7 +154,7 @@ def _gather(b: Builder, at: Address, type: Type, align: int) -> Value:
         f"call {type} @{name}({pointers.type} {pointers.ref}, i32 {align}, {mask.type} {mask.ref}, "
         f"{type} zeroinitializer)",
         type,
-        pure=False,
+        reads=True,
     )
 
 

@@ -279,7 +279,7 @@ class _Choice:
             body: tuple[Stmt, ...] = (*task.lets, Store(task.out, task.write, task.value, how))
             return self._reduction(_guarded(task.where, body))
         dtype = task.out.dtype
-        update = (*task.lets, Update("acc", task.combine, task.value))
+        update: tuple[Stmt, ...] = (*task.lets, Update("acc", task.combine, task.value))
         return (
             Declare("acc", dtype, Const(identity(task.combine, dtype), dtype)),
             *self._reduction(_guarded(task.where, update)),

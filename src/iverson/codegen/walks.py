@@ -33,6 +33,7 @@ from iverson.codegen.nodes import (
 )
 from iverson.codegen.schedule import MOTION_COST, Axis, Task, Walked, motion, schedule, with_shared
 
+
 def nest(task: Task, walk: Walked, strategy: str) -> tuple[Stmt, ...]:
     """Phases that run the task along the walk.
 
@@ -113,9 +114,7 @@ def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:
     def changed(e: Expr) -> Expr:
         return without_division(replaced(e, moved))
 
-    axes = tuple(
-        Axis(name, Const(whole), Const(whole + count)) if a.name == name else a for a in task.axes
-    )
+    axes = tuple(Axis(name, Const(whole), Const(whole + count)) if a.name == name else a for a in task.axes)
     return _mapped(replace(task, axes=axes), changed)
 
 

@@ -14,6 +14,22 @@ from iverson.layouts import Box, Zero
 Array = np.ndarray[Any, Any]
 
 
+def broadcast_to(x: Any, *, shape: Shape) -> Array:
+    """x with extents of 1 stretched to a shape: a read-only view, like numpy.broadcast_to but lighter."""
+    if type(x) is not np.ndarray or not x.flags.c_contiguous:
+        return np.broadcast_to(x, shape)
+    if x.shape == shape:
+        return x
+    lead = len(shape) - x.ndim
+    pairs = zip(x.strides, x.shape, shape[lead:], strict=True)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=True)) or not x.size:
+        return np.broadcast_to(x, shape)
+    strides = (0,) * lead + tuple([0 if n != m else step for step, n, m in pairs])
+    view: Array = np.ndarray(shape, x.dtype, x, 0, strides)
+    view.flags.writeable = False
+    return view
+
+
 def place(g: Array, key: Key, shape: Shape) -> Any:
     """The adjoint of ``x[key]``: g at the entries the key reads, zero elsewhere, as a box."""
     region = key_region(key, shape)

@@ -38,8 +38,11 @@ def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     x = a if type(b) is Zero else b
     if type(x) is not np.ndarray and not np.isscalar(x):
         return NotImplemented
+    zero = b if type(b) is Zero else a
+    chosen = condition if zero is b else np.logical_not(condition)
+    if condition.shape == getattr(x, "shape", None) and zero.shape == () and zero.dtype == x.dtype:
+        return keep_where(chosen, x)
     result = zeros_like_result(op, values, params)
-    chosen = condition if type(b) is Zero else np.logical_not(condition)
     out = keep_where(chosen, np.asarray(x, result.dtype))
     return out if out.shape == result.shape else np.broadcast_to(out, result.shape).copy()
 

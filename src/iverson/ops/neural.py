@@ -64,8 +64,13 @@ define(
 
 
 def _losses(x: Any, classes: Any, *, axis: int) -> Any:
-    chosen = np.take_along_axis(x, classes, axis)
-    return strided.logsumexp(x, axis=(axis,), keepdims=False) - np.squeeze(chosen, axis)
+    shifted = x - x.max(axis=axis, keepdims=True)
+    if axis == x.ndim - 1:
+        rows = shifted.reshape(-1, x.shape[-1])
+        chosen = rows[np.arange(len(rows)), classes.reshape(-1)].reshape(x.shape[:-1])
+    else:
+        chosen = np.take_along_axis(shifted, classes, axis).squeeze(axis)
+    return np.log(np.exp(shifted, out=shifted).sum(axis=axis)) - chosen
 
 
 def _class_error(F: Any, x: Any, classes: Any, axis: int) -> Any:

@@ -54,7 +54,7 @@ _distinct = _samples(lambda s, shape: s.distinct(shape))
 define(
     Op(
         name="sum",
-        forward=lambda x, *, axis, keepdims: np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
+        forward=lambda x, *, axis, keepdims: np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims),
         abstract=_abstract,
         vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
         linear_in=LINEAR,
@@ -187,6 +187,41 @@ define(
         ),
         samples=_normal,
         exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
+    )
+)
+
+
+def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    squares = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
+    return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
+
+
+def _direction(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+    """x / y, and 0 where the norm y is 0."""
+    y = F.keep_reduced(y, axis, keepdims)
+    at_zero = F.equal(y, 0)
+    return x * F.where(at_zero, 0.0, F.reciprocal(F.where(at_zero, 1.0, y)))
+
+
+define(
+    Op(
+        name="norm",
+        forward=_norm,
+        abstract=lambda x, *, axis, keepdims: Abstract(
+            reduced_shape(x.shape, axis, keepdims), dtypes.real_of(dtypes.to_inexact(x.dtype))
+        ),
+        vjp=(
+            lambda F, g, y, x, *, axis, keepdims: (
+                F.keep_reduced(g, axis, keepdims) * _direction(F, y, x, axis, keepdims)
+            ),
+        ),
+        jvp=(
+            lambda F, t, y, x, *, axis, keepdims: F.sum(
+                F.real(F.conj(_direction(F, y, x, axis, keepdims)) * t), axis=axis, keepdims=keepdims
+            ),
+        ),
+        samples=_normal,
+        convention="at 0 the derivative is 0",
     )
 )
 

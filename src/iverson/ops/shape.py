@@ -63,7 +63,7 @@ def _permute_demand(needs: tuple[Need, ...], _shapes: Any, _out: Shape, *, axes:
 define(
     Op(
         name="permute_dims",
-        forward=lambda x, *, axes: np.transpose(x, axes),
+        forward=lambda x, *, axes: x.transpose(axes),
         abstract=lambda x, *, axes: _same_dtype(tuple(x.shape[k] for k in axes), x),
         vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
         linear_in=LINEAR,
@@ -92,7 +92,7 @@ def mH(x: Any) -> Any:
 define(
     Op(
         name="expand_dims",
-        forward=lambda x, *, axis: np.expand_dims(x, axis),
+        forward=lambda x, *, axis: x.reshape(_expanded(x.shape, axis)),
         abstract=lambda x, *, axis: _same_dtype(_expanded(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
         linear_in=LINEAR,
@@ -111,7 +111,7 @@ def _expanded(shape: Shape, axis: Shape) -> Shape:
 define(
     Op(
         name="squeeze",
-        forward=lambda x, *, axis: np.squeeze(x, axis),
+        forward=lambda x, *, axis: x.squeeze(axis),
         abstract=lambda x, *, axis: _same_dtype(_squeezed(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
         linear_in=LINEAR,
@@ -140,7 +140,7 @@ def _check_broadcast(x: Any, shape: Shape) -> Abstract:
 define(
     Op(
         name="broadcast_to",
-        forward=lambda x, *, shape: np.broadcast_to(x, shape) if np.shape(x) != shape else np.asarray(x),
+        forward=strided.broadcast_to,
         abstract=lambda x, *, shape: _check_broadcast(x, shape),
         vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
         linear_in=LINEAR,

@@ -5,15 +5,16 @@
     >>> k = te.reduce_axis((0, 3), "k")
     >>> C = te.compute((2, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), "C")
     >>> dA, dB = te.differentiate(C, [A, B], head=te.placeholder((2, 4), name="H"))
-    >>> print(te.explain(dA))
-    dC/dA += ...
-      domain    { [i, k, j] : 0 <= i < 2 and 0 <= k < 3 and 0 <= j < 4 }
-      points    24 visited, 24 nonzero terms
-      strategy  gather: the write is axes themselves
-        for i in 0:2:
-            for k in 0:3:
-                for j in 0:4:
-                    dC/dA[i, k] += H[i, j] * B[k, j]
+    >>> for line in te.explain(dA).splitlines():
+    ...     line
+    'dC/dA += ...'
+    '  domain    { [i, k, j] : 0 <= i < 2 and 0 <= k < 3 and 0 <= j < 4 }'
+    '  points    24 visited, 24 nonzero terms'
+    '  strategy  gather: the write is axes themselves'
+    '    for i in 0:2:'
+    '        for k in 0:3:'
+    '            for j in 0:4:'
+    '                dC/dA[i, k] += H[i, j] * B[k, j]'
 
 The grammar is on one page in `iverson.te.nodes`. Above `codegen` and `layouts`, below `kernels`.
 """

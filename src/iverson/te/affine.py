@@ -134,9 +134,9 @@ def _affine_of_node(node: Expr, made: Mapping[Expr, Affine]) -> Affine:
 
 
 def expr_of(form: Affine) -> Expr:
-    """The expression a normal form stands for; the same one for equal forms."""
+    """The expression a normal form stands for, positive terms first; the same one for equal forms."""
     result: Expr | None = None
-    for atom, c in form.terms:
+    for atom, c in sorted(form.terms, key=lambda t: t[1] < 0):
         term = atom if abs(c) == 1 else apply("multiply", atom, index(abs(c)))
         if result is None:
             result = term if c > 0 else apply("negative", term)

@@ -28,6 +28,7 @@ from iverson.te.nodes import (
     apply,
     as_expr,
     as_index,
+    postorder,
     select,
     substitute,
     tensors_below,
@@ -85,7 +86,7 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any
     what = operation("compute", name)
     extents = _shape(shape, what)
     axes = _axes(fcompute, extents, what)
-    body = _body(fcompute(*axes), what)
+    body = as_expr(fcompute(*axes), what)
     if dtype is not None:
         body = body.astype(dtype)
     return define(body, axes, name, what)
@@ -119,12 +120,10 @@ def scatter(
         )
     if combine not in ("sum", "assign"):
         raise ArgumentError(what, "combine", got=repr(combine), expected="'sum' or 'assign'")
-    write = tuple(as_index(i, name) for i in indices)
-    body = _body(value, what)
-    check_scope([*write, body], axes, what)
-    if any(isinstance(n, Reduce) for n in (body, *body.operands)):
-        inner = define(body, axes, f"{name}.value", what)
-        body = inner[axes]
+    given = [as_index(i, name) for i in indices]
+    check_scope([*given, as_expr(value, what)], axes, what)
+    write = tuple(_staged(i, axes, f"{name}.index", what) for i in given)
+    body = _staged(as_expr(value, what), axes, f"{name}.value", what)
     statement = Statement(None, write, body, Domain(axes), combine)
     if combine == "assign" and not is_injective(write, axes):
         raise ArgumentError(
@@ -148,13 +147,11 @@ def _reduction(combine: str, body: Any, axis: Any) -> Expr:
         empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
         if empty and combine not in ("sum", "prod"):
             raise ArgumentError(what, "axis", got=f"{v.name}, which is empty", expected="a value")
-    e = _body(body, what)
+    e = as_expr(body, what)
     if e.dtype.kind == "c" and combine not in ("sum", "prod"):
         raise ArgumentTypeError(what, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
     if combine in ("sum", "prod") and e.dtype.kind == "b":
         e = e.astype("int64")
-    if e.weak and not isinstance(e, Const):
-        e = e.astype("int64") if e.dtype.kind == "i" else e
     return Reduce(combine, axes, e)
 
 
@@ -281,9 +278,11 @@ def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) 
     return tuple(Var(name, 0, n) for name, n in zip(names, extents, strict=True))
 
 
-def _body(value: Any, what: str) -> Expr:
-    e = as_expr(value, what)
-    return e.astype(e.dtype) if isinstance(e, Const) else e
+def _staged(e: Expr, axes: tuple[Var, ...], name: str, what: str) -> Expr:
+    """An expression whose reductions, if it has any, are a tensor of their own."""
+    if not any(isinstance(n, Reduce) for n in postorder([e])):
+        return e
+    return define(e, axes, name, what)[axes]
 
 
 def clamp(index: Any, lo: Any, hi: Any) -> Expr:

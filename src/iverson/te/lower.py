@@ -30,7 +30,6 @@ from iverson.te.nodes import (
     Expr,
     For,
     If,
-    Point,
     Program,
     Read,
     Select,
@@ -243,7 +242,7 @@ def _put(stage: Statement, reader: Statement) -> Statement:
         for x in postorder([root]):
             new = x.rebuilt([made[o] for o in x.operands])
             if isinstance(new, Read) and new.tensor is stage.tensor:
-                at = dict(zip(stage.domain.axes, new.indices, strict=True))
+                at: dict[Expr, Expr] = dict(zip(stage.domain.axes, new.indices, strict=True))
                 (new,) = substitute((stage.body,), at)
             made[x] = new
         return made[root]
@@ -280,8 +279,6 @@ class _Lowering:
     def run(self) -> Lowered:
         started: set[Tensor] = set()
         for s in self.statements:
-            if s.tensor in self.program.inputs:
-                raise ArgumentError("te: lower", s.tensor.name, got="a write to an input")
             fresh = s.tensor not in started
             started.add(s.tensor)
             self._statement(s, fresh)
@@ -373,7 +370,7 @@ class _Lowering:
             if isinstance(item, If):
                 return (t.expression(item.condition), tuple(walk(w) for w in item.body))
             at = [t.expression(e) for e in item.at]
-            return {n: e for n, e in zip(names, at, strict=True)}
+            return dict(zip(names, at, strict=True))
 
         assert s.walk is not None
         return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy)]

@@ -22,7 +22,6 @@ from iverson.te.nodes import (
     Select,
     Statement,
     Var,
-    cast,
     const,
     extent,
     index,
@@ -39,8 +38,6 @@ from iverson.te.where import conjunction, guards_of
 def define(body: Expr, axes: Sequence[Var], name: str, operation: str) -> Compute:
     """The Compute over ``axes`` (from 0) whose entries are ``body``, with stages for reductions."""
     check_scope([body], axes, operation)
-    if body.weak:
-        body = cast(body, body.dtype)
     guards = guards_of(body)
     stages: dict[Expr, Expr] = {}
     made: dict[Expr, Expr] = {}

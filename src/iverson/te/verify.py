@@ -29,6 +29,8 @@ from iverson.te.nodes import (
     Const,
     Expr,
     Extent,
+    If,
+    Point,
     Program,
     Read,
     Reduce,
@@ -36,6 +38,7 @@ from iverson.te.nodes import (
     Statement,
     Tensor,
     Var,
+    Walk,
     as_expr,
     postorder,
     text,
@@ -87,6 +90,30 @@ def check_statement(s: Statement) -> None:
             _fail(s, f"index {v.name}", f"one of the domain's axes {s.domain.axes}")
     if depends_on_data(s.domain.where):
         _fail(s, "a domain condition that reads data", "a Select in the body")
+    if s.walk is not None:
+        check_walk(s, s.walk)
+
+
+def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
+    """A statement's walk: variables inside their loops, a value for each axis at every point."""
+    pending: list[tuple[Walk, frozenset[Var]]] = [(item, frozenset()) for item in walk]
+    while pending:
+        item, bound = pending.pop()
+        if isinstance(item, Point):
+            roots: tuple[Expr, ...] = item.at
+            if len(item.at) != len(s.domain.axes):
+                _fail(s, f"a point of {len(item.at)} axes", f"{len(s.domain.axes)}")
+        elif isinstance(item, If):
+            roots = (item.condition,)
+            pending += [(below, bound) for below in item.body]
+        else:
+            roots = (item.lower, item.upper)
+            if item.step < 1:
+                _fail(s, f"a loop of step {item.step}", "a positive step")
+            pending += [(below, bound | {item.var}) for below in item.body]
+        for v in variables(roots):
+            if v not in bound:
+                _fail(s, f"{v.name} outside its loop", "loop variables inside their loops")
 
 
 def check_node(node: Expr) -> None:

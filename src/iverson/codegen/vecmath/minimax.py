@@ -9,6 +9,7 @@ Not imported by the library. The method is Remez' exchange algorithm for a weigh
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ class Goal:
 
 def remez(goal: Goal, rounds: int = 12) -> tuple[list[Any], Any]:
     """The coefficients (constant term first) and the largest weighted error."""
-    import mpmath as mp
+    mp: Any = importlib.import_module("mpmath")
 
     lo, hi = (mp.mpf(v) for v in goal.interval)
     count = goal.degree + 2
@@ -73,7 +74,7 @@ def _alternation(grid: list[Any], residual: list[Any], count: int) -> list[Any]:
 
 def goals() -> list[Goal]:
     """Every polynomial in `coefficients.py`, by name, with its variable and interval."""
-    import mpmath as mp
+    mp: Any = importlib.import_module("mpmath")
 
     mp.mp.dps = 50
     half_ln2 = float(mp.log(2) / 2) * 1.0001
@@ -129,7 +130,7 @@ def goals() -> list[Goal]:
 
 def main() -> str:
     """The text of `coefficients.py` below its header."""
-    import mpmath as mp
+    mp: Any = importlib.import_module("mpmath")
 
     lines = []
     for goal in goals():

@@ -1,0 +1,74 @@
+"""A layout never changes what a function gives: every function of one array, on box and zero layouts."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core.region import Region
+from iverson.layouts import Box, Zero
+from tests.array_api.common import draw
+
+X = np.zeros((3, 3))
+X[1, 1:] = [1.5, 2.0]
+LAYOUTS = {
+    "box": lambda: iv.Tensor(Box((3, 3), Region((1, 1), (2, 3)), X[1:2, 1:].copy())),
+    "zero": lambda: iv.Tensor(Zero((3, 3), X.dtype)),
+}
+#: Arguments after the array, where the function needs some that are not an array of the same shape.
+REST = {
+    "astype": ("float32",),
+    "broadcast_to": ((2, 3, 3),),
+    "cross_entropy": (np.array([0, 1, 2]),),
+    "full_like": (1.0,),
+    "matrix_power": (2,),
+    "moveaxis": (0, 1),
+    "outer": None,
+    "permute_dims": ((1, 0),),
+    "repeat": (2,),
+    "reshape": ((9,),),
+    "roll": (1,),
+    "searchsorted": None,
+    "split": (3,),
+    "take": (np.array([0, 2, 2]),),
+    "take_along_axis": (np.array([[0], [1], [2]]),),
+    "tile": ((2, 2),),
+    "pad": (1,),
+}
+OPTIONS = {"take": {"axis": 0}, "cumulative_sum": {"axis": 0}, "cumulative_prod": {"axis": 1}}
+
+
+def functions():
+    for space in (iv, iv.linalg, iv.fft):
+        for name in space.__all__:
+            value = vars(space).get(name)
+            parameters = list(inspect.signature(value).parameters) if inspect.isfunction(value) else []
+            if parameters[:1] in (["x"], ["x1"], ["logits"]) and not name.startswith("empty"):
+                rest = REST.get(name, (draw((3, 3), seed=2),) if parameters[1:2] == ["x2"] else ())
+                if rest is not None:
+                    yield pytest.param(value, rest, OPTIONS.get(name, {}), id=f"{space.__name__}.{name}")
+
+
+def outcome(function, *args, **options):
+    """The results as arrays, or the type of the error."""
+    with np.errstate(all="ignore"):
+        try:
+            found = function(*args, **options)
+        except iv.errors.IversonError as error:
+            return type(error)
+    return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("function", "rest", "options"), list(functions()))
+def test_same_as_dense(layout, function, rest, options):
+    x = LAYOUTS[layout]()
+    expected = outcome(function, iv.asarray(x.numpy().copy()), *rest, **options)
+    found = outcome(function, x, *rest, **options)
+    if isinstance(expected, type):
+        assert found is expected
+        return
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
