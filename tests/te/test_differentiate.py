@@ -91,9 +91,7 @@ def test_against_differences(name: str) -> None:
     check_derivatives(output, inputs, FEED, order=1 if name == "shared guards" else 2)
 
 
-DIFFERENTIABLE = [
-    s for s in SCALARS.values() if "f" in s.kinds and (s.d or s.vjp) and s.name != "where"
-]
+DIFFERENTIABLE = [s for s in SCALARS.values() if "f" in s.kinds and (s.d or s.vjp) and s.name != "where"]
 
 
 @pytest.mark.parametrize("scalar", DIFFERENTIABLE, ids=lambda s: s.name)

@@ -9,6 +9,7 @@ import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind
 from iverson.array_api.reductions import mean
+from iverson.array_api.reductions import sum as _sum
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.ops import F
@@ -71,15 +72,14 @@ def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: s
             expected=f"shape {wanted} for {'class numbers' if numbers else 'probabilities'}",
         )
     if numbers:
-        classes = _classes(labels, logits.shape[k])
-        losses = F.cross_entropy(logits, np.expand_dims(classes, k), axis=k)
-    else:
-        losses = -F.sum(labels * F.log_softmax(logits, axis=k), axis=(k,), keepdims=False)
+        classes = np.expand_dims(_classes(labels, logits.shape[k]), k)
+        if classes.size or reduction != "mean":
+            return F.cross_entropy(logits, classes, axis=k, reduction=reduction)
+        return F.multiply(F.cross_entropy(logits, classes, axis=k, reduction="sum"), float("nan"))
+    losses = -F.sum(labels * F.log_softmax(logits, axis=k), axis=(k,), keepdims=False)
     if reduction == "none":
         return losses
-    return (
-        mean(losses) if reduction == "mean" else F.sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
-    )
+    return mean(losses) if reduction == "mean" else _sum(losses)
 
 
 def _classes(labels: Any, count: int) -> np.ndarray[Any, Any]:

@@ -86,7 +86,9 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     shape, dtype = values[0].shape, np.result_type(*(v.dtype for v in values))
     arrays = [v for v in values if type(v) is np.ndarray]
-    boxes = [v for v in values if type(v) is Box]
+    boxes = [v for v in values if type(v) is Box and v.region.size]
+    if not arrays and not boxes:
+        return Zero(shape, dtype)
     if arrays:
         region = Region.full(shape)
         total = arrays[0].astype(dtype)

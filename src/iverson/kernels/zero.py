@@ -40,7 +40,8 @@ def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
         return NotImplemented
     zero = b if type(b) is Zero else a
     chosen = condition if zero is b else np.logical_not(condition)
-    if condition.shape == getattr(x, "shape", None) and zero.shape == () and zero.dtype == x.dtype:
+    plain = type(x) is np.ndarray and x.shape == condition.shape and x.dtype == zero.dtype
+    if plain and zero.shape == ():
         return keep_where(chosen, x)
     result = zeros_like_result(op, values, params)
     out = keep_where(chosen, np.asarray(x, result.dtype))

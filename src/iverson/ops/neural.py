@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -63,44 +64,82 @@ define(
 )
 
 
-def _losses(x: Any, classes: Any, *, axis: int) -> Any:
+def _at_classes(x: Any, classes: Any, axis: int) -> tuple[Any, ...]:
+    """The index of each example's class; the classes have extent 1 along the axis."""
+    index: list[Any] = list(np.ogrid[tuple(slice(1 if k == axis else n) for k, n in enumerate(x.shape))])
+    index[axis] = classes
+    return tuple(index)
+
+
+def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
     shifted = x - x.max(axis=axis, keepdims=True)
-    if axis == x.ndim - 1:
-        rows = shifted.reshape(-1, x.shape[-1])
-        chosen = rows[np.arange(len(rows)), classes.reshape(-1)].reshape(x.shape[:-1])
-    else:
-        chosen = np.take_along_axis(shifted, classes, axis).squeeze(axis)
-    return np.log(np.exp(shifted, out=shifted).sum(axis=axis)) - chosen
+    chosen = shifted[_at_classes(x, classes, axis)]
+    losses = np.log(np.exp(shifted, out=shifted).sum(axis=axis, keepdims=True)) - chosen
+    if reduction == "none":
+        return losses.squeeze(axis)
+    total = losses.sum()
+    return total / losses.size if reduction == "mean" and losses.size else total
 
 
-def _class_error(F: Any, x: Any, classes: Any, axis: int) -> Any:
-    """softmax(x) minus 1 at each example's class: the derivative of its loss."""
-    numbers = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
-    return F.softmax(x, axis=axis) - F.astype(F.equal(classes, numbers), dtype=x.dtype)
+def _cross_entropy_abstract(x: Any, _classes: Any, *, axis: int, reduction: str) -> Abstract:
+    return Abstract(x.shape[:axis] + x.shape[axis + 1 :] if reduction == "none" else (), x.dtype)
 
 
-# Losses log(sum(exp(x))) - x[class]; the classes have extent 1 along the axis.
+def _averaged(F: Any, g: Any, classes: Any, reduction: str) -> Any:
+    """A cotangent or tangent of the sum, from one of the mean."""
+    return g * (1 / max(math.prod(classes.shape), 1)) if reduction == "mean" else g
+
+
+def _cross_entropy_vjp(F: Any, g: Any, _y: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+    g = F.expand_dims(g, axis=(axis,)) if reduction == "none" else _averaged(F, g, classes, reduction)
+    return g * F.softmax_error(x, classes, axis=axis)
+
+
+def _cross_entropy_jvp(F: Any, t: Any, _y: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+    over = (axis,) if reduction == "none" else tuple(range(x.ndim))
+    dy = F.sum(t * F.softmax_error(x, classes, axis=axis), axis=over, keepdims=False)
+    return _averaged(F, dy, classes, reduction)
+
+
+_LABELLED = (((2, 3), np.array([[2], [0]]), 1), ((3, 2), np.array([[2, 1]]), 0))
+
+# The losses are log(sum(exp(x))) - x[class].
 define(
     Op(
         name="cross_entropy",
-        forward=_losses,
-        abstract=lambda x, classes, *, axis: Abstract(x.shape[:axis] + x.shape[axis + 1 :], x.dtype),
-        vjp=(
-            lambda F, g, _y, x, classes, *, axis: (
-                F.expand_dims(g, axis=(axis,)) * _class_error(F, x, classes, axis)
-            ),
-            None,
-        ),
-        jvp=(
-            lambda F, t, _y, x, classes, *, axis: F.sum(
-                t * _class_error(F, x, classes, axis), axis=(axis,), keepdims=False
-            ),
-            None,
-        ),
+        forward=_cross_entropy,
+        abstract=_cross_entropy_abstract,
+        vjp=(_cross_entropy_vjp, None),
+        jvp=(_cross_entropy_jvp, None),
         samples=lambda s: [
-            Sample((s((2, 3)), np.array([[2], [0]])), {"axis": 1}),
-            Sample((s((3, 2)), np.array([[2, 1]])), {"axis": 0}),
+            Sample((s(shape), classes), {"axis": axis, "reduction": reduction})
+            for shape, classes, axis in _LABELLED
+            for reduction in ("none", "mean", "sum")
         ],
+        exceptions=_REAL,
+    )
+)
+
+
+def _softmax_error(x: Any, classes: Any, *, axis: int) -> Any:
+    out = strided.softmax(x, axis=axis)
+    out[_at_classes(x, classes, axis)] -= 1
+    return out
+
+
+def _softmax_error_rule(F: Any, g: Any, _y: Any, x: Any, _classes: Any, *, axis: int) -> Any:
+    return _softmax_rule(F, g, F.softmax(x, axis=axis), x, axis=axis)
+
+
+# softmax(x) minus 1 at each example's class: the derivative of the cross entropy in x.
+define(
+    Op(
+        name="softmax_error",
+        forward=_softmax_error,
+        abstract=lambda x, _classes, *, axis: Abstract(x.shape, x.dtype),
+        vjp=(_softmax_error_rule, None),
+        jvp=(_softmax_error_rule, None),
+        samples=lambda s: [Sample((s(shape), classes), {"axis": axis}) for shape, classes, axis in _LABELLED],
         exceptions=_REAL,
     )
 )

@@ -27,6 +27,7 @@ from iverson.te.affine import (
     make,
 )
 from iverson.te.injective import is_injective
+from iverson.te.loops import exact_loops
 from iverson.te.nodes import (
     Domain,
     Expr,
@@ -44,7 +45,6 @@ from iverson.te.nodes import (
 )
 from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
-from iverson.te.sets import exact_loops
 from iverson.te.stages import split_guard
 
 

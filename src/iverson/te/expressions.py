@@ -461,13 +461,15 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
     """``Apply``, with constants folded, units dropped and brackets drawn out of products.
 
     before -> after: ``0 + x -> x``; ``1 * x -> x``; ``0 * x -> 0``; ``[c] * x -> select(c, x, 0)``;
-    ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``.
+    ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
     """
     values = [a.value if isinstance(a, Const) else None for a in args]
     if all(isinstance(a, Const) for a in args) and name not in ("floor_divide", "remainder"):
         folded = _fold(name, args, dtype, weak)
         if folded is not None:
             return folded
+    if all(_is_constant_choice(a) for a in args) and sum(isinstance(a, Select) for a in args) == 1:
+        return _inside_choice(name, args, dtype, weak)
     if len(args) == 2:
         (a, b), (x, y) = args, values
         if name == "add":
@@ -512,6 +514,22 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
         if isinstance(inner, Apply) and inner.name == name:
             return inner.args[0]
     return Apply(name, args, dtype, weak)
+
+
+def _is_constant_choice(e: Expr) -> bool:
+    sides = (e.then, e.other) if isinstance(e, Select) else (e,)
+    return all(isinstance(s, Const) for s in sides)
+
+
+def _inside_choice(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr:
+    (k,) = (k for k, a in enumerate(args) if isinstance(a, Select))
+    choice = args[k]
+    assert isinstance(choice, Select)
+    then, other = (
+        simplified(name, (*args[:k], side, *args[k + 1 :]), dtype, weak)
+        for side in (choice.then, choice.other)
+    )
+    return select(choice.condition, then, other)
 
 
 def is_guarded(e: Expr) -> bool:

@@ -116,6 +116,7 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
     """(axis, offset, radix) of a floor ``(axis + offset) // radix``, the smallest radix first."""
     axes = {v for v in statement.domain.axes if isinstance(v.lo, int) and isinstance(v.hi, int)}
     found: list[tuple[int, int, int, Var]] = []
+    written = set(postorder(statement.write))
     for node in postorder(statement.roots):
         parts = floor_parts(node) if isinstance(node, Apply) else None
         if parts is None:
@@ -124,11 +125,17 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
         if len(form.terms) == 1 and form.terms[0][1] == 1 and form.terms[0][0] in axes:
             axis = form.terms[0][0]
             assert isinstance(axis, Var)
+            if _size(axis) <= radix and node not in written:
+                continue  # two values at most: nothing to gain
             found.append((radix, form.const, axis.serial, axis))
     if not found:
         return None
     radix, offset, _, axis = min(found, key=lambda f: f[:3])
     return axis, offset, radix
+
+
+def _size(v: Var) -> int:
+    return v.hi - v.lo if isinstance(v.hi, int) and isinstance(v.lo, int) else 0
 
 
 def _split(statement: Statement, axis: Var, offset: int, radix: int) -> Statement:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from iverson.te.affine import (
@@ -97,13 +97,13 @@ def domain_constraints(domain: Domain) -> list[Constraint] | None:
     return result
 
 
-def isl_set(axes: Sequence[Var], constraints: Iterable[Constraint]) -> Any:
-    """The set of points of a box that satisfy constraints, as an ``islpy.Set``."""
+def set_text(axes: Sequence[Var], constraints: Iterable[Constraint]) -> str:
+    """The set of points of a box that satisfy constraints, in isl's notation."""
     names = {v: f"x{k}" for k, v in enumerate(axes)}
     parts = [f"{v.lo} <= {names[v]} < {v.hi}" for v in axes]
     parts += [f"{_isl_text(c.form, names)} {'=' if c.equality else '>='} 0" for c in constraints]
     inside = " and ".join(parts) or "true"
-    return _isl().Set(f"{{ [{', '.join(names.values())}] : {inside} }}", context=_context())
+    return f"{{ [{', '.join(names.values())}] : {inside} }}"
 
 
 def _isl_text(form: Affine, names: dict[Var, str]) -> str:
@@ -140,7 +140,8 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
         if not affordable(axes, constraints):
             return None
         with _lock:
-            empty = empty and bool(isl_set(axes, constraints).is_empty())
+            found = _isl().Set(set_text(axes, constraints), context=_context())
+            empty = empty and bool(found.is_empty())
     return empty if exact or empty else None
 
 
@@ -164,24 +165,29 @@ def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
     return None if found is None else [found]
 
 
-def exact_loops(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk, ...] | None:
-    """Loops over exactly the points of a domain, outermost axis first; None where isl is not asked.
+def loops_of(
+    axes: Sequence[Var], constraints: Sequence[Constraint]
+) -> tuple[tuple[Var, ...], tuple[Walk, ...]]:
+    """(stand-ins for the axes, loops over exactly the points of the domain, outermost axis first).
 
-    The loops' variables are the axes themselves where a loop runs over an axis.
+    Ask `affordable` first. A loop over an axis has its stand-in as variable.
     """
-    if not axes or not affordable(axes, constraints):
-        return None
+    return _loops_of_text(set_text(axes, constraints), len(axes))
+
+
+@lru_cache(maxsize=4096)
+def _loops_of_text(text: str, count: int) -> tuple[tuple[Var, ...], tuple[Walk, ...]]:
     isl = _isl()
     with _lock:
-        domain = isl_set(axes, constraints).coalesce()
+        axes = tuple(Var(f"x{k}", 0, None) for k in range(count))
+        domain = isl.Set(text, context=_context()).coalesce()
         if domain.is_empty():
-            return ()
-        space = domain.get_space()
-        schedule = isl.Map.identity(space.map_from_set()).intersect_domain(domain)
+            return axes, ()
+        schedule = isl.Map.identity(domain.get_space().map_from_set()).intersect_domain(domain)
         context = isl.Set("{ : }", context=_context())
-        build = isl.AstBuild.from_context(context).set_iterators(_iterators(len(axes)))
+        build = isl.AstBuild.from_context(context).set_iterators(_iterators(count))
         tree = build.node_from_schedule_map(isl.UnionMap.from_map(schedule))
-        return tuple(_walk_of(tree, list(axes), {}))
+        return axes, tuple(_walk_of(tree, axes, {}))
 
 
 def _iterators(count: int) -> Any:
@@ -192,7 +198,7 @@ def _iterators(count: int) -> Any:
     return names
 
 
-def _walk_of(node: Any, axes: list[Var], names: dict[str, Expr]) -> list[Walk]:
+def _walk_of(node: Any, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
     isl = _isl()
     kind = node.get_type()
     if kind == isl.ast_node_type.block:
@@ -214,7 +220,7 @@ def _walk_of(node: Any, axes: list[Var], names: dict[str, Expr]) -> list[Walk]:
     return [Point(tuple(_expr_of(call.get_op_arg(k + 1), names) for k in range(len(axes))))]
 
 
-def _walk_of_for(node: Any, axes: list[Var], names: dict[str, Expr]) -> list[Walk]:
+def _walk_of_for(node: Any, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
     isl = _isl()
     name = node.for_get_iterator().get_id().get_name()
     lower = _expr_of(node.for_get_init(), names)
