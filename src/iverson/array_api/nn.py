@@ -72,7 +72,7 @@ def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: s
             expected=f"shape {wanted} for {'class numbers' if numbers else 'probabilities'}",
         )
     if numbers:
-        classes = np.expand_dims(_classes(labels, logits.shape[k]), k)
+        classes = _classes(labels, logits.shape[k]).reshape((*wanted[:k], 1, *wanted[k:]))
         if classes.size or reduction != "mean":
             return F.cross_entropy(logits, classes, axis=k, reduction=reduction)
         return F.multiply(F.cross_entropy(logits, classes, axis=k, reduction="sum"), float("nan"))

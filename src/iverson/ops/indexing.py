@@ -179,6 +179,5 @@ define(
 @derived
 def take_along(x: Any, positions: Any, axis: int) -> Any:
     """x at checked positions along an axis; they broadcast with x on the other axes."""
-    index = list(np.ogrid[tuple(slice(1 if k == axis else n) for k, n in enumerate(x.shape))])
-    index[axis] = positions
+    index = strided.index_along(x.shape, positions, axis)
     return namespace.gather(x, *index, axes=tuple(range(x.ndim)))

@@ -64,16 +64,10 @@ define(
 )
 
 
-def _at_classes(x: Any, classes: Any, axis: int) -> tuple[Any, ...]:
-    """The index of each example's class; the classes have extent 1 along the axis."""
-    index: list[Any] = list(np.ogrid[tuple(slice(1 if k == axis else n) for k, n in enumerate(x.shape))])
-    index[axis] = classes
-    return tuple(index)
-
-
 def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
     shifted = x - x.max(axis=axis, keepdims=True)
-    chosen = shifted[_at_classes(x, classes, axis)]
+    chosen = shifted[strided.index_along(x.shape, classes, axis)]
+    # The classes have extent 1 along the axis.
     losses = np.log(np.exp(shifted, out=shifted).sum(axis=axis, keepdims=True)) - chosen
     if reduction == "none":
         return losses.squeeze(axis)
@@ -123,7 +117,7 @@ define(
 
 def _softmax_error(x: Any, classes: Any, *, axis: int) -> Any:
     out = strided.softmax(x, axis=axis)
-    out[_at_classes(x, classes, axis)] -= 1
+    out[strided.index_along(x.shape, classes, axis)] -= 1
     return out
 
 

@@ -28,7 +28,7 @@ class Optimizer(ABC):
     layout is left alone, its state included. Complex parameters are updated as pairs of real ones.
     """
 
-    def __init__(self, params: Any, lr: float) -> None:
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
         import optree
 
         name = type(self).__name__
@@ -49,7 +49,9 @@ class Optimizer(ABC):
                     remedy="call requires_grad_() on the parameters",
                 )
         self._check("lr", lr)
+        self._check("weight_decay", weight_decay)
         self.lr = lr
+        self.weight_decay = weight_decay
         self.steps = 0
         self._states: list[State | None] = [None] * len(self.params)
 
@@ -62,6 +64,10 @@ class Optimizer(ABC):
                 got=str(value),
                 expected=f"a number of at least 0{bound}",
             )
+
+    def _decayed(self, value: Array, gradient: Array) -> Array:
+        """The gradient with L2 decay: g + weight_decay p."""
+        return gradient + self.weight_decay * value if self.weight_decay else gradient
 
     @abstractmethod
     def _start(self, value: Array) -> State:

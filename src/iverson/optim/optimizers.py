@@ -33,23 +33,20 @@ class SGD(Optimizer):
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        super().__init__(params, lr)
+        super().__init__(params, lr, weight_decay)
         self._check("momentum", momentum)
-        self._check("weight_decay", weight_decay)
         if nesterov and not momentum:
             raise ArgumentError(
                 "SGD", "nesterov", got="True without momentum", expected="a positive momentum"
             )
         self.momentum = momentum
-        self.weight_decay = weight_decay
         self.nesterov = nesterov
 
     def _start(self, value: Array) -> State:
         return {}
 
     def _update(self, value: Array, gradient: Array, state: State) -> None:
-        if self.weight_decay:
-            gradient = gradient + self.weight_decay * value
+        gradient = self._decayed(value, gradient)
         if self.momentum:
             if "momentum" not in state:
                 state["momentum"] = gradient.copy()
@@ -67,14 +64,12 @@ class _Moments(Optimizer):
     def __init__(
         self, params: Any, lr: float, betas: tuple[float, float], eps: float, weight_decay: float
     ) -> None:
-        super().__init__(params, lr)
+        super().__init__(params, lr, weight_decay)
         for k, beta in enumerate(betas):
             self._check(f"betas[{k}]", beta, below=1.0)
         self._check("eps", eps)
-        self._check("weight_decay", weight_decay)
         self.betas = tuple(betas)
         self.eps = eps
-        self.weight_decay = weight_decay
 
     def _start(self, value: Array) -> State:
         return {"mean": np.zeros_like(value), "square": np.zeros_like(value)}
@@ -115,8 +110,7 @@ class Adam(_Moments):
         super().__init__(params, lr, betas, eps, weight_decay)
 
     def _update(self, value: Array, gradient: Array, state: State) -> None:
-        if self.weight_decay:
-            gradient = gradient + self.weight_decay * value
+        gradient = self._decayed(value, gradient)
         self._moment_step(value, gradient, state)
 
 
@@ -169,16 +163,14 @@ class Adagrad(Optimizer):
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,
     ) -> None:
-        super().__init__(params, lr)
+        super().__init__(params, lr, weight_decay)
         for name, x in (
             ("lr_decay", lr_decay),
-            ("weight_decay", weight_decay),
             ("initial_accumulator_value", initial_accumulator_value),
             ("eps", eps),
         ):
             self._check(name, x)
         self.lr_decay = lr_decay
-        self.weight_decay = weight_decay
         self.initial_accumulator_value = initial_accumulator_value
         self.eps = eps
 
@@ -186,8 +178,7 @@ class Adagrad(Optimizer):
         return {"sum": np.full_like(value, self.initial_accumulator_value)}
 
     def _update(self, value: Array, gradient: Array, state: State) -> None:
-        if self.weight_decay:
-            gradient = gradient + self.weight_decay * value
+        gradient = self._decayed(value, gradient)
         rate = self.lr / (1 + (state["step"] - 1) * self.lr_decay)
         state["sum"] += gradient * gradient
         value -= rate * gradient / (np.sqrt(state["sum"]) + self.eps)
@@ -215,13 +206,12 @@ class RMSprop(Optimizer):
         momentum: float = 0.0,
         centered: bool = False,
     ) -> None:
-        super().__init__(params, lr)
+        super().__init__(params, lr, weight_decay)
         self._check("alpha", alpha, below=1.0)
-        for name, x in (("eps", eps), ("weight_decay", weight_decay), ("momentum", momentum)):
+        for name, x in (("eps", eps), ("momentum", momentum)):
             self._check(name, x)
         self.alpha = alpha
         self.eps = eps
-        self.weight_decay = weight_decay
         self.momentum = momentum
         self.centered = centered
 
@@ -230,8 +220,7 @@ class RMSprop(Optimizer):
         return {name: np.zeros_like(value) for name in names}
 
     def _update(self, value: Array, gradient: Array, state: State) -> None:
-        if self.weight_decay:
-            gradient = gradient + self.weight_decay * value
+        gradient = self._decayed(value, gradient)
         state["square"] *= self.alpha
         state["square"] += (1 - self.alpha) * gradient * gradient
         spread = state["square"]

@@ -113,9 +113,12 @@ def _as_condition(constraints: list[Constraint]) -> Expr:
 
 
 def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
-    """(axis, offset, radix) of a floor ``(axis + offset) // radix``, the smallest radix first."""
+    """(axis, offset, radix) of a floor ``(axis + offset) // radix``.
+
+    The smallest radix comes first; of equal ones, the offset that the write has.
+    """
     axes = {v for v in statement.domain.axes if isinstance(v.lo, int) and isinstance(v.hi, int)}
-    found: list[tuple[int, int, int, Var]] = []
+    found: list[tuple[int, bool, int, int, Var]] = []
     written = set(postorder(statement.write))
     for node in postorder(statement.roots):
         parts = floor_parts(node) if isinstance(node, Apply) else None
@@ -127,10 +130,10 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
             assert isinstance(axis, Var)
             if _size(axis) <= radix and node not in written:
                 continue  # two values at most: nothing to gain
-            found.append((radix, form.const, axis.serial, axis))
+            found.append((radix, node not in written, form.const, axis.serial, axis))
     if not found:
         return None
-    radix, offset, _, axis = min(found, key=lambda f: f[:3])
+    radix, _, offset, _, axis = min(found, key=lambda f: f[:4])
     return axis, offset, radix
 
 
