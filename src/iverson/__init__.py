@@ -401,7 +401,8 @@ def __getattr__(name: str) -> _Any:
     if name in _ROOMS:
         return _import_module(f"iverson.{name}")
     if name in _LENT:
-        return getattr(_import_module(f"iverson.{_LENT[name]}"), name)
+        value = globals()[name] = getattr(_import_module(f"iverson.{_LENT[name]}"), name)
+        return value
     raise AttributeError(f"module 'iverson' has no attribute '{name}'")
 
 

@@ -138,6 +138,9 @@ def test_dtype_functions():
             assert iv.isdtype(np.dtype(a), kind) == np.isdtype(np.dtype(a), kind)
     assert iv.result_type(iv.float32, 1.0) == iv.float32
     assert iv.isdtype(iv.int8, (iv.float32, "integral"))
+    for given in ((), ("x",), (iv.int8, object)):
+        with pytest.raises(DTypeError, match="result_type"):
+            iv.result_type(*given)
     with pytest.raises(ArgumentError, match="isdtype: argument 'kind'"):
         iv.isdtype(iv.int8, "number")
 

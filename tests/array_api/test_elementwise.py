@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 import iverson as iv
 from iverson.core import dtypes
-from iverson.core.errors import ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.core.scalars import SCALARS
 from tests.array_api.common import SHAPES, draw, dtypes_of, same
 
@@ -171,6 +171,10 @@ def test_errors():
         iv.add(iv.ones(2), iv.ones(3))
     with pytest.raises(DTypeError, match="where: argument 'condition': got dtype int64; expected bool"):
         iv.where(iv.asarray([1, 0]), 1.0, 2.0)
+    with pytest.raises(ArgumentError, match=r"add.*300"):
+        iv.add(iv.ones(2, dtype="int8"), 300)
+    with pytest.raises(ArgumentError, match=r"pow.*negative integer powers"):
+        iv.pow(iv.asarray([2]), -1)
     with pytest.raises(DTypeError, match="clip"):
         iv.clip(iv.asarray([1j]), 0, 1)
 

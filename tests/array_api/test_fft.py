@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 import iverson as iv
 from iverson import fft
-from iverson.core.errors import ArgumentError, AxisError, DTypeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError
 from tests.array_api.common import draw, same
 
 NORMS = ("backward", "ortho", "forward")
@@ -80,6 +80,7 @@ def test_inverses(shape, data):
         (lambda x: fft.fft(x, norm="unitary"), ArgumentError, "fft: argument 'norm'"),
         (lambda x: fft.fftn(x, s=(2, 2)), ArgumentError, "None with s given"),
         (lambda x: fft.fftn(x, s=(2, 2), axes=(0,)), ArgumentError, "2 lengths; expected 1"),
+        (lambda x: fft.fftn(x, s=2.5, axes=0), ArgumentTypeError, "fftn: argument 's'"),
         (lambda x: fft.fftn(x, axes=(0, -2)), AxisError, "each axis once"),
         (lambda x: fft.rfft(x * 1j), DTypeError, "use fft"),
         (lambda x: fft.rfftn(x * 1j), DTypeError, "use fftn"),

@@ -114,6 +114,10 @@ def test_rank_and_power():
     same(linalg.matrix_rank(np.stack([x, np.eye(2)])), [1, 2])
     same(linalg.matrix_rank(np.ones((3, 0))), np.int64(0))
     same(linalg.matrix_rank(np.eye(2) * [1, 1e-3], rtol=0.1), np.int64(1))
+    two = np.stack([x, np.eye(2) * [1, 1e-3]])
+    for rtol in (np.array([1e-9, 0.1]), np.array(1e-9)):
+        same(linalg.matrix_rank(two, rtol=rtol), np.linalg.matrix_rank(two, rtol=rtol))
+        same(linalg.pinv(two, rtol=rtol), np.linalg.pinv(two, rtol=rtol))
     same(linalg.pinv(x, rtol=1e-3), np.linalg.pinv(x, rtol=1e-3))
     for dtype in NUMERIC:
         x = square(dtype, 2, 3, 3)

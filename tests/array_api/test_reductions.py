@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import iverson as iv
-from iverson.core.errors import ArgumentError, AxisError, DTypeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError
 from tests.array_api.common import draw, dtypes_of, same
 
 ORACLES = {
@@ -166,5 +166,9 @@ def test_bad_dtypes():
         iv.logsumexp(np.ones(2, complex))
     with pytest.raises(DTypeError, match="max"):
         iv.max(np.ones(2, complex))
+    with pytest.raises(ArgumentTypeError, match="var: argument 'correction'"):
+        iv.var(np.ones(2), correction="1")
+    with pytest.raises(ArgumentTypeError, match=r"sum: argument 'axis': got 1\.0"):
+        iv.sum(np.ones(2), axis=1.0)
     with pytest.raises(DTypeError, match="float16"):
         iv.sum(np.ones(2, "float16"))

@@ -260,6 +260,7 @@ ERRORS = [
     (lambda x: iv.repeat(x, np.array([1, 2]), axis=1), ShapeError, "3 of them"),
     (lambda x: iv.repeat(x, 1.5), ArgumentError, "integers"),
     (lambda x: iv.pad(x, 1, "mirror"), ArgumentError, "one of"),
+    (lambda x: iv.pad(x, None), ArgumentTypeError, "pad: argument 'pad_width'"),
     (lambda x: iv.pad(x, -1), ShapeError, "no negative width"),
     (lambda x: iv.pad(x, ((1, 1),) * 3), ShapeError, "2 pairs"),
     (lambda x: iv.pad(np.ones((0,)), 1, "edge"), ArgumentError, "entries on axis 0"),

@@ -184,6 +184,18 @@ def test_guarded_reads_stay_inside(mark: str) -> None:
     check(kernel, {"a": normal(50), "out": np.zeros(50, F32)})
 
 
+@pytest.mark.parametrize("m", [1, 15, 16, 17, 70])
+def test_reads_held_between_bounds(m: int) -> None:
+    a, out = Buffer("a", F32, ("m",)), Buffer("out", F32, ("m",), "out")
+    top = f("subtract", Size("m"), c(1))
+    left = f("maximum", f("subtract", i, c(2)), c(0))
+    right = f("minimum", f("maximum", add(i, c(3)), c(0)), top)
+    body = (Store(out, (i,), add(ld(a, left), mul(ld(a, right), c(2.0, F32)))),)
+    for factor in (1, 2):
+        loop = Loop("i", c(0), Size("m"), body, mark="vector", factor=factor)
+        check(Kernel("edges", (a, out), (loop,), ("m",)), {"a": normal(m), "out": np.zeros(m, F32)})
+
+
 def test_reads_guarded_by_data_are_clamped() -> None:
     a, index = Buffer("a", F32, (9,)), Buffer("index", I32, ("n",))
     out = Buffer("out", F32, ("n",), "out")

@@ -135,6 +135,7 @@ def scalar() -> Tensor:
     return te.compute((), lambda: te.sum(apply("square", a[i, j]), axis=(i, j)), "norm")
 
 
+REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")
 PROGRAMS: dict[str, Callable[[], Tensor]] = {
     **{f"conv s{s} d{d}": (lambda s=s, d=d: conv(s, d)) for s, d in ((1, 1), (2, 1), (1, 2), (3, 3), (2, 3))},
     "grouped conv": lambda: conv(1, 1, 2),
@@ -149,7 +150,7 @@ PROGRAMS: dict[str, Callable[[], Tensor]] = {
     "diagonal": diagonal,
     "banded": banded,
     "scalar": scalar,
-    **{name: (lambda name=name: reduction(name)) for name in ("sum", "prod", "max", "min", "argmax", "argmin")},
+    **{name: (lambda name=name: reduction(name)) for name in REDUCTIONS},
 }  # fmt: skip
 SMOOTH = [n for n in PROGRAMS if n not in ("argmax", "argmin", "prod")]
 

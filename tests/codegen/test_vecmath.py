@@ -65,7 +65,7 @@ def samples(dtype: Any, count: int, seed: int = 0) -> Array:
 
 
 def ulps(got: Array, want: Array) -> Array:
-    """|got - want| in units of the last place of the rounded ``want``; inf where a special value is missed."""
+    """|got - want| in units in the last place of ``want``; inf where a special value is missed."""
     with np.errstate(all="ignore"):
         rounded = want.astype(got.dtype)
         info = np.finfo(got.dtype)

@@ -270,6 +270,8 @@ def test_wrong_arguments() -> None:
     integers = te.compute((5,), lambda i: N[i] * 2, "integers")
     with pytest.raises(GradientError, match="integers of dtype int64"):
         te.differentiate(integers, N)
+    with pytest.raises(GradientError, match="N of dtype int64"):
+        te.differentiate(output, N)
     with pytest.raises(ShapeError, match=r"'head': got shape \(3,\); expected batch \+ \(4,\)"):
         te.differentiate(output, B, te.placeholder((3,)))
     with pytest.raises(ArgumentError, match="a head per output"):

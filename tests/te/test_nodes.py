@@ -107,6 +107,13 @@ def test_long_chains_do_not_recurse() -> None:
     assert program.key()
     assert len(te.eliminate(te.differentiate(chain, x)[0]).statements) > 1100
     te.jvp(chain, {x: te.placeholder((4,), name="t")})
+    te.eliminate(te.differentiate(tensor, x)[0])
+    i = Var("i", 0, 4)
+    condition = i < 0
+    for k in range(2000):
+        condition = condition | (i == k * 7)
+    many = te.compute((4,), lambda j: te.select(substitute([condition], {i: j})[0], 0, x[j]), "many")
+    te.eliminate(te.differentiate(many, x)[0])
 
 
 def _matmul(names: str, n: int = 3) -> Program:

@@ -6,8 +6,8 @@ a Tensor). Shapes and axes are in `iverson.core.shapes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,18 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import F
 from iverson.tensor import asarray
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 SCALARS = (bool, int, float, complex)
 
 _KINDS = {"b": "bool", "i": "integer", "u": "unsigned integer", "f": "real floating", "c": "complex"}
+
+
+def named(function: Function, name: str, doc: str) -> Function:
+    """A function that a factory made, with the name and docstring it is public under."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 def as_operand(x: Any, operation: str, argument: str = "x") -> Any:

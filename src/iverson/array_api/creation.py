@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_operands, check_device, given_dtype
+from iverson.array_api.arguments import as_operand, as_operands, check_device, given_dtype, named
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.shapes import as_int, as_shape, check_choice
@@ -42,16 +42,18 @@ def _shaped(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callabl
         array = body(as_shape(shape, name), given_dtype(dtype, dtypes.default_float, name))
         return _made(array, requires_grad)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""A new tensor of the given shape, its entries {entries}.
+    return named(
+        function,
+        name,
+        f"""A new tensor of the given shape, its entries {entries}.
 
     ``shape`` is an integer or a sequence of them; ``dtype`` is float64 unless given. Raises ShapeError
     for negative extents, DTypeError for a dtype Iverson does not have.
 
     >>> {name}((2, 0), dtype="float32").shape
     (2, 0)
-    """
-    return function
+    """,
+    )
 
 
 def _shaped_like(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callable[..., Any]:
@@ -62,13 +64,15 @@ def _shaped_like(name: str, body: Callable[[Any, Any], Any], entries: str) -> Ca
         x = as_operand(x, name)
         return _made(body(x.shape, given_dtype(dtype, x.dtype, name)), requires_grad)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""A new tensor of x's shape and (unless given) dtype, its entries {entries}.
+    return named(
+        function,
+        name,
+        f"""A new tensor of x's shape and (unless given) dtype, its entries {entries}.
 
     >>> {name}(zeros((2, 0), dtype="int8"))
     iverson.Tensor([], shape=(2, 0), dtype=int8)
-    """
-    return function
+    """,
+    )
 
 
 zeros = _shaped("zeros", aligned_zeros, "0")
@@ -268,15 +272,17 @@ def _triangle(name: str, part: str) -> Callable[..., Any]:
             raise ShapeError(name, "x", got=f"shape {x.shape}", expected="at least two axes")
         return getattr(F, name)(x, k=as_int(k, name, "k"))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The {part} triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal.
+    return named(
+        function,
+        name,
+        f"""The {part} triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal.
 
     x has shape (..., m, n). Raises ShapeError for fewer than two axes.
 
     >>> int({name}(ones((3, 3))).sum()), int({name}(ones((3, 3)), k=-1).sum())
     {(6, 3) if part == "lower" else (6, 8)}
-    """
-    return function
+    """,
+    )
 
 
 tril = _triangle("tril", "lower")

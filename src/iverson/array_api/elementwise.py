@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_weak, check_kind
+from iverson.array_api.arguments import Function, as_weak, check_kind, named
 from iverson.core.dispatch import bind
 from iverson.core.errors import DTypeError
 from iverson.core.scalars import SCALARS
@@ -31,13 +31,15 @@ _RESULTS = {
 }
 
 
-def _described(function: Callable[..., Any], name: str, says: str, call: str, shows: str) -> Any:
+def _described(function: Function, name: str, says: str, call: str, shows: str) -> Function:
     scalar = SCALARS[name]
     facts = f"dtypes: {_KINDS[scalar.kinds]}; result: {_RESULTS[scalar.result]}."
     at = f" Derivative: {scalar.convention}." if scalar.convention else ""
     shape = "The shape is x's" if scalar.arity == 1 else "The operands broadcast"
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{says}
+    return named(
+        function,
+        name,
+        f"""{says}
 
     {shape}; {facts}{at}
     Raises DTypeError for other dtypes{"" if scalar.arity == 1 else ", ShapeError where shapes do not fit"}.
@@ -45,8 +47,8 @@ def _described(function: Callable[..., Any], name: str, says: str, call: str, sh
     >>> from iverson import asarray
     >>> {name}({call})
     iverson.Tensor({shows})
-    """
-    return function
+    """,
+    )
 
 
 def _unary(name: str, says: str, x: str, shows: str) -> Callable[[Any], Any]:
@@ -55,8 +57,7 @@ def _unary(name: str, says: str, x: str, shows: str) -> Callable[[Any], Any]:
     def function(x: Any, /) -> Any:
         return bind(op, (x if type(x) is Tensor else as_weak(x, name),))
 
-    described: Callable[[Any], Any] = _described(function, name, says, f"asarray({x})", shows)
-    return described
+    return _described(function, name, says, f"asarray({x})", shows)
 
 
 def _binary(name: str, says: str, x1: str, x2: str, shows: str) -> Callable[[Any, Any], Any]:
@@ -70,8 +71,7 @@ def _binary(name: str, says: str, x1: str, x2: str, shows: str) -> Callable[[Any
         return bind(op, (x1, x2))
 
     call = f"asarray({x1}), {x2}"
-    described: Callable[[Any, Any], Any] = _described(function, name, says, call, shows)
-    return described
+    return _described(function, name, says, call, shows)
 
 
 def _scaled(name: str, says: str, shows: str) -> Callable[..., Any]:
@@ -87,8 +87,7 @@ def _scaled(name: str, says: str, shows: str) -> Callable[..., Any]:
             x2 = x2 * as_weak(alpha, name, "alpha")
         return bind(op, (x1, x2))
 
-    described: Callable[..., Any] = _described(function, name, says, "asarray([1., 2.]), 3.", shows)
-    return described
+    return _described(function, name, says, "asarray([1., 2.]), 3.", shows)
 
 
 # fmt: off

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.arguments import (
+    Function,
     as_inexact,
     as_operand,
     as_tuple,
     check_device,
     check_kind,
     given_dtype,
+    named,
 )
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, AxisError, DTypeError
@@ -57,7 +59,7 @@ def _axes(x: Any, s: Any, axes: Any, operation: str) -> tuple[list[int], list[in
     numbers = [normalize_axis(a, x.ndim, operation, "axes") for a in found]
     if len(set(numbers)) != len(numbers):
         raise AxisError(operation, "axes", got=str(axes), expected="each axis once")
-    lengths: list[int | None] = [None] * len(numbers) if s is None else list(s)
+    lengths: list[int | None] = [None] * len(numbers) if s is None else list(as_tuple(s))
     if len(lengths) != len(numbers):
         raise ArgumentError(operation, "s", got=f"{len(lengths)} lengths", expected=f"{len(numbers)}")
     return numbers, lengths
@@ -69,23 +71,25 @@ def _fitted(x: Any, axes: Sequence[int], lengths: Sequence[int | None], operatio
     return x
 
 
-def _described(function: Callable[..., Any], name: str, says: str, example: str) -> Any:
+def _described(function: Function, name: str, says: str, example: str) -> Function:
     many = name.endswith("n")
-    function.__name__ = function.__qualname__ = name
     lengths = (
         "``s`` and ``axes`` are sequences of one length (all axes by default)"
         if many
         else "``n`` is the number of points, by default what x has along ``axis``"
     )
-    function.__doc__ = f"""{says}
+    return named(
+        function,
+        name,
+        f"""{says}
 
     {lengths}; ``norm`` is "backward", "ortho" or "forward". Integers become float64. Raises AxisError,
     ArgumentError for fewer than one point or another norm.
 
     >>> from iverson import asarray
     >>> {example}
-    """
-    return function
+    """,
+    )
 
 
 def _along(name: str, says: str, example: str) -> Callable[..., Any]:
@@ -97,8 +101,7 @@ def _along(name: str, says: str, example: str) -> Callable[..., Any]:
         k = normalize_axis(axis, x.ndim, name)
         return op(_resized(x, k, _length(n, x.shape[k], name)), axes=(k,), norm=norm)
 
-    described: Callable[..., Any] = _described(function, name, says, example)
-    return described
+    return _described(function, name, says, example)
 
 
 def _over(name: str, says: str, example: str) -> Callable[..., Any]:
@@ -110,8 +113,7 @@ def _over(name: str, says: str, example: str) -> Callable[..., Any]:
         numbers, lengths = _axes(x, s, axes, name)
         return op(_fitted(x, numbers, lengths, name), axes=tuple(sorted(numbers)), norm=norm)
 
-    described: Callable[..., Any] = _described(function, name, says, example)
-    return described
+    return _described(function, name, says, example)
 
 
 fft = _along(
@@ -240,15 +242,17 @@ def _frequencies(name: str, says: str, shows: str) -> Callable[..., Any]:
             raise DTypeError(name, "dtype", got=str(wanted), expected="a real floating dtype")
         return Tensor(body(_length(n, 1, name), d).astype(wanted))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{says}, for n points ``d`` apart, in cycles per unit of d.
+    return named(
+        function,
+        name,
+        f"""{says}, for n points ``d`` apart, in cycles per unit of d.
 
     Raises ArgumentError for fewer than one point, DTypeError for a ``dtype`` that is not real floating.
 
     >>> {name}(4)
     iverson.Tensor({shows})
-    """
-    return function
+    """,
+    )
 
 
 fftfreq = _frequencies("fftfreq", "The frequencies of the entries of `fft`", "[ 0.  ,  0.25, -0.5 , -0.25]")

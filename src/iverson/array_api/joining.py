@@ -15,11 +15,6 @@ from iverson.ops import F
 from iverson.ops.shape import concat_offsets
 
 
-def _slices(shape: Shape, axis: int, start: int, stop: int) -> tuple[slice, ...]:
-    """The basic key of a range of one axis."""
-    return tuple(slice(start, stop, 1) if k == axis else slice(0, n, 1) for k, n in enumerate(shape))
-
-
 def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
     """Arrays one after the other along an axis; ``axis=None`` flattens them first. dtypes are promoted.
 
@@ -101,7 +96,9 @@ def split(x: Any, indices_or_sections: Any, /, *, axis: Any = 0) -> tuple[Any, .
 
 
 def _cut(shape: Shape, axis: int, start: int, stop: int) -> tuple[slice, ...]:
-    return _slices(shape, axis, *((start, stop) if stop > start else (0, 0)))
+    """The basic key of a range of one axis, which may be empty."""
+    part = slice(start, stop, 1) if stop > start else slice(0, 0, 1)
+    return tuple(part if k == axis else slice(0, n, 1) for k, n in enumerate(shape))
 
 
 def tile(x: Any, repetitions: Any, /) -> Any:
@@ -229,7 +226,7 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
 
 
 def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
-    pairs: list[Any] = [pad_width] if isinstance(pad_width, int) else list(pad_width)
+    pairs: list[Any] = list(as_tuple(pad_width))
     if pairs and all(not isinstance(p, (list, tuple)) for p in pairs) and len(pairs) <= 2:
         pairs = [(pairs[0], pairs[-1])] * ndim
     if len(pairs) != ndim or any(len(as_tuple(p)) != 2 for p in pairs):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, tracks
+from iverson.array_api.arguments import as_inexact, as_operand, as_weak, named, tracks
 from iverson.array_api.contraction import matmul, outer, tensordot, vecdot
 from iverson.array_api.data_types import finfo
 from iverson.array_api.manipulation import diagonal, matrix_transpose
@@ -60,15 +60,17 @@ def _of_matrix(name: str, says: str, needs: str, example: str) -> Callable[[Any]
     def function(x: Any, /) -> Any:
         return op(as_inexact(x, name))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{says}
+    return named(
+        function,
+        name,
+        f"""{says}
 
     x has shape (..., n, n); integers become float64. Raises ShapeError unless the matrices are square{needs}.
 
     >>> from iverson import asarray
     >>> {example}
-    """
-    return function
+    """,
+    )
 
 
 inv = _of_matrix(
@@ -236,7 +238,8 @@ def _refuse_gradient(x: Any, operation: str, remedy: str) -> None:
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     """The Moore-Penrose inverse, of shape (..., n, m) for x of shape (..., m, n).
 
-    Singular values up to ``rtol`` times the largest count as 0; by default max(m, n) * eps. The
+    Singular values up to ``rtol`` times the largest count as 0: a number, or one for each matrix; by
+    default max(m, n) * eps. The
     derivative holds where the rank is locally constant (G. H. Golub and V. Pereyra, SIAM J. Numer. Anal.
     10, 1973). Raises ShapeError for fewer than two axes.
 
@@ -249,12 +252,13 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     return F.pinv(x, rtol=_relative_tolerance(x, rtol, "pinv"))
 
 
-def _relative_tolerance(x: Any, rtol: Any, operation: str) -> float:
-    if rtol is not None:
-        return float(rtol)
+def _relative_tolerance(x: Any, rtol: Any, operation: str) -> np.ndarray[Any, Any]:
+    """The tolerance given (one number, or one for each matrix), or max(m, n) * eps."""
     if x.ndim < 2:
         raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="at least two axes")
-    return float(max(x.shape[-2:])) * finfo(x).eps
+    if rtol is None:
+        return np.asarray(max(x.shape[-2:]) * finfo(x).eps)
+    return np.asarray(F.to_numpy(as_weak(rtol, operation, "rtol")))
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
@@ -270,7 +274,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     if not s.shape[-1]:
         return _sum(F.not_equal(s, 0), -1)
     largest = F.max(s, axis=(s.ndim - 1,), keepdims=True)
-    return _sum(F.greater(s, largest * tolerance), -1)
+    return _sum(F.greater(s, largest * np.expand_dims(tolerance, -1)), -1)
 
 
 def matrix_power(x: Any, n: Any, /) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, check_kind, named
 from iverson.array_api.reductions import mean
 from iverson.array_api.reductions import sum as _sum
 from iverson.core.errors import IndexingError, ShapeError
@@ -23,8 +23,10 @@ def _along_axis(name: str, says: str, shows: str) -> Callable[..., Any]:
         check_kind(x, "f", name)
         return op(x, axis=normalize_axis(axis, x.ndim, name))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{says}
+    return named(
+        function,
+        name,
+        f"""{says}
 
     Shifted by the maximum, so it does not overflow; integers become float64. Raises AxisError,
     DTypeError for complex x.
@@ -32,8 +34,8 @@ def _along_axis(name: str, says: str, shows: str) -> Callable[..., Any]:
     >>> from iverson import asarray
     >>> {name}(asarray([0., 0.]))
     iverson.Tensor({shows})
-    """
-    return function
+    """,
+    )
 
 
 softmax = _along_axis("softmax", "exp(x) / sum(exp(x)) along an axis.", "[0.5, 0.5]")

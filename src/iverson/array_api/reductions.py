@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
+from iverson.array_api.arguments import Function, as_inexact, as_operand, cast, check_kind, named
 from iverson.core import dtypes
-from iverson.core.errors import ArgumentError, AxisError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError
 from iverson.core.shapes import normalize_axes, normalize_axis
 from iverson.ops import F
 
@@ -28,17 +28,19 @@ def _accumulator(x: Any, dtype: Any, operation: str) -> Any:
     return cast(x, _WIDE.get(x.dtype.kind, x.dtype))
 
 
-def _described(function: Callable[..., Any], name: str, says: str, more: str, example: str) -> Any:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{says}
+def _described(function: Function, name: str, says: str, more: str, example: str) -> Function:
+    return named(
+        function,
+        name,
+        f"""{says}
 
     ``keepdims`` keeps the reduced axes with extent 1. {more}
     Raises AxisError for an axis outside x.
 
     >>> from iverson import asarray
     >>> {example}
-    """
-    return function
+    """,
+    )
 
 
 def _fold(name: str, says: str, example: str) -> Callable[..., Any]:
@@ -49,8 +51,7 @@ def _fold(name: str, says: str, example: str) -> Callable[..., Any]:
         return op(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
 
     more = "``dtype`` is that of the result; by default x's, 64 bits wide for integers and bools."
-    described: Callable[..., Any] = _described(function, name, says, more, example)
-    return described
+    return _described(function, name, says, more, example)
 
 
 def _reduction(
@@ -62,8 +63,7 @@ def _reduction(
         x = prepare(x, name)
         return op(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
 
-    described: Callable[..., Any] = _described(function, name, says, more, example)
-    return described
+    return _described(function, name, says, more, example)
 
 
 def _ordered(x: Any, operation: str) -> Any:
@@ -131,8 +131,7 @@ def _arg(name: str, says: str, shows: str) -> Callable[..., Any]:
         "x is real and not empty (ArgumentError)."
     )
     example = f"{name}(asarray([1., 5., 3.]))\n    iverson.Tensor({shows})"
-    described: Callable[..., Any] = _described(function, name, says, more, example)
-    return described
+    return _described(function, name, says, more, example)
 
 
 argmax = _arg("argmax", "The position of the largest entry (the first of equal ones).", "1")
@@ -181,6 +180,10 @@ def _centred(x: Any, axis: Any, correction: float, operation: str) -> tuple[Any,
     """Distances from the mean, the axes, and how many entries they are averaged over."""
     x = as_inexact(x, operation)
     axes = normalize_axes(axis, x.ndim, operation)
+    if not isinstance(correction, (int, float)):
+        raise ArgumentTypeError(
+            operation, "correction", got=f"a {type(correction).__name__}", expected="a real number"
+        )
     count = product(x.shape[k] for k in axes) - correction
     return F.subtract(x, mean(x, axes, keepdims=True)), axes, count
 
@@ -225,8 +228,10 @@ def _scan(name: str, says: str, start: int, shows: str) -> Callable[..., Any]:
             return result
         return F.concat(_initial(x, k, start), result, axis=k, offsets=(0, 1))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{says}
+    return named(
+        function,
+        name,
+        f"""{says}
 
     ``axis`` may be left out for vectors. ``include_initial`` puts a {start} before the first entry;
     ``dtype`` is that of the result, by default x's, 64 bits wide for integers and bools. Raises AxisError.
@@ -234,8 +239,8 @@ def _scan(name: str, says: str, start: int, shows: str) -> Callable[..., Any]:
     >>> from iverson import asarray
     >>> {name}(asarray([1., 2., 3.]), include_initial=True)
     iverson.Tensor({shows})
-    """
-    return function
+    """,
+    )
 
 
 def _initial(x: Any, axis: int, value: int) -> Any:

@@ -89,9 +89,9 @@ class Value:
         self.b, self.ref, self.type, self.const = b, ref, type, const
 
     def _like(self, other: Any) -> Value:
-        if isinstance(other, Value):
-            return other
-        return self.b.const(other, self.type)
+        if not isinstance(other, Value):
+            return self.b.const(other, self.type)
+        return other
 
     def _op(self, other: Any, name: str, *, swap: bool = False) -> Value:
         o = self._like(other)
@@ -274,10 +274,8 @@ class Builder:
 
     def fma(self, a: Value, c: Any, d: Any) -> Value:
         """a * c + d, rounded once where the machine can."""
-        c, d = a._like(c), a._like(d)
-        if not self.has_fma:
-            return a * c + d
-        return self.intrinsic("fma", a, c, d)
+        factor, term = a._like(c), a._like(d)
+        return self.intrinsic("fma", a, factor, term) if self.has_fma else a * factor + term
 
     def splat(self, x: Value, lanes: int) -> Value:
         """A scalar in every lane; vectors stay as they are."""

@@ -171,12 +171,58 @@ class Machine:
 
     def load(self, e: Load, p: Point) -> Value:
         """A Load; lanes outside the buffer (where that could not be ruled out) give 0."""
+        line = self._line(e, p)
+        if line is not None:
+            return self._load_line(e, p, *line)
+        return self._load(e, p)
+
+    def _load(self, e: Load, p: Point) -> Value:
         at = self.address(e, p)
         varies = at.coefficient != 0
         type = as_type(e.dtype, p.lanes if varies else 1)
         if at.mask is not None and not varies:
             at = self._clamp(at)
         return memory.read(self.b, at, type)
+
+    def _line(self, e: Load, p: Point) -> tuple[Value, Value] | None:
+        """The first and last lane's last index, if it is an evenly growing one held between bounds.
+
+        Such an index grows by 0 or 1 from lane to lane: where it grows by 1 at each, the read is
+        contiguous, and only at an edge it is not.
+        """
+        if p.lanes == 1 or not e.indices or e.buffer.strides is not None:
+            return None
+        index, rest = e.indices[-1], e.indices[:-1]
+        if not (isinstance(index, Call) and index.name in ("minimum", "maximum") and self._slow(index, p)):
+            return None
+        if any((id(e), axis) in self.clamped for axis in range(len(e.indices))):
+            return None
+        if any((lane := self.linear(i, p)) is None or lane.step for i in rest):
+            return None
+        return self.value(index, _at_lane(p, 0)), self.value(index, _at_lane(p, p.lanes - 1))
+
+    def _slow(self, e: Expr, p: Point) -> bool:
+        """Whether an index surely grows by 0 or 1 from lane to lane."""
+        if isinstance(e, Call) and e.name in ("minimum", "maximum"):
+            return all(self._slow(a, p) for a in e.args)
+        lane = self._as_linear(e, p)
+        return lane is not None and lane.step in (0, 1)
+
+    def _load_line(self, e: Load, p: Point, first: Value, last: Value) -> Value:
+        b = self.b
+        type = as_type(e.dtype, p.lanes)
+        even, edge, join = b.fresh("even"), b.fresh("edge"), b.fresh("join")
+        slot = b.slot(type)
+        b.br_if((last - first).eq(p.lanes - 1), even, edge)
+        b.start(even)
+        inner = p.inner(None, **{_LINE: Lane(first, 1)})
+        b.put(slot, self._load(Load(e.buffer, (*e.indices[:-1], Var(_LINE))), inner))
+        b.br(join)
+        b.start(edge)
+        b.put(slot, self._load(e, p))
+        b.br(join)
+        b.start(join)
+        return b.get(slot, type)
 
     def _clamp(self, at: Address) -> Address:
         """One entry under a condition on its address: entry 0 where it does not hold."""
@@ -247,7 +293,15 @@ class Machine:
         return known if unknown is None else unknown * known
 
 
+_LINE = " line"  # a name no program has
 _LINEAR = ("add", "subtract", "negative", "multiply")
+
+
+def _at_lane(p: Point, k: int) -> Point:
+    """The point at which lane ``k`` stands, alone."""
+    env = dict(p.env)
+    env |= {n: x.base + k * x.step for n, x in p.env.items() if isinstance(x, Lane)}
+    return Point(env)
 
 
 def add(b: Builder, x: Value, y: Value) -> Value:

@@ -4,7 +4,7 @@ The points of a block are the iterations that run jammed: one for a plain loop, 
 tile, several vectors under a vector loop. Each statement is emitted for all points before the next, so
 that a reduction inside a tile has one register per point and shares its loads (register tiling), and the
 lanes of a vector loop may contain further loops (outer-loop vectorisation). Expressions and memory are in
-`lanes` and `memory`, questions about loops in `loops`.
+`lanes` and `memory`, vector loops in `vectors`, questions about loops in `loops`.
 
 Entry points are ``void name_k(i64 first, i64 last, ptr arguments)``, one per phase k: it runs the
 iterations first to last of the phase's parallel loop, or all of it where there is none. ``arguments`` holds
@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from iverson.codegen import bounds, functions, loops, memory, nodes
+from iverson.codegen import bounds, functions, loops, memory
 from iverson.codegen.ir import I64, Builder, Type, Value, as_type, function_text, module_text
-from iverson.codegen.lanes import Lane, Machine, Point, Slot, Wide, add
+from iverson.codegen.lanes import Machine, Point, Slot, add
 from iverson.codegen.nodes import (
     Declare,
-    DType,
     If,
     Kernel,
     Let,
@@ -33,9 +32,11 @@ from iverson.codegen.nodes import (
     identity,
 )
 from iverson.codegen.target import Machine as Target
+from iverson.codegen.vectors import Points, Vectors
 from iverson.core.errors import ArgumentError
 
-Points = list[Point]
+#: Loops with bounds of each lane's own are written out if they can take at most this many values.
+_WRITTEN_OUT = 5
 
 
 def emit(kernel: Kernel, target: Target, plan: bounds.Plan | None = None) -> str:
@@ -124,7 +125,7 @@ class _Emitter:
 
     # --- variables and memory ---------------------------------------------------------------------
 
-    def _slot(self, name: str, p: Point) -> Slot:
+    def slot(self, name: str, p: Point) -> Slot:
         slot = p.env[name]
         assert isinstance(slot, Slot)
         return slot
@@ -133,21 +134,21 @@ class _Emitter:
         return new if p.mask is None or new.type.lanes == 1 else self.b.select(p.mask, new, old)
 
     def update(self, s: Update, p: Point) -> None:
-        slot = self._slot(s.name, p)
+        slot = self.slot(s.name, p)
         old = self.b.get(slot.pointer, slot.type)
         value = self.b.splat(self.m.value(s.value, p), slot.type.lanes)
         new = functions.combine(self.b, s.combine, slot.dtype, old, value)
         self.b.put(slot.pointer, self._keep(new, old, p))
 
     def update_arg(self, s: UpdateArg, p: Point) -> None:
-        best, at = self._slot(s.best, p), self._slot(s.at, p)
+        best, at = self.slot(s.best, p), self.slot(s.at, p)
         lanes = best.type.lanes
         value = self.b.splat(self.m.value(s.value, p), lanes)
         position = self.b.splat(self.m.value(s.position, p), lanes)
         mask = p.mask if lanes > 1 else None
-        self._challenge(s.combine, best, at, value, position, mask)
+        self.challenge(s.combine, best, at, value, position, mask)
 
-    def _challenge(
+    def challenge(
         self, how: str, best: Slot, at: Slot, value: Value, position: Value, mask: Value | None
     ) -> None:
         b = self.b
@@ -183,9 +184,9 @@ class _Emitter:
         if p.mask is not None:
             nothing = self.b.const(identity(s.combine, dtype), value.type)
             value = self.b.select(p.mask, value, nothing)
-        return self._across(value, s.combine, dtype)
+        return self.across(value, s.combine, dtype)
 
-    def _across(self, value: Value, how: str, dtype: object) -> Value:
+    def across(self, value: Value, how: str, dtype: object) -> Value:
         return memory.across(
             self.b,
             value,
@@ -232,28 +233,17 @@ class _Emitter:
     def loop(self, s: Loop, points: Points) -> None:
         around, self.scope = self.scope, replace(self.scope, loops=(*self.scope.loops, s))
         plain = s.mark != "vector" and points[0].lanes == 1
-        prepared = [_Vectors(self, v) for v in self.carried(s)] if plain else []
+        prepared = [Vectors(self, v) for v in loops.carried(s, self.target.vector_bytes)] if plain else []
         prepared = [v for v in prepared if not v.is_open(points)]
         inner = points
         for v in prepared:
             inner = v.open(inner)
-        self._loop(s, inner)
+        self.plain_loop(s, inner)
         for v in prepared:
             v.close(points, inner)
         self.scope = around
 
-    def carried(self, s: Loop) -> list[Loop]:
-        """Vector loops inside with accumulators from outside ``s``: their lanes live as long as it."""
-        found = []
-        outside = {u.name if isinstance(u, Update) else u.best for u in loops.accumulators(s)}
-        for v in nodes.statements(s.body):
-            if isinstance(v, Loop) and v.mark == "vector" and loops.vectorizable(v):
-                own = {u.name if isinstance(u, Update) else u.best for u in loops.accumulators(v)}
-                if own and own <= outside and own == outside and _only_in(v, s, own):
-                    found.append(v)
-        return found if len(found) == 1 and loops.width(found[0], self.target.vector_bytes) > 1 else []
-
-    def _loop(self, s: Loop, points: Points) -> None:
+    def plain_loop(self, s: Loop, points: Points) -> None:
         lower = [self.m.value(s.lower, p) for p in points]
         upper = [self.m.value(s.upper, p) for p in points]
         if any(v.type.lanes > 1 for v in (*lower, *upper)):
@@ -261,11 +251,11 @@ class _Emitter:
             return
         if len({v.ref for v in lower}) > 1 or len({v.ref for v in upper}) > 1:
             for p in points:
-                self._loop(s, [p])
+                self.plain_loop(s, [p])
             return
         scalar = points[0].lanes == 1
         if s.mark == "vector" and scalar and loops.vectorizable(s):
-            _Vectors(self, s).emit(points, lower[0], upper[0])
+            Vectors(self, s).emit(points, lower[0], upper[0])
         elif s.mark == "tile" and not loops.accumulators(s):
             self.tile(s, lower[0], upper[0], points)
         elif s.mark == "unroll" and loops.constant_extent(s) is not None:
@@ -375,10 +365,10 @@ class _Emitter:
         # The last full group starts where factor - 1 further steps are still below upper.
         last = upper - (factor - 1) * s.step
         self.counted(lower, last, stride, lambda i: jammed(i, factor))
-        groups = self._groups(lower, last, stride)
+        groups = self.count_of(lower, last, stride)
         self.counted(lower + groups * stride, upper, s.step, lambda i: jammed(i, 1))
 
-    def _groups(self, lower: Value, end: Value, stride: int) -> Value:
+    def count_of(self, lower: Value, end: Value, stride: int) -> Value:
         """How often range(lower, end, stride) runs."""
         b = self.b
         length = end - lower + (stride - 1)
@@ -397,150 +387,3 @@ class _Emitter:
             s.step,
             lambda i: self.block(s.body, [Point({s.var: i})]),
         )
-
-
-class _Vectors:
-    """A vector loop: groups of whole vectors, then masked ones; accumulators per lane, combined after."""
-
-    def __init__(self, emitter: _Emitter, s: Loop) -> None:
-        self.e, self.b, self.s = emitter, emitter.b, s
-        self.lanes = loops.width(s, emitter.target.vector_bytes)
-        self.count = loops.constant_extent(s)
-        self.factor = s.factor
-        if self.count is not None:
-            self.factor = max(1, min(s.factor, -(-self.count // self.lanes)))
-        self.updates = loops.accumulators(s)
-
-    def emit(self, points: Points, lower: Value, upper: Value) -> None:
-        self.lower, self.upper = lower, upper
-        if self.lanes == 1:
-            self.e._loop(replace(self.s, mark=""), points)
-            return
-        carried = self.is_open(points)
-        inner = points if carried else self.open(points)
-        # The points of a group: for each outer point, `factor` vectors with accumulators of their own.
-        self.outer = [(p, k) for p in inner for k in range(self.factor)]
-        self._groups()
-        if not carried:
-            self.close(points, inner)
-
-    def is_open(self, points: Points) -> bool:
-        """Whether the accumulators already are vectors, of a loop further out."""
-        return any(isinstance(points[0].env.get(_first(u)), Wide) for u in self.updates)
-
-    def open(self, points: Points) -> Points:
-        """Points at which the accumulators are vectors."""
-        return [self._opened(p) for p in points]
-
-    def _opened(self, p: Point) -> Point:
-        names = dict(w for u in self.updates for w in self._slots(u, p))
-        return Point({**p.env, **names}, p.lanes, p.mask)
-
-    def close(self, points: Points, inner: Points) -> None:
-        """Combine the vectors of ``inner`` into the variables of ``points``."""
-        for p, q in zip(points, inner, strict=True):
-            for u in self.updates:
-                self._finish(u, p, q)
-
-    def _groups(self) -> None:
-        b, s, span = self.b, self.s, self.lanes * self.s.step
-        group = span * self.factor
-        if self.count is None:
-            last = self.upper - (group - s.step)
-            self.e.counted(self.lower, last, group, lambda i: self._group(i, self.factor))
-            start = self.lower + self.e._groups(self.lower, last, group) * group
-            self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._rest(i)))
-            return
-        vectors, tail = divmod(self.count, self.lanes)
-        full = vectors // self.factor
-        if full == 1:
-            self._group(self.lower, self.factor)
-        elif full:
-            end = add(b, self.lower, b.const(full * group, I64))
-            self.e.counted(self.lower, end, group, lambda i: self._group(i, self.factor))
-        start = add(b, self.lower, b.const(full * group, I64))
-        left = vectors - full * self.factor + (1 if tail else 0)
-        if left:
-            mask = None
-            if tail:
-                bits = ", ".join(f"i1 {'true' if k < tail else 'false'}" for k in range(self.lanes))
-                mask = Value(b, f"<{bits}>", Type("i1", self.lanes))
-            self._group(start, left, mask)
-
-    def _rest(self, i: Value) -> Value:
-        """The lanes below upper."""
-        left = self.upper - i
-        return self.b.iota(self.lanes) * self.s.step < self.b.splat(left, self.lanes)
-
-    def _group(self, start: Value, size: int, mask: Value | None = None) -> None:
-        """``size`` vectors from ``start``, the last of them masked."""
-        points = []
-        for p, k in self.outer:
-            if k >= size:
-                continue
-            offset = self.b.const(k * self.lanes * self.s.step, I64)
-            lane = Lane(add(self.b, start, offset), self.s.step)
-            names: dict[str, Value | Lane | Slot | Wide] = {self.s.var: lane}
-            names |= {n: w.copies[k] for n, w in p.env.items() if isinstance(w, Wide)}
-            points.append(Point({**p.env, **names}, self.lanes, mask if k == size - 1 else None))
-        self.e.block(self.s.body, points)
-
-    # --- accumulators -----------------------------------------------------------------------------
-
-    def _slots(self, u: Update | UpdateArg, p: Point) -> list[tuple[str, Wide]]:
-        """For each vector of a group, a fresh variable that starts at the identity."""
-        if isinstance(u, Update):
-            firsts = {u.name: identity(u.combine, self.e._slot(u.name, p).dtype)}
-        else:
-            best = self.e._slot(u.best, p).dtype
-            firsts = {u.best: identity(u.combine, best), u.at: _NOWHERE}
-        return [(name, self._fresh(self.e._slot(name, p).dtype, v)) for name, v in firsts.items()]
-
-    def _fresh(self, dtype: DType, first: object) -> Wide:
-        type = as_type(dtype, self.lanes)
-        copies = tuple(Slot(self.b.slot(type), type, dtype) for _ in range(self.factor))
-        for slot in copies:
-            self.b.put(slot.pointer, self.b.const(first, type))
-        return Wide(copies)
-
-    def _finish(self, u: Update | UpdateArg, p: Point, q: Point) -> None:
-        """Combine the vectors at ``q``, then their lanes, and the result with the variable at ``p``."""
-        b = self.b
-
-        def copies(name: str) -> list[Value]:
-            found = q.env[name]
-            assert isinstance(found, Wide)
-            return [b.get(slot.pointer, slot.type) for slot in found.copies]
-
-        if isinstance(u, Update):
-            slot = self.e._slot(u.name, p)
-            first, *rest = copies(u.name)
-            for other in rest:
-                first = functions.combine(b, u.combine, slot.dtype, first, other)
-            total = self.e._across(first, u.combine, slot.dtype)
-            old = b.get(slot.pointer, slot.type)
-            b.put(slot.pointer, functions.combine(b, u.combine, slot.dtype, old, total))
-            return
-        best, at = self.e._slot(u.best, p), self.e._slot(u.at, p)
-        for values, positions in zip(copies(u.best), copies(u.at), strict=True):
-            for k in range(self.lanes):
-                position = b.lane(positions, k)
-                # A lane that saw nothing has no position to offer.
-                seen = position.ne(b.const(_NOWHERE, position.type))
-                self.e._challenge(u.combine, best, at, b.lane(values, k), position, seen)
-
-
-def _first(u: Update | UpdateArg) -> str:
-    return u.name if isinstance(u, Update) else u.best
-
-
-def _only_in(v: Loop, s: Loop, names: set[str]) -> bool:
-    """Whether all updates of the names within ``s`` are within ``v``."""
-    inside = sum(_first(u) in names for u in nodes.statements(v.body) if isinstance(u, _UPDATES))
-    return inside == sum(_first(u) in names for u in nodes.statements(s.body) if isinstance(u, _UPDATES))
-
-
-_UPDATES = (Update, UpdateArg)
-#: Loops with bounds of each lane's own are written out if they can take at most this many values.
-_WRITTEN_OUT = 5
-_NOWHERE = 2**63 - 1

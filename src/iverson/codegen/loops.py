@@ -115,3 +115,32 @@ def width(s: Loop, vector_bytes: int) -> int:
 def has_loop(body: tuple[Stmt, ...]) -> bool:
     """Whether a block contains a loop."""
     return any(isinstance(s, Loop) for s in statements(body))
+
+
+def updated(u: Update | UpdateArg) -> str:
+    """The variable that stands for an update (the best value, for a position)."""
+    return u.name if isinstance(u, Update) else u.best
+
+
+def carried(s: Loop, vector_bytes: int) -> tuple[Loop, ...]:
+    """The vector loop inside ``s`` whose accumulators may stay vectors for all of ``s``; at most one.
+
+    It must make all updates of variables from outside ``s``, so that nobody misses their lanes.
+    """
+    outside = {updated(u) for u in accumulators(s)}
+    found = [
+        v
+        for v in statements(s.body)
+        if isinstance(v, Loop)
+        and v.mark == "vector"
+        and outside
+        and {updated(u) for u in accumulators(v)} == outside
+        and _count(v, outside) == _count(s, outside)
+        and vectorizable(v)
+    ]
+    return tuple(found) if len(found) == 1 and width(found[0], vector_bytes) > 1 else ()
+
+
+def _count(s: Loop, names: set[str]) -> int:
+    """How many updates of the names a loop's body holds."""
+    return sum(updated(u) in names for u in statements(s.body) if isinstance(u, (Update, UpdateArg)))

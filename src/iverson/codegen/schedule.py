@@ -36,6 +36,7 @@ from iverson.codegen.nodes import (
     identity,
     subexpressions,
 )
+from iverson.codegen.threads import available
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
@@ -231,7 +232,7 @@ class _Choice:
             body = (Loop(t.name, t.lower, t.upper, body, mark="tile", factor=self.tile),)
         if v is not None and v in self.outer:
             if not any(a in self.plain and _wide(a) for a in rest) and t is None and _wide(v):
-                size = _block(v.extent)
+                size = _share(v.extent) if rest else _block(v.extent)
                 return self._split(v, size, rest, body, "vector", self.factor)
             body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
         return self._around(rest, body)
@@ -380,6 +381,13 @@ def _reach(a: Axis) -> int:
 def _wide(a: Axis) -> bool:
     """Whether an axis has enough iterations to share among threads."""
     return a.extent is None or a.extent >= 8
+
+
+def _share(extent: int | None) -> int:
+    """Whole vectors, so that each thread gets a block (other loops run inside it, for every block)."""
+    if extent is None:
+        return BLOCK
+    return max(1, -(-extent // (LANES * available()))) * LANES
 
 
 def _block(extent: int | None) -> int:

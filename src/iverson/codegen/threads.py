@@ -6,8 +6,11 @@ Ranges are handed out as threads become free.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import itertools
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -15,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 Function = Callable[[int, int, int], None]
 
 _pool: list[ThreadPoolExecutor] = []
+_workers: dict[int, int] = {}  # native thread id -> the processor it was last told to leave free
 
 
 def available() -> int:
@@ -25,13 +29,51 @@ def available() -> int:
 
 def _executor() -> ThreadPoolExecutor:
     if not _pool:
-        _pool.append(ThreadPoolExecutor(max(1, available() - 1), thread_name_prefix="iverson"))
+        count = max(1, available() - 1)
+        _pool.append(ThreadPoolExecutor(count, "iverson", initializer=_enlist))
     return _pool[0]
+
+
+def _enlist() -> None:
+    _workers[threading.get_native_id()] = -1
+
+
+def _make_room() -> None:
+    """Keep the workers off the caller's processor.
+
+    Linux likes to wake a thread where its waker runs, and moves it only milliseconds later: longer than
+    most kernels take.
+    """
+    if _current_processor is None:
+        return
+    here = _current_processor()
+    for worker, left in list(_workers.items()):
+        if left != here:
+            others = os.sched_getaffinity(0) - {here}
+            with contextlib.suppress(OSError, ValueError):
+                os.sched_setaffinity(worker, others)
+            _workers[worker] = here
+
+
+def _processor_number() -> Callable[[], int] | None:
+    try:
+        function = ctypes.CDLL(None).sched_getcpu
+    except (OSError, AttributeError):
+        return None
+    return function if hasattr(os, "sched_setaffinity") else None
+
+
+_current_processor = _processor_number()
+
+
+def _forget() -> None:
+    _pool.clear()
+    _workers.clear()
 
 
 if hasattr(os, "register_at_fork"):
     # The threads do not survive in a child process; it makes its own.
-    os.register_at_fork(after_in_child=_pool.clear)
+    os.register_at_fork(after_in_child=_forget)
 
 
 def run(function: Function, total: int, arguments: tuple[int, ...], chunks_each: int = 4) -> None:
@@ -47,6 +89,7 @@ def run(function: Function, total: int, arguments: tuple[int, ...], chunks_each:
         while (k := next(turns)) < count:
             function(edges[k], edges[k + 1], own)
 
+    _make_room()
     waiting: list[Future[None]] = [_executor().submit(work, own) for own in arguments[1:]]
     work(arguments[0])
     for future in waiting:

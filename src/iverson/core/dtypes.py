@@ -117,7 +117,14 @@ def result_type(*operands: Any) -> np.dtype[Any]:
     (dtype('float32'), dtype('int16'))
     """
     items = [getattr(o, "dtype", o) for o in operands]
-    return as_dtype(np.result_type(*items), "result_type")
+    try:
+        return as_dtype(np.result_type(*items), "result_type")
+    except (TypeError, ValueError) as error:
+        if isinstance(error, DTypeError):
+            raise
+        raise DTypeError(
+            "result_type", got=", ".join(map(repr, items)) or "nothing", expected="arrays, dtypes or scalars"
+        ) from error
 
 
 def can_cast(source: Any, target: Any) -> Any:

@@ -139,6 +139,7 @@ class Op:
     te : the op in index notation, where it has been said so.
     samples : calls for the conformance test.
     convention : what the derivative is where the function has none (ties, kinks), for the table.
+    differentiable : whether any input has a derivative rule (worked out, not given).
     exceptions : conformance checks this op is excused from, each with its reason.
     """
 
@@ -163,12 +164,12 @@ class Op:
     samples: Callable[[Sampler], Iterable[Sample]] | None = None
     convention: str = ""
     exceptions: Mapping[str, str] = field(default_factory=dict)
+    differentiable: bool = field(init=False)
     _saves: dict[Any, tuple[tuple[bool, ...], bool]] = field(default_factory=dict, repr=False)
 
-    @property
-    def differentiable(self) -> bool:
-        """Whether any input of this op has a derivative rule."""
-        return callable(self.vjp) or self.joint is not None or any(self.vjp) or any(self.linear_in)
+    def __post_init__(self) -> None:
+        rules = callable(self.vjp) or self.joint is not None or any(self.vjp) or any(self.linear_in)
+        object.__setattr__(self, "differentiable", rules)
 
     def groups(self, count: int) -> tuple[Group, ...]:
         """``linear_in`` for a call with ``count`` inputs."""

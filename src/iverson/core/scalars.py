@@ -143,11 +143,44 @@ def _signbit_copy(F: Any, _y: Any, a: Any, b: Any) -> Any:
     return F.sign(a) * F.copysign(1.0, b)
 
 
-def _half_at_tie(wins: str) -> Derivative:
-    def rule(F: Any, _y: Any, a: Any, b: Any) -> Any:
-        return F.where(F.equal(a, b), 0.5, F.where(getattr(F, wins)(a, b), 1.0, 0.0))
+def _select(F: Any, condition: Any, t: Any, otherwise: Any = None) -> Any:
+    """t where the condition holds, else ``otherwise`` or a zero that annihilates (t may be a number)."""
+    if otherwise is None:
+        otherwise = 0.0 if isinstance(t, float) else F.zero((), t.dtype)
+    return F.where(condition, t, otherwise)
+
+
+def _chosen(wins: str, i: int) -> Derivative:
+    """The derivative of a maximum or minimum in argument i: all of it where it wins, half at a tie."""
+
+    def rule(F: Any, t: Any, _y: Any, a: Any, b: Any) -> Any:
+        alone = getattr(F, wins)(*((a, b), (b, a))[i])
+        return _select(F, alone, t, _select(F, F.equal(a, b), 0.5 * t))
 
     return rule
+
+
+def _clipped(i: int) -> Derivative:
+    """The derivative of clip in x, or in a bound where that bound is the result."""
+
+    def rule(F: Any, t: Any, _y: Any, x: Any, lo: Any, hi: Any) -> Any:
+        return _select(F, (F.logical_and(x >= lo, x <= hi), x < lo, x > hi)[i], t)
+
+    return rule
+
+
+def _of_one(rule: Derivative) -> Derivative:
+    """The partial derivative, from the rule that selects a cotangent or tangent."""
+
+    def d(F: Any, y: Any, *args: Any) -> Any:
+        return rule(F, 1.0, y, *args)
+
+    return d
+
+
+def _selecting(name: str, body: Derivative, rules: tuple[Derivative, ...], **facts: Any) -> Scalar:
+    """A function whose derivative is a choice: rules select, they never multiply with 0 and 1."""
+    return Scalar(name, body, tuple(map(_of_one, rules)), REAL, vjp=rules, jvp=rules, **facts)
 
 
 def _floordiv(a: Any, b: Any) -> Any:
@@ -264,20 +297,18 @@ _ARITHMETIC = (
         domain=_TWO,
         convention="at (0, 0) the derivatives are 0",
     ),
-    Scalar(
+    _selecting(
         "maximum",
         np.maximum,
-        (_half_at_tie("greater"), _half_at_tie("less")),
-        REAL,
+        (_chosen("greater", 0), _chosen("greater", 1)),
         zero_preserving=True,
         domain=_TWO,
         convention="equal arguments share the derivative: one half each",
     ),
-    Scalar(
+    _selecting(
         "minimum",
         np.minimum,
-        (_half_at_tie("less"), _half_at_tie("greater")),
-        REAL,
+        (_chosen("less", 0), _chosen("less", 1)),
         zero_preserving=True,
         domain=_TWO,
         convention="equal arguments share the derivative: one half each",
@@ -618,15 +649,10 @@ _CHOICE = (
         domain=(None, None, None),
         complex_ok=True,
     ),
-    Scalar(
+    _selecting(
         "clip",
         np.clip,
-        (
-            lambda F, _y, x, lo, hi: F.where(F.logical_and(x >= lo, x <= hi), 1.0, 0.0),
-            lambda F, _y, x, lo, hi: F.where(x < lo, 1.0, 0.0),
-            lambda F, _y, x, lo, hi: F.where(x > hi, 1.0, 0.0),
-        ),
-        REAL,
+        (_clipped(0), _clipped(1), _clipped(2)),
         domain=(None, (-0.6, -0.4), (0.4, 0.6)),
         convention="at a bound the derivative belongs to x",
     ),

@@ -161,5 +161,6 @@ def index_along(shape: Shape, positions: Any, axis: int) -> tuple[Any, ...]:
     """The index that reads, for each entry of the other axes, the given positions of one axis."""
     last = len(shape) - 1
     return tuple(
-        positions if k == axis else np.arange(n).reshape((n,) + (1,) * (last - k)) for k, n in enumerate(shape)
+        positions if k == axis else np.arange(n).reshape((n,) + (1,) * (last - k))
+        for k, n in enumerate(shape)
     )

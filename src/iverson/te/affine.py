@@ -97,19 +97,29 @@ def affine_of(root: Expr) -> Affine:
     >>> affine_of(i % 20) == affine_of(i)
     True
     """
-    made: dict[Expr, Affine] = {}
-    for node in postorder([root]):
-        made[node] = _affine_of_node(node, made)
-    return made[root]
+    found = _known_form(root)
+    if found is None:
+        for node in postorder([root]):
+            found = _known_form(node)
+            if found is None:
+                found = _affine_of_node(node)
+                object.__setattr__(node, "form", found)  # a cache: the node stays what it is
+    assert found is not None
+    return found
 
 
-def _affine_of_node(node: Expr, made: Mapping[Expr, Affine]) -> Affine:
+def _known_form(e: Expr) -> Affine | None:
+    form = getattr(e, "form", None)
+    return form if isinstance(form, Affine) else None
+
+
+def _affine_of_node(node: Expr) -> Affine:
     if isinstance(node, Const) and node.dtype.kind in "iu":
         return Affine(node.value)
     if isinstance(node, Cast) and node.operand.dtype.kind in "iu":
-        return made[node.operand]
+        return affine_of(node.operand)
     if isinstance(node, Apply) and node.dtype.kind in "iu":
-        args = [made[a] for a in node.args]
+        args = [affine_of(a) for a in node.args]
         if node.name == "add":
             return args[0] + args[1]
         if node.name == "subtract":
@@ -354,11 +364,28 @@ def negation(condition: Expr) -> Expr:
     if isinstance(condition, Apply):
         if condition.name in _OPPOSITE and condition.args[0].dtype.kind in "iu":
             return apply(_OPPOSITE[condition.name], *condition.args)
-        if condition.name == "logical_or":
-            return apply("logical_and", *(negation(a) for a in condition.args))
-        if condition.name == "logical_and":
-            return apply("logical_or", *(negation(a) for a in condition.args))
+        if condition.name in _DUAL:
+            parts = [negation(p) for p in flattened(condition, condition.name)]
+            result = parts[0]
+            for p in parts[1:]:
+                result = apply(_DUAL[condition.name], result, p)
+            return result
     return apply("logical_not", condition)
+
+
+_DUAL = {"logical_or": "logical_and", "logical_and": "logical_or"}
+
+
+def flattened(e: Expr, name: str) -> list[Expr]:
+    """The parts of a chain of one associative function, left to right; no recursion."""
+    pending, result = [e], []
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Apply) and part.name == name:
+            pending += reversed(part.args)
+        else:
+            result.append(part)
+    return result
 
 
 def _constraint(e: Expr) -> Constraint | None:

@@ -30,6 +30,7 @@ from iverson.te.nodes import (
     reads_of,
     same,
     select,
+    text,
 )
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import cotangents, is_inexact
@@ -240,6 +241,11 @@ def turned_around(
     the Kronecker delta.
     """
     body = statement.body
+    names: dict[Expr, str] = {v: f"v{k}" for k, v in enumerate(statement.domain.axes)}
+
+    def by_structure(condition: Expr) -> str:
+        return text(condition, names)
+
     if head is None:
         axes: tuple[Var, ...] = ()
         leading: tuple[Expr, ...] = statement.write
@@ -252,13 +258,12 @@ def turned_around(
         if read.tensor not in wanted:
             continue
         for guards, value in shares.items():
-            plain = [c for c in guards if not depends_on_data([c])]
-            plain.sort(key=repr)
+            plain = sorted((c for c in guards if not depends_on_data([c])), key=by_structure)
             where = (*statement.domain.where, *plain)
             indices = read.indices
             rest = [c for c in guards if depends_on_data([c])]
             if rest:
-                condition = conjunction(sorted(rest, key=repr))
+                condition = conjunction(sorted(rest, key=by_structure))
                 value = select(condition, value, const(0, value.dtype))
                 indices = _in_range(read, condition, where)
             domain = Domain((*axes, *statement.domain.axes), where)
@@ -305,12 +310,12 @@ def _as_tensors(given: Any, argument: str) -> list[Tensor]:
     for t in found:
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(operation("differentiate"), argument, got=repr(t), expected="te tensors")
-        if argument == "output" and t.dtype.kind not in "fc":
+        if t.dtype.kind not in "fc":
             raise GradientError(
                 operation("differentiate"),
                 argument,
                 got=f"{t.name} of dtype {t.dtype}",
-                expected="a floating output",
+                expected="floating tensors",
             )
     if not found:
         raise ArgumentError(operation("differentiate"), argument, got="none", expected="a tensor")

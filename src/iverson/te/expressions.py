@@ -56,8 +56,9 @@ class Expr(metaclass=_Interning):
     same expression. ``weak`` expressions (numbers, indices) take the dtype of what they meet.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "form")
     dtype: DType
+    form: object  # what `affine` found out about this expression, kept for the next time
     weak: bool
 
     @property

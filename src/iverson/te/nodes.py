@@ -51,7 +51,8 @@ Meaning
   the box of axes, in order, guarded by ``where``. In a walk the guards are already taken care of
   (do not test ``where`` again) and each point of the domain is visited exactly once. Loop bounds
   are index expressions in the outer loops' variables; ``step`` is a positive int. A Point gives the
-  axes in terms of the loops' variables (usually it is they themselves).
+  axes in terms of the loops' variables: usually it is they themselves, but an axis that the others
+  determine has no loop.
 - ``strategy`` says who runs first: "gather" means that ``write`` is the first axes themselves, so
   an outer loop over them owns its outputs; "scatter" that writes may collide between points;
   "injective" that they never do; "" that nobody has chosen yet.

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iverson.te.affine import Constraint, conjuncts, constraints_of, depends_on_data, holds, negation
+from iverson.te.affine import (
+    Constraint,
+    conjuncts,
+    constraints_of,
+    depends_on_data,
+    flattened,
+    holds,
+    negation,
+)
 from iverson.te.nodes import Apply, Expr, Select, apply, index, postorder, substitute
 
 #: Cases a statement is split into at most; beyond that its guards stay as they are.
@@ -27,13 +35,18 @@ def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
     [(i < 3,), (i > 3,)]
     """
     pieces: list[Piece] = [()]
+    single: list[Expr] = []
     for condition in conditions:
         for part in conjuncts(condition):
             found = _pieces_of(part)
             if found is None or len(found) * len(pieces) > MAX_PIECES:
                 return None
-            pieces = [merged for p in pieces for q in found if _possible(merged := (*p, *q))]
-    return pieces
+            possible = [q for q in found if _possible(q)]
+            if len(possible) == 1 and possible[0] == (part,):
+                single.append(part)  # most often; a long piece would be copied each time
+            else:
+                pieces = [(*p, *q) for p in pieces for q in possible]
+    return [(*single, *p) for p in pieces]
 
 
 def _pieces_of(part: Expr) -> list[Piece] | None:
@@ -43,10 +56,21 @@ def _pieces_of(part: Expr) -> list[Piece] | None:
         a, b = part.args
         return [(apply("less", a, b),), (apply("greater", a, b),)]
     if isinstance(part, Apply) and part.name == "logical_or":
-        a, b = part.args
-        first, rest = disjoint([a]), disjoint([negation(a), b])
-        return None if first is None or rest is None else first + rest
+        return _first_that_holds(flattened(part, "logical_or"))
     return None
+
+
+def _first_that_holds(parts: list[Expr]) -> list[Piece] | None:
+    """The k-th part where none before it holds, for each k."""
+    if len(parts) > MAX_PIECES:
+        return None
+    result: list[Piece] = []
+    for k, part in enumerate(parts):
+        found = disjoint([*(negation(p) for p in parts[:k]), part])
+        if found is None or len(result) + len(found) > MAX_PIECES:
+            return None
+        result += found
+    return result
 
 
 def _possible(piece: Piece) -> bool:

@@ -18,12 +18,12 @@ from iverson.te.affine import (
     affine_of,
     constraints_of,
     expr_of,
+    flattened,
     floor_parts,
     negation,
 )
 from iverson.te.nodes import (
     Apply,
-    Domain,
     Expr,
     For,
     If,
@@ -86,17 +86,6 @@ def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
     )
 
 
-def domain_constraints(domain: Domain) -> list[Constraint] | None:
-    """A domain's conditions as constraints; None where one is not a quasi-affine conjunction."""
-    result: list[Constraint] = []
-    for condition in domain.where:
-        found = constraints_of(condition)
-        if found is None:
-            return None
-        result += found
-    return result
-
-
 def set_text(axes: Sequence[Var], constraints: Iterable[Constraint]) -> str:
     """The set of points of a box that satisfy constraints, in isl's notation."""
     names = {v: f"x{k}" for k, v in enumerate(axes)}
@@ -147,12 +136,17 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
 
 def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
     if isinstance(condition, Apply) and condition.name in ("logical_or", "logical_and"):
-        sides = [_disjuncts(a) for a in condition.args]
-        if sides[0] is None or sides[1] is None:
-            return None
-        if condition.name == "logical_or":
-            return sides[0] + sides[1]
-        return [[*a, *b] for a in sides[0] for b in sides[1]]
+        parts = flattened(condition, condition.name)
+        found: list[list[Constraint]] = [] if condition.name == "logical_or" else [[]]
+        for part in parts:
+            one = _disjuncts(part)
+            if one is None or len(found) * len(one) > 64:
+                return None
+            if condition.name == "logical_or":
+                found = found + one
+            else:
+                found = [[*p, *q] for p in found for q in one]
+        return found
     if isinstance(condition, Apply) and condition.name == "logical_not":
         opposite = negation(condition.args[0])
         return None if opposite is condition else _disjuncts(opposite)
@@ -161,8 +155,8 @@ def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
         if a.dtype.kind in "iu":
             sides = [_disjuncts(apply("less", a, b)), _disjuncts(apply("greater", a, b))]
             return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
-    found = constraints_of(condition)
-    return None if found is None else [found]
+    plain = constraints_of(condition)
+    return None if plain is None else [plain]
 
 
 def loops_of(
@@ -173,6 +167,11 @@ def loops_of(
     Ask `affordable` first. A loop over an axis has its stand-in as variable.
     """
     return _loops_of_text(set_text(axes, constraints), len(axes))
+
+
+def forget() -> None:
+    """Forget every answer of isl's, for measuring."""
+    _loops_of_text.cache_clear()
 
 
 @lru_cache(maxsize=4096)

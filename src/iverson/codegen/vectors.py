@@ -1,0 +1,168 @@
+"""Vector loops: groups of whole vectors, then masked ones, with accumulators that live in lanes.
+
+Statements inside are the emitter's (`llvm`); this file makes the points they are emitted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from iverson.codegen import functions, loops
+from iverson.codegen.ir import I64, Builder, Type, Value, as_type
+from iverson.codegen.lanes import Lane, Point, Slot, Wide, add
+from iverson.codegen.loops import updated
+from iverson.codegen.nodes import DType, Loop, Stmt, Update, UpdateArg, identity
+from iverson.codegen.target import Machine as Target
+
+Points = list[Point]
+_NOWHERE = 2**63 - 1
+
+
+class Emitter(Protocol):
+    """What a vector loop asks of the emitter of statements."""
+
+    b: Builder
+    target: Target
+
+    def block(self, body: tuple[Stmt, ...], points: Points) -> None: ...
+    def plain_loop(self, s: Loop, points: Points) -> None: ...
+    def counted(self, lower: Value, upper: Value, step: int, body: Callable[[Value], None]) -> None: ...
+    def count_of(self, lower: Value, end: Value, stride: int) -> Value: ...
+    def slot(self, name: str, p: Point) -> Slot: ...
+    def across(self, value: Value, how: str, dtype: DType) -> Value: ...
+    def challenge(
+        self, how: str, best: Slot, at: Slot, value: Value, position: Value, mask: Value | None
+    ) -> None: ...
+
+
+class Vectors:
+    """A vector loop: groups of whole vectors, then masked ones; accumulators per lane, combined after."""
+
+    def __init__(self, emitter: Emitter, s: Loop) -> None:
+        self.e, self.b, self.s = emitter, emitter.b, s
+        self.lanes = loops.width(s, emitter.target.vector_bytes)
+        self.count = loops.constant_extent(s)
+        self.factor = s.factor
+        if self.count is not None:
+            self.factor = max(1, min(s.factor, -(-self.count // self.lanes)))
+        self.updates = loops.accumulators(s)
+
+    def emit(self, points: Points, lower: Value, upper: Value) -> None:
+        self.lower, self.upper = lower, upper
+        if self.lanes == 1:
+            self.e.plain_loop(replace(self.s, mark=""), points)
+            return
+        carried = self.is_open(points)
+        inner = points if carried else self.open(points)
+        # The points of a group: for each outer point, `factor` vectors with accumulators of their own.
+        self.outer = [(p, k) for p in inner for k in range(self.factor)]
+        self._groups()
+        if not carried:
+            self.close(points, inner)
+
+    def is_open(self, points: Points) -> bool:
+        """Whether the accumulators already are vectors, of a loop further out."""
+        return any(isinstance(points[0].env.get(updated(u)), Wide) for u in self.updates)
+
+    def open(self, points: Points) -> Points:
+        """Points at which the accumulators are vectors."""
+        return [self._opened(p) for p in points]
+
+    def _opened(self, p: Point) -> Point:
+        names = dict(w for u in self.updates for w in self._slots(u, p))
+        return Point({**p.env, **names}, p.lanes, p.mask)
+
+    def close(self, points: Points, inner: Points) -> None:
+        """Combine the vectors of ``inner`` into the variables of ``points``."""
+        for p, q in zip(points, inner, strict=True):
+            for u in self.updates:
+                self._finish(u, p, q)
+
+    def _groups(self) -> None:
+        b, s, span = self.b, self.s, self.lanes * self.s.step
+        group = span * self.factor
+        if self.count is None:
+            last = self.upper - (group - s.step)
+            self.e.counted(self.lower, last, group, lambda i: self._group(i, self.factor))
+            start = self.lower + self.e.count_of(self.lower, last, group) * group
+            self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._rest(i)))
+            return
+        vectors, tail = divmod(self.count, self.lanes)
+        full = vectors // self.factor
+        if full == 1:
+            self._group(self.lower, self.factor)
+        elif full:
+            end = add(b, self.lower, b.const(full * group, I64))
+            self.e.counted(self.lower, end, group, lambda i: self._group(i, self.factor))
+        start = add(b, self.lower, b.const(full * group, I64))
+        left = vectors - full * self.factor + (1 if tail else 0)
+        if left:
+            mask = None
+            if tail:
+                bits = ", ".join(f"i1 {'true' if k < tail else 'false'}" for k in range(self.lanes))
+                mask = Value(b, f"<{bits}>", Type("i1", self.lanes))
+            self._group(start, left, mask)
+
+    def _rest(self, i: Value) -> Value:
+        """The lanes below upper."""
+        left = self.upper - i
+        return self.b.iota(self.lanes) * self.s.step < self.b.splat(left, self.lanes)
+
+    def _group(self, start: Value, size: int, mask: Value | None = None) -> None:
+        """``size`` vectors from ``start``, the last of them masked."""
+        points = []
+        for p, k in self.outer:
+            if k >= size:
+                continue
+            offset = self.b.const(k * self.lanes * self.s.step, I64)
+            lane = Lane(add(self.b, start, offset), self.s.step)
+            names: dict[str, Value | Lane | Slot | Wide] = {self.s.var: lane}
+            names |= {n: w.copies[k] for n, w in p.env.items() if isinstance(w, Wide)}
+            points.append(Point({**p.env, **names}, self.lanes, mask if k == size - 1 else None))
+        self.e.block(self.s.body, points)
+
+    # --- accumulators -----------------------------------------------------------------------------
+
+    def _slots(self, u: Update | UpdateArg, p: Point) -> list[tuple[str, Wide]]:
+        """For each vector of a group, a fresh variable that starts at the identity."""
+        if isinstance(u, Update):
+            firsts = {u.name: identity(u.combine, self.e.slot(u.name, p).dtype)}
+        else:
+            best = self.e.slot(u.best, p).dtype
+            firsts = {u.best: identity(u.combine, best), u.at: _NOWHERE}
+        return [(name, self._fresh(self.e.slot(name, p).dtype, v)) for name, v in firsts.items()]
+
+    def _fresh(self, dtype: DType, first: object) -> Wide:
+        type = as_type(dtype, self.lanes)
+        copies = tuple(Slot(self.b.slot(type), type, dtype) for _ in range(self.factor))
+        for slot in copies:
+            self.b.put(slot.pointer, self.b.const(first, type))
+        return Wide(copies)
+
+    def _finish(self, u: Update | UpdateArg, p: Point, q: Point) -> None:
+        """Combine the vectors at ``q``, then their lanes, and the result with the variable at ``p``."""
+        b = self.b
+
+        def copies(name: str) -> list[Value]:
+            found = q.env[name]
+            assert isinstance(found, Wide)
+            return [b.get(slot.pointer, slot.type) for slot in found.copies]
+
+        if isinstance(u, Update):
+            slot = self.e.slot(u.name, p)
+            first, *rest = copies(u.name)
+            for other in rest:
+                first = functions.combine(b, u.combine, slot.dtype, first, other)
+            total = self.e.across(first, u.combine, slot.dtype)
+            old = b.get(slot.pointer, slot.type)
+            b.put(slot.pointer, functions.combine(b, u.combine, slot.dtype, old, total))
+            return
+        best, at = self.e.slot(u.best, p), self.e.slot(u.at, p)
+        for values, positions in zip(copies(u.best), copies(u.at), strict=True):
+            for k in range(self.lanes):
+                position = b.lane(positions, k)
+                # A lane that saw nothing has no position to offer.
+                seen = position.ne(b.const(_NOWHERE, position.type))
+                self.e.challenge(u.combine, best, at, b.lane(values, k), position, seen)
