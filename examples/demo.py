@@ -1,6 +1,6 @@
 """The main job: what Iverson does, shown on real data, in well under a minute.
 
-    python examples/demo.py [--quick] [--out FOLDER]
+python examples/demo.py [--quick] [--out FOLDER]
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -24,7 +25,7 @@ WIDTHS = (64, 256, 128, 10)
 def init(rng: np.random.Generator) -> list[tuple[iv.Tensor, iv.Tensor]]:
     """Weights and biases of each layer, scaled for ReLU (He et al., 2015)."""
     layers = []
-    for fan_in, fan_out in zip(WIDTHS[:-1], WIDTHS[1:], strict=True):
+    for fan_in, fan_out in pairwise(WIDTHS):
         weight = rng.standard_normal((fan_in, fan_out)) * np.sqrt(2 / fan_in)
         layers.append(
             (
@@ -49,7 +50,8 @@ def jittered(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     moves = rng.integers(0, 3, (len(images), 2))
     rows = moves[:, :1] + np.arange(8)
     columns = moves[:, 1:] + np.arange(8)
-    return padded[np.arange(len(images))[:, None, None], rows[:, :, None], columns[:, None, :]].reshape(-1, 64)
+    which = np.arange(len(images))[:, None, None]
+    return padded[which, rows[:, :, None], columns[:, None, :]].reshape(-1, 64)
 
 
 def train(layers, images, labels, epochs: int, rng: np.random.Generator) -> list[float]:
@@ -104,7 +106,7 @@ def second_derivative(layers, images: np.ndarray) -> None:
         rows.append((name, work.products, work.unneeded_of["matmul"] + work.undefined_of["matmul"]))
         return result
 
-    score = counted("scores of 100 images", lambda: logits(layers, x)[:, 3].sum())
+    score = counted("scores of 100 images", lambda: logits(layers, x)[:, 3].sum())  # noqa: PLW0108
     gradient = counted("gradient in the images", lambda: autograd.grad(score, x, create_graph=True))
     second = counted("second derivative in them", lambda: autograd.grad(gradient.sum(), x))
     print("\nMatrix products                 done   skipped")
@@ -121,7 +123,10 @@ def second_derivative(layers, images: np.ndarray) -> None:
     gradient = autograd.grad(loss, x, create_graph=True)
     with explain.count() as work:
         curved = autograd.grad((gradient * gradient).sum(), x)
-    print(f"The loss is curved by its softmax: there the same question takes {work.products} products ({curved.layout}).")
+    print(
+        "The loss is curved by its softmax: there the same question takes "
+        f"{work.products} products ({curved.layout})."
+    )
 
 
 class Mish(autograd.Function):
@@ -146,8 +151,8 @@ def check_custom_function() -> None:
     if not (first and second):
         raise SystemExit("the derivative of Mish is wrong")
     print(
-        "\ngradcheck of a custom Function: its hand-written backward agrees with finite differences, forward mode\n"
-        "agrees with reverse mode exactly, and its second derivative is right too."
+        "\ngradcheck of a custom Function: its hand-written backward agrees with finite differences,\n"
+        "forward mode agrees with reverse mode exactly, and its second derivative is right too."
     )
 
 

@@ -283,6 +283,18 @@ def test_bad_indices_raise_before_the_loop(name: str, at: int, value: int) -> No
     np.testing.assert_array_equal(arrays["out"], before)
 
 
+def test_a_size_by_keyword_is_checked_too() -> None:
+    rows, out = Buffer("rows", I32, ("r",)), Buffer("out", I32, ("r",), "out")
+    body = (Store(out, (i,), ld(rows, i)),)
+    kernel = compile_kernel(Kernel("long", (rows, out), (Loop("i", c(0), Size("n"), body),), ("r", "n")))
+    with pytest.raises(
+        IndexingError, match="got indices from 0 to 9 at axis 0; expected indices from 0 to 4"
+    ):
+        kernel(np.zeros(5, I32), np.zeros(5, I32), n=10)
+    with pytest.raises(ArgumentError, match="argument 'n': got no value"):
+        kernel(np.zeros(5, I32), np.zeros(5, I32))
+
+
 def test_arguments_are_checked() -> None:
     kernel = compile_kernel(chain(F32))
     good = [normal(3, 4), normal(4), np.zeros((3, 4), F32), np.zeros(3, F32)]

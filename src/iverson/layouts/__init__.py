@@ -8,8 +8,8 @@ from iverson.layouts.box import Box
 from iverson.layouts.registry import (
     Layout,
     layout_of,
-    layouts_by_type,
     layouts,
+    layouts_by_type,
     nbytes,
     register,
     support_region,

@@ -61,7 +61,10 @@ def layout_of(value: Any) -> Layout:
         return layouts_by_type[type(value)]
     except KeyError:
         raise ArgumentTypeError(
-            "layout", "value", got=type(value).__name__, expected=", ".join((k.__name__ for k in layouts_by_type))
+            "layout",
+            "value",
+            got=type(value).__name__,
+            expected=", ".join(k.__name__ for k in layouts_by_type),
         ) from None
 
 
