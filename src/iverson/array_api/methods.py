@@ -69,7 +69,7 @@ def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bind_methods() -> None:
-    """Make the functions methods of Tensor, and ``real`` and ``imag`` properties."""
+    """Make the functions methods of Tensor."""
     for module, names in METHODS.items():
         for name in names:
             setattr(Tensor, name, getattr(module, name))
@@ -77,9 +77,6 @@ def bind_methods() -> None:
         setattr(Tensor, function.__name__, _variadic(function))
     for function in (tril, triu):
         setattr(Tensor, function.__name__, function)
-    for name in ("real", "imag"):
-        function = getattr(elementwise, name)
-        setattr(Tensor, name, property(function, doc=function.__doc__))
 
 
 bind_methods()

@@ -147,6 +147,16 @@ class Tensor(Handle):
         axes = (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
         return bind(TABLE["permute_dims"], (self,), {"axes": axes})
 
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return bind(TABLE["real"], (self,))
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return bind(TABLE["imag"], (self,))
+
     def __len__(self) -> int:
         if not self.shape:
             raise ShapeError("len", "x", got="an array of rank 0", expected="at least one axis")
