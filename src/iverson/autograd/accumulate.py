@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core.dispatch import make_handle
+from iverson.core.table import F
 from iverson.layouts import layout_of
-from iverson.ops.registry import F
 
 
 class Sum:

@@ -17,8 +17,8 @@ from iverson.core.dispatch import Handle, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.needs import FULL
 from iverson.core.shapes import check_choice
+from iverson.core.table import F
 from iverson.layouts import Zero
-from iverson.ops.registry import F
 
 _hook_numbers = itertools.count()
 _accumulating = threading.Lock()

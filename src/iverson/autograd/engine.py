@@ -23,8 +23,8 @@ from iverson.core.errors import GradientError
 from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
+from iverson.core.table import OVERRIDES, F
 from iverson.layouts import Zero, support_region
-from iverson.ops.registry import OVERRIDES, F
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
 Arrived = dict[Node, Any]

@@ -19,8 +19,8 @@ from iverson.core import dtypes
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.needs import FULL
 from iverson.core.op import Op
+from iverson.core.table import F
 from iverson.layouts import Zero
-from iverson.ops.registry import F
 
 Slot = tuple[Node, int]
 

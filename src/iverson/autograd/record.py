@@ -15,9 +15,9 @@ from iverson.core import dispatch, work
 from iverson.core.dispatch import Handle, Interpreter, register_interpreter
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError
 from iverson.core.op import Op
+from iverson.core.table import OVERRIDES
 from iverson.kernels.registry import annihilated, run
 from iverson.layouts import Zero, layouts_by_type, nbytes
-from iverson.ops.registry import OVERRIDES
 
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray

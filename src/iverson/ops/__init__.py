@@ -1,7 +1,7 @@
 """THE table: every op's facts in one place, a file per family. Rules are written against ``F``."""
 
+from iverson.core.table import OVERRIDES, TABLE, F, define, defined, derived, override_vjp, remove
 from iverson.ops import elementwise, fourier, indexing, linalg, neural, reductions, shape, sorting, spectra
-from iverson.ops.registry import OVERRIDES, TABLE, F, define, defined, derived, override_vjp, remove
 
 __all__ = [
     "OVERRIDES",

@@ -18,7 +18,7 @@ from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.region import Region
 from iverson.core.scalars import ANY, SCALARS, Scalar, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
-from iverson.ops.registry import define, derived
+from iverson.core.table import define, derived
 
 #: Functions whose NumPy body itself refuses what their record does not accept.
 _STRICT = frozenset(
@@ -84,7 +84,7 @@ def _abstract(scalar: Scalar) -> Callable[..., Abstract]:
 @derived
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     """g summed over the axes along which an operand of ``shape`` was broadcast."""
-    from iverson.ops.registry import F
+    from iverson.core.table import F
 
     if g.shape == shape:
         return g

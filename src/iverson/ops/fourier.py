@@ -14,7 +14,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.op import Abstract, Op, Sample
 from iverson.core.shapes import Shape
-from iverson.ops.registry import define
+from iverson.core.table import define
 
 LINEAR = ((0,),)
 ADJOINT_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}

@@ -14,9 +14,9 @@ from iverson.core.needs import FULL, Box, Need
 from iverson.core.op import Abstract, Op, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
 from iverson.kernels import keys, strided
-from iverson.ops.registry import F as namespace
-from iverson.ops.registry import define, derived
 
 LINEAR = ((0,),)
 

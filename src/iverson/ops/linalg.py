@@ -17,8 +17,8 @@ from iverson.core.needs import FULL, Box, Need, Pattern
 from iverson.core.op import Abstract, Op, Rule, Sample, abstract_of
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import TABLE, define
 from iverson.kernels import strided
-from iverson.ops.registry import TABLE, define
 
 
 def _matmul_abstract(a: Any, b: Any) -> Abstract:

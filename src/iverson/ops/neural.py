@@ -10,8 +10,8 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.errors import DTypeError
 from iverson.core.op import Abstract, Op, Sample
+from iverson.core.table import define
 from iverson.kernels import strided
-from iverson.ops.registry import define
 
 
 def _abstract(name: str) -> Any:

@@ -11,9 +11,9 @@ from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.op import Abstract, Op, Sample
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
 from iverson.kernels import strided
-from iverson.ops.registry import F as namespace
-from iverson.ops.registry import define, derived
 
 LINEAR = ((0,),)
 

@@ -16,9 +16,9 @@ from iverson.core.needs import FULL, NOTHING, Box, Need, union
 from iverson.core.op import JOINTLY, Abstract, Op, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import define, derived
 from iverson.kernels import keys, strided
 from iverson.layouts import Zero, to_strided
-from iverson.ops.registry import define, derived
 
 LINEAR = ((0,),)
 
@@ -76,7 +76,7 @@ define(
 @derived
 def mT(x: Any) -> Any:
     """The last two axes exchanged."""
-    from iverson.ops.registry import F
+    from iverson.core.table import F
 
     return F.permute_dims(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
@@ -84,7 +84,7 @@ def mT(x: Any) -> Any:
 @derived
 def mH(x: Any) -> Any:
     """The conjugate of the last two axes exchanged."""
-    from iverson.ops.registry import F
+    from iverson.core.table import F
 
     return F.mT(F.conj(x)) if x.dtype.kind == "c" else F.mT(x)
 
@@ -338,7 +338,7 @@ define(
 @derived
 def diag(x: Any) -> Any:
     """Square matrices with x on their diagonals."""
-    from iverson.ops.registry import F
+    from iverson.core.table import F
 
     n = x.shape[-1]
     return F.diag_embed(x, offset=0, shape=(*x.shape, n))

@@ -8,7 +8,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.op import Abstract, Op, Sample
-from iverson.ops.registry import define
+from iverson.core.table import define
 
 
 def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:

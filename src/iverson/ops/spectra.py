@@ -9,6 +9,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.errors import ShapeError
 from iverson.core.op import Abstract, Op, Sample
+from iverson.core.table import define
 from iverson.ops.linalg import (
     _eigh_abstract,
     _eigh_gauge,
@@ -22,7 +23,6 @@ from iverson.ops.linalg import (
     _svd_jvp,
     _symmetrized,
 )
-from iverson.ops.registry import define
 
 
 def _without_rule(name: str, body: Any, shapes: Any) -> None:

@@ -1,4 +1,4 @@
-"""The one table of ops, the namespace rules are written against, and replacing a vjp from Python."""
+"""The one table of ops, which `iverson.ops` fills; the namespace of rules; replacing a vjp."""
 
 from __future__ import annotations
 
