@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.workload import OURS, Call, Workload
+from benchmarks.workload import OURS, Call, UnavailableError, Workload
 
 NOT_INSTALLED = "not installed"
+UNAVAILABLE = "unavailable"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,30 +60,33 @@ def measure(workload: Workload, size: int, seed: int, effort: Effort) -> dict[st
     """One size of one workload as a JSON object.
 
     Returns:
-        `status` (by library: "ok", "not installed", or what is wrong with its result or its
-        code), `seconds` (by library whose status is ok: one number per round).
+        `status` (by library: "ok", "not installed", "unavailable: why", or what is wrong with its
+        result or its code), `seconds` (by library whose status is ok: one number per round).
     """
     inputs = workload.make(size, workload.rng(seed))
     calls: dict[str, Call] = {}
     results: dict[str, list[np.ndarray]] = {}
     status: dict[str, str] = {}
     for library, prepare in workload.run.items():
-        if importlib.util.find_spec(library) is None:
+        if importlib.util.find_spec(library.split()[0]) is None:
             status[library] = NOT_INSTALLED
             continue
         try:
             calls[library] = prepare(inputs)
             results[library] = as_numpy(calls[library]())
+        except UnavailableError as error:
+            calls.pop(library, None)
+            status[library] = f"{UNAVAILABLE}: {error}"
         except Exception as error:  # a library that fails is a line of the report
             traceback.print_exc()
             calls.pop(library, None)
             first_line = str(error).partition("\n")[0]
             status[library] = f"failed: {type(error).__name__}: {first_line}"
 
-    reference = next((name for name in results if name != OURS), None)
+    reference = next((name for name in results if name != OURS and name not in workload.part), None)
     for library in calls:
         wrong = ""
-        if reference is not None:
+        if reference is not None and library not in workload.part:
             wrong = difference(results[library], results[reference], kinked=workload.kinked)
         status[library] = f"disagrees with {reference}: {wrong}" if wrong else "ok"
     calls = {library: call for library, call in calls.items() if status[library] == "ok"}

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks.harness import NOT_INSTALLED, Timing
+from benchmarks.harness import NOT_INSTALLED, UNAVAILABLE, Timing
 from benchmarks.workload import OURS
 
 Row = dict[str, Any]
@@ -66,7 +66,7 @@ def summarise(comparisons: Iterable[Row]) -> list[Row]:
 
 def is_broken(status: str) -> bool:
     """Whether a library that is there failed or gave another result."""
-    return status not in ("ok", NOT_INSTALLED)
+    return status not in ("ok", NOT_INSTALLED) and not status.startswith(UNAVAILABLE)
 
 
 # --- text ----------------------------------------------------------------------

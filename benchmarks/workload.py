@@ -19,6 +19,10 @@ Call = Callable[[], Any]
 OURS = "iverson"
 
 
+class UnavailableError(Exception):
+    """Raised by a `run` whose library is there but cannot do this here, e.g. for want of a compiler."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workload:
     """One computation, said once per library over the same NumPy inputs.
@@ -30,7 +34,9 @@ class Workload:
         draw: a further size from a generator, so that nobody can tune to the three.
         make: the inputs of a size.
         run: by library, a function from the inputs to the call that is timed. What it does
-            before it returns (conversion, parameters, a graph built beforehand) is not timed.
+            before it returns (conversion, parameters, a graph built beforehand) is not timed. The first
+            word of the key is the module: "torch compile" needs torch.
+        part: keys of ``run`` that do only part of the work, to be timed and not compared.
         kinked: whether rounding can put an entry on the other side of a kink, so that a few rows of
             right results differ.
         target: by peer, the largest ratio of our time to the peer's that passes.
@@ -42,6 +48,7 @@ class Workload:
     draw: Callable[[np.random.Generator], int | np.integer]
     make: Callable[[int, np.random.Generator], Inputs]
     run: Mapping[str, Callable[[Inputs], Call]]
+    part: frozenset[str] = frozenset()
     kinked: bool = False
     target: Mapping[str, float] = field(default_factory=dict)
 

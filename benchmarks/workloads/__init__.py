@@ -1,10 +1,16 @@
 """Every workload by its name. A new file here adds its `WORKLOADS` to the tuple below."""
 
 from benchmarks.workload import Workload
-from benchmarks.workloads import digits_step, lstm_backward, overhead, second_derivative
+from benchmarks.workloads import (
+    digits_step,
+    lstm_backward,
+    overhead,
+    second_derivative,
+    te_dense,
+)
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
-    for module in (overhead, digits_step, second_derivative, lstm_backward)
+    for module in (overhead, digits_step, second_derivative, lstm_backward, te_dense)
     for workload in module.WORKLOADS
 }

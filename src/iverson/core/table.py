@@ -17,6 +17,10 @@ TABLE: dict[str, Op] = {}
 OVERRIDES: dict[str, tuple[Rule | None, ...] | Rule] = {}
 
 
+#: What completes a record as it enters the table (an op with a ``te`` and no vjp gets the derived one).
+completions: list[Callable[[Op], Op]] = []
+
+
 class Namespace:
     """``F``: every op of the table as a function on handles, and the few compositions rules share."""
 
@@ -29,6 +33,8 @@ F: Any = Namespace()
 
 def define(op: Op) -> Op:
     """Enter an op into the table and the namespace. Raises ArgumentError if the name is taken."""
+    for complete in completions:
+        op = complete(op)
     if op.name in TABLE:
         raise ArgumentError("define", "op", got=f"a second op '{op.name}'", expected="a new name")
     TABLE[op.name] = op

@@ -2,8 +2,10 @@
 
 from iverson.core.table import OVERRIDES, TABLE, F, define, defined, derived, override_vjp, remove
 from iverson.ops import elementwise, fourier, indexing, linalg, neural, reductions, shape, sorting, spectra
+from iverson.ops.notation import ALL, use_derived_vjp
 
 __all__ = [
+    "ALL",
     "OVERRIDES",
     "TABLE",
     "F",
@@ -21,4 +23,5 @@ __all__ = [
     "shape",
     "sorting",
     "spectra",
+    "use_derived_vjp",
 ]

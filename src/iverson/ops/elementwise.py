@@ -19,6 +19,7 @@ from iverson.core.region import Region
 from iverson.core.scalars import ANY, SCALARS, Scalar, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
+from iverson.ops import notation
 
 #: Functions whose NumPy body itself refuses what their record does not accept.
 _STRICT = frozenset(
@@ -226,6 +227,7 @@ def make(scalar: Scalar) -> Op:
         family="elementwise",
         zero_preserving=scalar.zero_preserving,
         elementwise=True,
+        te=notation.elementwise(scalar.name) if any(vjp) else None,
         samples=_samples(scalar),
         convention=scalar.convention,
     )

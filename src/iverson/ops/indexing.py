@@ -17,6 +17,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import keys, strided
+from iverson.ops.notation import moved, said, stretched_index
 
 LINEAR = ((0,),)
 
@@ -29,6 +30,32 @@ def _index_demand(needs: tuple[Need, ...], shapes: Any, out: Shape, *, key: Any)
     return Box(region or Region((0,) * len(out), (0,) * len(out)))
 
 
+def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
+    """Where ``x[key][i]`` is in x."""
+    result, k = [], 0
+    for item in key:
+        if item is None:
+            k += 1
+        elif isinstance(item, slice):
+            result.append(item.start + item.step * i[k])
+            k += 1
+        else:
+            result.append(item)
+    return tuple(result)
+
+
+def _gathered(T: Any, x: Any, indices: Any, axes: Shape) -> Any:
+    shape = _gather_abstract(x, *indices, axes=axes).shape
+    lead = len(shape) - (len(x.shape) - len(axes))
+
+    def entry(*i: Any) -> Any:
+        at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
+        rest = iter(i[lead:])
+        return T.F.positive(x[tuple(at[k] if k in at else next(rest) for k in range(len(x.shape)))])
+
+    return T.compute(shape, entry)
+
+
 define(
     Op(
         name="index_basic",
@@ -37,6 +64,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, key: F.place(g, key=key, shape=_x.shape),),
         linear_in=LINEAR,
         demand=_index_demand,
+        te=moved(lambda shape, *, key: keys.key_shape(key, shape), lambda shape, i, *, key: _read_at(i, key)),
         samples=lambda s: [
             Sample((s((4, 5)),), {"key": (2, slice(1, 4, 1))}),
             Sample((s((4, 5)),), {"key": (slice(3, None, -2), None, slice(0, 5, 2))}),
@@ -110,6 +138,7 @@ define(
         abstract=_gather_abstract,
         vjp=_gather_vjp,
         linear_in=LINEAR,
+        te=said(lambda T, x, *indices, axes: _gathered(T, x, indices, axes)),
         samples=lambda s: [
             Sample((s((4, 5)), *_pairs), {"axes": (0, 1)}),
             Sample((s((4, 5)), np.array([[0, 3], [3, 1]])), {"axes": (1,)}),

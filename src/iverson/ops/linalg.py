@@ -19,6 +19,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import TABLE, define
 from iverson.kernels import strided
+from iverson.ops.notation import said, stretched_index
 
 
 def _matmul_abstract(a: Any, b: Any) -> Abstract:
@@ -80,6 +81,19 @@ def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
     return Box(Region(tuple(low), tuple(high)))
 
 
+def _product(T: Any, a: Any, b: Any) -> Any:
+    k = T.reduce_axis((0, a.shape[-1]))
+    shape = _matmul_abstract(a, b).shape
+
+    def entry(*i: Any) -> Any:
+        *batch, row, column = i
+        left = stretched_index(a.shape[:-2], tuple(batch))
+        right = stretched_index(b.shape[:-2], tuple(batch))
+        return T.sum(a[(*left, row, k)] * b[(*right, k, column)], axis=k)
+
+    return T.compute(shape, entry)
+
+
 define(
     Op(
         name="matmul",
@@ -92,6 +106,7 @@ define(
         linear_in=((0,), (1,)),
         demand=_matmul_demand,
         within=_matmul_within,
+        te=said(_product),
         samples=lambda s: [
             Sample((s((2, 3)), s((3, 4)))),
             Sample((s((2, 1, 2, 3)), s((5, 3, 1)))),

@@ -14,6 +14,7 @@ from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import strided
+from iverson.ops.notation import reduction, said
 
 LINEAR = ((0,),)
 
@@ -58,6 +59,7 @@ define(
         abstract=_abstract,
         vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
         linear_in=LINEAR,
+        te=reduction("sum"),
         samples=_normal,
     )
 )
@@ -110,6 +112,7 @@ define(
                 t * _others(F, x, axis), axis=axis, keepdims=keepdims
             ),
         ),
+        te=reduction("prod"),
         samples=lambda s: [
             *_normal(s),
             Sample((s((4,)) * (np.arange(4) > 1),), {"axis": (0,), "keepdims": False}),
@@ -156,9 +159,11 @@ for _name, _body in _EXTREMA.items():
             name=_name,
             forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
             abstract=_check_extremum(_name),
+            te=reduction(_name),
             vjp=(_extremum_vjp,),
             jvp=(_extremum_jvp,),
             samples=_distinct,
+            exceptions={"complex": "complex numbers have no order"},
             convention="equal extrema share the derivative evenly",
         )
     )
@@ -264,6 +269,14 @@ def _scan_samples(s: Any) -> list[Sample]:
     ]
 
 
+def _scanned(T: Any, x: Any, axis: int) -> Any:
+    def entry(*i: Any) -> Any:
+        k = T.reduce_axis((0, x.shape[axis]))
+        return T.sum(T.select(k <= i[axis], x[(*i[:axis], k, *i[axis + 1 :])], 0), axis=k)
+
+    return T.compute(x.shape, entry)
+
+
 define(
     Op(
         name="cumulative_sum",
@@ -275,6 +288,7 @@ define(
             ),
         ),
         linear_in=LINEAR,
+        te=said(lambda T, x, *, axis: _scanned(T, x, axis)),
         samples=_scan_samples,
     )
 )

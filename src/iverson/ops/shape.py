@@ -19,6 +19,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
 from iverson.kernels import keys, strided
 from iverson.layouts import Zero, to_strided
+from iverson.ops.notation import moved, said, stretched_index
 
 LINEAR = ((0,),)
 
@@ -35,6 +36,62 @@ def zero(shape: Shape, dtype: Any) -> Any:
     return make_handle(Zero(shape, dtype))
 
 
+def _reshaped(T: Any, x: Any, shape: Shape) -> Any:
+    """Row by row, entry n of the result is entry n of x."""
+
+    def source(i: tuple[Any, ...]) -> tuple[Any, ...]:
+        n: Any = 0
+        for k, extent in zip(i, shape, strict=True):
+            n = n * extent + k
+        digits = []
+        for extent in reversed(x.shape):
+            digits.append(n % extent)
+            n = n // extent
+        return tuple(reversed(digits))
+
+    return T.compute(shape, lambda *i: T.F.positive(x[source(i)]))
+
+
+def _joined(T: Any, xs: Any, axis: int, offsets: Shape) -> Any:
+    """Each operand where its range of the axis is, 0 elsewhere: a sum of brackets."""
+    shape = _concat_abstract(*xs, axis=axis, offsets=offsets).shape
+
+    def entry(*i: Any) -> Any:
+        total: Any = 0
+        for x, offset in zip(xs, offsets, strict=True):
+            if x.shape[axis]:
+                k = i[axis] - offset
+                own = (*i[:axis], T.clamp(k, 0, x.shape[axis] - 1), *i[axis + 1 :])
+                total = T.select((k >= 0) & (k < x.shape[axis]), x[own], total)
+        return total
+
+    return T.compute(shape, entry)
+
+
+def _stacked(T: Any, xs: Any, axis: int) -> Any:
+    shape = _stack_abstract(*xs, axis=axis).shape
+
+    def entry(*i: Any) -> Any:
+        own = (*i[:axis], *i[axis + 1 :])
+        total: Any = T.F.positive(xs[-1][own])
+        for k, x in enumerate(xs[:-1]):
+            total = T.select(i[axis] == k, x[own], total)
+        return total
+
+    return T.compute(shape, entry)
+
+
+def _rolled(shape: Shape, i: tuple[Any, ...], by: dict[int, int]) -> tuple[Any, ...]:
+    return tuple((k - by.get(d, 0)) % n if n else k for d, (n, k) in enumerate(zip(shape, i, strict=True)))
+
+
+def _band(T: Any, x: Any, keep: str, k: int) -> Any:
+    def inside(i: Any, j: Any) -> Any:
+        return j - i <= k if keep == "tril" else j - i >= k
+
+    return T.compute(x.shape, lambda *i: T.select(inside(i[-2], i[-1]), x[i], 0))
+
+
 define(
     Op(
         name="reshape",
@@ -42,6 +99,7 @@ define(
         abstract=lambda x, *, shape: _same_dtype(shape, x),
         vjp=(lambda F, g, _y, _x, *, shape: F.reshape(g, shape=_x.shape),),
         linear_in=LINEAR,
+        te=said(lambda T, x, *, shape: _reshaped(T, x, shape)),
         samples=lambda s: [
             Sample((s((2, 3)),), {"shape": (3, 2)}),
             Sample((s((2, 3)),), {"shape": (2, 1, 3)}),
@@ -68,6 +126,10 @@ define(
         vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
         linear_in=LINEAR,
         demand=_permute_demand,
+        te=moved(
+            lambda shape, *, axes: tuple(shape[k] for k in axes),
+            lambda shape, i, *, axes: tuple(i[axes.index(k)] for k in range(len(shape))),
+        ),
         samples=lambda s: [Sample((s((2, 3, 4)),), {"axes": (2, 0, 1)})],
     )
 )
@@ -96,15 +158,19 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_expanded(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
         linear_in=LINEAR,
+        te=moved(
+            lambda shape, *, axis: _expanded(shape, axis),
+            lambda shape, i, *, axis: tuple(n for k, n in enumerate(i) if k not in axis),
+        ),
         samples=lambda s: [Sample((s((2, 3)),), {"axis": (0, 2)})],
     )
 )
 
 
-def _expanded(shape: Shape, axis: Shape) -> Shape:
+def _expanded(shape: tuple[Any, ...], axis: Shape, new: int = 1) -> tuple[Any, ...]:
     result = list(shape)
     for k in axis:
-        result.insert(k, 1)
+        result.insert(k, new)
     return tuple(result)
 
 
@@ -115,6 +181,10 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_squeezed(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
         linear_in=LINEAR,
+        te=moved(
+            lambda shape, *, axis: _squeezed(shape, axis),
+            lambda shape, i, *, axis: _expanded(i, axis, 0),
+        ),
         samples=lambda s: [Sample((s((2, 1, 3, 1)),), {"axis": (1, 3)})],
     )
 )
@@ -144,6 +214,7 @@ define(
         abstract=lambda x, *, shape: _check_broadcast(x, shape),
         vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
         linear_in=LINEAR,
+        te=moved(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
         samples=lambda s: [
             Sample((s((2, 1)),), {"shape": (3, 2, 4)}),
             Sample((s(()),), {"shape": (2,)}),
@@ -198,6 +269,7 @@ define(
         linear_in=JOINTLY,
         demand=_concat_demand,
         spreads=True,
+        te=said(lambda T, *xs, axis, offsets: _joined(T, xs, axis, offsets)),
         samples=lambda s: [
             Sample((s((2, 3)), s((2, 1)), s((2, 0))), {"axis": 1, "offsets": (0, 3, 4)}),
             Sample((s((2,)),), {"axis": 0, "offsets": (0,)}),
@@ -249,6 +321,7 @@ define(
         linear_in=JOINTLY,
         demand=_stack_demand,
         spreads=True,
+        te=said(lambda T, *xs, axis: _stacked(T, xs, axis)),
         samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
     )
 )
@@ -273,6 +346,12 @@ define(
         abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, axis: F.flip(g, axis=axis),),
         linear_in=LINEAR,
+        te=moved(
+            lambda shape, *, axis: shape,
+            lambda shape, i, *, axis: tuple(
+                n - 1 - k if d in axis else k for d, (n, k) in enumerate(zip(shape, i, strict=True))
+            ),
+        ),
         samples=lambda s: [Sample((s((2, 3)),), {"axis": (1,)})],
     )
 )
@@ -284,6 +363,10 @@ define(
         abstract=lambda x, *, shift, axis: Abstract(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, shift, axis: F.roll(g, shift=tuple(-k for k in shift), axis=axis),),
         linear_in=LINEAR,
+        te=moved(
+            lambda shape, *, shift, axis: shape,
+            lambda shape, i, *, shift, axis: _rolled(shape, i, dict(zip(axis, shift, strict=True))),
+        ),
         samples=lambda s: [Sample((s((2, 5)),), {"shift": (1, -2), "axis": (0, 1)})],
     )
 )
@@ -298,6 +381,7 @@ def _tril(keep: str) -> None:
             abstract=lambda x, *, k: Abstract(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x, *, k: getattr(F, keep)(g, k=k),),
             linear_in=LINEAR,
+            te=said(lambda T, x, *, k: _band(T, x, keep, k)),
             samples=lambda s: [Sample((s((2, 3, 4)),), {"k": k}) for k in (0, 1, -1)],
         )
     )
@@ -319,6 +403,12 @@ define(
         abstract=lambda x, *, offset: Abstract((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset: F.diag_embed(g, offset=offset, shape=_x.shape),),
         linear_in=LINEAR,
+        te=moved(
+            lambda shape, *, offset: (*shape[:-2], _diagonal_length(shape, offset)),
+            lambda shape, i, *, offset: (
+                (*i, i[-1] + offset) if offset >= 0 else (*i[:-1], i[-1] - offset, i[-1])
+            ),
+        ),
         samples=lambda s: [Sample((s((2, 3, 4)),), {"offset": k}) for k in (0, 2, -1)],
     )
 )

@@ -42,6 +42,7 @@ from iverson.te.language import (
     var,
 )
 from iverson.te.nodes import Compute, Placeholder, Program, Tensor, program_of, select
+from iverson.te.operator import op
 from iverson.te.print import program_text
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "jvp",
     "max",
     "min",
+    "op",
     "placeholder",
     "prod",
     "program_of",

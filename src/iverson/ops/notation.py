@@ -1,0 +1,191 @@
+"""Ops of the table in index notation: the ``te`` of a record, and what follows from it.
+
+A record says ``te=said(lambda T, x, *, axis: T.compute(...))``; T is the tensor-expression language, imported
+when the op is first compiled. From it follow a derived vjp and jvp: given to an op that has none
+(`complete`), or in place of the hand-written ones (`use_derived_vjp`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from iverson.core import table
+from iverson.core.errors import ArgumentError
+from iverson.core.op import Op, Rule
+from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
+from iverson.core.table import OVERRIDES, TABLE
+
+Notation = Callable[..., Any]
+#: Stands for every op that has a ``te`` in `use_derived_vjp`.
+ALL = "*"
+
+
+def said(build: Notation) -> Notation:
+    """An op's ``te``: ``build(T, *placeholders, **params)`` with the language handed in."""
+
+    def te(*xs: Any, **params: Any) -> Any:
+        from iverson import te as language
+
+        return build(language, *xs, **params)
+
+    return te
+
+
+def elementwise(name: str) -> Notation:
+    """An elementwise function over operands that broadcast."""
+
+    def build(T: Any, *xs: Any) -> Any:
+        shape = broadcast_shapes(name, *(x.shape for x in xs))
+        function = getattr(T.F, name)
+        return T.compute(shape, lambda *i: function(*(x[stretched_index(x.shape, i)] for x in xs)))
+
+    return said(build)
+
+
+def stretched_index(shape: Shape, i: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Where an operand of this shape is read for entry i of a result it is broadcast to."""
+    own = i[len(i) - len(shape) :]
+    return tuple(0 if n == 1 else k for n, k in zip(shape, own, strict=True))
+
+
+def reduction(kind: str) -> Notation:
+    """A reduction over a normalised tuple of axes."""
+
+    def build(T: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+        kept = [k for k in range(len(x.shape)) if k not in axis]
+        shape = reduced_shape(x.shape, axis, keepdims)
+
+        def entry(*i: Any) -> Any:
+            reduced = {k: T.reduce_axis((0, x.shape[k])) for k in axis}
+            own = [i[k] for k in kept] if keepdims else list(i)
+            outer = dict(zip(kept, own, strict=True))
+            body = x[tuple(reduced.get(k, outer.get(k)) for k in range(len(x.shape)))]
+            return getattr(T, kind)(body, axis=list(reduced.values())) if axis else T.F.positive(body)
+
+        return T.compute(shape, entry)
+
+    return said(build)
+
+
+def moved(shape_of: Callable[..., Shape], source: Callable[..., tuple[Any, ...]]) -> Notation:
+    """An op that only moves entries: entry i of the result is x at ``source(x.shape, i, **params)``."""
+
+    def build(T: Any, x: Any, **params: Any) -> Any:
+        shape = shape_of(x.shape, **params)
+        return T.compute(shape, lambda *i: T.F.positive(x[source(x.shape, i, **params)]))
+
+    return said(build)
+
+
+@cache
+def derived_rules(name: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """The vjp and jvp of an op of the table that follow from its ``te``. Raises ArgumentError without one."""
+    op = TABLE.get(name)
+    if op is None or op.te is None:
+        raise ArgumentError(
+            "use_derived_vjp", "name", got=repr(name), expected=f"an op with a te: {', '.join(with_te())}"
+        )
+    from iverson.te.operator import rules_of
+
+    count = len(op.vjp) if isinstance(op.vjp, tuple) and op.vjp else _operands(op)
+    return rules_of(op.te, name, count)
+
+
+def _operands(op: Op) -> int:
+    assert op.samples is not None
+    from iverson.core.op import Sampler
+
+    return max(len(s.args) for s in op.samples(Sampler()))
+
+
+def with_te() -> list[str]:
+    """The ops of the table that are said in index notation."""
+    return [name for name, op in TABLE.items() if op.te is not None]
+
+
+class use_derived_vjp:
+    """Replace hand-written vjps by those derived from index notation: at once, or in a ``with`` block.
+
+    name : an op of the table that has a ``te``, or `ALL` for all of them. Raises ArgumentError for others.
+
+    >>> import iverson as iv
+    >>> with use_derived_vjp("tanh"):
+    ...     x = iv.asarray(0.0, requires_grad=True)
+    ...     print(iv.autograd.grad(iv.tanh(x), x))
+    iverson.Tensor(1.)
+    """
+
+    def __init__(self, name: str) -> None:
+        names: Iterable[str] = with_te() if name == ALL else [name]
+        self._before = {n: OVERRIDES.get(n) for n in names}
+        for n in self._before:
+            OVERRIDES[n] = _rule(n)
+
+    def restore(self) -> None:
+        """Put back what was in force before."""
+        for name, rules in self._before.items():
+            if rules is None:
+                OVERRIDES.pop(name, None)
+            else:
+                OVERRIDES[name] = rules
+
+    def __enter__(self) -> use_derived_vjp:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
+
+
+def _rule(name: str) -> Any:
+    """The derived vjp in the form the op's own has: per input, or one rule for a variadic op."""
+    if not callable(TABLE[name].vjp):
+        return derived_rules(name)[0]
+
+    def variadic(F: Any, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+        from iverson.te.operator import rules_of
+
+        return _variadic_rules(name, len(xs), rules_of)[i](F, g, y, *xs, **params)
+
+    return variadic
+
+
+@cache
+def _variadic_rules(name: str, count: int, rules_of: Any) -> tuple[Rule, ...]:
+    rules: tuple[Rule, ...] = rules_of(TABLE[name].te, name, count)[0]
+    return rules
+
+
+def complete(op: Op) -> Op:
+    """An op said in index notation without a vjp gets the derived one, and the derived jvp."""
+    if op.te is None or op.vjp or op.linear_in:
+        return op
+
+    def late(kind: int, i: int) -> Rule:
+        def rule(*args: Any, **params: Any) -> Any:
+            return derived_rules(op.name)[kind][i](*args, **params)
+
+        rule.reads = frozenset(range(count))  # type: ignore[attr-defined]
+        return rule
+
+    count = _operands(op) if op.samples is not None else len(_positional(op.te))
+    return replace(
+        op,
+        vjp=tuple(late(0, i) for i in range(count)),
+        jvp=tuple(late(1, i) for i in range(count)),
+    )
+
+
+def _positional(function: Notation) -> list[str]:
+    import inspect
+
+    return [
+        p.name for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
+    ]
+
+
+table.completions.append(complete)
+
+__all__ = ["ALL", "complete", "derived_rules", "said", "use_derived_vjp", "with_te"]

@@ -1,0 +1,236 @@
+"""Tensor expressions as ops: a Python function of placeholders becomes a record of the op table.
+
+Its derivatives need no rules of their own: the vjp in an input is the same construction again, on the
+function that differentiates the first one. So an op is closed under differentiation, forward and reverse, to
+any order, and each derivative is compiled when it is first called.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes, table
+from iverson.core.dispatch import bind
+from iverson.core.errors import ArgumentError, ArgumentTypeError
+from iverson.core.op import Abstract, Op, Rule
+from iverson.layouts import Zero
+from iverson.te.differentiate import differentiate
+from iverson.te.eliminate import eliminate
+from iverson.te.forward import jvp
+from iverson.te.language import placeholder
+from iverson.te.lower import Lowered, lower
+from iverson.te.nodes import Placeholder, Tensor, program_of
+
+Build = Callable[..., Any]
+#: The family of ops made here: kernels for other layouts register under it.
+FAMILY = "te"
+#: How many shapes an op keeps a compiled program for.
+KEPT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An op at given shapes, dtypes and parameters: its program, and which arguments that reads."""
+
+    lowered: Lowered
+    reads: tuple[int, ...]
+    results: tuple[Abstract, ...]
+
+
+class Expression:
+    """A function of placeholders, compiled per shape, with its derivatives as further Expressions.
+
+    build : takes placeholders and keyword parameters, returns a Tensor or a tuple of them.
+    """
+
+    def __init__(self, build: Build, name: str, arity: int, multiple: bool) -> None:
+        self.build = build
+        self.name = name
+        self.multiple = multiple
+        self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
+        self._derived: dict[Any, Expression] = {}
+        self._lock = Lock()
+        self.op = Op(
+            name=name,
+            forward=self._forward,
+            abstract=self._abstract,
+            vjp=tuple(partial(self._vjp, i) for i in range(arity)),
+            jvp=tuple(partial(self._jvp, i) for i in range(arity)),
+            multiple=multiple,
+            family=FAMILY,
+            te=build,
+        )
+        for rule in (*self.op.vjp, *self.op.jvp):  # type: ignore[misc]
+            rule.reads = frozenset(range(arity))
+
+    def compiled(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
+        """The program for operands of these shapes and dtypes, from memory where it was met before."""
+        key = tuple((o.shape, o.dtype) for o in operands), _hashable(params)
+        with self._lock:
+            found = self._compiled.get(key)
+            if found is not None:
+                self._compiled.move_to_end(key)
+                return found
+        made = self._compile(operands, params)
+        with self._lock:
+            self._compiled[key] = made
+            while len(self._compiled) > KEPT:
+                self._compiled.popitem(last=False)
+        return made
+
+    def _compile(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
+        inputs = tuple(placeholder(o.shape, o.dtype, f"x{k}") for k, o in enumerate(operands))
+        outputs = self.outputs(inputs, params)
+        program = eliminate(program_of(outputs))
+        reads = tuple(inputs.index(t) for t in program.inputs)
+        results = tuple(Abstract(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
+        return Compiled(lower(program), reads, results)
+
+    def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
+        """What the function makes of placeholders, checked to be tensors."""
+        made = self.build(*inputs, **params)
+        outputs = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        if self.multiple != isinstance(made, (tuple, list)) or not all(
+            isinstance(t, Tensor) for t in outputs
+        ):
+            raise ArgumentTypeError(
+                f"te.op {self.name}",
+                "fn",
+                got=f"a function that returns {made!r}",
+                expected="a tuple of tensors" if self.multiple else "a tensor from te.compute or te.scatter",
+            )
+        return outputs
+
+    def _forward(self, *values: Any, **params: Any) -> Any:
+        arrays = tuple(np.asarray(v) for v in values)
+        made = self.compiled(arrays, params)
+        results = made.lowered(*(arrays[k] for k in made.reads))
+        return results if self.multiple else results[0]
+
+    def _abstract(self, *operands: Any, **params: Any) -> Any:
+        avals = tuple(o if hasattr(o, "shape") else np.asarray(o) for o in operands)
+        results = self.compiled(avals, params).results
+        return results if self.multiple else results[0]
+
+    def _vjp(self, i: int, _F: Any, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
+        """The gradient in input i, from the cotangents that are defined."""
+        heads = g if self.multiple else (g,)
+        defined = tuple(j for j, h in enumerate(heads) if not (type(h._value) is Zero and h._node is None))
+        if not defined or not dtypes.is_inexact(_dtype(xs[i])):
+            return None
+        derived = self.derived(("vjp", i, defined), partial(self._pull, i, defined), len(defined) + len(xs))
+        return bind(derived.op, (*(heads[j] for j in defined), *xs), params)
+
+    def _pull(self, i: int, defined: tuple[int, ...], *given: Placeholder, **params: Any) -> Tensor:
+        heads, xs = given[: len(defined)], given[len(defined) :]
+        outputs = self.outputs(xs, params)
+        return differentiate([outputs[j] for j in defined], [xs[i]], list(heads))[0]
+
+    def _jvp(self, i: int, _F: Any, t: Any, _y: Any, *xs: Any, **params: Any) -> Any:
+        """What a tangent of input i adds to the tangents of the results."""
+        derived = self.derived(("jvp", i), partial(self._push, i), 1 + len(xs), multiple=self.multiple)
+        return bind(derived.op, (t, *xs), params)
+
+    def _push(self, i: int, t: Placeholder, *xs: Placeholder, **params: Any) -> Any:
+        found = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
+        return found if self.multiple else found[0]
+
+    def derived(self, key: Any, build: Build, arity: int, multiple: bool = False) -> Expression:
+        """A derivative of this expression, made when first asked for."""
+        with self._lock:
+            if key not in self._derived:
+                label = ".".join(map(str, key[:2]))
+                self._derived[key] = Expression(build, f"{self.name}.{label}", arity, multiple)
+            return self._derived[key]
+
+
+def _hashable(value: Any) -> Any:
+    """A parameter as part of a key (slices and lists hash only from Python 3.12 on, or never)."""
+    if isinstance(value, dict):
+        return tuple((k, _hashable(v)) for k, v in sorted(value.items()))
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_hashable, value))
+    return (slice, value.start, value.stop, value.step) if isinstance(value, slice) else value
+
+
+def _dtype(x: Any) -> Any:
+    return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+
+
+def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) -> Any:
+    """Make a Python function of placeholders an op of the table, callable on Tensors.
+
+    Parameters
+    ----------
+    fn : takes placeholders (one per positional parameter) and keyword-only parameters that are constants
+        (strides, sizes, axes); returns the result of `compute` or `scatter`, or a tuple of them.
+    name : in the table and in messages; by default that of the function. Defining an op of the same name
+        again replaces it.
+    results : how many tensors fn returns, if it returns a tuple.
+
+    Returns
+    -------
+    A function on Tensors, NumPy arrays and Python numbers. It compiles when it first meets shapes and
+    dtypes, differentiates in both modes to any order, and can be used as a decorator.
+
+    Raises, at the call, what `compute` raises at definition; ArgumentError for a name of the table's own ops.
+
+    >>> import iverson as iv
+    >>> from iverson import te
+    >>> @te.op
+    ... def blur(x):
+    ...     n = x.shape[0] - 2
+    ...     return te.compute((n,), lambda i: (x[i] + x[i + 1] + x[i + 2]) / 3)
+    >>> x = iv.asarray([0.0, 3.0, 0.0, 3.0], requires_grad=True)
+    >>> blur(x)
+    iverson.Tensor([1., 2.], requires_grad=True)
+    >>> iv.autograd.grad(blur(x).sum(), x) * 3
+    iverson.Tensor([1., 2., 2., 1.])
+    """
+    if fn is None:
+        return partial(op, name=name, results=results)
+    label = name or fn.__name__
+    known = table.TABLE.get(label)
+    if known is not None and known.family != FAMILY:
+        raise ArgumentError(
+            "te.op", "name", got=f"'{label}', an op of the table", expected="a new name", remedy="pass name="
+        )
+    if known is not None:
+        table.remove(label)
+    expression = Expression(fn, label, arity_of(fn), multiple=results > 1)
+    table.define(expression.op)
+
+    def call(*args: Any, **params: Any) -> Any:
+        return bind(expression.op, args, params)
+
+    call.__name__ = label
+    call.__doc__ = fn.__doc__
+    call.expression = expression  # type: ignore[attr-defined]
+    return call
+
+
+def arity_of(fn: Build) -> int:
+    """How many tensors a function takes: its positional parameters."""
+    kinds = [p.kind for p in inspect.signature(fn).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        raise ArgumentTypeError(
+            "te.op", "fn", got="a function with *args", expected="one positional parameter per tensor"
+        )
+    return sum(
+        k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in kinds
+    )
+
+
+def rules_of(build: Build, name: str, arity: int) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """The vjp and jvp rules that follow from an op's index notation."""
+    made = Expression(build, name, arity, multiple=False).op
+    assert isinstance(made.vjp, tuple)
+    return tuple(r for r in made.vjp if r is not None), tuple(r for r in made.jvp if r is not None)

@@ -1,0 +1,99 @@
+"""Ops said in index notation: compiled bodies against the table's, derived rules against hand-written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from iverson.autograd import grad
+from iverson.core.dispatch import bind
+from iverson.core.errors import ArgumentError
+from iverson.core.op import Abstract, Op, Sample
+from iverson.ops import ALL, OVERRIDES, TABLE, F, defined, use_derived_vjp
+from iverson.ops.notation import said, with_te
+from iverson.te.operator import Expression
+from iverson.tensor import Tensor
+from iverson.testing import gradcheck, gradgradcheck
+from iverson.transforms import jvp, vjp
+from tests.conformance.product import dtypes_of, floating, samples_of
+
+CASES = [
+    (n, d, k) for n in with_te() for d in dtypes_of(TABLE[n]) for k in range(len(samples_of(TABLE[n], d)))
+]
+
+
+def setup(name, dtype, k):
+    op = TABLE[name]
+    sample = samples_of(op, dtype)[k]
+    return op, sample, Expression(op.te, f"{name} in notation", len(sample.args), multiple=False).op
+
+
+@pytest.mark.parametrize(("name", "dtype", "k"), CASES)
+def test_the_notation_is_the_op(name, dtype, k):
+    op, sample, said_op = setup(name, dtype, k)
+    wanted = bind(op, sample.args, dict(sample.params)).numpy()
+    found = bind(said_op, sample.args, dict(sample.params)).numpy()
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize(("name", "dtype", "k"), CASES)
+def test_derived_rules_agree_with_hand_written_ones(name, dtype, k):
+    op, sample, said_op = setup(name, dtype, k)
+    rng = np.random.default_rng(0)
+
+    def draw(like):
+        x = rng.standard_normal(like.shape)
+        return Tensor(np.asarray(x + 1j * rng.standard_normal(like.shape) if like.dtype.kind == "c" else x))
+
+    positions = floating(sample)
+    primals = [Tensor(np.array(sample.args[i])) for i in positions]
+
+    def calls(which):
+        def function(*xs):
+            args = list(sample.args)
+            for position, x in zip(positions, xs, strict=True):
+                args[position] = x
+            return bind(which, tuple(args), dict(sample.params))
+
+        return function
+
+    y, by_hand = vjp(calls(op), *primals)
+    _, derived = vjp(calls(said_op), *primals)
+    g = draw(y)
+    for a, b in zip(derived(g), by_hand(g), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-11, atol=1e-12)
+    tangents = [draw(x) for x in primals]
+    _, by_hand_t = jvp(calls(op), primals, tangents)
+    _, derived_t = jvp(calls(said_op), primals, tangents)
+    np.testing.assert_allclose(derived_t.numpy(), by_hand_t.numpy(), rtol=1e-11, atol=1e-12)
+
+
+def test_use_derived_vjp_for_one_op_for_all_and_back():
+    x = Tensor(np.array([0.5, -1.0])).requires_grad_()
+    with use_derived_vjp("sin"):
+        assert set(OVERRIDES) == {"sin"}
+        np.testing.assert_allclose(grad(F.sin(x).sum(), x).numpy(), np.cos([0.5, -1.0]))
+    with use_derived_vjp(ALL):
+        assert set(OVERRIDES) == set(with_te())
+        y = (F.stack(F.tanh(x), x * x, axis=0) @ x).sum()
+        found = grad(y, x).numpy()
+    assert not OVERRIDES
+    np.testing.assert_allclose(found, grad((F.stack(F.tanh(x), x * x, axis=0) @ x).sum(), x).numpy())
+    with pytest.raises(ArgumentError, match="an op with a te"):
+        use_derived_vjp("cholesky")
+
+
+def test_an_op_with_a_te_and_no_vjp_gets_one():
+    smooth = Op(
+        name="smooth",
+        forward=lambda x: 0.5 * (x + np.roll(x, 1)) ** 2,
+        abstract=lambda x: Abstract(x.shape, x.dtype),
+        te=said(lambda T, x: T.compute(x.shape, lambda i: 0.5 * T.F.square(x[i] + x[(i - 1) % x.shape[0]]))),
+        samples=lambda s: [Sample((s((4,)),))],
+    )
+    x = Tensor(np.random.default_rng(0).standard_normal(4)).requires_grad_()
+    with defined(smooth):
+        assert gradcheck(F.smooth, (x,))
+        assert gradgradcheck(F.smooth, (x,))

@@ -1,0 +1,186 @@
+"""`te.op`: functions of placeholders as ops on Tensors, in both modes, to second order, against PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import te
+from iverson.core import work
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
+from iverson.ops import TABLE, remove
+from iverson.testing import gradcheck, gradgradcheck
+
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def table_as_it_was() -> Iterator[None]:
+    before = set(TABLE)
+    yield
+    for name in set(TABLE) - before:
+        remove(name)
+
+
+def leaf(*shape: int):
+    return iv.asarray(rng.standard_normal(shape), requires_grad=True)
+
+
+def conv_op():
+    @te.op
+    def conv(x, w, *, stride=1):
+        n, channels, height, width = x.shape
+        filters, _, kh, kw = w.shape
+        c, i, j = (te.reduce_axis((0, m)) for m in (channels, kh, kw))
+        shape = (n, filters, (height - kh) // stride + 1, (width - kw) // stride + 1)
+        return te.compute(
+            shape,
+            lambda b, f, y, z: te.sum(
+                x[b, c, stride * y + i, stride * z + j] * w[f, c, i, j], axis=[c, i, j]
+            ),
+        )
+
+    return conv
+
+
+def pool_op():
+    @te.op
+    def pool(x):
+        i, j = te.reduce_axis((0, 2)), te.reduce_axis((0, 2))
+        shape = (x.shape[0], x.shape[1] // 2, x.shape[2] // 2)
+        return te.compute(shape, lambda c, a, b: te.max(x[c, 2 * a + i, 2 * b + j], axis=[i, j]))
+
+    return pool
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolution_to_second_order(stride):
+    conv = conv_op()
+    x, w = leaf(1, 2, 5, 5), leaf(2, 2, 2, 2)
+    assert gradcheck(lambda x, w: conv(x, w, stride=stride), (x, w))
+    assert gradgradcheck(lambda x, w: conv(x, w, stride=stride), (x, w))
+
+
+@pytest.mark.peers
+def test_convolution_and_pooling_against_torch():
+    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+    conv, pool = conv_op(), pool_op()
+    x, w = leaf(2, 3, 9, 9), leaf(4, 3, 3, 3)
+    tx, tw = (torch.tensor(a.detach().numpy(), requires_grad=True) for a in (x, w))
+    y, ty = conv(x, w, stride=2), torch.nn.functional.conv2d(tx, tw, stride=2)
+    np.testing.assert_allclose(y.detach().numpy(), ty.detach().numpy(), rtol=1e-12)
+    g = rng.standard_normal(y.shape)
+    ours = iv.autograd.grad(y, [x, w], iv.asarray(g))
+    theirs = torch.autograd.grad(ty, [tx, tw], torch.tensor(g), retain_graph=True)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-11, atol=1e-12)
+    z = pool(y[0, :, :4, :4])
+    tz = torch.nn.functional.max_pool2d(ty[0, :, :4, :4], 2)
+    np.testing.assert_allclose(
+        iv.autograd.grad(z.sum(), x).numpy(),
+        torch.autograd.grad(tz.sum(), tx)[0].numpy(),
+        rtol=1e-11,
+        atol=1e-12,
+    )
+
+
+def test_pooling_and_a_program_of_stages():
+    pool = pool_op()
+    assert gradcheck(pool, (leaf(2, 4, 4),))
+    assert gradgradcheck(lambda x: pool(iv.sin(x)), (leaf(2, 4, 4),))
+
+    @te.op
+    def normalized(x):
+        j, k = te.reduce_axis((0, x.shape[1])), te.reduce_axis((0, x.shape[1]))
+        top = te.compute((x.shape[0],), lambda i: te.max(x[i, j], axis=j))
+        total = te.compute((x.shape[0],), lambda i: te.sum(te.F.exp(x[i, k] - top[i]), axis=k))
+        return te.compute(x.shape, lambda i, j: te.F.exp(x[i, j] - top[i]) / total[i])
+
+    x = leaf(2, 4)
+    np.testing.assert_allclose(
+        normalized(x).detach().numpy(), iv.softmax(x.detach(), axis=1).numpy(), rtol=1e-14
+    )
+    assert gradcheck(normalized, (x,))
+    assert gradgradcheck(normalized, (x,))
+
+
+def test_indirect_reads_complex_numbers_and_several_results():
+    @te.op
+    def look_up(table, index):
+        return te.compute((index.shape[0], table.shape[1]), lambda i, j: table[index[i], j] * table[0, j])
+
+    index = iv.asarray(np.array([2, 0, 2]))
+    assert gradcheck(lambda t: look_up(t, index), (leaf(3, 2),))
+    assert gradgradcheck(lambda t: look_up(t, index), (leaf(3, 2),))
+    with pytest.raises(IndexError, match="index"):
+        look_up(leaf(3, 2), iv.asarray(np.array([3])))
+
+    @te.op
+    def twisted(z):
+        return te.compute(z.shape, lambda i: te.F.exp(z[i]) * z[3 - i])
+
+    z = iv.asarray(rng.standard_normal(4) + 1j * rng.standard_normal(4), requires_grad=True)
+    assert gradcheck(twisted, (z,))
+    assert gradgradcheck(twisted, (z,))
+
+    @te.op(results=2)
+    def two(x, y):
+        return te.compute((3,), lambda i: x[i] * y[i]), te.compute((3,), lambda i: te.F.sin(x[i]))
+
+    assert gradcheck(two, (leaf(3), leaf(3)))
+    assert gradgradcheck(two, (leaf(3), leaf(3)))
+
+
+def test_only_the_gradient_asked_for_is_compiled_and_run():
+    conv = conv_op()
+    x, w = leaf(1, 1, 4, 4), leaf(1, 1, 2, 2)
+    y = conv(x, w)
+    with work.counting() as done:
+        iv.autograd.grad(y.sum(), w)
+    assert done.calls["conv.vjp.1"] == 1
+    assert "conv.vjp.0" not in done.calls
+
+
+def test_transforms_and_scalars():
+    @te.op
+    def scaled(x, a):
+        return te.compute(x.shape, lambda i: a[()] * x[i] * x[i])
+
+    x = iv.asarray([1.0, 2.0])
+    assert scaled(x, 3.0).tolist() == [3.0, 12.0]
+    np.testing.assert_allclose(iv.hessian(lambda x: scaled(x, 3.0).sum())(x).numpy(), 6 * np.eye(2))
+    assert iv.grad(lambda a: scaled(x, a).sum())(iv.asarray(3.0)).item() == 5.0
+    assert scaled(iv.asarray(np.ones(2, np.float32)), np.float32(2)).dtype == iv.float32
+
+
+def test_the_table_and_names():
+    @te.op
+    def doubled(x):
+        return te.compute(x.shape, lambda i: 2 * x[i])
+
+    assert TABLE["doubled"] is doubled.expression.op
+    again = te.op(lambda x: te.compute(x.shape, lambda i: 3 * x[i]), name="doubled")
+    assert again(iv.ones(1)).tolist() == [3.0]
+    assert doubled(iv.ones(1)).tolist() == [2.0]
+    with pytest.raises(ArgumentError, match="an op of the table"):
+        te.op(lambda x: x, name="sin")
+    with pytest.raises(ArgumentTypeError, match="returns"):
+        te.op(lambda x: 3, name="three")(iv.ones(1))
+    with pytest.raises(ArgumentTypeError, match="args"):
+        te.op(lambda *xs: xs[0], name="many")
+    with pytest.raises((ShapeError, ArgumentError), match="te"):
+        te.op(lambda x: te.compute((3,), lambda i, j: x[i]), name="wrong")(iv.ones(3))
+
+
+def test_layouts_other_than_strided_give_the_same():
+    conv = conv_op()
+    x = iv.zeros((1, 1, 4, 4), requires_grad=True)
+    g = iv.autograd.grad(x[0, 0, 1:3, 1:3].sum(), x)
+    assert g.layout == "box"
+    w = leaf(1, 1, 2, 2)
+    np.testing.assert_array_equal(
+        conv(g, w).detach().numpy(), conv(iv.asarray(g.numpy()), w).detach().numpy()
+    )
