@@ -9,6 +9,8 @@ import argparse
 import time
 from pathlib import Path
 
+import bilateral
+import convolution
 import digits
 
 
@@ -20,6 +22,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     digits.run(options.out, quick=options.quick)
+    convolution.run(quick=options.quick)
+    bilateral.run(options.out, quick=options.quick)
     print(f"\nDone in {time.perf_counter() - started:.1f} s.")
 
 

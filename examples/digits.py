@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def train(layers, images, labels, epochs: int, rng: np.random.Generator) -> list
     losses = []
     batch = 64
     for epoch in tqdm(range(epochs), desc="training", unit="epoch"):
-        optimizer.lr = 3e-3 * 0.5 * (1 + np.cos(np.pi * epoch / epochs))
+        optimizer.lr = 3e-3 * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         order = rng.permutation(len(images))
         moved = jittered(images, rng)
         for start in range(0, len(images), batch):

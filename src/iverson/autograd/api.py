@@ -11,9 +11,9 @@ import numpy as np
 
 from iverson.autograd.engine import check_seed, reverse
 from iverson.autograd.mode import is_grad_enabled, no_grad
-from iverson.autograd.node import Node, extra, leaf, reachable
+from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, leaf, reachable
 from iverson.autograd.record import is_undefined
-from iverson.core.dispatch import Handle, make_handle
+from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.needs import FULL
 from iverson.core.shapes import check_choice
@@ -123,7 +123,7 @@ def grad(
 
 def _result(ct: Any, x: Any, unused: str, position: int, create_graph: bool) -> Any:
     if ct is not None:
-        return ct if create_graph else make_handle(ct._value)
+        return alias(ct) if create_graph else make_handle(ct._value)
     if unused == "none":
         return None
     if unused == "error":
@@ -159,30 +159,34 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
         )
     seeds = seeds_for(outs, cts, "backward", "grad_outputs")
     nodes = reachable([node for (node, _), _ in seeds], 0)
-    targets = {(node, index): FULL for node in nodes if node.extra is not None for index in node.extra.retain}
+    observed = [node for node in nodes if node.extra is not None]
+    targets = {(n, k): FULL for n in observed for k in extra(n).retain if gradient_place(n, k)}
     if inputs is None:
-        targets |= {(node, 0): FULL for node in nodes if node.op is None}
+        leaves = [n for n in observed if n.op is None]
+        targets |= {(n, 0): FULL for n in leaves if extra(n).hooks or gradient_place(n, 0)}
     else:
         ins = _as_tuple(inputs)
         _check_handles(ins, "backward", "inputs")
         if any(x._node is None for x in ins):
             raise GradientError("backward", "inputs", got="a tensor that does not require grad")
-        targets |= {(x._node, x._index): FULL for x in ins}
+        targets |= {(x._node, x._index): FULL for x in ins if hold_gradient(x)}
     for (node, index), ct in reverse(seeds, targets, create_graph=create_graph, order=nodes).items():
-        _accumulate(node, index, ct if create_graph else make_handle(ct._value))
+        _accumulate(node, index, alias(ct) if create_graph else make_handle(ct._value))
 
 
 def _accumulate(node: Node, index: int, ct: Any) -> None:
+    place = gradient_place(node, index)
+    if place is None:
+        return
     with _accumulating:
-        grads = extra(node).grad
-        before = grads.get(index)
+        before = place.gradient
         if before is None:
-            grads[index] = ct
+            place.gradient = ct
         elif before._node is None and ct._node is None:
             with no_grad():
-                grads[index] = F.add_n(before, ct)
+                place.gradient = F.add_n(before, ct)
         else:
-            grads[index] = F.add_n(before, ct)
+            place.gradient = F.add_n(before, ct)
 
 
 class HookHandle:

@@ -18,7 +18,7 @@ from iverson.autograd.needs import Needs, Slot, find_needs
 from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import is_undefined
 from iverson.core import work
-from iverson.core.dispatch import Handle, make_handle
+from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.errors import GradientError
 from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern
 from iverson.core.op import Op
@@ -136,9 +136,9 @@ def _undefined(node: Node, index: int) -> Any:
 def _hooked(node: Node, index: int, ct: Any) -> Any:
     assert node.extra is not None
     for hook in tuple(node.extra.hooks.get(index, {}).values()):
-        replaced = hook(ct)
+        replaced = hook(alias(ct))
         if replaced is not None:
-            ct = conform(replaced, node.result_meta(index), f"hook on {node.describe()}")
+            ct = alias(conform(replaced, node.result_meta(index), f"hook on {node.describe()}"))
     return ct
 
 

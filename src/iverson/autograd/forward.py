@@ -16,7 +16,8 @@ from iverson.autograd.mode import set_grad_enabled
 from iverson.autograd.node import Node, leaf, reachable
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
-from iverson.core.dispatch import bind, make_handle
+from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.errors import GradientError
 from iverson.core.needs import FULL
 from iverson.core.op import Op
 from iverson.core.table import F
@@ -55,7 +56,7 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
     """The tangents of a node's results: the sum over its arguments."""
     if op.joint_jvp is not None:
         given = op.joint_jvp(tuple(incoming), node)
-        return [_total([t] if t is not None else [], node, j) for j, t in enumerate(given)]
+        return [None if t is None else _total([_checked(t, node, j)], node, j) for j, t in enumerate(given)]
     inputs, y, params = node.inputs(), node.results(), node.params
     terms: list[Any] = []
     done: set[int] = set()
@@ -79,6 +80,20 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
     if not op.multiple:
         return [_total([t for t in found if t is not None], node, 0)]
     return [_total([t[j] for t in found if t[j] is not None], node, j) for j in range(len(node.out))]
+
+
+def _checked(t: Any, node: Node, index: int) -> Any:
+    """A tangent from a user's rule; raises GradientError unless it has its result's shape."""
+    expected = node.result_shape(index)
+    if not isinstance(t, Handle) or t.shape != expected:
+        raise GradientError(
+            "jvp",
+            got=f"a tangent of {f'shape {t.shape}' if isinstance(t, Handle) else f'type {type(t).__name__}'}"
+            f" from {node.describe()}",
+            expected=f"a Tensor of shape {expected}, that of result {index}",
+            remedy="correct the rule",
+        )
+    return t
 
 
 def _total(terms: list[Any], node: Node, index: int) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, user_frame
-from iverson.core.dispatch import Handle, make_handle
+from iverson.core import dtypes
+from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.errors import ArgumentError, GradientError
 from iverson.core.needs import NOTHING, Need
 from iverson.core.op import Op
@@ -34,11 +35,13 @@ class Context:
         self._saved: tuple[Any, ...] = ()
         self._node: Node | None = None
         self._no_gradient: tuple[int, ...] = ()
+        self._result_attributes: dict[str, Any] = {}
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep inputs, results or other tensors for backward; None entries are allowed.
 
-        Results saved in this way make no reference cycle, as they would if set as attributes.
+        A result that is saved, here or as an attribute, comes back as that result of this very call, so that
+        a second derivative flows through it; it makes no reference cycle.
         """
         self._to_save = tensors
 
@@ -65,6 +68,8 @@ class Context:
         own.__dict__.update(self.__dict__)
         own.needs_input_grad = needs
         own._node = node
+        for name, place in self._result_attributes.items():
+            setattr(own, name, own._restore(place))
         return own
 
 
@@ -106,7 +111,11 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Run ``forward`` and record the call. Returns what ``forward`` returns."""
-        tracked = tuple(isinstance(a, Handle) and a._node is not None for a in args)
+        # Forward has handles of its own: what it rebinds in place stays its own affair.
+        args = tuple([alias(a) if isinstance(a, Handle) else a for a in args])
+        parents = tuple([a._node if isinstance(a, Handle) else None for a in args])
+        indices = tuple([a._index if isinstance(a, Handle) else 0 for a in args])
+        tracked = tuple([p is not None for p in parents])
         recording = is_grad_enabled() and any(tracked)
         ctx = Context(tracked if recording else (False,) * len(args))
         with no_grad():
@@ -129,12 +138,17 @@ class Function:
         if not recording:
             handles = tuple(None if r is None else make_handle(r._value) for r in results)
         else:
-            handles = _recorded(cls, ctx, args, results)
+            handles = _recorded(cls, ctx, args, parents, indices, results)
         return handles if several else handles[0]
 
 
 def _recorded(
-    cls: type[Function], ctx: Context, args: tuple[Any, ...], results: tuple[Any, ...]
+    cls: type[Function],
+    ctx: Context,
+    args: tuple[Any, ...],
+    parents: tuple[Node | None, ...],
+    indices: tuple[int, ...],
+    results: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
     op = Op(
@@ -146,13 +160,15 @@ def _recorded(
         multiple=multiple,
     )
     held = tuple((a._value.shape, a._value.dtype) if isinstance(a, Handle) else None for a in args)
-    parents = tuple(a._node if isinstance(a, Handle) else None for a in args)
-    indices = tuple(a._index if isinstance(a, Handle) else 0 for a in args)
-    metas = tuple(((), None) if r is None else (r.shape, r.dtype) for r in results)
+    metas = tuple(((), dtypes.default_float) if r is None else (r.shape, r.dtype) for r in results)
     node = Node(op, held, {}, parents, indices, metas if multiple else metas[0], user_frame())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
     ctx._to_save = ()
+    for name, x in tuple(vars(ctx).items()):
+        if id(x) in result_of:
+            ctx._result_attributes[name] = _place(x, result_of, args)
+            delattr(ctx, name)
     return tuple(
         None
         if r is None
@@ -175,7 +191,7 @@ def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any
 def _joint(cls: type[Function], ctx: Context) -> Any:
     def joint(needs: tuple[Need, ...], node: Node, g: Any) -> Any:
         wanted = tuple(need is not NOTHING for need in needs)
-        grads = g if node.multiple else (g,)
+        grads = tuple(map(alias, g if node.multiple else (g,)))
         found = cls.backward(ctx._for_call(node, wanted), *grads)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         if len(found) > len(wanted) and all(x is None for x in found[len(wanted) :]):
@@ -200,7 +216,7 @@ def _joint_jvp(cls: type[Function], ctx: Context) -> Any:
         given = []
         for t, held in zip(tangents, node.args, strict=True):
             undefined = held is not None and t is None
-            given.append(make_handle(Zero(*held)) if undefined else t)
+            given.append(make_handle(Zero(*held)) if undefined else None if t is None else alias(t))
         found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         expected = len(node.out) if node.multiple else 1

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
+from iverson.core.errors import ArgumentTypeError
+
 _recording: ContextVar[bool] = ContextVar("iverson_recording", default=True)
+_before: ContextVar[tuple[bool, ...]] = ContextVar("iverson_recording_before", default=())
 
 is_grad_enabled: Callable[[], bool] = _recording.get
 
@@ -25,16 +29,27 @@ class set_grad_enabled:
 
     def __init__(self, mode: bool) -> None:
         self._mode = mode
-        self._tokens: list[Token[bool]] = []
 
+    # What to go back to is kept per context too, so that one object serves many threads.
     def __enter__(self) -> None:
-        self._tokens.append(_recording.set(self._mode))
+        _before.set((*_before.get(), _recording.get()))
+        _recording.set(self._mode)
 
     def __exit__(self, *_: object) -> None:
-        _recording.reset(self._tokens.pop())
+        *rest, mode = _before.get()
+        _before.set(tuple(rest))
+        _recording.set(mode)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         mode = self._mode
+        if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
+            raise ArgumentTypeError(
+                type(self).__name__,
+                "function",
+                got=f"{function.__qualname__}, which runs after its call has returned",
+                expected="a plain function",
+                remedy="use a with block inside it",
+            )
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:

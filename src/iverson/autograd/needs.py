@@ -51,8 +51,10 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need]) -> Needs:
                 of_args = [
                     n[i] if type(n) is tuple else n for n, i in zip(of_args, node.indices, strict=True)
                 ]
-            needs.of_args[node] = of_args
-            own = _demanded(node, of_args, whole)
+                unneeded = of_args.count(NOTHING)
+            if unneeded < len(of_args):
+                needs.of_args[node] = of_args
+                own = _demanded(node, of_args, whole)
         if node in requested:
             own = _merged(node, own, requested[node])
         if own is not NOTHING:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+from weakref import ref
 
 from iverson.core import dispatch
 from iverson.core.dispatch import make_handle
@@ -117,15 +118,28 @@ class Node:
         return f"{name} called at {code.co_filename}:{line}"
 
 
-class Extra:
-    """What only few nodes have: hooks, retained results and a leaf's gradient."""
+class GradientPlace:
+    """Where ``backward`` adds up the gradient of one result: what ``.grad`` reads.
 
-    __slots__ = ("grad", "hooks", "retain")
+    Handles own it and the node only knows of it. A recorded gradient leads back to the node it is of, so a
+    node that owned its gradient would be a cycle; and what no handle can read need not be computed.
+    """
+
+    __slots__ = ("__weakref__", "gradient")
+
+    def __init__(self) -> None:
+        self.gradient: Any = None
+
+
+class Extra:
+    """What only few nodes have: hooks, retained results and the places of gradients, by result."""
+
+    __slots__ = ("hooks", "places", "retain")
 
     def __init__(self) -> None:
         self.hooks: dict[int, dict[int, Hook]] = {}
         self.retain: set[int] = set()
-        self.grad: dict[int, Any] = {}
+        self.places: dict[int, ref[GradientPlace]] = {}
 
 
 def extra(node: Node) -> Extra:
@@ -133,6 +147,22 @@ def extra(node: Node) -> Extra:
     if node.extra is None:
         node.extra = Extra()
     return node.extra
+
+
+def gradient_place(node: Node | None, index: int) -> GradientPlace | None:
+    """The place of a result's gradient, if a handle holds one."""
+    known = None if node is None or node.extra is None else node.extra.places.get(index)
+    return None if known is None else known()
+
+
+def hold_gradient(x: Any) -> GradientPlace:
+    """Make the handle an owner of the place of its gradient."""
+    place = gradient_place(x._node, x._index)
+    if place is None:
+        place = GradientPlace()
+        extra(x._node).places[x._index] = ref(place)
+    x._place = place
+    return place
 
 
 _NO_PARAMS: dict[str, Any] = {}

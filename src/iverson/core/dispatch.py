@@ -20,10 +20,11 @@ class Handle:
     """The protocol of an eager handle: a layout's value, the node that made it, and which result it is.
 
     ``_node`` is None where no gradient is tracked. A handle may be rebound to another value and node;
-    nodes therefore keep values and nodes, never handles.
+    nodes therefore keep values and nodes, never handles. ``_place`` is set only where the handle keeps the
+    place of a gradient alive (`iverson.autograd.node.GradientPlace`).
     """
 
-    __slots__ = ("__weakref__", "_index", "_node", "_value")
+    __slots__ = ("__weakref__", "_index", "_node", "_place", "_value")
 
     def __init__(self, value: Any, node: Any = None, index: int = 0) -> None:
         self._value = value
@@ -83,6 +84,15 @@ def handle_type() -> type[Handle]:
 def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
     """A new eager handle."""
     return _handle[0](value, node, index)
+
+
+def alias(x: Any) -> Any:
+    """Another handle on the same value and node.
+
+    Rebinding one of them (in place, by assignment) leaves the other as it was: whatever the user's code gets
+    from us and we still need goes out as an alias, and whatever comes in and must last is kept as one.
+    """
+    return _handle[0](x._value, x._node, x._index)
 
 
 def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:

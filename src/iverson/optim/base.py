@@ -98,6 +98,7 @@ class Optimizer(ABC):
                     expected=f"shape {p.shape} of the parameter",
                 )
         self.steps += 1
+        self.lr = float(self.lr)  # a NumPy scalar would not be weak: float32 steps in float64
         for k, (p, g) in enumerate(zip(self.params, found, strict=True)):
             if g is None or type(g._value) is Zero:
                 continue

@@ -14,10 +14,10 @@ import numpy as np
 
 from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import extra, leaf
+from iverson.autograd.node import extra, gradient_place, hold_gradient, leaf
 from iverson.core import dispatch, dtypes
 from iverson.core.dispatch import Handle, bind
-from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.core.op import Op
 from iverson.layouts import layout_of, to_strided
 from iverson.ops import TABLE
@@ -193,7 +193,7 @@ class Tensor(Handle):
                     got="the result of a recorded op",
                     remedy="use x.detach()",
                 )
-            self._node = None
+            self._node = self._place = None
             return self
         if not dtypes.is_inexact(self.dtype):
             raise DTypeError(
@@ -204,6 +204,7 @@ class Tensor(Handle):
                 remedy="convert it with astype first",
             )
         self._node, self._index = leaf(self.shape, self.dtype), 0
+        hold_gradient(self)
         return self
 
     @property
@@ -214,22 +215,24 @@ class Tensor(Handle):
     @property
     def grad(self) -> Any:
         """The gradient that ``backward`` has added up here, or None."""
-        node = self._node
-        return None if node is None or node.extra is None else node.extra.grad.get(self._index)
+        place = gradient_place(self._node, self._index)
+        return None if place is None else place.gradient
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        if self._node is None:
-            if value is not None:
+        if value is not None:
+            if self._node is None:
                 raise GradientError("grad", "x", got="a tensor that does not require grad")
-            return
-        if value is None:
-            if self._node.extra is not None:
-                self._node.extra.grad.pop(self._index, None)
-            return
-        if value.shape != self.shape:
-            raise ShapeError("grad", "value", got=f"shape {value.shape}", expected=f"shape {self.shape}")
-        extra(self._node).grad[self._index] = value
+            if not isinstance(value, Handle):
+                raise ArgumentTypeError(
+                    "grad", "value", got=f"a {type(value).__name__}", expected="a Tensor or None"
+                )
+            if value.shape != self.shape:
+                raise ShapeError("grad", "value", got=f"shape {value.shape}", expected=f"shape {self.shape}")
+            if value.dtype != self.dtype:
+                raise DTypeError("grad", "value", got=f"dtype {value.dtype}", expected=f"dtype {self.dtype}")
+        if self._node is not None:
+            hold_gradient(self).gradient = value
 
     def detach(self) -> Tensor:
         """The same entries, not tracked. Shares memory."""
@@ -247,6 +250,7 @@ class Tensor(Handle):
         """Let ``backward`` keep this result's gradient in ``.grad``, as it does for leaves."""
         if self._node is None:
             raise GradientError("retain_grad", "x", got="a tensor that does not require grad")
+        hold_gradient(self)
         extra(self._node).retain.add(self._index)
 
     # -- in place ------------------------------------------------------------------------------------
@@ -381,7 +385,10 @@ class Tensor(Handle):
         return printing.show(self)
 
     def __copy__(self) -> Tensor:
-        return Tensor(self._value, self._node, self._index)
+        own: Tensor = dispatch.alias(self)
+        if gradient_place(own._node, own._index) is not None:
+            hold_gradient(own)
+        return own
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd import grad
-from iverson.core.dispatch import Handle, make_handle
+from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.errors import ArgumentError
 from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
@@ -177,7 +177,7 @@ def _second_order(fn: Callable[..., Any], inputs: Any, grad_outputs: Any, seed: 
         leaves = [x for x in optree.tree_leaves(args) if isinstance(x, Handle)]
         variables = {(x._node, x._index): x for x in leaves if x._node is not None}
         # The function may rebind its inputs; their handles must stand for what they were.
-        kept = [make_handle(x._value, x._node, x._index) for x in variables.values()]
+        kept = [alias(x) for x in variables.values()]
         named, _ = flatten_outputs(fn(*args))
         outputs = [y for _, y in named if y._node is not None]
         return tuple(grad(outputs, kept, list(cotangents), create_graph=True))

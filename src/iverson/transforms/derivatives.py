@@ -16,14 +16,24 @@ from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
+from iverson.core.dispatch import alias
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from iverson.core.needs import FULL
 from iverson.core.region import Region
-from iverson.core.shapes import check_choice
+from iverson.core.shapes import as_int, check_choice
 from iverson.layouts import Box, Zero
 from iverson.ops import F
 from iverson.tensor import Tensor
-from iverson.transforms.trees import Function, detached, flatten, fresh, match, tensors, unflatten
+from iverson.transforms.trees import (
+    Function,
+    arguments,
+    flatten,
+    fresh,
+    handed_out,
+    match,
+    tensors,
+    unflatten,
+)
 
 
 class Linearization:
@@ -42,14 +52,14 @@ class Linearization:
         start = next_number()
         with enable_grad():
             self.variables = fresh(self.inputs, operation, "inputs")
-            out = function(*unflatten(self.structure, self.variables))
+            out = function(*unflatten(self.structure, arguments(self.variables)))
         self.aux: Any = None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
                 raise ArgumentError(operation, "has_aux", got="a function that does not return a pair")
             out, self.aux = out
         out_leaves, self.out_structure = flatten(out)
-        self.outputs = tensors(out_leaves, operation, "the function's result")
+        self.outputs = list(map(alias, tensors(out_leaves, operation, "the function's result")))
         self.outer = may_record and self._reaches_beyond(start)
 
     def _reaches_beyond(self, start: int) -> bool:
@@ -65,11 +75,11 @@ class Linearization:
 
     def value(self) -> Any:
         """The function's value."""
-        return unflatten(self.out_structure, self.outputs if self.outer else detached(self.outputs))
+        return unflatten(self.out_structure, handed_out(self.outputs, self.outer))
 
     def auxiliary(self) -> Any:
         leaves, structure = flatten(self.aux)
-        return unflatten(structure, leaves if self.outer else detached(leaves))
+        return unflatten(structure, handed_out(leaves, self.outer))
 
     def pull(self, cotangents: list[Any], create_graph: bool | None = None) -> list[Any]:
         """Cotangents of the inputs from those of the outputs, one per leaf."""
@@ -84,7 +94,7 @@ class Linearization:
         results = [
             found.get(s, Tensor(Zero(v.shape, v.dtype))) for s, v in zip(slots, self.variables, strict=True)
         ]
-        return results if recording else detached(results)
+        return handed_out(results, recording)
 
     def push(self, tangents: list[Any]) -> list[Any]:
         """Tangents of the outputs from those of the inputs, one per leaf (None stands for zero)."""
@@ -95,7 +105,7 @@ class Linearization:
         slots = [(o._node, o._index) for o in self.outputs if o._node is not None]
         found = push(slots, known, create_graph=recording)
         results = [found.get((o._node, o._index), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
-        return results if recording else detached(results)
+        return handed_out(results, recording)
 
 
 def _tracked(handles: Sequence[Any]) -> bool:
@@ -150,11 +160,15 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has
 
 
 def _with_argnums(
-    function: Function, args: Sequence[Any], argnums: int | Sequence[int], operation: str
+    function: Function,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    argnums: int | Sequence[int],
+    operation: str,
 ) -> Any:
     """The function of the chosen arguments alone, those arguments, and whether one was asked for."""
-    single = isinstance(argnums, int)
-    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    single = not isinstance(argnums, (tuple, list))
+    chosen = [as_int(n, operation, "argnums") for n in ([argnums] if single else argnums)]
     for n in chosen:
         if not -len(args) <= n < len(args):
             raise ArgumentError(
@@ -164,12 +178,14 @@ def _with_argnums(
                 expected=f"the position of one of {len(args)} arguments",
             )
     positions = [n % len(args) for n in chosen]
+    if len(set(positions)) != len(positions):
+        raise ArgumentError(operation, "argnums", got=str(argnums), expected="each argument once")
 
     def partial(*parts: Any) -> Any:
         full = list(args)
         for n, part in zip(positions, parts, strict=True):
             full[n] = part
-        return function(*full)
+        return function(*full, **kwargs)
 
     return partial, [args[n] for n in positions], single
 
@@ -188,8 +204,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        bound = (lambda *a: function(*a, **kwargs)) if kwargs else function
-        partial, chosen, single = _with_argnums(bound, args, argnums, "grad")
+        partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "grad")
         line = Linearization(partial, chosen, "grad", has_aux)
         if len(line.outputs) != 1 or line.outputs[0].size != 1:
             shapes = ", ".join(str(o.shape) for o in line.outputs)
@@ -275,8 +290,8 @@ def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str = "
     """
     check_choice(mode, ("auto", "reverse", "forward"), "jacobian", "mode")
 
-    def call(*args: Any) -> Any:
-        partial, chosen, single = _with_argnums(function, args, argnums, "jacobian")
+    def call(*args: Any, **kwargs: Any) -> Any:
+        partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "jacobian")
         line = Linearization(partial, chosen, "jacobian")
         for x in (*line.inputs, *line.outputs):
             if x.dtype.kind == "c":

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from iverson.autograd.api import variable
+from iverson.autograd.node import hold_gradient
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, bind
+from iverson.core.dispatch import Handle, alias, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import TABLE
 from iverson.tensor import Tensor, asarray
@@ -64,6 +65,14 @@ def fresh(leaves: list[Any], operation: str, argument: str) -> list[Any]:
     return [variable(x._value) if x._node is None else bind(TABLE["identity"], (x,)) for x in leaves]
 
 
+def arguments(variables: list[Any]) -> list[Any]:
+    """The variables as a function gets them: handles of its own, which it may rebind, read ``.grad`` of, ..."""
+    own = list(map(alias, variables))
+    for x in own:
+        hold_gradient(x)
+    return own
+
+
 def match(
     leaves: list[Any],
     structure: Any,
@@ -85,9 +94,14 @@ def match(
     ]
 
 
-def detached(leaves: list[Any]) -> list[Any]:
-    """The leaves without their history."""
-    return [Tensor(x._value) if isinstance(x, Handle) else x for x in leaves]
+def handed_out(leaves: list[Any], recorded: bool) -> list[Any]:
+    """The leaves as handles of their receiver's own, with their history only where it is asked for."""
+    own = alias if recorded else _detached
+    return [own(x) if isinstance(x, Handle) else x for x in leaves]
+
+
+def _detached(x: Any) -> Any:
+    return Tensor(x._value)
 
 
 Function = Callable[..., Any]
