@@ -73,6 +73,10 @@ def _record(
     handle = dispatch.handle_type()
     if not op.differentiable or (not op.multiple and out.dtype.kind not in "fc"):
         return tuple(map(handle, out)) if op.multiple else handle(out)
+    if op.constant_in:
+        parents = [None if k in op.constant_in else p for k, p in enumerate(parents)]
+        if all(p is None for p in parents):
+            return tuple(map(handle, out)) if op.multiple else handle(out)
     if not plain and (kept := _simplified(op, values, parents, out)) is not None:
         # The result is a constant zero, or one of the operands as it was.
         k = kept[0]
@@ -159,7 +163,11 @@ def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Excepti
     except Exception:  # the account itself failed: fall back to the kernel's words
         pass
     kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
-    return kind(op.name, got=", ".join(map(str, avals)), remedy=str(error))
+    return kind(op.name, got=", ".join(map(_described, avals)), remedy=str(error))
+
+
+def _described(operand: Any) -> str:
+    return f"{operand.dtype} of shape {operand.shape}" if hasattr(operand, "shape") else repr(operand)
 
 
 def _abstract_pair(value: Any) -> Any:

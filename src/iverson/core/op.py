@@ -139,7 +139,8 @@ class Op:
     te : the op in index notation, where it has been said so.
     samples : calls for the conformance test.
     convention : what the derivative is where the function has none (ties, kinks), for the table.
-    differentiable : whether any input has a derivative rule (worked out, not given).
+    differentiable, constant_in : whether any input has a derivative rule, and which have none although others
+        do: nothing flows through them (worked out, not given).
     exceptions : conformance checks this op is excused from, each with its reason.
     """
 
@@ -165,11 +166,15 @@ class Op:
     convention: str = ""
     exceptions: Mapping[str, str] = field(default_factory=dict)
     differentiable: bool = field(init=False)
+    constant_in: frozenset[int] = field(init=False)
     _saves: dict[Any, tuple[tuple[bool, ...], bool]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         rules = callable(self.vjp) or self.joint is not None or any(self.vjp) or any(self.linear_in)
         object.__setattr__(self, "differentiable", rules)
+        constant = () if callable(self.vjp) else [k for k, rule in enumerate(self.vjp) if rule is None]
+        given = {k for k, rule in enumerate(self.jvp) if rule is not None}.union(*self.linear_in)
+        object.__setattr__(self, "constant_in", frozenset(constant) - given)
 
     def groups(self, count: int) -> tuple[Group, ...]:
         """``linear_in`` for a call with ``count`` inputs."""
