@@ -144,3 +144,35 @@ def test_bad_input():
         opt.step([iv.ones(1), iv.ones(1)])
     with pytest.raises(ArgumentError, match="another optimizer"):
         opt.load_state_dict(optim.Adam([p]).state_dict())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.array(1 + 2j), np.asfortranarray(np.full((2, 3), 1 + 2j)), np.ones((3, 2), "complex64")[::-1].T],
+    ids=["rank 0", "Fortran order", "reversed"],
+)
+def test_complex_parameters_of_any_memory_order(value):
+    p = iv.asarray(value, requires_grad=True)
+    opt = optim.SGD([p], lr=0.5, momentum=0.9)
+    opt.step([iv.ones(value.shape, dtype=value.dtype)])
+    opt.step([iv.ones(value.shape)])
+    assert p.dtype == value.dtype
+    np.testing.assert_allclose(p.detach().numpy(), value - 0.5 - 0.95, rtol=1e-6)
+
+
+def test_gradients_and_parameters_of_the_wrong_kind():
+    p = iv.asarray([1.0], requires_grad=True)
+    opt = optim.SGD([p], lr=0.1)
+    with pytest.raises(TypeError, match=r"gradients\[0\]': got a ndarray"):
+        opt.step([np.ones(1)])
+    with pytest.raises(TypeError, match="got dtype complex128; expected one that fits float64"):
+        opt.step([iv.asarray([1j])])
+    with pytest.raises(ArgumentError, match="leaf 1 a second time"):
+        optim.SGD([p, p], lr=0.1)
+    with pytest.raises(TypeError, match="'lr': got a str"):
+        optim.SGD([p], lr="fast")
+    with pytest.raises(ArgumentError, match="betas"):
+        optim.Adam([p], betas=0.9)
+    p += 1  # recorded: p is no parameter any more
+    with pytest.raises(GradientError, match="no leaf any more"):
+        opt.step([iv.asarray([1.0])])

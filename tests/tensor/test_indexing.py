@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.core.errors import DTypeError, IndexingError, ShapeError
+from iverson.core.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from iverson.testing import gradcheck
 
 
@@ -153,3 +153,30 @@ def test_bad_values_are_errors_and_change_nothing():
     with pytest.raises(DTypeError, match="float64"):
         iv.zeros(3, dtype=iv.int64)[0] = 0.5
     assert not x.numpy().any()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [True, False, np.array(False), (slice(None), True), (0, True), (True, [0, 1]), ([0, 1], True, [1, 0])],
+)
+def test_masks_of_rank_0_take_all_or_nothing(key):
+    array = np.arange(6.0).reshape(2, 3)
+    x = iv.asarray(array, requires_grad=True)
+    part = x[key]
+    np.testing.assert_array_equal(part.detach().numpy(), array[key])
+    expected = np.zeros((2, 3))
+    np.add.at(expected, key, 1.0)
+    np.testing.assert_array_equal(grad(part.sum(), x).numpy(), expected)
+    x[key] = 7.0
+    array[key] = 7.0
+    np.testing.assert_array_equal(x.detach().numpy(), array)
+
+
+def test_ragged_and_overflowing_values_are_our_errors():
+    x = iv.zeros((2, 3), dtype="int8")
+    with pytest.raises(ArgumentError, match="index: argument 'key': got"):
+        x[[[0, 1], [1]]]
+    with pytest.raises(ArgumentError, match="assignment: argument 'value': got"):
+        x[0] = [1, [2]]
+    with pytest.raises(ArgumentError, match="got 300; expected a number that int8 can hold"):
+        x[0] = 300

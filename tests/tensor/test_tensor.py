@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson import explain
 from iverson.autograd import grad
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, IversonError, ShapeError
+from iverson.layouts import has_one_owner
 
 
 def test_facts():
@@ -190,10 +192,55 @@ def test_errors_are_ours_and_builtin_and_say_what_to_do():
         a + b
     with pytest.raises(ValueError, match=r"matmul: argument 'b': got shape \(4, 5\) .*; transpose"):
         a @ b
-    with pytest.raises(TypeError, match="bitwise_and: argument 'argument 1': got dtype float64"):
+    with pytest.raises(TypeError, match="bitwise_and: argument 'x1': got dtype float64"):
         a & a
     error = ShapeError("op", "x", got="a", expected="b", remedy="c")
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), type(again)) == (str(error), ShapeError)
     assert isinstance(error, ValueError)
     assert isinstance(error, IversonError)
+
+
+def test_values_that_do_not_fit_are_our_errors():
+    x = iv.asarray([1.0, 2.0])
+    for other in (np.ones(2, "float16"), np.longdouble(1), np.array([None, None])):
+        with pytest.raises(DTypeError, match="got dtype"):
+            x + other
+    with pytest.raises(DTypeError, match="float64 for entries of complex128"):
+        iv.asarray(iv.asarray([1j]), dtype="float64")
+    with pytest.raises(ValueError, match="out of bounds for int8"):
+        iv.asarray([300], dtype="int8")
+    with pytest.raises(DTypeError, match="float: argument 'x': got dtype complex128"):
+        float(iv.asarray(1j))
+    with pytest.raises(ShapeError, match="got 65 axes; expected at most 64"):
+        iv.zeros((1,) * 65)
+
+
+def test_bytes_taken_for_bools_are_made_bools():
+    mask = np.full(600, 255, np.uint8).view(bool)
+    x = iv.asarray(np.arange(600.0))
+    np.testing.assert_array_equal(iv.where(iv.asarray(mask), x, -x).numpy(), np.arange(600.0))
+
+
+def test_polygamma_keeps_single_precision():
+    x = iv.asarray(np.ones(3, "float32"), requires_grad=True)
+    with explain.count() as work:
+        g = grad(iv.lgamma(x).sum(), x, create_graph=True)
+        grad(g.sum(), x)
+    assert not work.casts
+
+
+def test_one_owner_is_told_from_two():
+    def owned(slot):
+        array = slot[0]
+        return has_one_owner(array)
+
+    slot = [np.empty(3)]
+    assert owned(slot)
+    other = slot[0]
+    assert not owned(slot)
+    del other
+    assert owned(slot)
+    view = slot[0][1:]
+    assert not owned(slot)
+    del view

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.core import work
-from iverson.core.errors import DTypeError, GradientError, ShapeError
+from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 
 rng = np.random.default_rng(0)
 
@@ -208,3 +208,42 @@ def test_errors():
         iv.jacobian(iv.sin, mode="sideways")
     with pytest.raises(GradientError, match="a complex result"):
         iv.grad(lambda x: (x * 1j).sum())(x)
+
+
+def test_functions_may_write_into_their_arguments():
+    def function(x):
+        x *= 2
+        x[0] = 0.0
+        return (x * x).sum()
+
+    x = iv.asarray([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(iv.grad(function)(x).numpy(), [0.0, 16.0, 24.0])
+    np.testing.assert_array_equal(iv.jvp(function, (x,), (iv.ones(3),))[1].numpy(), 40.0)
+    for mode in ("forward", "reverse"):
+        np.testing.assert_array_equal(iv.jacobian(function, mode=mode)(x).numpy(), [0.0, 16.0, 24.0])
+    np.testing.assert_array_equal(iv.hessian(function)(x).numpy(), np.diag([0.0, 8.0, 8.0]))
+    np.testing.assert_array_equal(x.numpy(), [1.0, 2.0, 3.0])
+
+
+def test_a_value_handed_out_is_the_users_own():
+    w = iv.asarray([3.0, 4.0], requires_grad=True)
+    y, pull = iv.vjp(lambda x: x * w, iv.asarray([1.0, 2.0]))
+    y *= 10
+    np.testing.assert_array_equal(pull(iv.ones(2))[0].detach().numpy(), [3.0, 4.0])
+
+
+def test_keywords_reach_the_function_and_argnums_are_checked():
+    x = iv.asarray([1.0, 2.0])
+
+    def function(x, scale=1.0):
+        return (x * x * scale).sum()
+
+    np.testing.assert_array_equal(iv.jacobian(function)(x, scale=2.0).numpy(), [4.0, 8.0])
+    np.testing.assert_array_equal(iv.hessian(function)(x, scale=2.0).numpy(), np.diag([4.0, 4.0]))
+    np.testing.assert_array_equal(iv.grad(function, np.int64(0))(x).numpy(), [2.0, 4.0])
+    with pytest.raises(ArgumentError, match="expected each argument once"):
+        iv.grad(lambda a, b: (a * b).sum(), (0, -2))(x, x)
+    with pytest.raises(TypeError, match="argument 'argnums': got 'a'"):
+        iv.grad(function, "a")(x)
+    with pytest.raises(ShapeError, match=r"'tangents': got shape \(3,\); .* that of the primal"):
+        iv.jvp(function, (x,), (iv.ones(3),))

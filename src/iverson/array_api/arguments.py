@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.autograd import is_grad_enabled
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle
+from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import F
 from iverson.tensor import asarray
@@ -34,7 +34,7 @@ def named(function: Function, name: str, doc: str) -> Function:
 
 def as_operand(x: Any, operation: str, argument: str = "x") -> Any:
     """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
-    if isinstance(x, Handle):
+    if isinstance(x, Operand):
         return x
     if isinstance(x, (np.ndarray, np.generic, *SCALARS)):
         return asarray(x)
@@ -54,7 +54,7 @@ def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
 
 def as_operands(xs: Any, operation: str, argument: str = "arrays") -> list[Any]:
     """A non-empty sequence of arrays (or one array, taken along its first axis) as handles."""
-    if isinstance(xs, Handle) or not isinstance(xs, Sequence | np.ndarray):
+    if isinstance(xs, Operand) or not isinstance(xs, Sequence | np.ndarray):
         raise ArgumentTypeError(
             operation, argument, got=f"a {type(xs).__name__}", expected="a sequence of arrays"
         )

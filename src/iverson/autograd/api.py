@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.engine import check_seed, reverse
-from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, leaf, reachable
 from iverson.autograd.record import is_undefined
+from iverson.core import dtypes
 from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.needs import FULL
@@ -37,7 +38,7 @@ def _check_handles(items: tuple[Any, ...], operation: str, argument: str) -> Non
 def seeds_for(
     outputs: tuple[Any, ...], cotangents: tuple[Any, ...], operation: str, argument: str
 ) -> list[tuple[tuple[Node, int], Any]]:
-    """Pairs of a tracked output and its cotangent; None stands for 1 where the output has one entry."""
+    """Pairs of a tracked output and its cotangent; None stands for 1 where the output is one real number."""
     if len(outputs) != len(cotangents):
         raise ArgumentError(
             operation,
@@ -56,13 +57,30 @@ def seeds_for(
                     expected="a cotangent for every output with more than one entry",
                     remedy=f"pass {argument}, or reduce the output to a number first, e.g. with sum()",
                 )
+            if output.dtype.kind == "c":
+                raise GradientError(
+                    operation,
+                    argument,
+                    got=f"none for an output of dtype {output.dtype}",
+                    expected="a cotangent for every complex output",
+                    remedy=f"pass {argument}, or take the real part or abs of the output first",
+                )
             ct = make_handle(np.ones(output.shape, output.dtype))
         elif not isinstance(ct, Handle):
-            ct = make_handle(np.asarray(ct))
+            ct = make_handle(_array(ct, operation, argument))
         ct = check_seed(output, ct, operation, argument)
         if output._node is not None and not is_undefined(ct):
             seeds.append(((output._node, output._index), ct))
     return seeds
+
+
+def _array(ct: Any, operation: str, argument: str) -> Any:
+    array = np.asarray(ct)
+    if array.dtype not in dtypes.ALL:
+        raise ArgumentTypeError(
+            operation, argument, got=f"a {type(ct).__name__} of dtype {array.dtype}", expected="Tensors"
+        )
+    return array
 
 
 def grad(
@@ -79,7 +97,7 @@ def grad(
     outputs : a Tensor or a sequence of them.
     inputs : a Tensor or a sequence of them, leaves or intermediate results. What lies above them in the
         graph never runs.
-    grad_outputs : cotangents of the outputs' shapes, or None for 1 where an output has one entry.
+    grad_outputs : cotangents of the outputs' shapes, or None for 1 where an output is one real number.
     create_graph : record the computation, so that the gradients can be differentiated again.
     unused : what to give for an input the outputs do not depend on: "zero" (a tensor in the zero layout),
         "none" (None) or "error".
@@ -90,7 +108,7 @@ def grad(
     the derivative has. For complex inputs, the conjugate Wirtinger derivative, as in PyTorch.
 
     Raises GradientError for an input that does not require grad, for an unused one with ``unused="error"``,
-    and for an output of several entries without a cotangent.
+    and for an output of several entries, or a complex one, without a cotangent.
 
     >>> import iverson as iv
     >>> x = iv.asarray([1.0, 2.0], requires_grad=True)
@@ -169,7 +187,9 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
         _check_handles(ins, "backward", "inputs")
         if any(x._node is None for x in ins):
             raise GradientError("backward", "inputs", got="a tensor that does not require grad")
-        targets |= {(x._node, x._index): FULL for x in ins if hold_gradient(x)}
+        for x in ins:
+            hold_gradient(x)
+            targets[x._node, x._index] = FULL
     for (node, index), ct in reverse(seeds, targets, create_graph=create_graph, order=nodes).items():
         _accumulate(node, index, alias(ct) if create_graph else make_handle(ct._value))
 
@@ -180,13 +200,7 @@ def _accumulate(node: Node, index: int, ct: Any) -> None:
         return
     with _accumulating:
         before = place.gradient
-        if before is None:
-            place.gradient = ct
-        elif before._node is None and ct._node is None:
-            with no_grad():
-                place.gradient = F.add_n(before, ct)
-        else:
-            place.gradient = F.add_n(before, ct)
+        place.gradient = ct if before is None else F.add_n(before, ct)
 
 
 class HookHandle:
@@ -210,6 +224,10 @@ def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
     """
     if x._node is None:
         raise GradientError("register_hook", "x", got="a tensor that does not require grad")
+    if not callable(hook):
+        raise ArgumentTypeError(
+            "register_hook", "hook", got=f"a {type(hook).__name__}", expected="a function"
+        )
     hooks = extra(x._node).hooks.setdefault(x._index, {})
     number = next(_hook_numbers)
     hooks[number] = hook

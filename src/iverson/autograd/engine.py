@@ -19,7 +19,7 @@ from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import is_undefined
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, make_handle
-from iverson.core.errors import GradientError
+from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
@@ -277,16 +277,25 @@ def conform(ct: Any, meta: Any, source: Any) -> Any:
     return ct
 
 
-def check_seed(output: Any, ct: Any, operation: str, argument: str) -> Any:
-    """A cotangent the user gave for an output, checked for shape and brought to the output's dtype."""
-    if ct.shape != output.shape:
-        from iverson.core.errors import ShapeError
+def check_seed(output: Any, ct: Any, operation: str, argument: str, what: str = "the output") -> Any:
+    """A cotangent the user gave for an output (a tangent for an input), of its shape, brought to its dtype.
 
+    Raises ShapeError, and DTypeError for a complex one of something real.
+    """
+    if ct.shape != output.shape:
         raise ShapeError(
             operation,
             argument,
             got=f"shape {ct.shape}",
-            expected=f"shape {output.shape}, that of the output",
-            remedy="a cotangent is never broadcast; use broadcast_to if that is meant",
+            expected=f"shape {output.shape}, that of {what}",
+            remedy="it is never broadcast; use broadcast_to if that is meant",
+        )
+    if ct.dtype.kind == "c" and output.dtype.kind == "f":
+        raise DTypeError(
+            operation,
+            argument,
+            got=f"dtype {ct.dtype}",
+            expected=f"a real dtype: {what} is {output.dtype}",
+            remedy="take its real part if that is meant",
         )
     return conform(ct, (output.shape, output.dtype), operation)

@@ -37,7 +37,12 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             if node is not None:
                 tracked = True
         else:
-            v = a if type(a) in _SCALARS or type(a) is _ndarray else _value_of(op, a)
+            if type(a) in _SCALARS or type(a) is _ndarray:
+                v = a
+            elif (other := dispatch.foreign(args)) is not None:
+                return other.bind(op, args, params)
+            else:
+                v = _value_of(op, a)
             node = None
         if type(v) is not _ndarray and type(v) not in _SCALARS:
             plain = False

@@ -16,7 +16,28 @@ from iverson.core.op import Op
 NO_PARAMS: dict[str, Any] = {}
 
 
-class Handle:
+class Operand:
+    """What functions take as an array: a handle of any kind, with ``shape``, ``dtype`` and ``ndim``."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents, one per axis."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the entries."""
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+
+class Handle(Operand):
     """The protocol of an eager handle: a layout's value, the node that made it, and which result it is.
 
     ``_node`` is None where no gradient is tracked. A handle may be rebound to another value and node;
@@ -45,6 +66,58 @@ class Handle:
     def ndim(self) -> int:
         """The number of axes."""
         return len(self._value.shape)
+
+
+class Wrapper(Operand):
+    """The protocol of an operand that is one plain handle (``_held``) with a meaning put on it.
+
+    What differentiates (the engine, transforms, gradcheck) works on the held handle and wraps what comes out,
+    by `held` and `like`; what computes is an interpreter registered for the kind.
+    """
+
+    __slots__ = ()
+
+    _held: Any
+
+    def _around(self, handle: Any) -> Any:
+        """The same meaning on another plain handle, of the held one's shape."""
+        raise NotImplementedError
+
+    def _seed(self, value: Any, operation: str, argument: str) -> Any:
+        """A plain handle for the held one's cotangent or tangent, from what a user gave for this operand's.
+
+        Raises ShapeError unless ``value`` has this operand's shape.
+        """
+        raise NotImplementedError
+
+    def _block(self, rows: Any, columns: Any, block: Any) -> Any:
+        """The block of a Jacobian with entries ``block``, of shape held rows + held columns.
+
+        ``rows`` and ``columns`` are the output and the input that it is of; this operand is one of them.
+        """
+        raise NotImplementedError
+
+    def _as_index(self) -> Any:
+        """The plain handle or array that this operand stands for as an index."""
+        raise NotImplementedError
+
+    def _counts(self, axes: tuple[int, ...], keepdims: bool) -> Any:
+        """How many entries there are over axes, as an operand that divides a sum over them."""
+        raise NotImplementedError
+
+    def _without_meaning(self) -> Any:
+        """A plain handle with 0 for what is not there."""
+        raise NotImplementedError
+
+
+def held(x: Any) -> Any:
+    """The plain handle of an operand (anything else is itself)."""
+    return x._held if isinstance(x, Wrapper) else x
+
+
+def like(operand: Any, handle: Any) -> Any:
+    """A plain handle with the operand's meaning put on it: its gradient, or itself at another point."""
+    return operand._around(handle) if isinstance(operand, Wrapper) else handle
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +170,14 @@ def alias(x: Any) -> Any:
 
 def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:
     """Carry out ``op`` on handles, arrays and Python scalars; returns what its interpreter returns."""
-    best = _default[0]
-    if _by_type:
-        for arg in args:
-            found = _by_type.get(type(arg))
-            if found is not None and found.priority > best.priority:
-                best = found
-    return best.bind(op, args, params)
+    return _default[0].bind(op, args, params)
+
+
+def foreign(args: tuple[Any, ...]) -> Interpreter | None:
+    """The interpreter of highest priority registered for one of the arguments, if there is any.
+
+    The default interpreter asks where it meets an argument it does not know, so that calls on plain handles
+    never look.
+    """
+    found = [_by_type[type(arg)] for arg in args if type(arg) in _by_type]
+    return max(found, key=lambda interpreter: interpreter.priority) if found else None

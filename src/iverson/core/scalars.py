@@ -68,6 +68,11 @@ def _special(name: str) -> Callable[..., Any]:
     return body
 
 
+def _polygamma(n: Any, x: Any) -> Any:
+    # SciPy's is always in double precision.
+    return np.asarray(_special("polygamma")(n, x), np.result_type(n, x))
+
+
 _BITS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 _SMALL = 512  # below this, setting up the three passes costs more than the branches
 
@@ -533,7 +538,7 @@ _NEURAL = (
     ),
     Scalar(
         "polygamma",
-        _special("polygamma"),
+        _polygamma,
         (None, lambda F, _y, n, x: F.polygamma(n + 1, x)),
         "iuf",
         result="float",

@@ -15,6 +15,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, Sha
 
 Shape = tuple[int, ...]
 
+#: NumPy's limit.
+MAX_RANK = 64
+
 
 def as_int(value: Any, operation: str, argument: str) -> int:
     """An integer argument; raises ArgumentTypeError for anything that is not one."""
@@ -32,6 +35,8 @@ def as_shape(shape: Any, operation: str) -> Shape:
     result = tuple(as_int(n, operation, "shape") for n in items)
     if any(n < 0 for n in result):
         raise ShapeError(operation, "shape", got=str(result), expected="non-negative extents")
+    if len(result) > MAX_RANK:
+        raise ShapeError(operation, "shape", got=f"{len(result)} axes", expected=f"at most {MAX_RANK}")
     return result
 
 

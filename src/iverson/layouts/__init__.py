@@ -5,6 +5,11 @@ the mathematics. What operations do with a layout's values is in `iverson.kernel
 """
 
 from iverson.layouts.box import Box
+from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr
+from iverson.layouts.conversion import SPARSE_LAYOUTS, can_hold, convert, from_strided
+from iverson.layouts.coo import Coo, CooPattern, coalesced
+from iverson.layouts.packed import Packed
+from iverson.layouts.pattern import Pattern, Sparse
 from iverson.layouts.registry import (
     Layout,
     layout_of,
@@ -15,15 +20,31 @@ from iverson.layouts.registry import (
     support_region,
     to_strided,
 )
-from iverson.layouts.strided import aligned_empty, aligned_zeros
+from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner
 from iverson.layouts.zero import Zero
 
 __all__ = [
+    "SPARSE_LAYOUTS",
     "Box",
+    "Bsc",
+    "Bsr",
+    "CompressedPattern",
+    "Coo",
+    "CooPattern",
+    "Csc",
+    "Csr",
     "Layout",
+    "Packed",
+    "Pattern",
+    "Sparse",
     "Zero",
     "aligned_empty",
     "aligned_zeros",
+    "can_hold",
+    "coalesced",
+    "convert",
+    "from_strided",
+    "has_one_owner",
     "layout_of",
     "layouts",
     "layouts_by_type",

@@ -6,15 +6,14 @@ parameter and ``_update(value, gradient, state)`` writes a step into ``value`` a
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 
 from iverson.core.dispatch import Handle
-from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
-from iverson.layouts import Zero, to_strided
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
+from iverson.layouts import Zero, has_one_owner, to_strided
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Any]
@@ -36,7 +35,13 @@ class Optimizer(ABC):
         self.params: list[Any] = list(leaves)
         if not self.params:
             raise ArgumentError(name, "params", got="no parameters", expected="at least one")
+        seen: set[int] = set()
         for k, p in enumerate(self.params):
+            if id(p) in seen:
+                raise ArgumentError(
+                    name, "params", got=f"leaf {k} a second time", expected="each parameter once"
+                )
+            seen.add(id(p))
             if not isinstance(p, Handle):
                 raise ArgumentTypeError(
                     name, "params", got=f"leaf {k} of type {type(p).__name__}", expected="Tensors"
@@ -55,7 +60,11 @@ class Optimizer(ABC):
         self.steps = 0
         self._states: list[State | None] = [None] * len(self.params)
 
-    def _check(self, argument: str, value: float, below: float = float("inf")) -> None:
+    def _check(self, argument: str, value: Any, below: float = float("inf")) -> None:
+        if not isinstance(value, (int, float, np.integer, np.floating)):
+            raise ArgumentTypeError(
+                type(self).__name__, argument, got=f"a {type(value).__name__}", expected="a real number"
+            )
         if not 0 <= value < below:
             bound = "" if below == float("inf") else f" and below {below}"
             raise ArgumentError(
@@ -86,27 +95,29 @@ class Optimizer(ABC):
         """Update every parameter that has a gradient.
 
         gradients : a pytree like the parameters (None where there is none), or None to read ``.grad``.
-        Raises ArgumentError or ShapeError where they do not fit the parameters.
+        Raises ArgumentError, ShapeError or DTypeError where they do not fit the parameters, GradientError for
+        a parameter that was rebound to a recorded result.
         """
         found = [p.grad for p in self.params] if gradients is None else self._flatten(gradients)
         for k, (p, g) in enumerate(zip(self.params, found, strict=True)):
-            if g is not None and g.shape != p.shape:
-                raise ShapeError(
+            if p._node is None or p._node.op is not None:
+                raise GradientError(
                     "step",
-                    f"gradients[{k}]",
-                    got=f"shape {g.shape}",
-                    expected=f"shape {p.shape} of the parameter",
+                    f"params[{k}]",
+                    got="a tensor that is no leaf any more",
+                    remedy="change parameters in place under no_grad()",
                 )
+            if g is not None:
+                _check_gradient(p, g, f"gradients[{k}]")
         self.steps += 1
         self.lr = float(self.lr)  # a NumPy scalar would not be weak: float32 steps in float64
         for k, (p, g) in enumerate(zip(self.params, found, strict=True)):
             if g is None or type(g._value) is Zero:
                 continue
             value = _writable(p)
-            gradient = to_strided(g._value)
+            gradient = to_strided(g._value).astype(value.dtype, copy=False)
             if value.dtype.kind == "c":
-                real = value.real.dtype
-                value, gradient = value.view(real), np.ascontiguousarray(gradient).view(real)
+                value, gradient = _pairs(value), _pairs(gradient)
             state = self._states[k]
             if state is None:
                 state = self._states[k] = {"step": 0, **self._start(value)}
@@ -157,12 +168,26 @@ class Optimizer(ABC):
         ]
 
 
+def _check_gradient(p: Any, g: Any, argument: str) -> None:
+    if not isinstance(g, Handle):
+        raise ArgumentTypeError("step", argument, got=f"a {type(g).__name__}", expected="a Tensor or None")
+    if g.shape != p.shape:
+        raise ShapeError(
+            "step", argument, got=f"shape {g.shape}", expected=f"shape {p.shape} of the parameter"
+        )
+    if g.dtype.kind == "c" and p.dtype.kind != "c":
+        raise DTypeError("step", argument, got=f"dtype {g.dtype}", expected=f"one that fits {p.dtype}")
+
+
+def _pairs(x: Array) -> Array:
+    """The real and imaginary parts of complex entries, one after the other: a view of contiguous entries."""
+    return np.ascontiguousarray(x).reshape(-1).view(x.real.dtype)
+
+
 def _writable(p: Any) -> Array:
-    """The parameter's buffer to write a step into: its own if nobody else has it, else a copy."""
+    """The parameter's buffer to write a step into, in C order: its own if nobody else has it, else a copy."""
     held: Array = to_strided(p._value)
-    # Two references where nobody else has the buffer: the parameter's slot, and this name.
-    sole = held.base is None and held.flags.writeable and sys.getrefcount(held) <= 3
-    if not sole:
+    if held.base is not None or not held.flags.carray or not has_one_owner(held):
         held = held.copy()
         p._value = held
     return held

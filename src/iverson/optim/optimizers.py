@@ -65,6 +65,8 @@ class _Moments(Optimizer):
         self, params: Any, lr: float, betas: tuple[float, float], eps: float, weight_decay: float
     ) -> None:
         super().__init__(params, lr, weight_decay)
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            raise ArgumentError(type(self).__name__, "betas", got=repr(betas), expected="a pair of numbers")
         for k, beta in enumerate(betas):
             self._check(f"betas[{k}]", beta, below=1.0)
         self._check("eps", eps)

@@ -52,6 +52,7 @@ def _from_handle(obj: Any, wanted: Any, copy: bool | None, requires_grad: bool) 
     if wanted is not None and wanted != obj.dtype:
         if copy is False:
             raise ArgumentError("asarray", "copy", got="False with another dtype", expected="True or None")
+        _check_not_cut(obj.dtype, wanted)
         result = bind(TABLE["astype"], (obj,), {"dtype": wanted})
     elif copy:
         result = bind(TABLE["copy"], (obj,))
@@ -65,9 +66,11 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         obj = np.from_dlpack(obj)
     if isinstance(obj, (list, tuple)):
         obj = _without_tensors(obj)
+    if wanted is not None and hasattr(obj, "dtype"):
+        _check_not_cut(obj.dtype, wanted)
     try:
         array = np.array(obj, dtype=wanted, copy=copy, subok=False)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         if copy is False:
             raise ArgumentError(
                 "asarray", "copy", got="False", expected="True or None: this object must be copied"
@@ -79,6 +82,8 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         raise ArgumentTypeError("asarray", "obj", got=type(obj).__name__, remedy=str(error)) from error
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype == dtypes.bool and array.size and array.view(np.uint8).max() > 1:
+        array = array.view(np.uint8) != 0  # bytes taken for bools (a mask of 255, say): kernels want 0 and 1
     if array.dtype not in dtypes.ALL:
         raise DTypeError(
             "asarray",
@@ -88,6 +93,17 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
             remedy="pass dtype=, e.g. dtype='float32'",
         )
     return array
+
+
+def _check_not_cut(own: Any, wanted: Any) -> None:
+    if getattr(own, "kind", "") == "c" and wanted.kind not in "cb":
+        raise DTypeError(
+            "asarray",
+            "dtype",
+            got=f"{wanted} for entries of {own}",
+            expected="a complex dtype",
+            remedy="take real, imag or abs first",
+        )
 
 
 def _without_tensors(items: Any) -> Any:

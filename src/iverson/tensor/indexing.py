@@ -6,7 +6,6 @@ boolean masks. Every index is checked here, before a kernel sees it.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ import numpy as np
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.record import record_assignment
 from iverson.core.dispatch import Handle, bind, make_handle
-from iverson.core.errors import ArgumentTypeError, DTypeError, IndexingError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
 from iverson.kernels.keys import canonical_slice, key_shape
-from iverson.layouts import to_strided
+from iverson.layouts import has_one_owner, to_strided
 from iverson.ops import TABLE, F
 
 
@@ -35,7 +34,7 @@ def getitem(x: Any, key: Any) -> Any:
 def setitem(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``: the handle is rebound; the buffer is written in place if nobody else has it."""
     if not isinstance(value, (Handle, int, float, complex, bool, np.ndarray)):
-        value = np.asarray(value)
+        value = _as_array(value, "assignment", "value")
     _check_value_dtype(x, value)
     items = _expand(key, x.shape)
     if not any(isinstance(i, np.ndarray) for i in items):
@@ -62,14 +61,14 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 
 
 def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
-    """In place where this handle alone holds the buffer (two references: the slot and the call's).
+    """In place where this handle alone holds the buffer.
 
     An aligned array is the only view of a raw buffer: then nobody else may hold that either.
     """
     held = x._value
-    sole = type(held) is np.ndarray and held.flags.writeable and sys.getrefcount(held) <= 3
+    sole = type(held) is np.ndarray and held.flags.writeable and has_one_owner(held)
     if sole and (base := held.base) is not None:
-        sole = type(base) is np.ndarray and base.base is None and sys.getrefcount(base) <= 3
+        sole = type(base) is np.ndarray and base.base is None and has_one_owner(base)
     if sole and not _same_buffer(held, value):
         raw = to_strided(value._value) if isinstance(value, Handle) else value
         held[key] = raw
@@ -102,6 +101,12 @@ def _check_value_dtype(x: Any, value: Any) -> None:
             expected=f"one that fits {x.dtype}",
             remedy="convert it with astype",
         )
+    if x.dtype.kind in "iu" and type(value) is int:
+        limits = np.iinfo(x.dtype)
+        if not limits.min <= value <= limits.max:
+            raise ArgumentError(
+                "assignment", "value", got=str(value), expected=f"a number that {x.dtype} can hold"
+            )
 
 
 def _check_fits(value: Any, shape: Shape) -> None:
@@ -146,12 +151,26 @@ def _expand(key: Any, shape: Shape) -> list[Any]:
                     got=f"shape {item.shape}",
                     expected=f"shape {extents} on axis {axis}",
                 )
-            result.extend(np.nonzero(item))
+            if item.ndim:
+                result.extend(np.nonzero(item))
+            else:
+                result.append(np.zeros(int(item), np.intp).view(_OnNewAxis))
             axis += item.ndim
         else:
             result.append(_checked(item, shape[axis], axis))
             axis += 1
     return result
+
+
+def _as_array(items: Any, operation: str, argument: str) -> Any:
+    try:
+        return np.asarray(items)
+    except ValueError as error:  # nested sequences of different lengths
+        raise ArgumentError(operation, argument, got=f"{items!r}", remedy=str(error)) from None
+
+
+class _OnNewAxis(np.ndarray[Any, Any]):
+    """An index array that a mask of rank 0 stands for: all or nothing, along an axis that x gains."""
 
 
 def _item(item: Any) -> Any:
@@ -160,7 +179,8 @@ def _item(item: Any) -> Any:
     if isinstance(item, Handle):
         item = to_strided(item._value)
     elif isinstance(item, (list, bool, np.bool_)):
-        item = np.asarray(item, dtype=None if item not in ([],) else int)
+        item = _as_array(item, "index", "key")
+        item = item.astype(int) if item.size == 0 and item.dtype.kind == "f" else item
     if isinstance(item, np.ndarray):
         if item.dtype.kind not in "iub":
             raise IndexingError(
@@ -225,7 +245,9 @@ def _split(items: list[Any], shape: Shape) -> tuple[tuple[Any, ...], list[np.nda
     axes stand in the result (first, unless all index arrays are neighbours)."""
     advanced = [k for k, i in enumerate(items) if isinstance(i, (np.ndarray, int))]
     neighbours = advanced == list(range(advanced[0], advanced[-1] + 1))
-    basic = _canonical([slice(None) if k in advanced else i for k, i in enumerate(items)], shape)
+    read = [slice(None) if k in advanced else i for k, i in enumerate(items)]
+    read = [None if isinstance(i, _OnNewAxis) else r for r, i in zip(read, items, strict=True)]
+    basic = _canonical(read, shape)
     try:
         arrays = list(np.broadcast_arrays(*(np.asarray(items[k]) for k in advanced)))
     except ValueError:

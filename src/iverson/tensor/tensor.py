@@ -23,7 +23,8 @@ from iverson.layouts import layout_of, to_strided
 from iverson.ops import TABLE
 from iverson.tensor import indexing, printing
 
-_KNOWN = frozenset((int, float, complex, bool, np.ndarray))
+_SCALARS = frozenset((int, float, complex, bool))
+_CHARS = frozenset(d.char for d in dtypes.ALL)
 
 
 def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
@@ -31,17 +32,17 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     op = TABLE[name]
 
     def forward(self: Tensor, other: Any) -> Any:
-        if type(other) is not Tensor and not _is_operand(other):
+        if type(other) is not Tensor and not _is_operand(other, name):
             return NotImplemented
         return bind(op, (self, other))
 
     def reflected(self: Tensor, other: Any) -> Any:
-        if not _is_operand(other):
+        if not _is_operand(other, name):
             return NotImplemented
         return bind(op, (other, self))
 
     def in_place(self: Tensor, other: Any) -> Any:
-        if not _is_operand(other):
+        if not _is_operand(other, name):
             return NotImplemented
         self._rebind(op, bind(op, (self, other)))
         return self
@@ -49,8 +50,21 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     return forward, reflected, in_place
 
 
-def _is_operand(other: Any) -> bool:
-    return type(other) in _KNOWN or isinstance(other, (Handle, np.generic))
+def _is_operand(other: Any, operation: str) -> bool:
+    """Whether an operator takes the other side; raises DTypeError for entries that Iverson does not have."""
+    if type(other) in _SCALARS or isinstance(other, Handle):
+        return True
+    if type(other) is not np.ndarray and not isinstance(other, np.generic):
+        return False
+    if other.dtype.char not in _CHARS and other.dtype not in dtypes.ALL:
+        raise DTypeError(
+            operation,
+            "other",
+            got=f"dtype {other.dtype}",
+            expected="bool, an integer, float32/64 or complex64/128",
+            remedy="convert it with astype",
+        )
+    return True
 
 
 def _unary(name: str) -> Callable[..., Any]:
@@ -349,10 +363,21 @@ class Tensor(Handle):
         return to_strided(self._value).tolist()
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item("float"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item("int"))
+
+    def _real_item(self, operation: str) -> Any:
+        if self.dtype.kind == "c":
+            raise DTypeError(
+                operation,
+                "x",
+                got=f"dtype {self.dtype}",
+                expected="a real dtype",
+                remedy="take its real part or abs",
+            )
+        return self.item()
 
     def __complex__(self) -> complex:
         return complex(self.item())
@@ -424,10 +449,10 @@ def _unpickle(value: Any, requires_grad: bool) -> Tensor:
 
 def _matmul_operators() -> None:
     def forward(self: Tensor, other: Any) -> Any:
-        return indexing.matmul(self, other) if _is_operand(other) else NotImplemented
+        return indexing.matmul(self, other) if _is_operand(other, "matmul") else NotImplemented
 
     def reflected(self: Tensor, other: Any) -> Any:
-        return indexing.matmul(other, self) if _is_operand(other) else NotImplemented
+        return indexing.matmul(other, self) if _is_operand(other, "matmul") else NotImplemented
 
     def in_place(self: Tensor, other: Any) -> Any:
         self._rebind(TABLE["matmul"], indexing.matmul(self, other))

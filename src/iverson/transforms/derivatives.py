@@ -168,7 +168,8 @@ def _with_argnums(
 ) -> Any:
     """The function of the chosen arguments alone, those arguments, and whether one was asked for."""
     single = not isinstance(argnums, (tuple, list))
-    chosen = [as_int(n, operation, "argnums") for n in ([argnums] if single else argnums)]
+    given: Any = (argnums,) if single else argnums
+    chosen = [as_int(n, operation, "argnums") for n in given]
     for n in chosen:
         if not -len(args) <= n < len(args):
             raise ArgumentError(

@@ -66,7 +66,7 @@ def fresh(leaves: list[Any], operation: str, argument: str) -> list[Any]:
 
 
 def arguments(variables: list[Any]) -> list[Any]:
-    """The variables as a function gets them: handles of its own, which it may rebind, read ``.grad`` of, ..."""
+    """The variables as a function gets them: handles of its own, to rebind or to read ``.grad`` of."""
     own = list(map(alias, variables))
     for x in own:
         hold_gradient(x)
@@ -89,7 +89,7 @@ def match(
     from iverson.autograd.engine import check_seed
 
     return [
-        check_seed(x, t, operation, argument)
+        check_seed(x, t, operation, argument, "the output" if argument == "cotangent" else "the primal")
         for x, t in zip(like, tensors(leaves, operation, argument), strict=True)
     ]
 
