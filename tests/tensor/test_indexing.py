@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.core import work
 from iverson.core.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from iverson.testing import gradcheck
 
@@ -180,3 +181,21 @@ def test_ragged_and_overflowing_values_are_our_errors():
         x[0] = [1, [2]]
     with pytest.raises(ArgumentError, match="got 300; expected a number that int8 can hold"):
         x[0] = 300
+
+
+def test_what_was_overwritten_asks_nothing_of_what_was_there():
+    w = iv.asarray(np.eye(3), requires_grad=True)
+    value = iv.asarray(np.full(3, 2.0), requires_grad=True)
+    y = iv.asarray(np.ones((4, 3))) @ w
+    y[1] = value
+    for loss in (y[1].sum(), (y[1:2, :2] * 3.0).sum()):
+        with work.counting() as done:
+            gw, gv = grad(loss, [w, value])
+        assert done.products == 0
+        assert gw.layout == "zero"
+        assert gv.numpy().any()
+    y[:] = 0.0
+    with work.counting() as done:
+        gw = grad((y * 1.0).sum(), w)
+    assert done.products == 0
+    assert gw.layout == "zero"

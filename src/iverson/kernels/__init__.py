@@ -4,7 +4,16 @@ Strided bodies that are more than one NumPy call live here; bodies for other lay
 under the op's name or family. Kernels work on layouts' values and know nothing of gradients.
 """
 
-from iverson.kernels import box, zero
+from iverson.kernels import box, sparse_elementwise, sparse_moves, sparse_products, sparse_values, zero
 from iverson.kernels.registry import register, run
 
-__all__ = ["box", "register", "run", "zero"]
+__all__ = [
+    "box",
+    "register",
+    "run",
+    "sparse_elementwise",
+    "sparse_moves",
+    "sparse_products",
+    "sparse_values",
+    "zero",
+]

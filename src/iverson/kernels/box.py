@@ -188,6 +188,22 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
     return make(shape, region, np.asarray(inner))
 
 
+@register("index_put", Box)
+def index_put(op: Op, values: Values, params: Params) -> Any:
+    """A box with zeros written into it (the cotangent of what an assignment left standing)."""
+    x, v = values
+    key = params["key"]
+    if type(x) is not Box or type(v) is not Zero:
+        return NotImplemented
+    if keys.region_through_key(x.region, key, x.shape) is None:
+        return x
+    if keys.is_dense(key) and keys.key_region(key, x.shape).intersect(x.region) == x.region:
+        return Zero(x.shape, x.dtype)
+    inner = x.inner.copy()
+    inner[keys.key_within(x.region, key, x.shape)] = 0
+    return Box(x.shape, x.region, inner)
+
+
 @register("place", Box)
 def place(op: Op, values: Values, params: Params) -> Any:
     return op.forward(values[0].read(Region.full(values[0].shape)), **params)

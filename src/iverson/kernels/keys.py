@@ -87,6 +87,11 @@ def key_within(region: Region, key: Key, shape: Shape) -> Key:
     return tuple(result)
 
 
+def is_dense(key: Key) -> bool:
+    """Whether the key reads every entry of its `key_region` (its slices have steps of 1)."""
+    return all(not isinstance(item, slice) or item.step == 1 for item in key)
+
+
 def key_region(key: Key, shape: Shape) -> Region:
     """The smallest region of x that holds all entries ``x[key]`` reads."""
     start, stop, axis = [], [], 0

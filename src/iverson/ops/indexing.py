@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.needs import FULL, Box, Need
+from iverson.core.needs import FULL, NOTHING, Box, Need
 from iverson.core.op import Abstract, Op, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -98,6 +98,18 @@ define(
 )
 
 
+def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
+    """What is overwritten has no effect; if all is, nothing flows."""
+    if keys.is_dense(key) and keys.key_region(key, _x.shape).covers(_x.shape):
+        return None
+    return F.index_put(g, F.zero((), g.dtype), key=key)
+
+
+def _index_put_demand(needs: tuple[Need, ...], _shapes: Any, out: Shape, *, key: Any) -> Need:
+    """For v alone, only the entries it was written to are read."""
+    return Box(keys.key_region(key, out)) if needs[0] is NOTHING else FULL
+
+
 def _index_put_v(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
     return F.sum_to(F.index_basic(g, key=key), _v.shape)
 
@@ -108,11 +120,14 @@ define(
         forward=strided.index_put,
         abstract=lambda x, v, *, key: Abstract(x.shape, x.dtype),
         vjp=(
-            lambda F, g, _y, _x, _v, *, key: F.index_put(g, F.zero((), g.dtype), key=key),
+            _index_put_x,
             _index_put_v,
         ),
         linear_in=((0, 1),),
+        demand=_index_put_demand,
+        spreads=True,
         samples=lambda s: [
+            Sample((s((4, 5)), s((4, 5))), {"key": (slice(0, 4, 1), slice(0, 5, 1))}),
             Sample((s((4, 5)), s((3,))), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
             Sample((s((4, 5)), s(())), {"key": (2, 3)}),
         ],

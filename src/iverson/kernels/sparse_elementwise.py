@@ -1,0 +1,112 @@
+"""Elementwise kernels on sparse layouts: where a result may be nonzero follows from the op's record.
+
+A sum is nonzero where a term is, a product where all factors are (`Op.linear_in`). For the rest the function is
+tried at zero: where f(0, ..., scalars) is 0, the result keeps the stored entries of its operands.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.shapes import Shape
+from iverson.kernels.registry import zeros_like_result
+from iverson.kernels.sparse_forms import broadcast, intersection, is_sparse, read, sparse, union, with_sparse_axes
+from iverson.layouts import CooPattern, Pattern, Zero, coalesced
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+
+
+def _may_be_zero(value: Any) -> bool:
+    return is_sparse(value) or type(value) is Zero
+
+
+def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
+    """Whether f is 0 where all arrays are 0, at the Python scalars of this call."""
+    if any(hasattr(v, "shape") and not _may_be_zero(v) for v in values):
+        return False
+    if op.zero_preserving and all(hasattr(v, "shape") for v in values):
+        return True
+    probe = [np.zeros((1,), v.dtype) if hasattr(v, "shape") else v for v in values]
+    with np.errstate(all="ignore"):
+        return not np.any(op.forward(*probe, **params))
+
+
+@sparse("elementwise")
+def elementwise(op: Op, values: Values, params: Params) -> Any:
+    """f at the entries where its result may be nonzero, in the layout of the first sparse operand."""
+    result = zeros_like_result(op, values, params)
+    kept = _only_term(op, values, result)
+    if kept is not None:
+        return kept
+    groups = [g for g in op.groups(len(values)) if all(_may_be_zero(values[k]) for k in g)]
+    if not groups and not _is_zero_at_zero(op, values, params):
+        return NotImplemented
+    shape = result.shape
+    operands = _aligned(values, shape)
+    model = next(v.pattern for v in operands if is_sparse(v))
+    if groups:
+        bounds = [_union([operands[k] for k in g], shape, model) for g in groups]
+    else:
+        bounds = [_union([v for v in operands if _may_be_zero(v)], shape, model)]
+    pattern = reduce(lambda a, b: intersection([a, b], shape, model), bounds)
+    entries = op.forward(*(read(v, pattern, shape) for v in operands), **params)
+    return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
+
+
+def _only_term(op: Op, values: Values, result: Zero) -> Any:
+    """x itself for x + 0 and x - 0 of the result's shape and dtype."""
+    if op.name not in ("add", "subtract"):
+        return None
+    k = 1 if type(values[0]) is Zero else 0
+    if type(values[1 - k]) is not Zero or (k and op.name == "subtract"):
+        return None
+    x = values[k]
+    return x if is_sparse(x) and x.shape == result.shape and x.dtype == result.dtype else None
+
+
+def _aligned(values: Values, shape: Shape) -> list[Any]:
+    """The operands, the sparse ones with the result's shape, entries stored once, as many sparse axes each."""
+    aligned = [coalesced(broadcast(v, shape)) if is_sparse(v) else v for v in values]
+    axes = max(v.pattern.ndim for v in aligned if is_sparse(v))
+    return [with_sparse_axes(v, axes) if is_sparse(v) else v for v in aligned]
+
+
+def _union(values: list[Any], shape: Shape, model: Pattern) -> Pattern:
+    patterns = [v.pattern for v in values if is_sparse(v)]
+    if patterns:
+        return union(patterns, shape, model)
+    return CooPattern.of_keys(np.zeros(0, np.int64), shape[: model.ndim])
+
+
+def _filled(entries: Any, shape: Shape) -> Any:
+    return entries if entries.shape == shape else np.broadcast_to(entries, shape).copy()
+
+
+@sparse("add_n")
+def add_n(op: Op, values: Values, params: Params) -> Any:
+    """All terms at once: beside a strided term into one buffer, otherwise on the union of the patterns."""
+    dtype = np.result_type(*(v.dtype for v in values))
+    terms = [v for v in values if type(v) is not Zero]
+    if all(map(is_sparse, terms)):
+        if len(terms) == 1:
+            return terms[0]
+        shape = terms[0].shape
+        if all(v.pattern is terms[0].pattern for v in terms):
+            return terms[0].pattern.value(op.forward(*(v.entries for v in terms)))
+        terms = _aligned(tuple(terms), shape)
+        pattern = union([v.pattern for v in terms], shape, terms[0].pattern)
+        return pattern.value(op.forward(*(read(v, pattern, shape) for v in terms)))
+    if any(type(v) is not np.ndarray and not is_sparse(v) for v in terms):
+        return NotImplemented
+    arrays = [v for v in terms if not is_sparse(v)]
+    total = arrays[0].astype(dtype)
+    for array in arrays[1:]:
+        total += array
+    for v in map(coalesced, filter(is_sparse, terms)):
+        total[tuple(v.pattern.coordinates)] += v.entries
+    return total

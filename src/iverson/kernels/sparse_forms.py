@@ -1,0 +1,163 @@
+"""What the kernels on sparse layouts share: reading operands at a pattern, broadcasting, moving coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.core.shapes import Shape
+from iverson.kernels.registry import Kernel, register
+from iverson.layouts import (
+    Bsc,
+    Bsr,
+    Coo,
+    CooPattern,
+    Csc,
+    Csr,
+    Pattern,
+    Sparse,
+    Zero,
+    coalesced,
+    to_strided,
+)
+from iverson.layouts.conversion import from_keys, like
+
+Array = np.ndarray[Any, Any]
+KINDS = (Coo, Csr, Csc, Bsr, Bsc)
+
+
+def sparse(*families: str) -> Callable[[Kernel], Kernel]:
+    """Register a kernel for every sparse layout."""
+
+    def add(kernel: Kernel) -> Kernel:
+        for family in families:
+            for kind in KINDS:
+                register(family, kind)(kernel)
+        return kernel
+
+    return add
+
+
+def is_sparse(value: Any) -> bool:
+    return isinstance(value, Sparse)
+
+
+def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
+    """An operand's entries at the stored entries of a pattern of the result: (count, *dense axes).
+
+    Scalars stay as they are; arrays and zeros of rank 0 become arrays of rank 0. What is not stored reads as 0.
+    """
+    if not hasattr(value, "shape"):
+        return value
+    if type(value) is Zero:
+        return np.zeros((), value.dtype)
+    if isinstance(value, Sparse):
+        return _read_sparse(value, pattern, shape)
+    array = to_strided(value)
+    if not array.ndim:
+        return array
+    if array.shape != shape:
+        array = np.broadcast_to(array, shape)
+    return array[tuple(pattern.coordinates)]
+
+
+def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
+    if value.pattern is pattern:
+        return value.entries
+    value = coalesced(with_sparse_axes(broadcast(value, shape), pattern.ndim))
+    if value.pattern is pattern:
+        return value.entries
+    at, there = value.pattern.find(pattern.keys)
+    if not value.pattern.count:
+        return np.zeros((pattern.count, *value.dense_shape), value.dtype)
+    found = value.entries[at]
+    if not there.all():
+        found[~there] = 0
+    return found
+
+
+def broadcast(value: Sparse, shape: Shape) -> Any:
+    """A sparse value stretched to a shape: its entries repeated along the axes it lacks."""
+    if value.shape == shape:
+        return value
+    lead = len(shape) - len(value.shape)
+    own = (1,) * lead + value.shape
+    k = lead + value.pattern.ndim
+    old = value.pattern.coordinates
+    indices = np.concatenate([np.zeros((lead, old.shape[1]), old.dtype), old])
+    entries = value.entries
+    entries = entries.reshape(entries.shape[:1] + own[k:])
+    entries = np.broadcast_to(entries, entries.shape[:1] + shape[k:])
+    for axis in range(k):
+        if own[axis] == 1 and shape[axis] != 1:
+            n, count = shape[axis], indices.shape[1]
+            indices = np.repeat(indices, n, axis=1)
+            indices[axis] = np.tile(np.arange(n, dtype=indices.dtype), count)
+            entries = np.repeat(entries, n, axis=0)
+    pattern = CooPattern(shape[:k], indices, value.pattern.distinct or None)
+    return like(pattern.value(entries), value.pattern)
+
+
+def with_sparse_axes(value: Sparse, count: int) -> Any:
+    """A value with at least ``count`` sparse axes: dense trailing axes become indexed ones."""
+    k = value.pattern.ndim
+    if k >= count:
+        return value
+    inner = value.dense_shape[: count - k]
+    within = np.indices(inner, value.pattern.index_dtype).reshape(len(inner), -1)
+    width = within.shape[1]
+    indices = np.concatenate(
+        [np.repeat(value.pattern.coordinates, width, axis=1), np.tile(within, value.pattern.count)]
+    )
+    entries = value.entries.reshape((-1, *value.dense_shape[count - k :]))
+    if not entries.size:
+        entries = np.zeros((indices.shape[1], *value.dense_shape[count - k :]), value.dtype)
+    return CooPattern(value.shape[:count], indices, value.pattern.distinct or None).value(entries)
+
+
+def sparse_only(value: Sparse) -> Any:
+    """A value without dense trailing axes."""
+    return with_sparse_axes(value, len(value.shape))
+
+
+def union(patterns: list[Pattern], shape: Shape, model: Pattern) -> Pattern:
+    """The entries that any of the patterns, of one shape, stores."""
+    return _combined(patterns, shape, model, lambda a, b: np.union1d(a, b), "union")
+
+
+def intersection(patterns: list[Pattern], shape: Shape, model: Pattern) -> Pattern:
+    """The entries that all of the patterns, of one shape, store."""
+    return _combined(
+        patterns, shape, model, lambda a, b: np.intersect1d(a, b, assume_unique=True), "intersection"
+    )
+
+
+def _combined(patterns: list[Pattern], shape: Shape, model: Pattern, of: Any, name: str) -> Pattern:
+    first, *rest = {id(p): p for p in patterns}.values()
+    if not rest:
+        return first
+    keys = first.sorted[0]
+    for other in rest:
+        keys = of(keys, other.sorted[0])
+    for p in patterns:
+        if keys.size == p.count:  # one of them holds, or lies in, all the others
+            own = p.sorted[0]
+            if own.size == keys.size and bool((own == keys).all()):
+                return p
+    return from_keys(keys, shape[: first.ndim], model)
+
+
+def moved(
+    value: Sparse, shape: Shape, indices: Array, entries: Array | None = None, distinct: bool = True
+) -> Any:
+    """A value with other coordinates: in its own layout where that can hold it, else in COO, else (without
+    sparse axes) strided."""
+    entries = value.entries if entries is None else entries
+    k = len(indices)
+    if not k:
+        return entries.sum(axis=0, dtype=entries.dtype).reshape(shape)
+    known = value.pattern.distinct if distinct else None
+    made = CooPattern(shape[:k], indices, known or None).value(entries)
+    return like(made, value.pattern)

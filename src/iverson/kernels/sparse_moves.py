@@ -1,0 +1,310 @@
+"""Kernels that move, select, join or sum stored entries: they change coordinates, and never look between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.shapes import Shape
+from iverson.kernels.registry import zeros_like_result
+from iverson.kernels.sparse_forms import broadcast, is_sparse, moved, read, sparse, sparse_only, with_sparse_axes
+from iverson.layouts import CooPattern, Sparse, Zero, coalesced, to_strided
+from iverson.layouts.conversion import like
+from iverson.layouts.pattern import coordinates_of
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+@sparse("to_dense")
+def to_dense(op: Op, values: Values, params: Params) -> Any:
+    return to_strided(values[0])
+
+
+@sparse("permute_dims")
+def permute_dims(op: Op, values: Values, params: Params) -> Any:
+    """The pattern's own transpose where sparse axes stay before dense ones: nothing but blocks is copied."""
+    x, axes = values[0], params["axes"]
+    k = x.pattern.ndim
+    if any(a >= k for a in axes[:k]):
+        x = sparse_only(x)
+        k = x.pattern.ndim
+    pattern = x.pattern.permuted(axes[:k])
+    if x.pattern.blocksize and axes == (1, 0):
+        return pattern.kind(pattern, np.ascontiguousarray(x.values.swapaxes(1, 2)))
+    rest = x.entries.transpose((0, *(a - k + 1 for a in axes[k:])))
+    return pattern.kind(pattern, rest)
+
+
+@sparse("reshape")
+def reshape(op: Op, values: Values, params: Params) -> Any:
+    """Addresses stay, coordinates follow. Dense trailing axes stay dense where they are not reshaped."""
+    x, shape = values[0], params["shape"]
+    if shape == x.shape:
+        return x
+    dense = x.dense_shape
+    lead = len(shape) - len(dense)
+    if dense and (lead < 1 or shape[lead:] != dense):
+        x = sparse_only(x)
+        lead = len(shape)
+    indices = coordinates_of(x.pattern.keys, shape[:lead], x.pattern.index_dtype)
+    return moved(x, shape, indices)
+
+
+@sparse("broadcast_to")
+def broadcast_to(op: Op, values: Values, params: Params) -> Any:
+    return broadcast(values[0], params["shape"])
+
+
+@sparse("expand_dims")
+def expand_dims(op: Op, values: Values, params: Params) -> Any:
+    """A new axis among sparse axes is sparse, one among dense axes dense."""
+    x, axis = values[0], params["axis"]
+    shape = zeros_like_result(op, values, params).shape
+    k = x.pattern.ndim
+    old = [a for a in range(len(shape)) if a not in axis]
+    sparse_axes = old[k - 1] + 1
+    indices = np.zeros((sparse_axes, x.pattern.count), x.pattern.index_dtype)
+    indices[old[:k]] = x.pattern.coordinates
+    return moved(x, shape, indices, x.entries.reshape((-1, *shape[sparse_axes:])))
+
+
+@sparse("squeeze")
+def squeeze(op: Op, values: Values, params: Params) -> Any:
+    x, axis = values[0], params["axis"]
+    shape = zeros_like_result(op, values, params).shape
+    keep = [a for a in range(x.pattern.ndim) if a not in axis]
+    entries = x.entries.reshape((x.pattern.count, *shape[len(keep) :]))
+    return moved(x, shape, x.pattern.coordinates[keep], entries)
+
+
+@sparse("flip")
+def flip(op: Op, values: Values, params: Params) -> Any:
+    x, axis = values[0], params["axis"]
+    k = x.pattern.ndim
+    indices = x.pattern.coordinates.copy()
+    for a in axis:
+        if a < k:
+            indices[a] = x.shape[a] - 1 - indices[a]
+    entries = np.flip(x.entries, tuple(a - k + 1 for a in axis if a >= k))
+    return moved(x, x.shape, indices, entries)
+
+
+@sparse("roll")
+def roll(op: Op, values: Values, params: Params) -> Any:
+    x = values[0]
+    k, entries = x.pattern.ndim, x.entries
+    indices = x.pattern.coordinates.copy()
+    for shift, a in zip(params["shift"], params["axis"], strict=True):
+        if a < k:
+            indices[a] = (indices[a] + shift) % max(x.shape[a], 1)
+        else:
+            entries = np.roll(entries, shift, a - k + 1)
+    return moved(x, x.shape, indices, entries)
+
+
+@sparse("tril", "triu")
+def triangle(op: Op, values: Values, params: Params) -> Any:
+    x = sparse_only(values[0])
+    rows, columns = x.pattern.coordinates[-2:]
+    across = columns.astype(np.int64) - rows
+    return _chosen(x, across <= params["k"] if op.name == "tril" else across >= params["k"])
+
+
+def _chosen(x: Sparse, keep: Array) -> Any:
+    return moved(x, x.shape, x.pattern.coordinates[:, keep], x.entries[keep])
+
+
+@sparse("diagonal")
+def diagonal(op: Op, values: Values, params: Params) -> Any:
+    x = sparse_only(values[0])
+    shape = zeros_like_result(op, values, params).shape
+    rows, columns = x.pattern.coordinates[-2:]
+    keep = columns.astype(np.int64) - rows == params["offset"]
+    along = (rows if params["offset"] >= 0 else columns)[keep]
+    indices = np.concatenate([x.pattern.coordinates[:-2, keep], along[None]])
+    return moved(x, shape, indices, x.entries[keep])
+
+
+@sparse("diag_embed")
+def diag_embed(op: Op, values: Values, params: Params) -> Any:
+    x, offset = sparse_only(values[0]), params["offset"]
+    *lead, along = x.pattern.coordinates
+    ends = [along + max(-offset, 0), along + max(offset, 0)]
+    return moved(x, params["shape"], np.stack([*lead, *ends]))
+
+
+@sparse("sum")
+def sum(op: Op, values: Values, params: Params) -> Any:
+    """Stored entries added up: strided where at most one axis of a compressed matrix, or none, is left."""
+    x, axis, keepdims = values[0], params["axis"], params["keepdims"]
+    shape = zeros_like_result(op, values, params).shape
+    if not axis:
+        return x
+    k = x.pattern.ndim
+    entries = x.entries
+    dense = tuple(a - k + 1 for a in axis if a >= k)
+    if dense:
+        entries = np.add.reduce(entries, axis=dense, dtype=x.dtype, keepdims=keepdims)
+    keep = [a for a in range(k) if a not in axis]
+    if not keep:
+        return np.add.reduce(entries, axis=0, dtype=x.dtype).reshape(shape)
+    if len(keep) < k and not isinstance(x.pattern, CooPattern):
+        return _line_sums(x, keep[0]).reshape(shape)
+    indices = x.pattern.coordinates
+    if keepdims:
+        indices = indices.copy()
+        indices[[a for a in range(k) if a in axis]] = 0
+    else:
+        indices = indices[keep]
+    return coalesced(moved(x, shape, indices, entries, distinct=len(keep) == k))
+
+
+def _line_sums(x: Sparse, axis: int) -> Array:
+    lines, n = x.pattern.coordinates[axis], x.shape[axis]
+    if x.dtype.kind == "f":
+        return np.bincount(lines, x.entries, n).astype(x.dtype)
+    out = np.zeros(n, x.dtype)
+    np.add.at(out, lines, x.entries)
+    return out
+
+
+@sparse("index_basic")
+def index_basic(op: Op, values: Values, params: Params) -> Any:
+    """x[key]: the stored entries that the key reads, at their new places."""
+    x = values[0]
+    shape = zeros_like_result(op, values, params).shape
+    k, axis = x.pattern.ndim, 0
+    keep = np.ones(x.pattern.count, bool)
+    rows: list[Array | None] = []
+    inner: list[Any] = [slice(None)]
+    for item in params["key"]:
+        if item is None:
+            (rows if axis < k else inner).append(None)
+            continue
+        if axis >= k:
+            inner.append(item)
+        elif isinstance(item, slice):
+            at = x.pattern.coordinates[axis].astype(np.int64)
+            chosen = range(*item.indices(x.shape[axis]))
+            position, rest = np.divmod(at - chosen.start, chosen.step)
+            keep &= (rest == 0) & (position >= 0) & (position < len(chosen))
+            rows.append(position)
+        else:
+            keep &= x.pattern.coordinates[axis] == item
+        axis += 1
+    zeros = np.zeros(int(keep.sum()), x.pattern.index_dtype)
+    indices = [zeros if row is None else row[keep].astype(zeros.dtype) for row in rows]
+    stacked = np.stack(indices) if indices else np.zeros((0, zeros.size), zeros.dtype)
+    if all(isinstance(i, slice) for i in params["key"][:k]) and keep.all() and shape == x.shape:
+        return x if bool((stacked == x.pattern.coordinates).all()) and len(inner) == 1 else _placed(x, shape, stacked, inner)
+    return _placed(x, shape, stacked, inner, keep)
+
+
+def _placed(x: Sparse, shape: Shape, indices: Array, inner: list[Any], keep: Any = slice(None)) -> Any:
+    return moved(x, shape, indices, x.entries[keep][tuple(inner)])
+
+
+@sparse("place")
+def place(op: Op, values: Values, params: Params) -> Any:
+    """The adjoint of `index_basic`: entries put back where the key reads them."""
+    g, key, shape = sparse_only(values[0]), params["key"], params["shape"]
+    rows, axis, own = [], 0, 0
+    for item in key:
+        if item is None:
+            own += 1
+            continue
+        if isinstance(item, slice):
+            chosen = range(*item.indices(shape[axis]))
+            rows.append(g.pattern.coordinates[own] * chosen.step + chosen.start)
+            own += 1
+        else:
+            rows.append(np.full(g.pattern.count, item, g.pattern.index_dtype))
+        axis += 1
+    return moved(g, shape, np.stack(rows))
+
+
+@sparse("gather")
+def gather(op: Op, values: Values, params: Params) -> Any:
+    """Whole slices along one axis stay sparse; entries at index arrays for all sparse axes come out strided."""
+    x, *indices = values
+    axes = params["axes"]
+    if not is_sparse(x) or any(type(i) is not np.ndarray for i in indices):
+        return NotImplemented
+    x = coalesced(with_sparse_axes(x, max(axes, default=0) + 1))
+    k = x.pattern.ndim
+    if axes == tuple(range(k)):
+        at = np.broadcast_arrays(*indices)
+        wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
+        return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
+    if len(axes) != 1 or indices[0].ndim != 1:
+        return NotImplemented
+    return _selected(x, indices[0], axes[0])
+
+
+def _selected(x: Sparse, chosen: Array, axis: int) -> Any:
+    """The slices of an axis at the given positions, which become the first axis."""
+    own = x.pattern.coordinates[axis]
+    order = np.argsort(own, kind="stable")
+    starts = np.searchsorted(own[order], np.arange(x.shape[axis] + 1))
+    first, counts = starts[chosen], starts[chosen + 1] - starts[chosen]
+    position = np.repeat(np.arange(chosen.size), counts)
+    skipped = np.repeat(first - np.cumsum(counts) + counts, counts)
+    source = order[np.arange(position.size) + skipped]
+    rest = np.delete(x.pattern.coordinates, axis, axis=0)[:, source]
+    indices = np.concatenate([position[None].astype(rest.dtype), rest])
+    shape = (chosen.size, *(n for a, n in enumerate(x.shape) if a != axis))
+    return moved(x, shape, indices, x.entries[source])
+
+
+@sparse("scatter_add")
+def scatter_add(op: Op, values: Values, params: Params) -> Any:
+    """The adjoint of `gather` along one axis, of stored slices: they are put back, repeats are kept twice."""
+    g, *indices = values
+    axes, shape = params["axes"], params["shape"]
+    if not is_sparse(g) or len(axes) != 1 or type(indices[0]) is not np.ndarray or indices[0].ndim != 1:
+        return NotImplemented
+    g = with_sparse_axes(g, axes[0] + 1)
+    first, *rest = g.pattern.coordinates
+    rest.insert(axes[0], indices[0][first].astype(g.pattern.index_dtype))
+    return moved(g, shape, np.stack(rest), distinct=False)
+
+
+@sparse("concat")
+def concat(op: Op, values: Values, params: Params) -> Any:
+    """Stored entries of all operands, each shifted to its place."""
+    if not all(is_sparse(v) or type(v) is Zero for v in values):
+        return NotImplemented
+    axis = params["axis"]
+    return _joined(op, values, params, lambda rows, k: _shifted(rows, axis, params["offsets"][k]), axis + 1)
+
+
+def _shifted(rows: Array, axis: int, by: int) -> Array:
+    rows = rows.copy()
+    rows[axis] += by
+    return rows
+
+
+@sparse("stack")
+def stack(op: Op, values: Values, params: Params) -> Any:
+    if not all(is_sparse(v) or type(v) is Zero for v in values):
+        return NotImplemented
+    axis = params["axis"]
+    return _joined(op, values, params, lambda rows, k: np.insert(rows, axis, k, axis=0), axis)
+
+
+def _joined(op: Op, values: Values, params: Params, place_rows: Any, axes: int) -> Any:
+    result = zeros_like_result(op, values, params)
+    k = max([axes, *(v.pattern.ndim for v in values if is_sparse(v))])
+    parts = [(n, with_sparse_axes(v, k)) for n, v in enumerate(values) if is_sparse(v)]
+    indices = np.concatenate([place_rows(v.pattern.coordinates.astype(np.int64), n) for n, v in parts], axis=1)
+    entries = np.concatenate([v.entries for _, v in parts]).astype(result.dtype, copy=False)
+    model = parts[0][1].pattern
+    distinct = all(v.pattern.distinct for _, v in parts)
+    made = CooPattern(result.shape[: len(indices)], indices.astype(model.index_dtype), distinct or None)
+    return like(made.value(entries), model)
+
+

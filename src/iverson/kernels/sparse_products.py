@@ -1,0 +1,188 @@
+"""Products of sparse matrices: with dense ones, with each other, sampled at a pattern; and solving with them.
+
+Sparse-sparse products and factorisations are SciPy's. A product with a dense matrix runs over rows of stored
+entries, compiled where it is large; structure that another layout or the transpose needs is kept on the pattern.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import LinearAlgebraError
+from iverson.core.op import Op
+from iverson.kernels import sparse_loops
+from iverson.kernels.registry import register, zeros_like_result
+from iverson.kernels.sparse_forms import is_sparse, read, sparse, sparse_only
+from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, Zero, coalesced, to_strided
+from iverson.layouts.conversion import converted, like, reordered
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
+_CHUNK = 1 << 16
+
+
+def to_scipy(x: Sparse, layout: str = "csr") -> Any:
+    """A SciPy sparse array in CSR or CSC on x's own buffers where its layout allows."""
+    import scipy.sparse
+
+    pattern, source = converted_csr(x, layout)
+    make = scipy.sparse.csr_array if layout == "csr" else scipy.sparse.csc_array
+    values = reordered(coalesced(x).entries, source)
+    return make((values, pattern.indices, pattern.indptr), shape=x.shape)
+
+
+def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
+    pattern = coalesced(x).pattern
+    if type(pattern) is CompressedPattern and pattern.layout == layout:
+        return pattern, None
+    found, source = converted(pattern, layout)
+    assert isinstance(found, CompressedPattern)
+    return found, source
+
+
+def from_scipy_csr(m: Any, dtype: Any, model: Pattern) -> Any:
+    """A SciPy CSR result in the layout of a pattern where that can hold it."""
+    m.sort_indices()
+    pattern = CompressedPattern(m.shape, m.indptr, m.indices, 0)
+    value = pattern.value(np.asarray(m.data).astype(dtype, copy=False))
+    return value if model.layout == "csr" else like(value, model)
+
+
+@sparse("matmul")
+def matmul(op: Op, values: Values, params: Params) -> Any:
+    """Matrices only; a batch of dense ones is laid side by side. Sparse times sparse stays sparse."""
+    a, b = (to_strided(v) if type(v) in (Box, Zero) else v for v in values)
+    result = zeros_like_result(op, values, params)
+    if is_sparse(a) and is_sparse(b):
+        if len(a.shape) != 2 or len(b.shape) != 2:
+            return NotImplemented
+        a, b = sparse_only(a), sparse_only(b)
+        return from_scipy_csr(to_scipy(a) @ to_scipy(b), result.dtype, a.pattern)
+    if is_sparse(b):
+        if len(b.shape) != 2:
+            return NotImplemented
+        if b.dense_shape:
+            b = coalesced(b)
+            return (a[..., b.pattern.indices[0]] @ b.entries).astype(result.dtype, copy=False)
+        turned = _times(_turned(b), np.swapaxes(a, -1, -2), result.dtype)
+        return np.swapaxes(turned, -1, -2)
+    if len(a.shape) != 2:
+        return NotImplemented
+    if a.dense_shape:
+        if b.ndim != 2:
+            return NotImplemented
+        return a.pattern.value((a.entries @ b).astype(result.dtype, copy=False))
+    return _times(a, b, result.dtype)
+
+
+def _turned(x: Sparse) -> Any:
+    pattern = x.pattern.permuted((1, 0))
+    blocks = bool(pattern.blocksize)
+    return pattern.kind(pattern, np.ascontiguousarray(x.values.swapaxes(1, 2)) if blocks else x.values)
+
+
+def _times(s: Sparse, b: Array, dtype: Any) -> Array:
+    """A sparse matrix times a dense one, or times a batch of them."""
+    if b.ndim == 2:
+        return _times_matrix(s, b, dtype)
+    side_by_side = np.moveaxis(b, -2, 0)
+    flat = _times_matrix(s, side_by_side.reshape(b.shape[-2], -1), dtype)
+    return np.moveaxis(flat.reshape(s.shape[0], *side_by_side.shape[1:]), 0, -2)
+
+
+def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
+    s = coalesced(s)
+    if sparse_loops.compiled_for(s.pattern.count, b.shape[1], s.dtype, b.dtype):
+        pattern, source = converted_csr(s)
+        return sparse_loops.rows_times_matrix(
+            pattern.indptr, pattern.indices, reordered(s.entries, source), b
+        )
+    return np.asarray(to_scipy(s) @ b).astype(dtype, copy=False)
+
+
+def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
+    """The entries of a @ b at a pattern, in the shape of its values: never all of a @ b."""
+    rows = np.asarray(b).swapaxes(0, 1)
+    dtype = np.result_type(a, b)
+    if sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype) and pattern.distinct:
+        csr, source = converted(pattern, "csr") if pattern.layout != "csr" else (pattern, None)
+        assert isinstance(csr, CompressedPattern)
+        if not (isinstance(source, np.ndarray) and (source < 0).any()):
+            found = sparse_loops.products_at_entries(csr.indptr, csr.indices, a, rows)
+            if source is None or isinstance(source, slice):
+                return found.reshape(pattern.stored_shape)
+            out = np.empty_like(found)
+            out[source] = found
+            return out.reshape(pattern.stored_shape)
+    first, second = pattern.coordinates
+    out = np.empty(pattern.count, dtype)
+    step = max(_CHUNK // max(a.shape[1], 1), 1)
+    for k in range(0, pattern.count, step):
+        part = slice(k, k + step)
+        out[part] = np.einsum("pj,pj->p", a[first[part]], rows[second[part]])
+    return out.reshape(pattern.stored_shape)
+
+
+@sparse("sampled_product")
+@register("sampled_product", Box)
+def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
+    """As above where a factor is sparse: a sum over its stored entries, or a sparse product that is read."""
+    a, b = (to_strided(v) if type(v) in (Box, Zero) else v for v in values)
+    pattern = params["pattern"]
+    if is_sparse(a) and is_sparse(b):
+        dtype = np.result_type(a.dtype, b.dtype)
+        product = from_scipy_csr(to_scipy(sparse_only(a)) @ to_scipy(sparse_only(b)), dtype, pattern)
+        return read(product, pattern, product.shape).reshape(pattern.stored_shape)
+    if is_sparse(a):
+        entries = _row_sums(sparse_only(a), b.swapaxes(0, 1), pattern)
+    elif is_sparse(b):
+        entries = _row_sums(_turned(sparse_only(b)), a, pattern.permuted((1, 0)))
+        if pattern.blocksize:
+            turned = pattern.permuted((1, 0)).stored_shape
+            return np.ascontiguousarray(entries.reshape(turned).swapaxes(1, 2))
+    else:
+        return sampled_product(a, b, pattern=pattern)
+    return entries.reshape(pattern.stored_shape)
+
+
+def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
+    """out[p] = sum over entries (i, k) of s in row i = row of p, of s[i, k] rows[column of p, k]."""
+    csr, source = converted_csr(s)
+    values = reordered(coalesced(s).entries, source)
+    first, second = pattern.coordinates
+    out = np.zeros(pattern.count, np.result_type(s.dtype, rows.dtype))
+    for k in range(0, pattern.count, _CHUNK):
+        i, j = first[k : k + _CHUNK], second[k : k + _CHUNK]
+        start, counts = csr.indptr[i].astype(np.int64), (csr.indptr[i + 1] - csr.indptr[i]).astype(np.int64)
+        place = np.repeat(np.arange(i.size), counts)
+        at = np.arange(place.size) + np.repeat(start - np.cumsum(counts) + counts, counts)
+        np.add.at(out[k : k + _CHUNK], place, values[at] * rows[j[place], csr.indices[at]])
+    return out
+
+
+@sparse("solve")
+def solve(op: Op, values: Values, params: Params) -> Any:
+    """A x = b with a sparse A by SciPy's SuperLU."""
+    a, b = values
+    if not is_sparse(a) or len(a.shape) != 2 or len(b.shape) != 2:
+        return NotImplemented
+    result = zeros_like_result(op, values, params)
+    right = to_strided(b)
+    if not a.shape[0] or not right.shape[1]:
+        return np.zeros(result.shape, result.dtype)
+    from scipy.sparse.linalg import splu
+
+    matrix = to_scipy(sparse_only(a), "csc").astype(result.dtype)
+    try:
+        factors = splu(matrix)
+    except RuntimeError as error:
+        raise LinearAlgebraError(
+            "solve", "a", got=str(error), expected="a matrix it can decompose"
+        ) from None
+    return factors.solve(np.ascontiguousarray(right, result.dtype))
+
+
+__all__ = ["sampled_product", "to_scipy"]

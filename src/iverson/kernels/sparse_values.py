@@ -1,0 +1,117 @@
+"""Kernels between tensors and the values stored on a pattern, between layouts, and over segments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.kernels.registry import register
+from iverson.kernels.sparse_forms import read, sparse
+from iverson.layouts import Box, Pattern, Zero, coalesced, convert, from_strided, to_strided
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+def from_values(values: Array, *, pattern: Pattern) -> Any:
+    """The sparse tensor with these values on a pattern."""
+    return pattern.kind(pattern, values)
+
+
+def values_at(x: Any, *, pattern: Pattern) -> Array:
+    """The entries of an array at a pattern, in the shape of its values."""
+    entries = x[tuple(pattern.coordinates)]
+    return np.asarray(entries.reshape(pattern.stored_shape + entries.shape[1:]))
+
+
+@sparse("values_at")
+def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
+    x, pattern = values[0], params["pattern"]
+    if x.pattern is pattern:
+        return x.values
+    if x.pattern.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
+        return _slices(coalesced(x), pattern)
+    entries = read(x, pattern, x.shape)
+    return entries.reshape(pattern.stored_shape + entries.shape[1:])
+
+
+def _slices(x: Any, pattern: Pattern) -> Array:
+    """The dense slices of a value with more sparse axes than the pattern."""
+    k = pattern.ndim
+    dense = x.shape[k : x.pattern.ndim]
+    out = np.zeros((pattern.count, *dense, *x.dense_shape), x.dtype)
+    inner = np.zeros(x.pattern.count, np.int64)
+    lead = np.zeros(x.pattern.count, np.int64)
+    for a, row in enumerate(x.pattern.coordinates):
+        if a < k:
+            lead = lead * x.shape[a] + row
+        else:
+            inner = inner * x.shape[a] + row
+    order = np.argsort(lead, kind="stable")
+    starts = np.searchsorted(lead[order], pattern.keys, side="left")
+    counts = np.searchsorted(lead[order], pattern.keys, side="right") - starts
+    place = np.repeat(np.arange(pattern.count), counts)
+    at = order[np.arange(place.size) + np.repeat(starts - np.cumsum(counts) + counts, counts)]
+    flat = out.reshape((pattern.count, -1, *x.dense_shape)) if out.size else out
+    if out.size:
+        flat[place, inner[at]] = x.entries[at]
+    return out.reshape(pattern.stored_shape + out.shape[1:])
+
+
+@register("values_at", Box)
+def values_of_box(op: Op, values: Values, params: Params) -> Any:
+    """What lies inside the box, 0 elsewhere; the box is never made dense."""
+    x, pattern = values[0], params["pattern"]
+    k = pattern.ndim
+    start, stop = (np.array(c[:k])[:, None] for c in (x.region.start, x.region.stop))
+    inside = ((pattern.coordinates >= start) & (pattern.coordinates < stop)).all(axis=0)
+    out = np.zeros((pattern.count, *x.shape[k:]), x.dtype)
+    part = np.zeros((int(inside.sum()), *x.shape[k:]), x.dtype)
+    rest = tuple(slice(a, b) for a, b in zip(x.region.start[k:], x.region.stop[k:], strict=True))
+    part[(slice(None), *rest)] = x.inner[tuple(pattern.coordinates[:, inside] - start)]
+    out[inside] = part
+    return out.reshape(pattern.stored_shape + out.shape[1:])
+
+
+def to_layout(x: Array, *, layout: str, blocksize: Any) -> Any:
+    """An array's nonzero entries in a sparse layout."""
+    return x if layout == "strided" else from_strided(x, layout, blocksize)
+
+
+@sparse("to_layout")
+def sparse_to_layout(op: Op, values: Values, params: Params) -> Any:
+    x, layout = values[0], params["layout"]
+    if layout == "strided":
+        return to_strided(x)
+    return convert(x, layout, params["blocksize"])
+
+
+@register("to_layout", Box)
+@register("to_layout", Zero)
+def other_to_layout(op: Op, values: Values, params: Params) -> Any:
+    return op.forward(to_strided(values[0]), **params)
+
+
+@sparse("coalesce")
+def coalesce(op: Op, values: Values, params: Params) -> Any:
+    """Stored entries once each, in row-major order."""
+    return coalesced(values[0], ordered=True)
+
+
+def segment_max(x: Array, ids: Array, *, count: int) -> Array:
+    """The largest of the slices of x with each id; -inf (the least number) where there is none."""
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    out = np.full((count, *x.shape[1:]), least, x.dtype)
+    np.maximum.at(out, ids, x)
+    return out
+
+
+def segment_softmax(x: Array, ids: Array, *, count: int) -> Array:
+    """exp(x) over the sum of exp(x) of its segment, shifted by the segment's maximum."""
+    out = np.exp(x - segment_max(x, ids, count=count)[ids])
+    total = np.zeros((count, *x.shape[1:]), x.dtype)
+    np.add.at(total, ids, out)
+    return np.asarray(out / total[ids])
