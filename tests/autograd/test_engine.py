@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.autograd import Function, backward, grad, no_grad
+from iverson.autograd import Function, backward, enable_grad, grad, no_grad, set_grad_enabled
 from iverson.core import work
 from iverson.core.errors import GradientError, ShapeError
 from iverson.ops import override_vjp
@@ -387,3 +387,23 @@ def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
         g = grad(y.sum(), x)
     assert parts == [pattern]
     np.testing.assert_array_equal(g.numpy(), np.full((3, 4), 2.0))
+
+
+def test_modes_as_calls_blocks_and_decorators():
+    x = leaf(2)
+    set_grad_enabled(False)
+    assert not (x * 2).requires_grad
+    set_grad_enabled(True)
+    assert (x * 2).requires_grad
+    with set_grad_enabled(False):
+        with enable_grad():
+            assert (x * 2).requires_grad
+        assert not (x * 2).requires_grad
+    assert (x * 2).requires_grad
+    for decorated in (
+        no_grad(lambda: x * 2),
+        no_grad()(lambda: x * 2),
+        set_grad_enabled(False)(lambda: x * 2),
+    ):
+        assert not decorated().requires_grad
+        assert (x * 2).requires_grad

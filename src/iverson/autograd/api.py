@@ -14,7 +14,7 @@ from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, leaf, reachable
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, alias, make_handle
+from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.needs import FULL
 from iverson.core.shapes import check_choice
@@ -31,7 +31,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 def _check_handles(items: tuple[Any, ...], operation: str, argument: str) -> None:
     for item in items:
-        if not isinstance(item, Handle):
+        if not isinstance(item, Operand):
             raise ArgumentTypeError(operation, argument, got=type(item).__name__, expected="Tensors")
 
 
@@ -65,9 +65,12 @@ def seeds_for(
                     expected="a cotangent for every complex output",
                     remedy=f"pass {argument}, or take the real part or abs of the output first",
                 )
-            ct = make_handle(np.ones(output.shape, output.dtype))
+            ct = make_handle(np.ones(held(output).shape, output.dtype))
+        elif isinstance(output, Wrapper):
+            ct = output._seed(ct, operation, argument)
         elif not isinstance(ct, Handle):
             ct = make_handle(_array(ct, operation, argument))
+        output = held(output)
         ct = check_seed(output, ct, operation, argument)
         if output._node is not None and not is_undefined(ct):
             seeds.append(((output._node, output._index), ct))
@@ -120,7 +123,8 @@ def grad(
     _check_handles(outs, "grad", "outputs")
     _check_handles(ins, "grad", "inputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
-    for k, x in enumerate(ins):
+    leaves = tuple(map(held, ins))
+    for k, x in enumerate(leaves):
         if x._node is None:
             raise GradientError(
                 "grad",
@@ -130,12 +134,13 @@ def grad(
                 remedy="call x.requires_grad_() before computing with it",
             )
     seeds = seeds_for(outs, cts, "grad", "grad_outputs")
-    slots = [(x._node, x._index) for x in ins]
+    slots = [(x._node, x._index) for x in leaves]
     found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph)
     results = tuple(
         _result(found.get(slot), x, unused, k, create_graph)
-        for k, (slot, x) in enumerate(zip(slots, ins, strict=True))
+        for k, (slot, x) in enumerate(zip(slots, leaves, strict=True))
     )
+    results = tuple(None if g is None else like(x, g) for x, g in zip(ins, results, strict=True))
     return results if isinstance(inputs, (list, tuple)) else results[0]
 
 
@@ -169,7 +174,7 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
     outs = _as_tuple(outputs)
     _check_handles(outs, "backward", "outputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
-    if all(o._node is None for o in outs):
+    if all(held(o)._node is None for o in outs):
         raise GradientError(
             "backward",
             got="an output that does not depend on any tensor that requires grad",
@@ -183,8 +188,9 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
         leaves = [n for n in observed if n.op is None]
         targets |= {(n, 0): FULL for n in leaves if extra(n).hooks or gradient_place(n, 0)}
     else:
-        ins = _as_tuple(inputs)
-        _check_handles(ins, "backward", "inputs")
+        given = _as_tuple(inputs)
+        _check_handles(given, "backward", "inputs")
+        ins = tuple(map(held, given))
         if any(x._node is None for x in ins):
             raise GradientError("backward", "inputs", got="a tensor that does not require grad")
         for x in ins:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.accumulate import Sum
-from iverson.autograd.mode import is_grad_enabled, set_grad_enabled
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.needs import Needs, Slot, find_needs
 from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import is_undefined
@@ -24,7 +24,7 @@ from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.core.table import OVERRIDES, F
-from iverson.layouts import Zero, support_region
+from iverson.layouts import Zero, support_pattern, support_region
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
 Arrived = dict[Node, Any]
@@ -48,7 +48,7 @@ def reverse(
         floor = min((node.number for node, _ in targets), default=0)
         order = reachable([node for (node, _), _ in seeds], floor)
     needs = find_needs(order, targets)
-    with set_grad_enabled(create_graph), np.errstate(all="ignore"):
+    with recording(create_graph), np.errstate(all="ignore"):
         return _walk(order, needs, seeds, targets, create_graph)
 
 
@@ -197,7 +197,7 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
             if part is None:
                 result.append((k, rule(F, g, y, *inputs, **params)))
             else:
-                result.append((k, _compute_part(op, rule, part, k, g, y, inputs, params)))
+                result.append((k, _compute_part(op, rule, part, k, shared, g, y, inputs, params)))
     return result
 
 
@@ -214,6 +214,10 @@ def _part(
     region = need.region if isinstance(need, Box) else None
     # Where a tracked cotangent is zero now, its derivative may not be: only constants may be cut.
     if op.support is not None and not op.multiple and (g._node is None or not is_grad_enabled()):
+        pattern = support_pattern(g._value)
+        if pattern is not None and region is None:
+            found: Pattern | None = op.support(Pattern(pattern), k, inputs, y, **params)
+            return found
         own = support_region(g._value)
         if own is not None:
             own = op.support(own, k, inputs, y, **params)
@@ -223,7 +227,15 @@ def _part(
 
 
 def _compute_part(
-    op: Op, rule: Any, part: Box | Pattern, k: int, g: Any, y: Any, inputs: Any, params: dict[str, Any]
+    op: Op,
+    rule: Any,
+    part: Box | Pattern,
+    k: int,
+    shared: Any,
+    g: Any,
+    y: Any,
+    inputs: Any,
+    params: dict[str, Any],
 ) -> Any:
     """Part of input k's cotangent: computed alone if the op knows how, else cut out of the whole.
 
@@ -233,7 +245,7 @@ def _compute_part(
     if region is not None and not region.size:
         return None
     if op.within is not None:
-        ct = op.within(F, rule, part, k, g, y, *inputs, **params)
+        ct = op.within(F, rule, part, k, *shared, g, y, *inputs, **params)
         if ct is not NotImplemented:
             return ct
     ct = rule(F, g, y, *inputs, **params)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.engine import reverse
-from iverson.autograd.mode import set_grad_enabled
+from iverson.autograd.mode import recording
 from iverson.autograd.node import Node, leaf, reachable
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
@@ -30,7 +30,7 @@ def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph:
     """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero."""
     floor = min((node.number for node, _ in tangents), default=0)
     known: dict[Slot, Any] = dict(tangents)
-    with set_grad_enabled(create_graph), np.errstate(all="ignore"):
+    with recording(create_graph), np.errstate(all="ignore"):
         for node in reachable([node for node, _ in outputs], floor):
             if node.op is None:
                 continue
@@ -132,7 +132,7 @@ def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: list[i
         make_handle(np.zeros(m.shape, dtypes.to_inexact(m.dtype)), leaf(m.shape, m.dtype)) for m in metas
     ]
     needs = [FULL if k in positions else NOTHING for k in range(len(incoming))]
-    with set_grad_enabled(True):
+    with recording(True):
         pulled = _cotangents(node, tuple(variables) if op.multiple else variables[0], needs)
     seeds = [
         ((ct._node, ct._index), F.astype(incoming[k], dtype=ct.dtype))

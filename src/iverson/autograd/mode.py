@@ -16,21 +16,17 @@ _before: ContextVar[tuple[bool, ...]] = ContextVar("iverson_recording_before", d
 is_grad_enabled: Callable[[], bool] = _recording.get
 
 
-class set_grad_enabled:
-    """A context manager and decorator within which ops are recorded, or not.
+class _Mode:
+    """A with block, or a decorated function, in which ops are recorded or not.
 
-    >>> import iverson as iv
-    >>> x = iv.asarray(1.0, requires_grad=True)
-    >>> with set_grad_enabled(False):
-    ...     y = x * 2
-    >>> y.requires_grad
-    False
+    What to go back to is kept per context too, so that one object serves many threads.
     """
+
+    __slots__ = ("_mode",)
 
     def __init__(self, mode: bool) -> None:
         self._mode = mode
 
-    # What to go back to is kept per context too, so that one object serves many threads.
     def __enter__(self) -> None:
         _before.set((*_before.get(), _recording.get()))
         _recording.set(self._mode)
@@ -53,14 +49,44 @@ class set_grad_enabled:
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with set_grad_enabled(mode):
+            with _Mode(mode):
                 return function(*args, **kwargs)
 
         return wrapped
 
 
-class no_grad(set_grad_enabled):
-    """Within this context (or decorated function) nothing is recorded.
+recording = _Mode
+
+
+class set_grad_enabled(_Mode):
+    """Record ops from here on, or not; as a with block or decorator, until its end.
+
+    >>> import iverson as iv
+    >>> x = iv.asarray(1.0, requires_grad=True)
+    >>> with set_grad_enabled(False):
+    ...     y = x * 2
+    >>> y.requires_grad, (x * 2).requires_grad
+    (False, True)
+    """
+
+    __slots__ = ("_previous",)
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))
+        self._previous = _recording.get()
+        _recording.set(self._mode)
+
+    def __enter__(self) -> None:
+        _before.set((*_before.get(), self._previous))
+        _recording.set(self._mode)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        _recording.set(self._previous)
+        return super().__call__(function)
+
+
+class no_grad(_Mode):
+    """Within this block (or decorated function) nothing is recorded.
 
     >>> import iverson as iv
     >>> x = iv.asarray(1.0, requires_grad=True)
@@ -69,12 +95,18 @@ class no_grad(set_grad_enabled):
     False
     """
 
+    __slots__ = ()
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """The context manager, or with ``@no_grad`` the decorated function."""
+        return super().__new__(cls) if function is None else _Mode(False)(function)
+
     def __init__(self) -> None:
         super().__init__(False)
 
 
-class enable_grad(set_grad_enabled):
-    """Within this context (or decorated function) ops are recorded, also inside `no_grad`.
+class enable_grad(_Mode):
+    """Within this block (or decorated function) ops are recorded, also inside `no_grad`.
 
     >>> import iverson as iv
     >>> x = iv.asarray(1.0, requires_grad=True)
@@ -82,6 +114,12 @@ class enable_grad(set_grad_enabled):
     ...     (x * 2).requires_grad
     True
     """
+
+    __slots__ = ()
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """The context manager, or with ``@enable_grad`` the decorated function."""
+        return super().__new__(cls) if function is None else _Mode(True)(function)
 
     def __init__(self) -> None:
         super().__init__(True)
