@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measures every workload, each in a process of its own.
+"""`python -m benchmarks`: measures every workload, each in a process of its own (if quick, each file).
 
 Exits with 1 if a library that is installed failed or gave another result than its peer; a ratio
 that is short of its target is reported, not an error.
@@ -14,24 +14,27 @@ from pathlib import Path
 
 from benchmarks import machine, report
 from benchmarks.processes import ProcessError, last_json, run_module
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import MODULES, WORKLOADS
 
 
 def main() -> int:
     args = parse_args()
+    if args.compile:
+        print("\n".join(run_module("benchmarks.compile_times")))
+        return 0
     seed = secrets.randbelow(2**32) if args.seed is None else args.seed
     header = machine.describe()
     print(f"{report.machine_text(header)}\nseed {seed} (its sizes are marked *)\n", flush=True)
 
     comparisons: list[report.Row] = []
     broken = False
-    for name in args.only or WORKLOADS:
+    for names in batches(args.only or list(WORKLOADS), quick=args.quick):
         options = ["--seed", str(seed), "--rounds", str(args.rounds)]
         options += ["--quick"] if args.quick else []
         try:
-            rows = last_json(run_module("benchmarks.worker", [name, *options]))
+            rows = last_json(run_module("benchmarks.worker", [*names, *options]))
         except ProcessError as error:
-            print(f"{name}: the process ended with\n{error}\n", flush=True)
+            print(f"{', '.join(names)}: the process ended with\n{error}\n", flush=True)
             broken = True
             continue
         found = [comparison for row in rows for comparison in report.compare(row)]
@@ -49,14 +52,25 @@ def main() -> int:
     return int(broken)
 
 
+def batches(names: list[str], *, quick: bool) -> list[list[str]]:
+    """What runs in one process: a workload, or if quick all those of a file."""
+    if not quick:
+        return [[name] for name in names]
+    files = [[w.name for w in module.WORKLOADS if w.name in names] for module in MODULES]
+    return [group for group in files if group]
+
+
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--only", action="append", choices=WORKLOADS, metavar="NAME", help="this workload; repeat"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="3 short rounds, smallest and drawn size: a smoke run"
+        "--quick",
+        action="store_true",
+        help="3 short rounds, smallest and drawn size, no torch.compile: a smoke run",
     )
+    parser.add_argument("--compile", action="store_true", help="what compiling tensor expressions takes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
     parser.add_argument("--seed", type=int, metavar="N", help="of inputs and drawn sizes")
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="default 15")

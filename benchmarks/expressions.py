@@ -85,9 +85,7 @@ def define(op: Op, inputs: Inputs) -> tuple[dict[str, Any], Any]:
     """Placeholders by name, and the expression."""
     from iverson import te
 
-    given = {
-        name: te.placeholder(a.shape, a.dtype.name, name) for name, a in inputs.items() if name != HEAD
-    }
+    given = {name: te.placeholder(a.shape, a.dtype.name, name) for name, a in inputs.items() if name != HEAD}
     return given, op.define(**given)
 
 

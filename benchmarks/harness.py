@@ -23,6 +23,8 @@ from benchmarks.workload import OURS, Call, UnavailableError, Workload
 
 NOT_INSTALLED = "not installed"
 UNAVAILABLE = "unavailable"
+SLOW = ("torch compile",)
+"""Peers that compile for seconds; a quick run leaves them out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,8 @@ class Effort:
     warm_up: float = 0.1
     settle: float = 0.03
     """A pause before each turn: the other library's worker threads stop spinning."""
+    slow_peers: bool = True
+    """Whether to run peers that take many seconds to prepare."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +72,8 @@ def measure(workload: Workload, size: int, seed: int, effort: Effort) -> dict[st
     results: dict[str, list[np.ndarray]] = {}
     status: dict[str, str] = {}
     for library, prepare in workload.run.items():
+        if library in SLOW and not effort.slow_peers:
+            continue
         if importlib.util.find_spec(library.split()[0]) is None:
             status[library] = NOT_INSTALLED
             continue

@@ -37,6 +37,7 @@ ROOMS = {
     "optim": "optimizers",
     "explain": "reports of work done and skipped",
     "transforms": "derivatives of functions",
+    "masked": "MaskedTensor: tensors with entries that do not exist",
     "array_api": "the public functions",
     "tensor": "the Tensor handle",
     "autograd": "the engine: recording, needs, both passes, Function",
@@ -44,7 +45,7 @@ ROOMS = {
     "kernels": "bodies by op family and layout",
     "te": "tensor expressions",
     "codegen": "loop nests and machine code",
-    "layouts": "zero, strided, box",
+    "layouts": "zero, strided, box, COO, CSR, CSC, BSR, BSC",
     "core": "dtypes, shapes, errors, the Op record, scalars, dispatch",
 }
 

@@ -7,10 +7,21 @@ from benchmarks.workloads import (
     overhead,
     second_derivative,
     te_dense,
+    te_images,
+    te_pairs,
+    te_sparse,
 )
 
+MODULES = (
+    overhead,
+    digits_step,
+    second_derivative,
+    lstm_backward,
+    te_dense,
+    te_images,
+    te_pairs,
+    te_sparse,
+)
 WORKLOADS: dict[str, Workload] = {
-    workload.name: workload
-    for module in (overhead, digits_step, second_derivative, lstm_backward, te_dense)
-    for workload in module.WORKLOADS
+    workload.name: workload for module in MODULES for workload in module.WORKLOADS
 }

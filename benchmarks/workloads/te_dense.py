@@ -171,9 +171,7 @@ def max_pool() -> Op:
     def with_jax(image: Any) -> Any:
         import jax
 
-        return jax.lax.reduce_window(
-            image, -np.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), "VALID"
-        )
+        return jax.lax.reduce_window(image, -np.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), "VALID")
 
     return Op(
         name="te_max_pool",
@@ -207,18 +205,14 @@ def bilinear() -> Op:
 
         return te.compute(
             (image.shape[0], 32, 128, 128),
-            lambda b, c, h, w: sum(
-                p * sum(q * image[b, c, y, x] for x, q in at(w)) for y, p in at(h)
-            ),
+            lambda b, c, h, w: sum(p * sum(q * image[b, c, y, x] for x, q in at(w)) for y, p in at(h)),
             "up",
         )
 
     def with_torch(image: Any) -> Any:
         import torch
 
-        return torch.nn.functional.interpolate(
-            image, scale_factor=2, mode="bilinear", align_corners=False
-        )
+        return torch.nn.functional.interpolate(image, scale_factor=2, mode="bilinear", align_corners=False)
 
     def with_jax(image: Any) -> Any:
         import jax

@@ -147,34 +147,26 @@ def bilateral() -> Op:
 
         n = guide.shape[0]
         cell = n // GRID
+        axes = k, d, v, u = [te.reduce_axis((0, m), a) for a, m in zip("kdvu", (4, 2, 2, 2), strict=True)]
 
-        def along(p: Any) -> list[tuple[Any, Any]]:
-            """The two grid lines around a pixel's centre, with their weights."""
+        def weight(side: Any, upper: Any) -> Any:
+            return te.select(side < 1, 1 - upper, upper)
+
+        def along(p: Any, side: Any) -> tuple[Any, Any]:
+            """A grid line next to a pixel's centre, and its weight."""
             place = 2 * p + 1 - cell
             upper = (place % (2 * cell)).astype("float32") * (0.5 / cell)
-            low = place // (2 * cell)
-            return [
-                (te.clamp(low, 0, GRID - 1), 1 - upper),
-                (te.clamp(low + 1, 0, GRID - 1), upper),
-            ]
+            return te.clamp(place // (2 * cell) + side, 0, GRID - 1), weight(side, upper)
+
+        depth = te.compute((n, n), lambda y, x: guide[y, x] * DEPTH - 0.5, "depth")
+        low = te.compute((n, n), lambda y, x: te.F.floor(depth[y, x]).astype("int64"), "low")
 
         def entry(c: Any, y: Any, x: Any) -> Any:
-            depth = guide[y, x] * DEPTH - 0.5
-            low = te.F.floor(depth)
-            upper = depth - low
-            z = low.astype("int64")
-            near = [
-                (te.clamp(z, 0, DEPTH - 1), 1 - upper),
-                (te.clamp(z + 1, 0, DEPTH - 1), upper),
-            ]
-
-            def coefficient(k: int) -> Any:
-                return sum(
-                    d * sum(q * sum(r * grid[c, k, w, v, u] for u, r in along(x)) for v, q in along(y))
-                    for w, d in near
-                )
-
-            return sum(coefficient(k) * image[k, y, x] for k in range(3)) + coefficient(3)
+            z = te.clamp(low[y, x] + d, 0, DEPTH - 1)
+            near = weight(d, depth[y, x] - low[y, x].astype("float32"))
+            (row, p), (column, q) = along(y, v), along(x, u)
+            colour = te.select(k < 3, image[te.clamp(k, 0, 2), y, x], 1)
+            return te.sum(grid[c, k, z, row, column] * (near * (p * q) * colour), axis=axes)
 
         return te.compute(image.shape, entry, "applied")
 

@@ -37,9 +37,7 @@ def banded_attention() -> Op:
         most = te.compute(bands[:2], lambda h, i: te.max(scaled(h, i, w), axis=w), "most")
         power = te.compute(
             bands,
-            lambda h, i, w: te.if_then_else(
-                near(i, w), te.F.exp(s[h, i, w] * WIDTH**-0.5 - most[h, i]), 0
-            ),
+            lambda h, i, w: te.if_then_else(near(i, w), te.F.exp(s[h, i, w] * WIDTH**-0.5 - most[h, i]), 0),
             "power",
         )
         total = te.compute(bands[:2], lambda h, i: te.sum(power[h, i, w], axis=w), "total")

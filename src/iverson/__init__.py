@@ -148,6 +148,7 @@ from iverson.array_api.reductions import (
     sum,
     var,
 )
+from iverson.array_api.scipy import from_scipy, to_scipy
 from iverson.array_api.searching import (
     argsort,
     isin,
@@ -157,6 +158,22 @@ from iverson.array_api.searching import (
     unique_counts,
     unique_inverse,
     unique_values,
+)
+from iverson.array_api.segments import embedding, segment_max, segment_softmax, segment_sum
+from iverson.array_api.sparse import (
+    coalesce,
+    sampled_matmul,
+    solve_triangular,
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    sparse_mask,
+    spsolve,
+    to_layout,
+    to_sparse,
+    with_values,
 )
 from iverson.autograd import (
     enable_grad,
@@ -183,7 +200,8 @@ from iverson.core.dtypes import (
 from iverson.tensor import Tensor, asarray
 
 if _TYPE_CHECKING:
-    from iverson import explain, optim, te, testing, transforms
+    from iverson import explain, masked, optim, te, testing, transforms
+    from iverson.masked import MaskedTensor, as_masked_tensor, masked_tensor
     from iverson.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 
 __array_api_version__ = "2025.12"
@@ -195,10 +213,12 @@ for _module in (errors, fft, linalg, random):
     _sys.modules[f"iverson.{_module.__name__.rpartition('.')[2]}"] = _module
 
 #: Rooms imported when first asked for, and what they lend to this namespace.
-_ROOMS = ("explain", "optim", "te", "testing", "transforms")
+_ROOMS = ("explain", "masked", "optim", "te", "testing", "transforms")
 _LENT = dict.fromkeys(("grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"), "transforms")
+_LENT |= dict.fromkeys(("MaskedTensor", "as_masked_tensor", "masked_tensor"), "masked")
 
 __all__ = [
+    "MaskedTensor",
     "Tensor",
     "abs",
     "acos",
@@ -211,6 +231,7 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "as_masked_tensor",
     "asarray",
     "asin",
     "asinh",
@@ -232,6 +253,7 @@ __all__ = [
     "can_cast",
     "ceil",
     "clip",
+    "coalesce",
     "complex64",
     "complex128",
     "concat",
@@ -249,6 +271,7 @@ __all__ = [
     "divide",
     "e",
     "einsum",
+    "embedding",
     "empty",
     "empty_like",
     "enable_grad",
@@ -270,6 +293,7 @@ __all__ = [
     "floor",
     "floor_divide",
     "from_dlpack",
+    "from_scipy",
     "full",
     "full_like",
     "gelu",
@@ -310,6 +334,8 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logsumexp",
+    "masked",
+    "masked_tensor",
     "matmul",
     "matrix_transpose",
     "max",
@@ -347,7 +373,11 @@ __all__ = [
     "result_type",
     "roll",
     "round",
+    "sampled_matmul",
     "searchsorted",
+    "segment_max",
+    "segment_softmax",
+    "segment_sum",
     "set_grad_enabled",
     "sigmoid",
     "sign",
@@ -357,8 +387,16 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "solve_triangular",
     "sort",
+    "sparse_bsc_tensor",
+    "sparse_bsr_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "sparse_mask",
     "split",
+    "spsolve",
     "sqrt",
     "square",
     "squeeze",
@@ -374,6 +412,9 @@ __all__ = [
     "tensordot",
     "testing",
     "tile",
+    "to_layout",
+    "to_scipy",
+    "to_sparse",
     "transforms",
     "tril",
     "triu",
@@ -392,6 +433,7 @@ __all__ = [
     "vecdot",
     "vjp",
     "where",
+    "with_values",
     "zeros",
     "zeros_like",
 ]

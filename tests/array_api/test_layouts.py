@@ -30,10 +30,16 @@ REST = {
     "reshape": ((9,),),
     "roll": (1,),
     "searchsorted": None,
+    "segment_max": (np.array([0, 2, 0]),),
+    "segment_softmax": (np.array([0, 2, 0]),),
+    "segment_sum": (np.array([0, 2, 0]),),
+    "sparse_mask": (iv.to_sparse(iv.eye(3)),),
     "split": (3,),
     "take": (np.array([0, 2, 2]),),
     "take_along_axis": (np.array([[0], [1], [2]]),),
     "tile": ((2, 2),),
+    "with_values": None,
+    "to_layout": ("csr",),
     "pad": (1,),
 }
 OPTIONS = {"take": {"axis": 0}, "cumulative_sum": {"axis": 0}, "cumulative_prod": {"axis": 1}}

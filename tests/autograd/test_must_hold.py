@@ -246,3 +246,18 @@ def test_demand_as_a_box_reaches_the_matmul_rule():
     with work.counting() as done:
         grad(y, b, iv.asarray(rng.standard_normal(y.shape)))
     assert dict(done.product_shapes) == {(5, 4, 7): 1}
+
+
+def test_a_batch_times_a_matrix_is_one_product_of_the_rows_that_matter():
+    x, w = leaf(2, 5, 3), leaf(3, 4)
+    with work.counting() as forward:
+        y = x @ w
+    assert dict(forward.product_shapes) == {(10, 3, 4): 1}
+    g = iv.asarray(rng.standard_normal((2, 4)))
+    with work.counting() as done:
+        gx, gw = grad(y[:, -1], [x, w], g)
+    assert dict(done.product_shapes) == {(2, 4, 3): 1, (3, 2, 4): 1}
+    assert gx.layout == "box"
+    last = x.detach().numpy()[:, -1]
+    np.testing.assert_allclose(gw.numpy(), last.T @ g.numpy(), rtol=1e-13)
+    np.testing.assert_allclose(gx.numpy()[:, -1], g.numpy() @ w.detach().numpy().T, rtol=1e-13)

@@ -17,7 +17,17 @@ import numpy as np
 from iverson.core.op import Op, Sample, Sampler
 from iverson.core.region import Region
 from iverson.core.scalars import SCALARS
-from iverson.layouts import Box, Zero, layouts
+from iverson.layouts import (
+    SPARSE_LAYOUTS,
+    Box,
+    CooPattern,
+    Packed,
+    Zero,
+    can_hold,
+    from_strided,
+    layouts,
+    to_strided,
+)
 from iverson.ops import TABLE
 
 EXHAUSTIVE = os.environ.get("IVERSON_TEST_ALL") == "1"
@@ -110,4 +120,29 @@ def in_layout(value: Any, layout: str, rng: np.random.Generator) -> tuple[Any, A
         if not region.covers(value.shape):
             box = Box(value.shape, region, value[region.slices].copy())
             return box, box.read(Region.full(value.shape))
+    if layout == "packed":
+        mask = np.asarray(rng.random(value.shape) < 0.5)
+        return Packed(mask, value[mask]), np.where(mask, value, 0)
+    if layout in SPARSE_LAYOUTS:
+        return in_sparse_layout(value, layout, rng)
     return value, value
+
+
+def in_sparse_layout(value: np.ndarray[Any, Any], layout: str, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Half of the entries stored, one of them an explicit 0; blocks as large as the shape allows; in COO also
+    entries stored twice, and a dense trailing axis."""
+    blocks = None
+    if layout[0] == "b" and value.ndim == 2:
+        blocks = (2 - value.shape[0] % 2, next(b for b in (2, 3, 1) if value.shape[1] % b == 0))
+    if not can_hold(layout, value.shape, blocks):
+        return value, value
+    dense = np.where(rng.random(value.shape) < 0.5, value, 0)
+    axes = int(rng.integers(1, value.ndim + 1)) if layout == "coo" else None
+    held = from_strided(dense, layout, blocks, axes)
+    if layout == "coo" and rng.random() < 0.5:
+        half = held.entries / 2
+        pattern = CooPattern(held.pattern.shape, np.concatenate([held.pattern.indices] * 2, axis=1))
+        held = pattern.value(np.concatenate([half, half]))
+    if held.pattern.count and blocks is None and rng.random() < 0.5:
+        held.values[0] = 0
+    return held, to_strided(held)

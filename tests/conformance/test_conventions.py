@@ -17,8 +17,11 @@ DOCS = Path(__file__).parents[2] / "docs" / "conventions.md"
 
 def gradients(name, *args, **params):
     """The gradients of the sum of an op's (first) result in all its arguments, as lists."""
-    xs = [iv.asarray(np.asarray(a, float), requires_grad=True) for a in args]
-    out = getattr(F, name)(*xs, **params)
+    given = [
+        a if isinstance(a, np.ndarray) else iv.asarray(np.asarray(a, float), requires_grad=True) for a in args
+    ]
+    xs = [x for x in given if isinstance(x, iv.Tensor)]
+    out = getattr(F, name)(*given, **params)
     out = out[0] if isinstance(out, tuple) else out
     g = iv.asarray(np.ones(out.shape, out.dtype))
     return [x.numpy().tolist() for x in grad(out, xs, g)]
@@ -42,6 +45,7 @@ VALUES = {
     "clip": [("clip", ([0.0, 1.0], 0.0, 1.0), {}, [[1.0, 1.0], 0.0, 0.0])],
     "max": [("max", ([1.0, 3.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.0, 0.5, 0.5]])],
     "min": [("min", ([1.0, 1.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.5, 0.5, 0.0]])],
+    "segment_max": [("segment_max", ([1.0, 3.0, 3.0], np.array([0, 1, 1])), {"count": 2}, [[1.0, 0.5, 0.5]])],
     "norm": [("norm", ([0.0, 0.0],), {"axis": (0,), "keepdims": False}, [[0.0, 0.0]])],
     # sum of L for L L^H = x: dL22/dx12 is shared by x12 and x21.
     "cholesky": [("cholesky", ([[4.0, 0.0], [0.0, 1.0]],), {}, [[[0.25, 0.25], [0.25, 0.5]]])],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.te_isl import CASES, gradients
+from benchmarks.accesses import CASES, gradients
 from iverson import te
 from iverson.te import sets
 from iverson.te.affine import affine_of, interval

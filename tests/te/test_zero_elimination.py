@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.te_isl import CASES, Case, gradients
+from benchmarks.accesses import CASES, Case, gradients
 from iverson import te
 from iverson.te.explain import counts
 from iverson.te.interpret import Visits, run

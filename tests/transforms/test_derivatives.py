@@ -145,7 +145,7 @@ def test_jacobian_rows_use_the_support_of_their_seed():
 
 @given(
     st.lists(
-        st.sampled_from(["sin", "exp", "tanh", "square", "sigmoid", "flip", "cumulative_sum", "softmax"]),
+        st.sampled_from(["sin", "cos", "tanh", "square", "sigmoid", "flip", "cumulative_sum", "softmax"]),
         min_size=1,
         max_size=5,
     ),

@@ -35,7 +35,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     x = as_operand(x, "reshape")
     wanted = tuple(as_int(n, "reshape", "shape") for n in as_tuple(shape))
     wanted = infer_shape(wanted, x.size, "reshape")
-    if copy is False and isinstance(x._value, np.ndarray):
+    if copy is False and isinstance(getattr(x, "_value", None), np.ndarray):
         try:
             np.reshape(x._value, wanted, copy=False)
         except ValueError:

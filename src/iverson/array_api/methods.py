@@ -17,8 +17,11 @@ from iverson.array_api import (
     nn,
     reductions,
     searching,
+    segments,
+    sparse,
 )
 from iverson.array_api.creation import tril, triu
+from iverson.array_api.scipy import to_scipy
 from iverson.tensor import Tensor
 
 #: By module, the functions that take an array first and become methods of the same name.
@@ -68,15 +71,41 @@ def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def bind_methods() -> None:
-    """Make the functions methods of Tensor."""
+def bind_methods(kind: type) -> None:
+    """Make the functions methods of a kind of tensor."""
     for module, names in METHODS.items():
         for name in names:
-            setattr(Tensor, name, getattr(module, name))
+            setattr(kind, name, getattr(module, name))
     for function in VARIADIC:
-        setattr(Tensor, function.__name__, _variadic(function))
+        setattr(kind, function.__name__, _variadic(function))
     for function in (tril, triu):
-        setattr(Tensor, function.__name__, function)
+        setattr(kind, function.__name__, function)
 
 
-bind_methods()
+#: What only a tensor in a sparse layout has, or what gives one.
+SPARSE: dict[ModuleType, tuple[str, ...]] = {
+    sparse: (
+        "coalesce",
+        "indices",
+        "indptr",
+        "sparse_mask",
+        "to_layout",
+        "to_sparse",
+        "values",
+        "with_values",
+    ),
+    segments: ("segment_max", "segment_softmax", "segment_sum"),
+}
+
+
+def bind_sparse_methods() -> None:
+    """Make the functions of sparse layouts methods of Tensor, and ``nnz`` a property."""
+    for module, names in SPARSE.items():
+        for name in names:
+            setattr(Tensor, name, getattr(module, name))
+    setattr(Tensor, "nnz", property(sparse.nnz))  # noqa: B010
+    setattr(Tensor, "to_scipy", to_scipy)  # noqa: B010
+
+
+bind_methods(Tensor)
+bind_sparse_methods()

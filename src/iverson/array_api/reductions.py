@@ -14,8 +14,9 @@ import numpy as np
 
 from iverson.array_api.arguments import Function, as_inexact, as_operand, cast, check_kind, named
 from iverson.core import dtypes
+from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError
-from iverson.core.shapes import normalize_axes, normalize_axis
+from iverson.core.shapes import Shape, normalize_axes, normalize_axis
 from iverson.ops import F
 
 _WIDE = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}
@@ -168,15 +169,22 @@ def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = Fal
     """
     x = _floating(x, dtype, "mean")
     axes = normalize_axes(axis, x.ndim, "mean")
-    count = product(x.shape[k] for k in axes)
+    count = _entries(x, axes, builtins.bool(keepdims))
     return _averaged(F.sum(x, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
 
-def _averaged(total: Any, count: float) -> Any:
+def _entries(x: Any, axes: Shape, keepdims: bool) -> Any:
+    """How many entries there are over axes: a number, or where some do not exist an operand."""
+    return x._counts(axes, keepdims) if isinstance(x, Wrapper) else product(x.shape[k] for k in axes)
+
+
+def _averaged(total: Any, count: Any) -> Any:
+    if isinstance(count, Wrapper):
+        return F.divide(total, F.where(F.greater(count, 0), count, float("nan")))
     return F.divide(total, count) if count > 0 else F.multiply(total, float("nan"))
 
 
-def _centred(x: Any, axis: Any, correction: float, operation: str) -> tuple[Any, Any, float]:
+def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: str) -> tuple[Any, Any, Any]:
     """Distances from the mean, the axes, and how many entries they are averaged over."""
     x = as_inexact(x, operation)
     axes = normalize_axes(axis, x.ndim, operation)
@@ -184,8 +192,11 @@ def _centred(x: Any, axis: Any, correction: float, operation: str) -> tuple[Any,
         raise ArgumentTypeError(
             operation, "correction", got=f"a {type(correction).__name__}", expected="a real number"
         )
-    count = product(x.shape[k] for k in axes) - correction
-    return F.subtract(x, mean(x, axes, keepdims=True)), axes, count
+    count = _entries(x, axes, builtins.bool(keepdims)) - correction
+    centre = mean(x, axes, keepdims=True)
+    if isinstance(centre, Wrapper):
+        centre = centre._without_meaning()
+    return F.subtract(x, centre), axes, count
 
 
 def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
@@ -198,7 +209,7 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> var(asarray([1., 2., 3.]), correction=1)
     iverson.Tensor(1.)
     """
-    x, axes, count = _centred(x, axis, correction, "var")
+    x, axes, count = _centred(x, axis, correction, keepdims, "var")
     squares = F.square(x) if x.dtype.kind != "c" else F.real(F.multiply(x, F.conj(x)))
     return _averaged(F.sum(squares, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
@@ -210,9 +221,10 @@ def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> std(asarray([1., 2., 3.]), correction=1)
     iverson.Tensor(1.)
     """
-    x, axes, count = _centred(x, axis, correction, "std")
+    x, axes, count = _centred(x, axis, correction, keepdims, "std")
     length = F.norm(x, axis=axes, keepdims=builtins.bool(keepdims))
-    return _averaged(length, builtins.max(count, 0.0) ** 0.5)
+    root = F.sqrt(F.maximum(count, 0.0)) if isinstance(count, Wrapper) else builtins.max(count, 0.0) ** 0.5
+    return _averaged(length, root)
 
 
 def _scan(name: str, says: str, start: int, shows: str) -> Callable[..., Any]:

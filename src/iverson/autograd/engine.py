@@ -47,7 +47,7 @@ def reverse(
     if order is None:
         floor = min((node.number for node, _ in targets), default=0)
         order = reachable([node for (node, _), _ in seeds], floor)
-    needs = find_needs(order, targets)
+    needs = find_needs(order, targets, create_graph)
     with recording(create_graph), np.errstate(all="ignore"):
         return _walk(order, needs, seeds, targets, create_graph)
 

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from iverson.autograd.node import Node
-from iverson.core.needs import FULL, NOTHING, Need, union
+from iverson.core.needs import FULL, NOTHING, Need, Pattern, union
+from iverson.core.op import Op
+from iverson.layouts import layouts_by_type, support_pattern
 
 Slot = tuple[Node, int]
 
@@ -30,11 +32,11 @@ class Needs:
         return found[index] if isinstance(found, tuple) else found
 
 
-def find_needs(order: list[Node], targets: Mapping[Slot, Need]) -> Needs:
+def find_needs(order: list[Node], targets: Mapping[Slot, Need], recording: bool = False) -> Needs:
     """Needs of all nodes in ``order`` (oldest first), given what is demanded of the targets.
 
     A node's result is needed where it is a target, and where the op says that the needs of its inputs
-    reach (`Op.demand`, by default everywhere).
+    reach (`Op.demand`, by default everywhere). While recording, only the zeros of constants are counted on.
     """
     needs = Needs()
     results, known = needs.of_results, needs.of_results.get
@@ -54,7 +56,7 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need]) -> Needs:
                 unneeded = of_args.count(NOTHING)
             if unneeded < len(of_args):
                 needs.of_args[node] = of_args
-                own = _demanded(node, of_args, whole)
+                own = _demanded(node, of_args, whole, recording)
         if node in requested:
             own = _merged(node, own, requested[node])
         if own is not NOTHING:
@@ -62,14 +64,48 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need]) -> Needs:
     return needs
 
 
-def _demanded(node: Node, of_args: list[Need], whole: bool) -> Any:
+def _demanded(node: Node, of_args: list[Need], whole: bool, recording: bool) -> Any:
     """What the op reads of its results' cotangents to serve the needs of its arguments."""
     assert node.op is not None
     demand = node.op.demand
+    if node.op.elementwise and node.op.linear_in:
+        bound = _factors(node, node.op, of_args, recording)
+        if bound is not None:
+            return bound
     if demand is None or (whole and not node.op.spreads):
         return FULL
     shapes = tuple([held[0] if type(held) is tuple else getattr(held, "shape", ()) for held in node.args])
     return demand(tuple(of_args), shapes, node.result_shape(0), **node.params)
+
+
+def _factors(node: Node, op: Op, of_args: list[Need], recording: bool) -> Need | None:
+    """Where the result of an elementwise op can depend on the arguments needed: on a sparse factor's pattern.
+
+    The op is zero where one of its groups is (`Op.linear_in`), whatever the other arguments are. A factor
+    that is tracked may be differentiated later where it is zero now.
+    """
+    held = node.args
+    patterns = {
+        k: p
+        for k, a in enumerate(held)
+        if type(a) in layouts_by_type
+        and a.shape == node.result_shape(0)
+        and (p := support_pattern(a)) is not None
+        and not (recording and node.parents[k] is not None)
+    }
+    if not patterns:
+        return None
+    bounds: list[Need] = []
+    for k, need in enumerate(of_args):
+        if isinstance(need, Pattern):
+            bounds.append(need)
+        elif need is not NOTHING:
+            others = [g for g in op.groups(len(held)) if k not in g]
+            factor = next((patterns[g[0]] for g in others if len(g) == 1 and g[0] in patterns), None)
+            if factor is None:
+                return None
+            bounds.append(Pattern(factor))
+    return union(bounds)
 
 
 def _merged(node: Node, own: Any, requested: dict[int, Need]) -> Any:

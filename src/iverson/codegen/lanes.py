@@ -26,6 +26,7 @@ from iverson.codegen.nodes import (
     Size,
     Store,
     Var,
+    subexpressions,
 )
 
 
@@ -99,8 +100,8 @@ class Machine:
             return b.select(condition, then, other)
         assert isinstance(e, Call)
         linear = self._as_linear(e, p)
-        if linear is not None and linear.step:
-            return self._spread(linear, p.lanes)
+        if linear is not None:
+            return self._spread(linear, p.lanes) if linear.step else linear.base
         args = self.together(*(self.value(a, p) for a in e.args))
         if e.name == "pow" and isinstance(e.args[1], Const):
             short = _power(b, args[0], e.args[1].value, e.dtype)
@@ -134,8 +135,23 @@ class Machine:
         found = self._as_linear(e, p)
         if found is not None:
             return found
+        # Asked first: evaluating what then is not even would be evaluated again, at every level.
+        if self._varies(e, p):
+            return None
         value = self.value(e, p)
         return Lane(value, 0) if value.type.lanes == 1 else None
+
+    def _varies(self, e: Expr, p: Point) -> bool:
+        """Whether an expression uses a name that lanes disagree on."""
+        for x in subexpressions(e):
+            if isinstance(x, (Var, Local)):
+                found = p.env[x.name]
+                if isinstance(found, Lane):
+                    if found.step:
+                        return True
+                elif isinstance(found, Wide) or found.type.lanes > 1:
+                    return True
+        return False
 
     def _as_linear(self, e: Expr, p: Point) -> Lane | None:
         """The same for names and linear functions of such; None for all else."""

@@ -53,6 +53,8 @@ def write(b: Builder, at: Address, value: Value) -> None:
         b.store(at.pointer, value, align)
     elif at.coefficient == 1:
         _masked_store(b, value, at.pointer, _mask(b, at, value.type.lanes), align)
+    elif at.coefficient in (2, 3, 4):
+        _strided_store(b, at, value, align)
     else:
         pointers = _pointers(b, at, value.type.lanes)
         mask = _mask(b, at, value.type.lanes)
@@ -106,6 +108,18 @@ def _strided(b: Builder, at: Address, type: Type, align: int) -> Value:
             result = _shuffle(b, result, part, [n + place[k] if k in place else k for k in range(n)])
     assert result is not None
     return result
+
+
+def _strided_store(b: Builder, at: Address, value: Value, align: int) -> None:
+    """Every c-th entry for small c: c masked stores, much faster than a scatter."""
+    n, c = value.type.lanes, at.coefficient or 0
+    for t in range(c):
+        where = {c * k - t * n: k for k in range(n) if t * n <= c * k < (t + 1) * n}
+        if not where:
+            continue
+        offset = b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {t * n}", PTR)
+        part = _shuffle(b, value, value, [where.get(place, 0) for place in range(n)])
+        _masked_store(b, part, offset, _picked(b, _mask(b, at, n), where), align)
 
 
 def _picked(b: Builder, mask: Value, where: dict[int, int]) -> Value:

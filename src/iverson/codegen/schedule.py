@@ -114,6 +114,24 @@ class Task:
         return self.walk is not None or (inner and self.combine != "assign")
 
 
+def fused(first: Stmt, second: Stmt) -> Stmt | None:
+    """Two nests over one loop, as far as their loops are the same and plain; None where none is.
+
+    For tasks that may run in any order, such as those that write different entries of one output.
+    """
+    if not (isinstance(first, Loop) and isinstance(second, Loop)) or first.mark not in ("", "parallel"):
+        return None
+    if replace(first, body=()) != replace(second, body=()):
+        return None
+    body = (*first.body, *second.body)
+    if any(isinstance(s, (Let, Declare)) for s in body):
+        return None
+    if len(first.body) == len(second.body) == 1:
+        inner = fused(first.body[0], second.body[0])
+        body = body if inner is None else (inner,)
+    return replace(first, body=body)
+
+
 def schedule(task: Task) -> Stmt:
     """A phase that carries out the task."""
     reduced = [a for a in task.axes if not any(depends(i, {a.name}) for i in task.write)]
@@ -136,13 +154,24 @@ def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
     moves = 0
     for axis, index in enumerate(access.indices):
         form = affine(index, scope)
-        hidden = any(depends(scope.atoms[t], {name}) for t in form.terms if t in scope.atoms)
-        c = form.terms.get(name, 0)
+        atoms = [t for t in form.terms if t in scope.atoms and depends(scope.atoms[t], {name})]
+        held = len(atoms) == 1 and form.terms[atoms[0]] == 1 and is_held(scope.atoms[atoms[0]], name)
+        hidden = bool(atoms) and (not held or name in form.terms)
+        c = 1 if held else form.terms.get(name, 0)
         if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
             return 2
         if c:
             moves = 1 if c == 1 else 3 if 2 <= c <= 4 else 2
     return moves
+
+
+def is_held(e: Expr, name: str) -> bool:
+    """Whether an expression is an axis plus constants, held between bounds: its reads are contiguous."""
+    if isinstance(e, Call) and e.name in ("minimum", "maximum"):
+        moving = [a for a in e.args if depends(a, {name})]
+        return len(moving) == 1 and is_held(moving[0], name)
+    scope = Scope()
+    return affine(e, scope).terms.get(name) == 1 and not scope.atoms
 
 
 class _Choice:
@@ -179,7 +208,15 @@ class _Choice:
         ]
         candidates = [*even, *(self.reduced if self.task.combine != "assign" else ())]
         usable = [a for a in candidates if a.extent is None or a.extent > 1]
-        return min(usable, key=self._weight, default=None)
+        best = min(usable, key=self._weight, default=None)
+        if best is not None and not self.task.reduces and self._only_scattered(best):
+            return None
+        return best
+
+    def _only_scattered(self, a: Axis) -> bool:
+        """Whether no access with the axis in lanes would be contiguous: then memory order is better."""
+        accesses: tuple[Load | Store, ...] = (self.store, *self.task.loads)
+        return all(motion(x, a.name, self.task.lets) in (0, 2) for x in accesses)
 
     def _tile_axis(self) -> Axis | None:
         """The axis whose iterations share the most reads, with the factors for it and the vector."""
@@ -256,6 +293,10 @@ class _Choice:
     def _around(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
         """The remaining loops, one that owns its entries outermost."""
         first = max((a for a in rest if a in self.plain), key=_reach, default=None)
+        if not self.task.reduces:  # the first with work for all threads: each then writes one stretch
+            enough = 4 * available()
+            many = (a for a in rest if a in self.plain and (a.extent is None or a.extent >= enough))
+            first = next(many, first)
         if first is None and not self.task.owned and self.task.combine == "assign" and rest:
             first = rest[0]
         shared = None

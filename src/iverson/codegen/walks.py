@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import lcm
 
 from iverson.codegen.bounds import Affine, Scope, affine, from_affine, loop_extremes, without_division
 from iverson.codegen.loops import depends
@@ -31,7 +32,19 @@ from iverson.codegen.nodes import (
     statements,
     subexpressions,
 )
-from iverson.codegen.schedule import MOTION_COST, Axis, Task, Walked, motion, schedule, with_shared
+from iverson.codegen.schedule import (
+    MOTION_COST,
+    Axis,
+    Task,
+    Walked,
+    fused,
+    motion,
+    schedule,
+    with_shared,
+)
+
+#: A loop that runs at most this often is not worth lanes.
+SHORT = 4
 
 
 def nest(task: Task, walk: Walked, strategy: str) -> tuple[Stmt, ...]:
@@ -42,11 +55,43 @@ def nest(task: Task, walk: Walked, strategy: str) -> tuple[Stmt, ...]:
     """
     boxes = peeled(task, walk)
     if boxes is not None:
-        return tuple(schedule(t) for t in boxes)
+        return tuple(schedule(pinned(t)) for t in boxes)
     phase = _Walk(task, strategy).build(walk, (), False)
     if len(phase) == 1 and isinstance(phase[0], Loop):
         return phase
     return (Loop("once", Const(0), Const(1), phase),)
+
+
+def pinned(task: Task) -> Task:
+    """The task without axes that take a single value: the value stands in their place."""
+    single: dict[str, Expr] = {
+        a.name: a.lower for a in task.axes if a.extent == 1 and isinstance(a.lower, Const)
+    }
+    if not single:
+        return task
+
+    def put(e: Expr) -> Expr:
+        return replaced(e, single)
+
+    made = _mapped(replace(task, axes=tuple(a for a in task.axes if a.name not in single)), put)
+    position = None if task.position is None else put(task.position)
+    return replace(made, where=tuple(put(c) for c in task.where), position=position)
+
+
+def boxed(task: Task) -> tuple[Stmt, ...]:
+    """Phases that run a task over its box: one, or where its last axis is read under ``// d`` d, fused."""
+    tasks = [task]
+    last = task.write[-1] if task.write else None
+    if task.combine == "assign" and not task.where and isinstance(last, Var):
+        axis = next((a for a in task.axes if a.name == last.name), None)
+        if axis is not None and axis.extent is not None:
+            tasks = _phases(task, last.name, 1)
+    phases: list[Stmt] = []
+    for t in tasks:
+        phase = schedule(pinned(t))
+        both = fused(phases[-1], phase) if phases else None
+        phases[-1:] = [both] if both is not None else [*phases[-1:], phase]
+    return tuple(phases)
 
 
 def peeled(task: Task, walk: Walked) -> list[Task] | None:
@@ -89,8 +134,8 @@ def _phases(task: Task, name: str, step: int) -> list[Task]:
         starts, d = [low], step
         if any(step % other for other in found):
             return [_stepped(task, name, low, step, -(-(high - low) // step))]
-    elif len(found) == 1 and max(found) <= 8 and _is_last(task, name):
-        d = found.pop()
+    elif found and lcm(*found) <= 8 and _is_last(task, name):
+        d = lcm(*found)
         starts = [low + r for r in range(d) if low + r < high]
     else:
         return [task]
@@ -142,6 +187,7 @@ def _aligned(task: Task) -> Task:
 
     ``for h in range(q - 1, q + 2): A[h] B[q - h]  ->  for h in range(-1, 2): A[q + h] B[-h]``
     """
+    task = _by_ones(task)
     for axis in task.axes:
         for loop in _loops_of(task.walk or (), axis.name):
             var = loop.var
@@ -155,13 +201,72 @@ def _aligned(task: Task) -> Task:
     return task
 
 
-def _loops_of(walk: tuple[Walked, ...], name: str) -> list[Loop]:
-    """Loops whose bounds depend on a name, without their bodies."""
+def _by_ones(task: Task) -> Task:
+    """Inner loops with a step that always start at the same residue, as loops by one.
+
+    ``for w in range(max(1, 2 q - 1), u, 2): A[w]  ->  for w in range(max(0, q - 1), u // 2): A[2 w + 1]``
+    """
+    for loop in _loops_of(task.walk or ()):
+        if loop.step == 1:
+            continue
+        scope = Scope()
+        lows, highs = (_sides(e, how, scope) for e, how in ((loop.lower, "maximum"), (loop.upper, "minimum")))
+        residues = {f.const % loop.step for f in lows}
+        if len(residues) > 1 or any(c % loop.step for f in (*lows, *highs) for c in f.terms.values()):
+            continue
+        (first,) = residues
+        bounds = [
+            [from_affine(_divided(f.shift(-first), loop.step), scope) for f in side] for side in (lows, highs)
+        ]
+        low, high = (_nested(side, how) for side, how in zip(bounds, ("maximum", "minimum"), strict=True))
+        value = Call("add", (Call("multiply", (Var(loop.var), Const(loop.step)), INT64), Const(first)), INT64)
+        moved = {loop.var: value}
+        task = _mapped(task, lambda e, m=moved: without_division(replaced(e, m)))  # type: ignore[misc]
+        task = replace(task, walk=_rebounded(task.walk or (), loop.var, low, high))
+    return task
+
+
+def _sides(e: Expr, how: str, scope: Scope) -> list[Affine]:
+    """The forms of which a bound is the maximum or minimum."""
+    if isinstance(e, Call) and e.name == how:
+        return [f for a in e.args for f in _sides(a, how, scope)]
+    if isinstance(e, Call) and e.name == "add" and isinstance(e.args[1], Const):
+        return [f.shift(int(e.args[1].value)) for f in _sides(e.args[0], how, scope)]
+    return [affine(e, scope)]
+
+
+def _divided(f: Affine, by: int) -> Affine:
+    """A form over a step that divides its terms, rounded up."""
+    return Affine(-(-f.const // by), {n: c // by for n, c in f.terms.items()})
+
+
+def _nested(sides: list[Expr], how: str) -> Expr:
+    total, *rest = sides
+    for e in rest:
+        total = Call(how, (total, e), INT64)
+    return total
+
+
+def _rebounded(walk: tuple[Walked, ...], var: str, low: Expr, high: Expr) -> tuple[Walked, ...]:
+    """The walk with other bounds for a loop, by ones."""
+    result: list[Walked] = []
+    for item in walk:
+        if isinstance(item, Mapping):
+            result.append(item)
+        elif len(item) == 5 and item[0] == var:
+            result.append((var, low, high, 1, item[4]))
+        else:
+            result.append((*item[:-1], _rebounded(item[-1], var, low, high)))
+    return tuple(result)
+
+
+def _loops_of(walk: tuple[Walked, ...], name: str | None = None) -> list[Loop]:
+    """Loops (those whose bounds depend on a name, if given) without their bodies."""
     found: list[Loop] = []
     for item in walk:
         if isinstance(item, Mapping):
             continue
-        if len(item) == 5 and any(depends(e, {name}) for e in item[1:3]):
+        if len(item) == 5 and (name is None or any(depends(e, {name}) for e in item[1:3])):
             found.append(Loop(item[0], item[1], item[2], (), item[3]))
         found += _loops_of(item[-1], name)
     return found
@@ -250,6 +355,8 @@ class _Walk:
         var, lower, upper, step, body = walk
         inner = self._all(body, (*around, var), inside)
         mark, factor = self._mark(var, inner, around, inside)
+        if mark == "vector" and _is_short(Loop(var, lower, upper, ())):
+            mark, factor = "", 1
         if mark == "parallel" and not self._owns(var):
             inner = with_shared(inner)
         return (Loop(var, lower, upper, inner, step, mark, factor),)
@@ -332,6 +439,14 @@ class _Walk:
     def _reads_along(self, var: str) -> bool:
         lets = self.task.lets
         return all(motion(x, var, lets) < 2 for x in self.task.loads)
+
+
+def _is_short(loop: Loop) -> bool:
+    """Whether a loop never runs more than a few times: lanes would be idle and their masks in the way."""
+    scope = Scope()
+    lows, highs = _sides(loop.lower, "maximum", scope), _sides(loop.upper, "minimum", scope)
+    spans = [h.plus(low, -1) for h in highs for low in lows]
+    return any(s.const <= SHORT for s in spans if not s.terms)
 
 
 def _points(walk: Walked) -> list[Mapping[str, Expr]]:

@@ -97,6 +97,10 @@ class Wrapper(Operand):
         """
         raise NotImplementedError
 
+    def _become(self, result: Any) -> None:
+        """Stand for a result of this operand's kind, shape and dtype from now on."""
+        raise NotImplementedError
+
     def _as_index(self) -> Any:
         """The plain handle or array that this operand stands for as an index."""
         raise NotImplementedError

@@ -127,9 +127,10 @@ class Op:
     spreads : some entries of the result depend on part of the inputs only, or on none, so that ``demand`` has
         something to say also where inputs are needed in full.
     within : ``within(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or a Pattern)
-        of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out.
-    support : ``support(g_region, i, inputs, y, **params)``: where input i's cotangent can be nonzero when
-        the result's is zero outside a region; lets ``within`` serve supports as well as demands.
+        of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. With
+        ``shared``, it takes that value after i, as rules take it after F.
+    support : ``support(where, i, inputs, y, **params)``: where input i's cotangent can be nonzero when the
+        result's is zero outside a region (or a Pattern); lets ``within`` serve supports as well as demands.
     family : the key under which kernels for other layouts are registered (default: the name).
     zero_preserving : the result is 0 where all operands are 0.
     multiple : results come as a tuple.

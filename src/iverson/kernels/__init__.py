@@ -4,11 +4,20 @@ Strided bodies that are more than one NumPy call live here; bodies for other lay
 under the op's name or family. Kernels work on layouts' values and know nothing of gradients.
 """
 
-from iverson.kernels import box, sparse_elementwise, sparse_moves, sparse_products, sparse_values, zero
+from iverson.kernels import (
+    box,
+    packed,
+    sparse_elementwise,
+    sparse_moves,
+    sparse_products,
+    sparse_values,
+    zero,
+)
 from iverson.kernels.registry import register, run
 
 __all__ = [
     "box",
+    "packed",
     "register",
     "run",
     "sparse_elementwise",

@@ -1,7 +1,7 @@
 """Elementwise kernels on sparse layouts: where a result may be nonzero follows from the op's record.
 
-A sum is nonzero where a term is, a product where all factors are (`Op.linear_in`). For the rest the function is
-tried at zero: where f(0, ..., scalars) is 0, the result keeps the stored entries of its operands.
+A sum is nonzero where a term is, a product where all factors are (`Op.linear_in`). For the rest the function
+is tried at zero: where f(0, ..., scalars) is 0, the result keeps the stored entries of its operands.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels.registry import zeros_like_result
-from iverson.kernels.sparse_forms import broadcast, intersection, is_sparse, read, sparse, union, with_sparse_axes
+from iverson.kernels.sparse_forms import (
+    broadcast,
+    intersection,
+    is_sparse,
+    read,
+    sparse,
+    union,
+)
 from iverson.layouts import CooPattern, Pattern, Zero, coalesced
+from iverson.layouts.conversion import with_sparse_axes
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -70,7 +78,7 @@ def _only_term(op: Op, values: Values, result: Zero) -> Any:
 
 
 def _aligned(values: Values, shape: Shape) -> list[Any]:
-    """The operands, the sparse ones with the result's shape, entries stored once, as many sparse axes each."""
+    """The operands, sparse ones with the result's shape, entries stored once, equally many sparse axes."""
     aligned = [coalesced(broadcast(v, shape)) if is_sparse(v) else v for v in values]
     axes = max(v.pattern.ndim for v in aligned if is_sparse(v))
     return [with_sparse_axes(v, axes) if is_sparse(v) else v for v in aligned]

@@ -1,4 +1,4 @@
-"""What the kernels on sparse layouts share: reading operands at a pattern, broadcasting, moving coordinates."""
+"""What kernels on sparse layouts share: reading operands at a pattern, broadcasting, moving coordinates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from iverson.layouts import (
     coalesced,
     to_strided,
 )
-from iverson.layouts.conversion import from_keys, like
+from iverson.layouts.conversion import from_keys, like, with_sparse_axes
 
 Array = np.ndarray[Any, Any]
 KINDS = (Coo, Csr, Csc, Bsr, Bsc)
@@ -47,7 +47,7 @@ def is_sparse(value: Any) -> bool:
 def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
     """An operand's entries at the stored entries of a pattern of the result: (count, *dense axes).
 
-    Scalars stay as they are; arrays and zeros of rank 0 become arrays of rank 0. What is not stored reads as 0.
+    Scalars and arrays of rank 0 stay as they are. What is not stored reads as 0.
     """
     if not hasattr(value, "shape"):
         return value
@@ -60,7 +60,8 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
         return array
     if array.shape != shape:
         array = np.broadcast_to(array, shape)
-    return array[tuple(pattern.coordinates)]
+    found: Array = array[tuple(pattern.coordinates)]
+    return found
 
 
 def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
@@ -72,7 +73,7 @@ def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
     at, there = value.pattern.find(pattern.keys)
     if not value.pattern.count:
         return np.zeros((pattern.count, *value.dense_shape), value.dtype)
-    found = value.entries[at]
+    found: Array = value.entries[at]
     if not there.all():
         found[~there] = 0
     return found
@@ -100,23 +101,6 @@ def broadcast(value: Sparse, shape: Shape) -> Any:
     return like(pattern.value(entries), value.pattern)
 
 
-def with_sparse_axes(value: Sparse, count: int) -> Any:
-    """A value with at least ``count`` sparse axes: dense trailing axes become indexed ones."""
-    k = value.pattern.ndim
-    if k >= count:
-        return value
-    inner = value.dense_shape[: count - k]
-    within = np.indices(inner, value.pattern.index_dtype).reshape(len(inner), -1)
-    width = within.shape[1]
-    indices = np.concatenate(
-        [np.repeat(value.pattern.coordinates, width, axis=1), np.tile(within, value.pattern.count)]
-    )
-    entries = value.entries.reshape((-1, *value.dense_shape[count - k :]))
-    if not entries.size:
-        entries = np.zeros((indices.shape[1], *value.dense_shape[count - k :]), value.dtype)
-    return CooPattern(value.shape[:count], indices, value.pattern.distinct or None).value(entries)
-
-
 def sparse_only(value: Sparse) -> Any:
     """A value without dense trailing axes."""
     return with_sparse_axes(value, len(value.shape))
@@ -124,7 +108,7 @@ def sparse_only(value: Sparse) -> Any:
 
 def union(patterns: list[Pattern], shape: Shape, model: Pattern) -> Pattern:
     """The entries that any of the patterns, of one shape, stores."""
-    return _combined(patterns, shape, model, lambda a, b: np.union1d(a, b), "union")
+    return _combined(patterns, shape, model, np.union1d, "union")
 
 
 def intersection(patterns: list[Pattern], shape: Shape, model: Pattern) -> Pattern:

@@ -1,8 +1,8 @@
-"""Compiled loops over the stored entries of rows: the product with a matrix, and a product sampled at entries.
+"""Compiled loops over the stored entries of rows: the product with a matrix, and one sampled at entries.
 
-``i`` runs over rows, ``p`` over the entries of row i, ``j`` over the columns of a dense operand, in lanes. Kernels
-are compiled per dtype, index dtype and width when first called; indices are checked on every call by the
-code generator's own plan. Nothing here knows of layouts.
+``i`` runs over rows, ``p`` over the entries of row i, ``j`` over the columns of a dense operand, in lanes.
+Kernels are compiled per dtype, index dtype and width when first called; indices are checked on every call by
+the code generator's own plan. Nothing here knows of layouts.
 """
 
 from __future__ import annotations
@@ -107,4 +107,6 @@ class _Nest:
         from iverson.codegen.nodes import Const, Kernel, Loop, Size
 
         rows = Loop("i", Const(0), Size("n"), body, mark="parallel")
-        return compile_kernel(Kernel(name, (self.rows, self.columns, *buffers), (rows,), ("r", "z", "n", "m")))
+        return compile_kernel(
+            Kernel(name, (self.rows, self.columns, *buffers), (rows,), ("r", "z", "n", "m"))
+        )

@@ -1,4 +1,4 @@
-"""Kernels that move, select, join or sum stored entries: they change coordinates, and never look between them."""
+"""Kernels that move, select, join or sum stored entries: they change coordinates, nothing between them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels.registry import zeros_like_result
-from iverson.kernels.sparse_forms import broadcast, is_sparse, moved, read, sparse, sparse_only, with_sparse_axes
+from iverson.kernels.sparse_forms import (
+    broadcast,
+    is_sparse,
+    moved,
+    read,
+    sparse,
+    sparse_only,
+)
 from iverson.layouts import CooPattern, Sparse, Zero, coalesced, to_strided
-from iverson.layouts.conversion import like
-from iverson.layouts.pattern import coordinates_of
+from iverson.layouts.conversion import like, with_sparse_axes
+from iverson.layouts.pattern import coordinates_of, index_dtype
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -50,7 +57,8 @@ def reshape(op: Op, values: Values, params: Params) -> Any:
     if dense and (lead < 1 or shape[lead:] != dense):
         x = sparse_only(x)
         lead = len(shape)
-    indices = coordinates_of(x.pattern.keys, shape[:lead], x.pattern.index_dtype)
+    dtype = np.result_type(x.pattern.index_dtype, index_dtype(*shape[:lead]))
+    indices = coordinates_of(x.pattern.keys, shape[:lead], dtype)
     return moved(x, shape, indices)
 
 
@@ -200,7 +208,11 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
     indices = [zeros if row is None else row[keep].astype(zeros.dtype) for row in rows]
     stacked = np.stack(indices) if indices else np.zeros((0, zeros.size), zeros.dtype)
     if all(isinstance(i, slice) for i in params["key"][:k]) and keep.all() and shape == x.shape:
-        return x if bool((stacked == x.pattern.coordinates).all()) and len(inner) == 1 else _placed(x, shape, stacked, inner)
+        return (
+            x
+            if bool((stacked == x.pattern.coordinates).all()) and len(inner) == 1
+            else _placed(x, shape, stacked, inner)
+        )
     return _placed(x, shape, stacked, inner, keep)
 
 
@@ -229,7 +241,7 @@ def place(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("gather")
 def gather(op: Op, values: Values, params: Params) -> Any:
-    """Whole slices along one axis stay sparse; entries at index arrays for all sparse axes come out strided."""
+    """Whole slices along one axis stay sparse; entries at index arrays for all sparse axes are strided."""
     x, *indices = values
     axes = params["axes"]
     if not is_sparse(x) or any(type(i) is not np.ndarray for i in indices):
@@ -300,11 +312,11 @@ def _joined(op: Op, values: Values, params: Params, place_rows: Any, axes: int) 
     result = zeros_like_result(op, values, params)
     k = max([axes, *(v.pattern.ndim for v in values if is_sparse(v))])
     parts = [(n, with_sparse_axes(v, k)) for n, v in enumerate(values) if is_sparse(v)]
-    indices = np.concatenate([place_rows(v.pattern.coordinates.astype(np.int64), n) for n, v in parts], axis=1)
+    indices = np.concatenate(
+        [place_rows(v.pattern.coordinates.astype(np.int64), n) for n, v in parts], axis=1
+    )
     entries = np.concatenate([v.entries for _, v in parts]).astype(result.dtype, copy=False)
     model = parts[0][1].pattern
     distinct = all(v.pattern.distinct for _, v in parts)
     made = CooPattern(result.shape[: len(indices)], indices.astype(model.index_dtype), distinct or None)
     return like(made.value(entries), model)
-
-

@@ -1,11 +1,13 @@
 """Products of sparse matrices: with dense ones, with each other, sampled at a pattern; and solving with them.
 
-Sparse-sparse products and factorisations are SciPy's. A product with a dense matrix runs over rows of stored
-entries, compiled where it is large; structure that another layout or the transpose needs is kept on the pattern.
+Sparse-sparse products and factorisations are SciPy's. A product with a dense matrix runs over rows of
+stored entries, compiled where it is large; structure that another layout or the transpose needs is kept on
+the pattern.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from iverson.core.op import Op
 from iverson.kernels import sparse_loops
 from iverson.kernels.registry import register, zeros_like_result
 from iverson.kernels.sparse_forms import is_sparse, read, sparse, sparse_only
-from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, Zero, coalesced, to_strided
+from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, coalesced, to_strided
 from iverson.layouts.conversion import converted, like, reordered
 
 Values = tuple[Any, ...]
@@ -26,12 +28,20 @@ _CHUNK = 1 << 16
 
 def to_scipy(x: Sparse, layout: str = "csr") -> Any:
     """A SciPy sparse array in CSR or CSC on x's own buffers where its layout allows."""
+    pattern, source = converted_csr(x, layout)
+    # SciPy's checks of the structure are made once per pattern; each call gets its own array on it.
+    found = copy(pattern.once("scipy", lambda: _structure(pattern, layout)))
+    found.data = np.ascontiguousarray(reordered(coalesced(x).entries, source))
+    return found
+
+
+def _structure(pattern: CompressedPattern, layout: str) -> Any:
     import scipy.sparse
 
-    pattern, source = converted_csr(x, layout)
     make = scipy.sparse.csr_array if layout == "csr" else scipy.sparse.csc_array
-    values = reordered(coalesced(x).entries, source)
-    return make((values, pattern.indices, pattern.indptr), shape=x.shape)
+    made = make((np.zeros(pattern.count, np.int8), pattern.indices, pattern.indptr), shape=pattern.shape)
+    made.has_canonical_format = True
+    return made
 
 
 def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
@@ -51,10 +61,15 @@ def from_scipy_csr(m: Any, dtype: Any, model: Pattern) -> Any:
     return value if model.layout == "csr" else like(value, model)
 
 
+def _operand(value: Any) -> Any:
+    """A factor as it is if sparse, else strided."""
+    return value if is_sparse(value) else to_strided(value)
+
+
 @sparse("matmul")
 def matmul(op: Op, values: Values, params: Params) -> Any:
     """Matrices only; a batch of dense ones is laid side by side. Sparse times sparse stays sparse."""
-    a, b = (to_strided(v) if type(v) in (Box, Zero) else v for v in values)
+    a, b = map(_operand, values)
     result = zeros_like_result(op, values, params)
     if is_sparse(a) and is_sparse(b):
         if len(a.shape) != 2 or len(b.shape) != 2:
@@ -100,7 +115,8 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
         return sparse_loops.rows_times_matrix(
             pattern.indptr, pattern.indices, reordered(s.entries, source), b
         )
-    return np.asarray(to_scipy(s) @ b).astype(dtype, copy=False)
+    layout = "csc" if s.pattern.layout == "csc" else "csr"
+    return np.asarray(to_scipy(s, layout) @ b).astype(dtype, copy=False)
 
 
 def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
@@ -130,7 +146,7 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
 @register("sampled_product", Box)
 def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
     """As above where a factor is sparse: a sum over its stored entries, or a sparse product that is read."""
-    a, b = (to_strided(v) if type(v) in (Box, Zero) else v for v in values)
+    a, b = map(_operand, values)
     pattern = params["pattern"]
     if is_sparse(a) and is_sparse(b):
         dtype = np.result_type(a.dtype, b.dtype)
@@ -179,10 +195,47 @@ def solve(op: Op, values: Values, params: Params) -> Any:
     try:
         factors = splu(matrix)
     except RuntimeError as error:
-        raise LinearAlgebraError(
-            "solve", "a", got=str(error), expected="a matrix it can decompose"
-        ) from None
+        raise LinearAlgebraError("solve", "a", got=str(error), expected="a matrix it can decompose") from None
     return factors.solve(np.ascontiguousarray(right, result.dtype))
 
 
-__all__ = ["sampled_product", "to_scipy"]
+def solve_triangular(a: Array, b: Array, *, lower: bool) -> Any:
+    """x with T x = b, for the lower or upper triangle T of a."""
+    if not b.size:
+        return np.zeros(b.shape, np.result_type(a, b, np.float32))
+    import scipy.linalg
+
+    try:
+        return scipy.linalg.solve_triangular(a, b, lower=lower, check_finite=False)
+    except np.linalg.LinAlgError as error:
+        raise _singular(str(error)) from None
+
+
+@sparse("solve_triangular")
+def solve_sparse_triangular(op: Op, values: Values, params: Params) -> Any:
+    """As above with a sparse matrix: SciPy substitutes along its stored entries."""
+    a, b = values
+    if not is_sparse(a):
+        return NotImplemented
+    result = zeros_like_result(op, values, params)
+    right = np.ascontiguousarray(to_strided(b), result.dtype)
+    if not right.size:
+        return np.zeros(result.shape, result.dtype)
+    import scipy.sparse
+    from scipy.sparse.linalg import spsolve_triangular
+
+    whole = to_scipy(sparse_only(a)).astype(result.dtype)
+    part = (scipy.sparse.tril if params["lower"] else scipy.sparse.triu)(whole, format="csr")
+    try:
+        return np.asarray(spsolve_triangular(part, right, lower=params["lower"]))
+    except np.linalg.LinAlgError as error:
+        raise _singular(str(error)) from None
+
+
+def _singular(reason: str) -> LinearAlgebraError:
+    return LinearAlgebraError(
+        "solve_triangular", "a", got=reason, expected="a diagonal without zeros", remedy="add to the diagonal"
+    )
+
+
+__all__ = ["sampled_product", "solve_triangular", "to_scipy"]

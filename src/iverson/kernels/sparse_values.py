@@ -9,7 +9,8 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.kernels.registry import register
 from iverson.kernels.sparse_forms import read, sparse
-from iverson.layouts import Box, Pattern, Zero, coalesced, convert, from_strided, to_strided
+from iverson.layouts import Box, CooPattern, Pattern, Zero, coalesced, convert, from_strided, to_strided
+from iverson.layouts.pattern import index_dtype
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -92,7 +93,16 @@ def sparse_to_layout(op: Op, values: Values, params: Params) -> Any:
 @register("to_layout", Box)
 @register("to_layout", Zero)
 def other_to_layout(op: Op, values: Values, params: Params) -> Any:
-    return op.forward(to_strided(values[0]), **params)
+    """The entries of a box (none of a zero), at their places in the whole: never made dense on the way."""
+    x, layout = values[0], params["layout"]
+    if layout == "strided":
+        return to_strided(x)
+    start = x.region.start if type(x) is Box else (0,) * len(x.shape)
+    inner = x.inner if type(x) is Box else np.zeros((0,) * len(x.shape), x.dtype)
+    held = from_strided(inner, "coo")
+    indices = held.pattern.indices + np.array(start, np.int64)[:, None]
+    whole = CooPattern(x.shape, indices.astype(index_dtype(*x.shape)), True)
+    return convert(whole.value(held.entries), layout, params["blocksize"])
 
 
 @sparse("coalesce")

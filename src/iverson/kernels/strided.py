@@ -86,7 +86,12 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """The product of matrices or batches of them, reported as work."""
+    """The product of matrices or batches of them, reported as work.
+
+    A batch times one matrix is one product, of all rows at once.
+    """
+    if b.ndim == 2 and a.ndim > 2 and a.size:
+        return matmul(a.reshape(-1, a.shape[-1]), b).reshape((*a.shape[:-1], b.shape[-1]))
     out: Array = np.matmul(a, b)
     if work.active.count:
         batch = int(np.prod(out.shape[:-2]))

@@ -17,6 +17,7 @@ from iverson.layouts.registry import (
     layouts_by_type,
     nbytes,
     register,
+    support_pattern,
     support_region,
     to_strided,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "layouts_by_type",
     "nbytes",
     "register",
+    "support_pattern",
     "support_region",
     "to_strided",
 ]

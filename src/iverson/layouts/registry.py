@@ -22,6 +22,7 @@ class Layout:
     to_strided : the documented conversion that makes every entry explicit.
     check : raises if a value breaks the layout's invariants.
     region : the box outside of which a value is zero, or None for "no such bound".
+    pattern : the sparse pattern outside of which a value is zero, each entry once, or None.
     buffers : the NumPy arrays a value is made of (to count bytes and find shared memory).
     rebuild : a value with the same structure on other buffers.
     densify_warns : whether `to_strided` inside an operation is worth a `DensifyWarning`. Layouts that only
@@ -36,6 +37,7 @@ class Layout:
     region: Callable[[Any], Region | None]
     buffers: Callable[[Any], tuple[np.ndarray[Any, Any], ...]]
     rebuild: Callable[[Any, tuple[np.ndarray[Any, Any], ...]], Any]
+    pattern: Callable[[Any], Any] = lambda value: None
     densify_warns: bool = True
     priority: int = 10
 
@@ -71,6 +73,11 @@ def layout_of(value: Any) -> Layout:
 def support_region(value: Any) -> Region | None:
     """The box outside of which ``value`` is structurally zero, or None where its layout has no such bound."""
     return layout_of(value).region(value)
+
+
+def support_pattern(value: Any) -> Any:
+    """The sparse pattern outside of which ``value`` is zero, or None where its layout has none."""
+    return layout_of(value).pattern(value)
 
 
 def nbytes(value: Any) -> int:

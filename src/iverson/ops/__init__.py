@@ -1,7 +1,20 @@
 """THE table: every op's facts in one place, a file per family. Rules are written against ``F``."""
 
 from iverson.core.table import OVERRIDES, TABLE, F, define, defined, derived, override_vjp, remove
-from iverson.ops import elementwise, fourier, indexing, linalg, neural, reductions, shape, sorting, spectra
+from iverson.ops import (
+    elementwise,
+    fourier,
+    indexing,
+    linalg,
+    neural,
+    packing,
+    reductions,
+    shape,
+    sorting,
+    sparse,
+    spectra,
+    triangular,
+)
 from iverson.ops.notation import ALL, use_derived_vjp
 
 __all__ = [
@@ -18,10 +31,13 @@ __all__ = [
     "linalg",
     "neural",
     "override_vjp",
+    "packing",
     "reductions",
     "remove",
     "shape",
     "sorting",
+    "sparse",
     "spectra",
+    "triangular",
     "use_derived_vjp",
 ]

@@ -62,6 +62,12 @@ def _forward(scalar: Scalar) -> Callable[..., Any]:
 _KIND_NAMES = {"i": "integer", "u": "integer", "f": "real floating", "c": "complex", "b": "bool"}
 
 
+def _argument_names(scalar: Scalar) -> tuple[str, ...]:
+    """The standard's names of the arguments."""
+    named = {"where": ("condition", "x1", "x2"), "clip": ("x", "min", "max"), "polygamma": ("n", "x")}
+    return named.get(scalar.name) or (("x",) if scalar.arity == 1 else ("x1", "x2"))
+
+
 def _abstract(scalar: Scalar) -> Callable[..., Abstract]:
     def abstract(*operands: Any, **_: Any) -> Abstract:
         shapes = [o.shape for o in operands if hasattr(o, "shape")]
@@ -70,7 +76,7 @@ def _abstract(scalar: Scalar) -> Callable[..., Abstract]:
             if dtype.kind not in scalar.kinds and not (scalar.name == "clip" and k):
                 raise DTypeError(
                     scalar.name,
-                    f"argument {k + 1}",
+                    _argument_names(scalar)[k],
                     got=f"dtype {dtype}",
                     expected=" or ".join(dict.fromkeys(_KIND_NAMES[c] for c in scalar.kinds)),
                     remedy="convert it with astype",
@@ -156,15 +162,17 @@ def demand(needs: tuple[Need, ...], shapes: tuple[Shape, ...], out: Shape, **_: 
     return union(passed)
 
 
-def support(region: Region, i: int, inputs: tuple[Any, ...], y: Any, **_: Any) -> Region | None:
+def support(where: Region | Pattern, i: int, inputs: tuple[Any, ...], y: Any, **_: Any) -> Any:
     """Input i's cotangent is zero where the result's is (unless that input was broadcast)."""
-    return region if getattr(inputs[i], "shape", ()) == y.shape else None
+    return where if getattr(inputs[i], "shape", ()) == y.shape else None
 
 
 def within(F: Any, rule: Rule, part: Box | Pattern, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
-    """The rule on the region alone: all it reads is cut to the region first."""
-    if xs[i].shape != y.shape or isinstance(part, Pattern):
+    """The rule on the region or pattern alone: all it reads is cut to that first."""
+    if xs[i].shape != y.shape:
         return NotImplemented
+    if isinstance(part, Pattern):
+        return _within_pattern(F, rule, part.pattern, g, y, *xs, **params)
     region = part.region
 
     def cut(x: Any) -> Any:
@@ -178,6 +186,22 @@ def within(F: Any, rule: Rule, part: Box | Pattern, i: int, g: Any, y: Any, *xs:
 
     ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
     return None if ct is None else F.place(ct, key=region.slices, shape=y.shape)
+
+
+def _within_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+    """The rule on the values stored on a pattern."""
+    shape = y.shape
+    stored = pattern.stored_shape + shape[pattern.ndim :]
+
+    def cut(x: Any) -> Any:
+        if not getattr(x, "shape", ()):
+            return x
+        if isinstance(x, Abstract):
+            return Abstract(stored, x.dtype)
+        return F.values_at(x if x.shape == shape else F.broadcast_to(x, shape=shape), pattern=pattern)
+
+    ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
+    return None if ct is None else F.from_values(ct, pattern=pattern)
 
 
 def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:

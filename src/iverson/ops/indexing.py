@@ -25,7 +25,7 @@ LINEAR = ((0,),)
 def _index_demand(needs: tuple[Need, ...], shapes: Any, out: Shape, *, key: Any) -> Need:
     need = needs[0]
     if not isinstance(need, Box):
-        return need
+        return FULL
     region = keys.region_through_key(need.region, key, shapes[0])
     return Box(region or Region((0,) * len(out), (0,) * len(out)))
 

@@ -7,6 +7,7 @@ QR of wide matrices, S. F. Walter and L. Lehmann, arXiv:1001.1654. H is the conj
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import TABLE, define
 from iverson.kernels import strided
+from iverson.layouts import support_region
 from iverson.ops.notation import said, stretched_index
 
 
@@ -45,7 +47,11 @@ def _cut(F: Any, x: Any, region: Region) -> Any:
 def _matmul_within(F: Any, _rule: Rule, wanted: Box | Pattern, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
     x = (a, b)[i]
-    if x.shape[:-2] != y.shape[:-2] or isinstance(wanted, Pattern):
+    if isinstance(wanted, Pattern):
+        if x.ndim != 2 or y.ndim != 2:
+            return NotImplemented
+        return F.matmul_on(*((g, F.mH(b)) if i == 0 else (F.mH(a), g)), wanted.pattern)
+    if x.shape[:-2] != y.shape[:-2]:
         return NotImplemented
     region = wanted.region
     batch = Region(region.start[:-2], region.stop[:-2])
@@ -81,6 +87,22 @@ def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
     return Box(Region(tuple(low), tuple(high)))
 
 
+def _matmul_vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
+    if _b.ndim == 2 and a.ndim > 2:
+        g, a = _all_rows(F, g, a)
+    return F.sum_to(F.matmul(F.mH(a), g), _b.shape)
+
+
+def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:
+    """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
+    region = support_region(g._value) if g._node is None else None
+    if region is not None:
+        rows = Region.full(g.shape[:-1]).intersect(Region(region.start[:-1], region.stop[:-1]))
+        g, a = (_cut(F, x, Region((*rows.start, 0), (*rows.stop, x.shape[-1]))) for x in (g, a))
+    count = prod(g.shape[:-1])
+    return F.reshape(g, shape=(count, g.shape[-1])), F.reshape(a, shape=(count, a.shape[-1]))
+
+
 def _product(T: Any, a: Any, b: Any) -> Any:
     k = T.reduce_axis((0, a.shape[-1]))
     shape = _matmul_abstract(a, b).shape
@@ -101,7 +123,7 @@ define(
         abstract=_matmul_abstract,
         vjp=(
             lambda F, g, _y, _a, b: F.sum_to(F.matmul(g, F.mH(b)), _a.shape),
-            lambda F, g, _y, a, _b: F.sum_to(F.matmul(F.mH(a), g), _b.shape),
+            _matmul_vjp_b,
         ),
         linear_in=((0,), (1,)),
         demand=_matmul_demand,
@@ -111,6 +133,7 @@ define(
             Sample((s((2, 3)), s((3, 4)))),
             Sample((s((2, 1, 2, 3)), s((5, 3, 1)))),
             Sample((s((2, 3)), s((4, 3, 2)))),
+            Sample((s((2, 4, 3)), s((3, 2)))),
             Sample((s((2, 0)), s((0, 3)))),
         ],
     )
@@ -163,6 +186,15 @@ def _positive(s: Any, *shape: int) -> Any:
     return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])
 
 
+def _solve_within(
+    F: Any, _rule: Rule, wanted: Box | Pattern, i: int, c: Any, _g: Any, y: Any, a: Any, _b: Any
+) -> Any:
+    """grad A at a pattern alone: the product with x^H is sampled there."""
+    if i or not isinstance(wanted, Pattern) or a.ndim != 2 or y.ndim != 2:
+        return NotImplemented
+    return F.matmul_on(-c, F.mH(y), wanted.pattern)
+
+
 # A x = b gives A dx = db - dA x. With c = A^-H g (the shared term): grad b = c, grad A = -c x^H.
 define(
     Op(
@@ -176,6 +208,7 @@ define(
         ),
         jvp=(lambda F, t, y, a, _b: -F.solve(a, F.matmul(t, y)), None),
         linear_in=((1,),),
+        within=_solve_within,
         samples=lambda s: [
             Sample((_well(s, 3, 3), s((3, 2)))),
             Sample((_well(s, 2, 3, 3), s((3, 1)))),

@@ -9,6 +9,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, DTypeError
+from iverson.core.needs import Pattern
 from iverson.core.op import Abstract, Op, Sample
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 from iverson.core.table import F as namespace
@@ -52,6 +53,23 @@ def _samples(draw: Any) -> Any:
 _normal = _samples(lambda s, shape: s(shape))
 _distinct = _samples(lambda s, shape: s.distinct(shape))
 
+
+def _sum_within(
+    F: Any, _rule: Any, wanted: Any, _i: int, g: Any, _y: Any, _x: Any, *, axis: Shape, keepdims: bool
+) -> Any:
+    """At a pattern, each entry takes the cotangent of the sum it went into: nothing is broadcast."""
+    if not isinstance(wanted, Pattern) or wanted.pattern.ndim != len(_x.shape) or not axis:
+        return NotImplemented
+    pattern = wanted.pattern
+    if keepdims:
+        g = F.squeeze(g, axis=axis)
+    kept = [k for k in range(pattern.ndim) if k not in axis]
+    if not kept:
+        return F.from_values(F.broadcast_to(g, shape=pattern.stored_shape), pattern=pattern)
+    taken = F.gather(g, *(pattern.coordinates[k] for k in kept), axes=tuple(range(len(kept))))
+    return F.from_values(F.reshape(taken, shape=pattern.stored_shape), pattern=pattern)
+
+
 define(
     Op(
         name="sum",
@@ -59,6 +77,7 @@ define(
         abstract=_abstract,
         vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
         linear_in=LINEAR,
+        within=_sum_within,
         te=reduction("sum"),
         samples=_normal,
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import ShapeError
-from iverson.core.needs import FULL, NOTHING, Box, Need, union
+from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern, union
 from iverson.core.op import JOINTLY, Abstract, Op, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -115,6 +115,9 @@ def _inverse(axes: Shape) -> Shape:
 
 def _permute_demand(needs: tuple[Need, ...], _shapes: Any, _out: Shape, *, axes: Shape) -> Need:
     need = needs[0]
+    if isinstance(need, Pattern):
+        own = axes[: need.pattern.ndim]
+        return Pattern(need.pattern.permuted(own)) if max(own) < len(own) else FULL
     return Box(need.region.permuted(axes)) if isinstance(need, Box) else need
 
 
@@ -467,6 +470,7 @@ define(
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=(),
         jvp=(lambda F, t, _y, _x: t,),
+        demand=lambda needs, _shapes, _out: needs[0],
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )

@@ -47,6 +47,8 @@ from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
 from iverson.te.stages import split_guard
 
+OWN_AXES = "the write is axes themselves"
+
 
 def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
     """The program with every statement's walk and strategy chosen; its meaning is the same.
@@ -102,6 +104,10 @@ def plan(statement: Statement) -> Statement:
     if statement.walk is not None or is_symbolic(statement):
         reason = statement.reason or "sizes are not bound yet"
         return replace(statement, strategy=statement.strategy or "scatter", reason=reason)
+    if not statement.domain.where:
+        box = _own_axes_first(statement, [affine_of(e) for e in statement.write])
+        if box is not None:  # nothing to leave out: digits would only make its loops shorter
+            return replace(box, strategy="gather", reason=OWN_AXES)
     s = normalize(statement)
     constraints = constraints_in(s.domain)
     forms = [affine_of(e) for e in s.write]
@@ -113,7 +119,7 @@ def plan(statement: Statement) -> Statement:
     first = _own_axes_first(s, forms)
     if first is not None:
         own = constraints_in(first.domain)
-        return _walked(first, own, "gather", "the write is axes themselves")
+        return _walked(first, own, "gather", OWN_AXES)
     if is_injective(s.write, s.domain.axes, constraints):
         return _walked(s, constraints, "injective", "every element is written at most once")
     if not all(map(is_linear, forms)):

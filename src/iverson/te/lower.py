@@ -16,13 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen import contract, functions, nodes
+from iverson.codegen import contract, functions, nodes, workspace
+from iverson.codegen.fuse import fuse
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import INT64, Buffer, Kernel, Let, Stmt
-from iverson.codegen.schedule import Axis, Task, Walked, schedule
-from iverson.codegen.walks import nest
+from iverson.codegen.schedule import Axis, Task, Walked
+from iverson.codegen.walks import boxed, nest
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.te import interpret
+from iverson.te.boxes import as_box, merged
+from iverson.te.inline import inline
 from iverson.te.nodes import (
     Apply,
     Cast,
@@ -38,12 +41,9 @@ from iverson.te.nodes import (
     Var,
     Walk,
     postorder,
-    substitute,
 )
 
 Array = np.ndarray[Any, Any]
-#: A stage that costs at most this much is computed again wherever it is read more than once.
-CHEAP = 4
 #: Expressions deeper than this are cut by a name.
 DEEP = 40
 
@@ -92,9 +92,14 @@ class Lowered:
         """
         arrays = dict(self._inputs(inputs))
         values: dict[Tensor, Array] = {}
+        kept = {self.buffers[t].name for t in self.program.outputs}
+        passing: list[Array] = []
         for tensor, b in self.buffers.items():
-            if b.name not in arrays:
+            if b.name not in arrays and b.name in kept:
                 arrays[b.name] = np.empty(_shape(b), b.dtype)
+            elif b.name not in arrays:
+                arrays[b.name] = workspace.take(_shape(b), b.dtype)
+                passing.append(arrays[b.name])
             values[tensor] = arrays[b.name]
         for step in self.steps:
             if isinstance(step, Fill):
@@ -105,6 +110,7 @@ class Lowered:
                 step.run(arrays)
             else:
                 interpret.run_statement(step.statement, values)
+        workspace.give_back(passing)
         return tuple(values[t] for t in self.program.outputs)
 
     @property
@@ -166,97 +172,6 @@ def run(program: Program, inputs: Sequence[Any]) -> tuple[Array, ...]:
     return lower(program)(*inputs)
 
 
-# --- inlining ---------------------------------------------------------------------------------------
-
-
-def inline(program: Program) -> tuple[Statement, ...]:
-    """The statements with stages put into their readers where that saves memory and costs little.
-
-    ``T[i] = f(i); U[i] = g(T[h(i)])  ->  U[i] = g(f(h(i)))`` for a temporary T with one statement
-    over its whole box, if T is read in one place at as many points as it has, or is cheap.
-    """
-    statements = list(program.statements)
-    for tensor in program.temporaries:
-        own = [s for s in statements if s.tensor is tensor]
-        readers = [s for s in statements if _reads(s, tensor)]
-        if len(own) != 1 or not readers or not _whole(own[0]) or any(s.walk for s in readers):
-            continue
-        if not all(_pays(own[0], s) for s in readers) or _work(own[0].body) * len(readers) > DEEP:
-            continue
-        statements = [
-            _put(own[0], s) if any(s is r for r in readers) else s for s in statements if s is not own[0]
-        ]
-    return tuple(statements)
-
-
-def _reads(s: Statement, tensor: Tensor) -> list[Read]:
-    return [e for e in postorder(s.roots) if isinstance(e, Read) and e.tensor is tensor]
-
-
-def _whole(s: Statement) -> bool:
-    """Whether a statement assigns each entry of its tensor as a function of the entry's indices."""
-    axes = s.domain.axes
-    full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
-    box = all(v.lo == 0 and v.hi == n for v, n in zip(axes, s.tensor.shape, strict=True)) if full else False
-    return s.combine == "assign" and full and box and not s.domain.where and s.walk is None
-
-
-def _pays(stage: Statement, reader: Statement) -> bool:
-    reads = _reads(reader, stage.tensor)
-    if _work(stage.body) <= CHEAP:
-        return True
-    same = len(reads) == 1 and _points(reader) <= _points(stage)
-    return same and not reader.domain.where
-
-
-def _points(s: Statement) -> int:
-    total = 1
-    for v in s.domain.axes:
-        total *= _int(v.hi) - _int(v.lo)
-    return total
-
-
-def _work(e: Expr) -> int:
-    """A stage's cost at a point: elementary functions count ten, reads and arithmetic one."""
-    total = 0
-    for x in postorder([e]):
-        if isinstance(x, Apply):
-            total += 1 if x.name in _LIGHT else 10
-        elif isinstance(x, (Read, Select)):
-            total += 1
-    return total
-
-
-_LIGHT = frozenset(
-    ("add", "subtract", "multiply", "negative", "square", "maximum", "minimum", "abs", "relu", "less",
-     "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or")
-)  # fmt: skip
-
-
-def _put(stage: Statement, reader: Statement) -> Statement:
-    """The reader with the stage's body in place of its reads."""
-    from dataclasses import replace
-
-    def changed(root: Expr) -> Expr:
-        made: dict[Expr, Expr] = {}
-        for x in postorder([root]):
-            new = x.rebuilt([made[o] for o in x.operands])
-            if isinstance(new, Read) and new.tensor is stage.tensor:
-                at: dict[Expr, Expr] = dict(zip(stage.domain.axes, new.indices, strict=True))
-                (new,) = substitute((stage.body,), at)
-            made[x] = new
-        return made[root]
-
-    domain = replace(reader.domain, where=tuple(changed(e) for e in reader.domain.where))
-    return replace(
-        reader,
-        body=changed(reader.body),
-        write=tuple(changed(e) for e in reader.write),
-        domain=domain,
-        position=None if reader.position is None else changed(reader.position),
-    )
-
-
 # --- lowering ---------------------------------------------------------------------------------------
 
 
@@ -265,16 +180,41 @@ class _Lowering:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.statements = inline(program)
-        tensors = [*program.inputs, *program.outputs, *(s.tensor for s in self.statements)]
+        self.statements = tuple(as_box(s) for s in merged(inline(program)))
         self.buffers: dict[Tensor, Buffer] = {}
-        for t in tensors:
-            if t not in self.buffers:
-                name = f"{_identifier(t.name)}_{len(self.buffers)}"
-                shape = tuple(_int(n) for n in t.shape)
-                self.buffers[t] = Buffer(name, t.dtype, shape, "in")
+        for t in (*program.inputs, *program.outputs):
+            self._buffer(t)
+        self._share()
         self.steps: list[Step] = []
         self.phases: list[Stmt] = []
+
+    def _buffer(self, t: Tensor) -> Buffer:
+        if t not in self.buffers:
+            name = f"{_identifier(t.name)}_{len(self.buffers)}"
+            self.buffers[t] = Buffer(name, t.dtype, tuple(_int(n) for n in t.shape), "in")
+        return self.buffers[t]
+
+    def _share(self) -> None:
+        """Buffers for temporaries; one that is read no more passes on to the next of its kind.
+
+        Indices (integers) keep buffers of their own: what they hold is looked at before a kernel runs.
+        """
+        last: dict[Tensor, int] = {}
+        for k, s in enumerate(self.statements):
+            read = (e.tensor for e in postorder(s.roots) if isinstance(e, Read))
+            last |= dict.fromkeys((s.tensor, *read), k)
+        lent = set(self.buffers)
+        free: list[Tensor] = []
+        for k, s in enumerate(self.statements):
+            if s.tensor not in self.buffers:
+                kind = (s.tensor.dtype, s.tensor.shape)
+                old = next((t for t in free if (t.dtype, t.shape) == kind), None)
+                if old is not None:
+                    free.remove(old)
+                    self.buffers[s.tensor] = self.buffers[old]
+                self._buffer(s.tensor)
+            done = [t for t, at in last.items() if at == k and t not in lent]
+            free += [t for t in done if t.dtype.kind == "f"]
 
     def run(self) -> Lowered:
         started: set[Tensor] = set()
@@ -326,9 +266,13 @@ class _Lowering:
             self._flush()
             self.steps.append(found)
         elif s.walk is None:
-            self.phases.append(schedule(task))
+            self._phases(boxed(task))
         elif s.walk:
-            self.phases += self._walked(s, task)
+            self._phases(self._walked(s, task))
+
+    def _phases(self, new: Sequence[Stmt]) -> None:
+        for phase in new:
+            self.phases = fuse(self.phases, phase)
 
     def _task(self, s: Statement, covers: bool) -> Task:
         t = _Translation(self.buffers)
@@ -379,9 +323,11 @@ class _Lowering:
 def _covers(s: Statement) -> bool:
     """Whether a statement reaches every entry of its tensor, so that nothing need be filled in before.
 
-    With a walk or guards it is not asked; an entry's first value then comes from a fill.
+    With a walk it is not asked; an entry's first value then comes from a fill. A guarded reduction does,
+    as every entry gets what its accumulator holds; other guarded statements do not.
     """
-    if s.walk is not None or s.domain.where:
+    reduces = s.combine != "assign" and len(s.domain.axes) > len(s.write)
+    if s.walk is not None or (s.domain.where and not reduces):
         return False
     own = [w for w in s.write if isinstance(w, Var)]
     if len(own) != len(s.write) or len(set(own)) != len(own):

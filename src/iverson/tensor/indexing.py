@@ -12,7 +12,7 @@ import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.record import record_assignment
-from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.dispatch import Handle, Operand, Wrapper, bind, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
 from iverson.kernels.keys import canonical_slice, key_shape
@@ -33,8 +33,16 @@ def getitem(x: Any, key: Any) -> Any:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``: the handle is rebound; the buffer is written in place if nobody else has it."""
-    if not isinstance(value, (Handle, int, float, complex, bool, np.ndarray)):
+    if not isinstance(value, (Operand, int, float, complex, bool, np.ndarray)):
         value = _as_array(value, "assignment", "value")
+    if isinstance(value, Wrapper) and not isinstance(x, Wrapper):
+        raise ArgumentTypeError(
+            "assignment",
+            "value",
+            got=f"a {type(value).__name__}",
+            expected="a plain Tensor",
+            remedy="call to_tensor(fill) on it, or make a masked tensor of the one assigned to",
+        )
     _check_value_dtype(x, value)
     items = _expand(key, x.shape)
     if not any(isinstance(i, np.ndarray) for i in items):
@@ -65,7 +73,7 @@ def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
 
     An aligned array is the only view of a raw buffer: then nobody else may hold that either.
     """
-    held = x._value
+    held: Any = getattr(x, "_value", None)
     sole = type(held) is np.ndarray and held.flags.writeable and has_one_owner(held)
     if sole and (base := held.base) is not None:
         sole = type(base) is np.ndarray and base.base is None and has_one_owner(base)
@@ -83,6 +91,9 @@ def _same_buffer(held: np.ndarray[Any, Any], value: Any) -> bool:
 
 
 def _rebind(x: Any, result: Any) -> None:
+    if isinstance(x, Wrapper):
+        x._become(result)
+        return
     x._value = result._value
     if is_grad_enabled() or not x.is_leaf:
         x._node, x._index = result._node, result._index
@@ -176,6 +187,8 @@ class _OnNewAxis(np.ndarray[Any, Any]):
 def _item(item: Any) -> Any:
     if item is None or item is Ellipsis or (isinstance(item, (int, slice)) and not isinstance(item, bool)):
         return item
+    if isinstance(item, Wrapper):
+        item = item._as_index()
     if isinstance(item, Handle):
         item = to_strided(item._value)
     elif isinstance(item, (list, bool, np.bool_)):
@@ -275,8 +288,8 @@ def _lead_to(result: Any, lead: int, target: int) -> Any:
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """``a @ b`` with vectors and batches: vectors gain an axis, a batch times a matrix is one product."""
-    a, b = (x if isinstance(x, Handle) else make_handle(np.asarray(x)) for x in (a, b))
+    """``a @ b`` with vectors and batches: vectors gain an axis."""
+    a, b = (x if isinstance(x, Operand) else make_handle(np.asarray(x)) for x in (a, b))
     if a.ndim == 2 and b.ndim == 2:
         return bind(_MATMUL, (a, b))
     if not a.ndim or not b.ndim:
@@ -300,12 +313,7 @@ def matmul(a: Any, b: Any) -> Any:
         left = F.expand_dims(a, axis=(0,))
     if b.ndim == 1:
         right = F.expand_dims(b, axis=(1,))
-    if left.ndim > 2 and right.ndim == 2 and left.size:
-        lead = left.shape[:-1]
-        flat = F.reshape(left, shape=(left.size // left.shape[-1], left.shape[-1]))
-        out = F.reshape(F.matmul(flat, right), shape=(*lead, right.shape[-1]))
-    else:
-        out = F.matmul(left, right)
+    out = F.matmul(left, right)
     dropped = ((out.ndim - 2,) if a.ndim == 1 else ()) + ((out.ndim - 1,) if b.ndim == 1 else ())
     return F.squeeze(out, axis=dropped) if dropped else out
 

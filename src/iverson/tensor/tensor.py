@@ -16,7 +16,7 @@ from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import extra, gradient_place, hold_gradient, leaf
 from iverson.core import dispatch, dtypes
-from iverson.core.dispatch import Handle, bind
+from iverson.core.dispatch import Handle, Operand, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.core.op import Op
 from iverson.layouts import layout_of, to_strided
@@ -52,7 +52,7 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
 def _is_operand(other: Any, operation: str) -> bool:
     """Whether an operator takes the other side; raises DTypeError for entries that Iverson does not have."""
-    if type(other) in _SCALARS or isinstance(other, Handle):
+    if type(other) in _SCALARS or isinstance(other, Operand):
         return True
     if type(other) is not np.ndarray and not isinstance(other, np.generic):
         return False
@@ -271,6 +271,14 @@ class Tensor(Handle):
 
     def _rebind(self, op: Op, result: Any) -> None:
         """Make this handle stand for a result of its own shape and dtype."""
+        if not isinstance(result, Handle):
+            raise ArgumentTypeError(
+                f"in-place {op.name}",
+                "other",
+                got=f"a {type(result).__name__} as the result",
+                expected="a plain Tensor",
+                remedy="use the operator that makes a new tensor",
+            )
         if result.shape != self.shape:
             raise ShapeError(
                 f"in-place {op.name}",

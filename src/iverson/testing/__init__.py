@@ -1,6 +1,7 @@
 """Checking gradients: `gradcheck` and `gradgradcheck`."""
 
+from iverson.testing import masked
 from iverson.testing.gradcheck import gradcheck, gradgradcheck
 from iverson.testing.report import Finding, GradcheckError
 
-__all__ = ["Finding", "GradcheckError", "gradcheck", "gradgradcheck"]
+__all__ = ["Finding", "GradcheckError", "gradcheck", "gradgradcheck", "masked"]

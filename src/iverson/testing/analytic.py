@@ -186,6 +186,6 @@ def _unit_box(space: Space, coordinate: int) -> Any:
     unit = space.array(space.unit(coordinate))
     if not space.shape:
         return make_handle(unit)
-    start = space.locate(coordinate)[: len(space.shape)]
+    start = space.entry(coordinate)
     region = Region(start, tuple(k + 1 for k in start))
     return make_handle(Box(space.shape, region, unit[region.slices].copy()))

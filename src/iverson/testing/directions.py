@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from iverson.autograd.api import variable
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, make_handle
+from iverson.core.dispatch import Operand, held, make_handle
 from iverson.core.region import Region
-from iverson.layouts import support_region, to_strided
+from iverson.layouts import Sparse, support_region, to_strided
 
 Vector = NDArray[np.float64]
 
@@ -30,13 +30,13 @@ class Space:
     """The coordinates of a regular tensor: all its entries in C order, (real, imaginary) if complex.
 
     shape, dtype : of the tensor.
-    stored : where its layout may hold nonzeros. Entries outside get random directions of their own,
-        so that an error out there isn't drowned by those inside.
+    stored : where its layout may hold nonzeros: a region, or the addresses of entries. Entries outside get
+        random directions of their own, so that an error out there isn't drowned by those inside.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    stored: Region | None = None
+    stored: Region | NDArray[Any] | None = None
 
     @property
     def complex(self) -> bool:
@@ -79,11 +79,23 @@ class Space:
             array = ordered
         return variable(array)
 
+    def entry(self, coordinate: int) -> tuple[int, ...]:
+        """The index, in the array of the coordinates, of the entry that a coordinate belongs to."""
+        entry = coordinate // 2 if self.complex else coordinate
+        return tuple(int(k) for k in np.unravel_index(entry, self.shape)) if self.shape else ()
+
+    def place(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        """The index, in the tensor, of an entry of the array."""
+        return index
+
     def locate(self, coordinate: int) -> tuple[Any, ...]:
-        """The entry's index, with the part appended if complex."""
-        entry, part = divmod(coordinate, 2) if self.complex else (coordinate, 0)
-        index = tuple(int(k) for k in np.unravel_index(entry, self.shape)) if self.shape else ()
-        return (*index, ("real", "imaginary")[part]) if self.complex else index
+        """The entry's index in the tensor, with the part appended if complex."""
+        index = self.place(self.entry(coordinate))
+        return (*index, ("real", "imaginary")[coordinate % 2]) if self.complex else index
+
+    def declared(self) -> Any:
+        """Which entries are declared, to be compared."""
+        return (self.shape, self.complex)
 
     def unit(self, coordinate: int) -> Vector:
         """The direction of one coordinate."""
@@ -94,12 +106,15 @@ class Space:
     def groups(self) -> list[Vector]:
         """Masks of coordinates that get random directions of their own: those stored, the others."""
         inside = np.zeros(self.shape, bool)
-        inside[() if self.stored is None else self.stored.slices] = True
+        if isinstance(self.stored, np.ndarray):
+            inside.reshape(-1)[self.stored] = True
+        else:
+            inside[() if self.stored is None else self.stored.slices] = True
         mask = np.repeat(inside.reshape(-1), 2 if self.complex else 1).astype(np.float64)
         return [m for m in (mask, 1.0 - mask) if m.any()]
 
 
-SpaceMaker = Callable[[Handle], Space]
+SpaceMaker = Callable[[Any], Space]
 _makers: dict[type, SpaceMaker] = {}
 
 
@@ -108,12 +123,22 @@ def register_space(kind: type, maker: SpaceMaker) -> None:
     _makers[kind] = maker
 
 
-def space_of(handle: Handle) -> Space:
+def space_of(handle: Operand) -> Space:
     """The space of a tensor's declared entries."""
     maker = _makers.get(type(handle))
     if maker is not None:
         return maker(handle)
-    return Space(handle.shape, handle.dtype, support_region(handle._value))
+    plain = held(handle)
+    return Space(plain.shape, plain.dtype, _stored(plain._value))
+
+
+def _stored(value: Any) -> Region | NDArray[Any] | None:
+    """Where a layout's value stores entries."""
+    if not isinstance(value, Sparse):
+        return support_region(value)
+    inner = int(np.prod(value.dense_shape))
+    addresses: NDArray[Any] = value.pattern.keys[:, None] * inner + np.arange(inner)
+    return addresses.reshape(-1)
 
 
 def random_direction(rng: np.random.Generator, size: int) -> Vector:

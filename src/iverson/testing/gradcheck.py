@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd import grad
-from iverson.core.dispatch import Handle, alias, make_handle
+from iverson.core.dispatch import Handle, alias, held, make_handle
 from iverson.core.errors import ArgumentError
 from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
 from iverson.testing.directions import lowest
 from iverson.testing.jacobians import Check, check_slow
+from iverson.testing.masked import as_masked
 from iverson.testing.numerical import Numerical
 from iverson.testing.perturbation import Problem, flatten_outputs
 from iverson.testing.probes import check_fast
@@ -46,6 +47,7 @@ def gradcheck(
     exact_rtol: float | None = None,
     directions: int = 3,
     seed: int = 0,
+    masked: bool = False,
 ) -> bool:
     """Whether the derivatives of ``fn`` at ``inputs`` are right, in reverse and in forward mode.
 
@@ -75,6 +77,7 @@ def gradcheck(
     exact_rtol : what "to rounding" means, relative to the sizes of the terms (1e-11; 2e-5 for single).
     directions : how many random directions fast mode takes per input.
     seed : of all random choices.
+    masked : hand each sparse input over as ``masked_tensor(x)``: its stored entries are all there are.
 
     Returns True. Raises `GradcheckError` with the worst entry and a diagnosis; ArgumentError if no input
     requires grad or one was computed from another; whatever ``fn`` raises at ``inputs``.
@@ -92,20 +95,22 @@ def gradcheck(
         check_determinism, check_smoothness, check_constant_outputs, allow_nonfinite, nondet_tol,
         exact_rtol, directions, seed,
     )  # fmt: skip
-    return _guarded(lambda: _check(Problem(fn, inputs, "gradcheck"), settings), raise_exception)
+    given = as_masked(inputs) if masked else inputs
+    return _guarded(lambda: _check(Problem(fn, given, "gradcheck"), settings), raise_exception)
 
 
 def gradgradcheck(
     fn: Callable[..., Any],
     inputs: Any,
     grad_outputs: Any = None,
+    masked: bool = False,
     **options: Any,
 ) -> bool:
     """Whether the second derivatives of ``fn`` are right: `gradcheck` of its gradient.
 
     Parameters
     ----------
-    fn, inputs : as in `gradcheck`.
+    fn, inputs, masked : as in `gradcheck`.
     grad_outputs : cotangents of the outputs that are recorded (a Tensor or a sequence of them), by default
         random ones. The gradient is checked in them too, if they require grad, as the default does.
     options : those of `gradcheck`.
@@ -118,8 +123,9 @@ def gradgradcheck(
     True
     """
     settings = Settings(**options)
+    given = as_masked(inputs) if masked else inputs
     return _guarded(
-        lambda: _check(_second_order(fn, inputs, grad_outputs, settings.seed), settings),
+        lambda: _check(_second_order(fn, given, grad_outputs, settings.seed), settings),
         settings.raise_exception,
     )
 
@@ -179,7 +185,7 @@ def _second_order(fn: Callable[..., Any], inputs: Any, grad_outputs: Any, seed: 
         # The function may rebind its inputs; their handles must stand for what they were.
         kept = [alias(x) for x in variables.values()]
         named, _ = flatten_outputs(fn(*args))
-        outputs = [y for _, y in named if y._node is not None]
+        outputs = [y for y in (held(y) for _, y in named) if y._node is not None]
         return tuple(grad(outputs, kept, list(cotangents), create_graph=True))
 
     def name(path: str) -> str:

@@ -172,12 +172,11 @@ class Numerical:
         checked = {o.name for o in record.outputs}
         found = [o for o in every if o.name in checked]
         shapes = [o.space.shape for o in record.outputs]
-        complex_ = [o.space.complex for o in record.outputs]
-        same = same and [o.space.complex for o in found] == complex_
-        if not same or [o.space.shape for o in found] != shapes:
+        same = same and [o.space.declared() for o in found] == [o.space.declared() for o in record.outputs]
+        if not same:
             raise GradcheckError.of(
                 self.problem.operation,
-                Finding("evaluation", explanation="give outputs of one structure and shape"),
+                Finding("evaluation", explanation="give outputs of one structure, shape and mask"),
                 got=f"outputs of shapes {[o.space.shape for o in found]} at a perturbed input",
                 expected=f"shapes {shapes}, as at the input itself",
             )

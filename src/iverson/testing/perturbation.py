@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from iverson.autograd.mode import enable_grad
 from iverson.autograd.node import Node, reachable
-from iverson.core.dispatch import Handle, make_handle
+from iverson.core.dispatch import Handle, Operand, Wrapper, held, like, make_handle
 from iverson.core.errors import ArgumentError
 from iverson.layouts import layout_of
 from iverson.testing.directions import Space, Vector, space_of
@@ -65,13 +65,13 @@ def flatten_outputs(out: Any) -> tuple[list[tuple[str, Any]], Any]:
     """The Tensors among the outputs with their names, and the structure they came in."""
     import optree
 
-    if isinstance(out, Handle):
+    if isinstance(out, Operand):
         return [("output", out)], None
-    paths, leaves, spec = optree.tree_flatten_with_path(out)
+    paths, leaves, spec = optree.tree_flatten_with_path(out, is_leaf=_is_wrapper)
     named = [
         (path_name("outputs", path), leaf)
         for path, leaf in zip(paths, leaves, strict=True)
-        if isinstance(leaf, Handle)
+        if isinstance(leaf, Operand)
     ]
     return named, spec
 
@@ -101,8 +101,10 @@ class Problem:
         self.name = name
         self.args = tuple(inputs) if type(inputs) in (tuple, list) else (inputs,)
         tree: Any = self.args
-        paths, leaves, self.spec = optree.tree_flatten_with_path(tree, none_is_leaf=True)
-        self.leaves: list[Any] = leaves
+        paths, leaves, self.spec = optree.tree_flatten_with_path(tree, is_leaf=_is_wrapper, none_is_leaf=True)
+        self.leaves: list[Any] = list(map(held, leaves))
+        self._whole = [like(x, held(x)) for x in leaves]
+        self._given = leaves
         self._state = [(x._value, x._node, x._index) if _is_handle(x) else x for x in self.leaves]
         self.variables = self._find_variables([name(path_name("inputs", p)) for p in paths])
 
@@ -122,7 +124,7 @@ class Problem:
         found = []
         for slot, where in positions.items():
             leaf = self.leaves[where[0]]
-            space = space_of(leaf)
+            space = space_of(self._whole[where[0]])
             point = space.coordinates(leaf._value)
             found.append(Variable(names[where[0]], slot, space, point, tuple(where)))
         self._refuse_ancestors(found)
@@ -160,7 +162,8 @@ class Problem:
             at = point if v is changed and point is not None else v.point
             copy = v.space.leaf(at, self._state[v.positions[0]][0], wide)
             replaced |= dict.fromkeys(v.positions, copy)
-        leaves = [replaced[k] if k in replaced else _copy(x) for k, x in enumerate(self.leaves)]
+        handles = (replaced[k] if k in replaced else _copy(x) for k, x in enumerate(self.leaves))
+        leaves = list(map(like, self._whole, handles))
         args = optree.tree_unflatten(self.spec, leaves)
         with enable_grad(), np.errstate(all="ignore"):
             try:
@@ -179,9 +182,10 @@ class Problem:
                 ) from error
         return spec, tuple(self._output(name, handle) for name, handle in named)
 
-    def _output(self, name: str, handle: Any) -> Output:
+    def _output(self, name: str, output: Any) -> Output:
+        handle = held(output)
         slot = None if handle._node is None else (handle._node, handle._index)
-        return Output(self.name(name), handle._value, slot, space_of(handle))
+        return Output(self.name(name), handle._value, slot, space_of(output))
 
     @contextmanager
     def _restoring(self) -> Iterator[None]:
@@ -190,12 +194,19 @@ class Problem:
         try:
             yield
         finally:
+            for given, whole in zip(self._given, self._whole, strict=True):
+                if isinstance(given, Wrapper):
+                    given._become(whole)
             for leaf, state, copies in zip(self.leaves, self._state, before, strict=True):
                 if _is_handle(leaf):
                     leaf._value, leaf._node, leaf._index = state
                 for buffer, copy in zip(_buffers(state), copies, strict=True):
                     if buffer.tobytes() != copy.tobytes():
                         buffer[...] = copy
+
+
+def _is_wrapper(leaf: Any) -> bool:
+    return isinstance(leaf, Wrapper)
 
 
 def _is_handle(leaf: Any) -> bool:

@@ -16,7 +16,7 @@ from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
-from iverson.core.dispatch import alias
+from iverson.core.dispatch import Wrapper, alias, held, like
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from iverson.core.needs import FULL
 from iverson.core.region import Region
@@ -33,6 +33,7 @@ from iverson.transforms.trees import (
     match,
     tensors,
     unflatten,
+    wrapped,
 )
 
 
@@ -47,19 +48,23 @@ class Linearization:
     ) -> None:
         self.operation = operation
         leaves, self.structure = flatten(tuple(args))
-        self.inputs = tensors(leaves, operation, "inputs")
+        self.given = tensors(leaves, operation, "inputs")
+        self.inputs = list(map(held, self.given))
         may_record = is_grad_enabled()
         start = next_number()
         with enable_grad():
             self.variables = fresh(self.inputs, operation, "inputs")
-            out = function(*unflatten(self.structure, arguments(self.variables)))
+            out = function(*self.like_inputs(arguments(self.variables)))
         self.aux: Any = None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
                 raise ArgumentError(operation, "has_aux", got="a function that does not return a pair")
             out, self.aux = out
         out_leaves, self.out_structure = flatten(out)
-        self.outputs = list(map(alias, tensors(out_leaves, operation, "the function's result")))
+        # Handles of our own: the user's may be rebound.
+        given_out = tensors(out_leaves, operation, "the function's result")
+        self.results = [like(x, alias(held(x))) for x in given_out]
+        self.outputs = list(map(held, self.results))
         self.outer = may_record and self._reaches_beyond(start)
 
     def _reaches_beyond(self, start: int) -> bool:
@@ -73,9 +78,17 @@ class Linearization:
             for parent in node.parents
         )
 
+    def like_inputs(self, handles: Sequence[Any]) -> Any:
+        """One plain handle per leaf, as a tree like the inputs."""
+        return unflatten(self.structure, wrapped(self.given, handles))
+
+    def like_outputs(self, handles: Sequence[Any]) -> Any:
+        """One plain handle per leaf, as a tree like the outputs."""
+        return unflatten(self.out_structure, wrapped(self.results, handles))
+
     def value(self) -> Any:
         """The function's value."""
-        return unflatten(self.out_structure, handed_out(self.outputs, self.outer))
+        return self.like_outputs(handed_out(self.outputs, self.outer))
 
     def auxiliary(self) -> Any:
         leaves, structure = flatten(self.aux)
@@ -136,8 +149,8 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
 
     def pull(cotangent: Any) -> Any:
         leaves, structure = flatten(cotangent)
-        cts = match(leaves, structure, line.outputs, line.out_structure, "vjp", "cotangent")
-        return unflatten(line.structure, line.pull(cts))
+        cts = match(leaves, structure, line.results, line.out_structure, "vjp", "cotangent")
+        return line.like_inputs(line.pull(cts))
 
     return (line.value(), pull, line.auxiliary()) if has_aux else (line.value(), pull)
 
@@ -154,8 +167,8 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has
     """
     line = Linearization(function, tuple(primals), "jvp", has_aux)
     leaves, structure = flatten(tuple(tangents))
-    given = match(leaves, structure, line.inputs, line.structure, "jvp", "tangents")
-    out = unflatten(line.out_structure, line.push(given))
+    given = match(leaves, structure, line.given, line.structure, "jvp", "tangents")
+    out = line.like_outputs(line.push(given))
     return (line.value(), out, line.auxiliary()) if has_aux else (line.value(), out)
 
 
@@ -207,8 +220,8 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     def call(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "grad")
         line = Linearization(partial, chosen, "grad", has_aux)
-        if len(line.outputs) != 1 or line.outputs[0].size != 1:
-            shapes = ", ".join(str(o.shape) for o in line.outputs)
+        if len(line.results) != 1 or line.results[0].size != 1:
+            shapes = ", ".join(str(o.shape) for o in line.results)
             raise GradientError(
                 "grad",
                 "function",
@@ -225,7 +238,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
                 remedy="use vjp",
             )
         one = Tensor(np.ones(line.outputs[0].shape, line.outputs[0].dtype))
-        grads = unflatten(line.structure, line.pull([one]))
+        grads = line.like_inputs(line.pull([one]))
         value = (line.value(), line.auxiliary()) if has_aux else line.value()
         return value, grads[0] if single else grads
 
@@ -300,10 +313,22 @@ def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str = "
         inputs, outputs = sum(x.size for x in line.inputs), sum(x.size for x in line.outputs)
         reverse_mode = mode == "reverse" or (mode == "auto" and outputs <= inputs)
         blocks = _by_rows(line) if reverse_mode else _by_columns(line)
-        rows = [unflatten(line.structure, row) for row in blocks]
+        rows = [
+            unflatten(
+                line.structure,
+                [_block(result, x, part) for x, part in zip(line.given, row, strict=True)],
+            )
+            for result, row in zip(line.results, blocks, strict=True)
+        ]
         return unflatten(line.out_structure, [row[0] if single else row for row in rows])
 
     return call
+
+
+def _block(result: Any, x: Any, block: Any) -> Any:
+    """The block of a Jacobian with the meaning of the result and the input it is of."""
+    wrapper = next((o for o in (result, x) if isinstance(o, Wrapper)), None)
+    return block if wrapper is None else wrapper._block(result, x, block)
 
 
 def _by_rows(line: Linearization) -> list[list[Any]]:

@@ -8,18 +8,27 @@ from typing import Any
 from iverson.autograd.api import variable
 from iverson.autograd.node import hold_gradient
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, alias, bind
+from iverson.core.dispatch import Operand, Wrapper, alias, bind, held, like
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import TABLE
 from iverson.tensor import Tensor, asarray
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a pytree and its structure; None is a node without leaves."""
+    """The leaves of a pytree and its structure; None is a node without leaves, a wrapper is a leaf."""
     import optree
 
-    leaves, structure = optree.tree_flatten(tree)
+    leaves, structure = optree.tree_flatten(tree, is_leaf=_is_wrapper)
     return list(leaves), structure
+
+
+def _is_wrapper(x: Any) -> bool:
+    return isinstance(x, Wrapper)
+
+
+def wrapped(operands: Sequence[Any], handles: Sequence[Any]) -> list[Any]:
+    """Plain handles with the meaning of the operands they belong to."""
+    return list(map(like, operands, handles))
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -34,7 +43,7 @@ def tensors(leaves: list[Any], operation: str, argument: str) -> list[Any]:
     result = []
     for k, leaf in enumerate(leaves):
         if (
-            not isinstance(leaf, Handle)
+            not isinstance(leaf, Operand)
             and not hasattr(leaf, "__array__")
             and not isinstance(leaf, (int, float, complex))
         ):
@@ -44,7 +53,7 @@ def tensors(leaves: list[Any], operation: str, argument: str) -> list[Any]:
                 got=f"leaf {k} of type {type(leaf).__name__}",
                 expected="a tensor or a number",
             )
-        result.append(leaf if isinstance(leaf, Handle) else asarray(leaf))
+        result.append(leaf if isinstance(leaf, Operand) else asarray(leaf))
     return result
 
 
@@ -81,7 +90,7 @@ def match(
     operation: str,
     argument: str,
 ) -> list[Any]:
-    """Leaves checked to have the structure and shapes of others."""
+    """Plain handles of the leaves, checked to have the structure and shapes of others."""
     if structure != like_structure:
         raise ArgumentError(
             operation, argument, got=f"a tree {structure}", expected=f"a tree {like_structure}"
@@ -89,7 +98,13 @@ def match(
     from iverson.autograd.engine import check_seed
 
     return [
-        check_seed(x, t, operation, argument, "the output" if argument == "cotangent" else "the primal")
+        check_seed(
+            held(x),
+            x._seed(t, operation, argument) if isinstance(x, Wrapper) else held(t),
+            operation,
+            argument,
+            "the output" if argument == "cotangent" else "the primal",
+        )
         for x, t in zip(like, tensors(leaves, operation, argument), strict=True)
     ]
 
@@ -97,7 +112,7 @@ def match(
 def handed_out(leaves: list[Any], recorded: bool) -> list[Any]:
     """The leaves as handles of their receiver's own, with their history only where it is asked for."""
     own = alias if recorded else _detached
-    return [own(x) if isinstance(x, Handle) else x for x in leaves]
+    return [like(x, own(held(x))) if isinstance(x, Operand) else x for x in leaves]
 
 
 def _detached(x: Any) -> Any:

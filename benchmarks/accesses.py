@@ -1,23 +1,18 @@
-"""What zero elimination costs to find: isl's time for the gradient of each listed access pattern.
+"""Access patterns whose gradients are mostly zeros when written as Jacobians.
 
-The cases are small operations whose gradients are mostly zeros when written as Jacobians: TVM's own
-autodiff tests and the accesses that break simpler schemes. Tests count the points each gradient visits
-against the brute-force counts here. Run ``python -m benchmarks.te_isl``.
+TVM's own autodiff tests and the accesses that break simpler schemes, all small. Tests count the points
+each gradient visits against the brute-force counts here; `benchmarks.compile_times` measures what it takes
+to find them.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from types import ModuleType
 
 from iverson.te import language as te
-from iverson.te import loops, sets
 from iverson.te.differentiate import differentiate
-from iverson.te.eliminate import eliminate
-from iverson.te.explain import counts
 from iverson.te.nodes import Compute, Program, Tensor, program_of
 
 
@@ -260,68 +255,3 @@ def gradients(case: Case) -> tuple[Program, list[Tensor]]:
     head = te.placeholder(output.shape, output.dtype, "H")
     found = list(differentiate(output, inputs, head))
     return program_of(found), found
-
-
-class Stopwatch:
-    """Measures what a function of a module takes while it stands in for it."""
-
-    def __init__(self, module: ModuleType, name: str) -> None:
-        self.module, self.name, self.plain = module, name, getattr(module, name)
-        self.milliseconds = 0.0
-        setattr(module, name, self)
-
-    def __call__(self, *args: object) -> object:
-        start = time.perf_counter()
-        try:
-            return self.plain(*args)
-        finally:
-            self.milliseconds += (time.perf_counter() - start) * 1e3
-
-    def restore(self) -> None:
-        setattr(self.module, self.name, self.plain)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Milliseconds for one case, isl asked anew: differentiation, elimination, isl's part of it."""
-
-    case: Case
-    differentiate: float
-    eliminate: float
-    isl: float
-    points: int
-    strategies: tuple[str, ...]
-
-
-def measure(case: Case) -> Measured:
-    """Time one case; nothing is remembered from earlier ones."""
-    sets.forget()
-    start = time.perf_counter()
-    program, wanted = gradients(case)
-    made = time.perf_counter()
-    watch = Stopwatch(loops, "loops_of")
-    try:
-        found = eliminate(program)
-    finally:
-        watch.restore()
-    done = time.perf_counter()
-    mine = [s for s in found.statements if s.tensor in wanted]
-    points = sum(counts(s).visited or 0 for s in mine)
-    strategies = tuple(dict.fromkeys(s.strategy for s in mine))
-    spent = (made - start) * 1e3, (done - made) * 1e3
-    return Measured(case, *spent, watch.milliseconds, points, strategies)
-
-
-def main() -> None:
-    """Print, per case, points visited, brute-force terms, milliseconds and what was chosen."""
-    measure(CASES[2])  # the first use loads isl
-    print(f"{'case':27}{'points':>7}{'terms':>7}{'diff ms':>9}{'elim ms':>9}{'isl ms':>8}  strategy")
-    for case in CASES:
-        best = min((measure(case) for _ in range(3)), key=lambda m: m.eliminate)
-        times = f"{best.differentiate:9.1f}{best.eliminate:9.1f}{best.isl:8.1f}"
-        strategy = ", ".join(best.strategies)
-        print(f"{case.name:27}{best.points:7}{case.brute():7}{times}  {strategy}")
-
-
-if __name__ == "__main__":
-    main()

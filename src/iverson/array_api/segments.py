@@ -1,0 +1,88 @@
+"""Rows picked from a table, and slices summed, maximised or normalised by a number each of them has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand
+from iverson.array_api.indexing import positions
+from iverson.core.errors import ArgumentError, DTypeError, ShapeError
+from iverson.core.shapes import as_int
+from iverson.layouts import CooPattern
+from iverson.layouts.pattern import index_dtype
+from iverson.ops import TABLE, F
+
+
+def embedding(indices: Any, table: Any, /) -> Any:
+    """The rows of a table at integer indices: shape (*indices.shape, *table.shape[1:]).
+
+    The gradient of the table is in the COO layout with dense rows: one row per index, repeats not yet summed.
+    Raises IndexingError for indices outside the table, DTypeError for ones that are not integers.
+
+    >>> from iverson import asarray
+    >>> embedding(asarray([1, 1]), asarray([[1.0, 2.0], [3.0, 4.0]]))
+    iverson.Tensor([[3., 4.],
+                    [3., 4.]])
+    """
+    table = as_operand(table, "embedding", "table")
+    if not table.ndim:
+        raise ShapeError("embedding", "table", got="rank 0", expected="at least one axis")
+    chosen = positions(indices, table.shape[0], "embedding")
+    pattern = CooPattern(table.shape[:1], chosen.reshape(1, -1).astype(index_dtype(table.shape[0])))
+    rows = F.values_at(table, pattern=pattern)
+    return rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + table.shape[1:])
+
+
+def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Any, int]:
+    x = as_operand(x, operation)
+    given = F.to_numpy(as_operand(ids, operation, "segment_ids"))
+    if count is None:
+        count = int(given.max()) + 1 if given.size else 0
+    count = as_int(count, operation, "num_segments")
+    if given.dtype.kind not in "iu":
+        raise DTypeError(operation, "segment_ids", got=f"dtype {given.dtype}", expected="integers")
+    if given.size and given.min() < 0:
+        raise ArgumentError(operation, "segment_ids", got=f"segment {given.min()}", expected="none below 0")
+    return x, positions(given, count, operation, "segment_ids"), count
+
+
+def segment_sum(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
+    """The sum of the slices of x (along its first axis) with each number; 0 for a segment without any.
+
+    ``num_segments`` is by default one more than the largest number. Raises IndexingError for numbers
+    beyond it, ArgumentError below 0, ShapeError unless there is one for each slice.
+
+    >>> from iverson import asarray
+    >>> segment_sum(asarray([1.0, 2.0, 4.0]), [0, 2, 0])
+    iverson.Tensor([5., 0., 2.])
+    """
+    x, ids, count = _segments(x, np.asarray(segment_ids), num_segments, "segment_sum")
+    TABLE["segment_softmax"].abstract(x, ids, count=count)
+    return F.scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
+
+
+def segment_max(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
+    """The largest of the slices of x with each number; -inf for a segment without any. As `segment_sum`.
+
+    >>> from iverson import asarray
+    >>> segment_max(asarray([1.0, 2.0, 4.0]), [0, 1, 0])
+    iverson.Tensor([4., 2.])
+    """
+    x, ids, count = _segments(x, np.asarray(segment_ids), num_segments, "segment_max")
+    return F.segment_max(x, ids, count=count)
+
+
+def segment_softmax(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
+    """exp(x) over the sum of exp(x) of its segment: as the softmax of each row of a sparse matrix's values.
+
+    >>> from iverson import asarray
+    >>> segment_softmax(asarray([1.0, 2.0, 1.0]), [0, 1, 0])
+    iverson.Tensor([0.5, 1. , 0.5])
+    """
+    x, ids, count = _segments(x, np.asarray(segment_ids), num_segments, "segment_softmax")
+    return F.segment_softmax(x, ids, count=count)
+
+
+__all__ = ["embedding", "segment_max", "segment_softmax", "segment_sum"]

@@ -1,0 +1,327 @@
+"""Sparse tensors: made from indices and values, converted, read at a pattern; and what graphs need of them.
+
+A layout never changes what a tensor is: entries that are not stored are 0. Gradients with respect to a sparse
+tensor are over all entries; those with respect to the values it was made from are over the stored ones alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand, cast, given_dtype
+from iverson.array_api.patterns import compressed_pattern, coo_pattern
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
+from iverson.core.shapes import as_int
+from iverson.layouts import CompressedPattern, Pattern, Sparse, layout_of
+from iverson.ops import F
+from iverson.ops.sparse import check_layout, distinct
+from iverson.tensor import Tensor
+
+
+def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, operation: str) -> Any:
+    """The tensor with these values on a pattern; a new leaf if it requires a gradient."""
+    values = cast(values, given_dtype(dtype, values.dtype, operation))
+    lead = len(pattern.stored_shape)
+    if values.shape[:lead] != pattern.stored_shape or (pattern.layout != "coo" and values.ndim > lead):
+        raise ShapeError(
+            operation, "values", got=f"shape {values.shape}", expected=f"shape {pattern.stored_shape}"
+        )
+    made = F.from_values(values, pattern=pattern)
+    return made.detach().requires_grad_() if requires_grad else made
+
+
+def _as_values(values: Any, operation: str) -> Any:
+    return as_operand(
+        np.asarray(values) if isinstance(values, (list, tuple)) else values, operation, "values"
+    )
+
+
+def sparse_coo_tensor(
+    indices: Any,
+    values: Any,
+    shape: Any = None,
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    check: bool = True,
+) -> Any:
+    """A tensor in the COO layout: ``values[n]`` at ``indices[:, n]``, repeats summed.
+
+    indices : integers of shape (sparse axes, count).
+    values : shape (count, *dense): axes after the first are dense trailing axes of the tensor.
+    shape : of the tensor; by default as large as the indices ask for, then the dense axes.
+    requires_grad : make the result a leaf. Without it, gradients flow into ``values``, and are of their size.
+    check : whether the indices are validated; without it they must be right.
+
+    Raises ShapeError, DTypeError for indices that are not integers, IndexingError for ones outside the shape.
+
+    >>> sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    iverson.Tensor([[0., 0., 3.],
+                    [4., 0., 0.]], layout='coo')
+    """
+    values = _as_values(values, "sparse_coo_tensor")
+    pattern = coo_pattern(indices, values.shape, shape, check)
+    return made_on(values, pattern, dtype, requires_grad, "sparse_coo_tensor")
+
+
+def _compressed(name: str, axis: int, blocks: bool) -> Any:
+    operation = f"sparse_{name}_tensor"
+
+    def make(
+        indptr: Any,
+        indices: Any,
+        values: Any,
+        shape: Any = None,
+        *,
+        dtype: Any = None,
+        requires_grad: bool = False,
+        check: bool = True,
+    ) -> Any:
+        held = _as_values(values, operation)
+        pattern = compressed_pattern(operation, indptr, indices, held.shape, shape, axis, blocks, check)
+        return made_on(held, pattern, dtype, requires_grad, operation)
+
+    make.__name__ = make.__qualname__ = operation
+    return make
+
+
+sparse_csr_tensor = _compressed("csr", 0, False)
+sparse_csr_tensor.__doc__ = """A matrix in the CSR layout: rows of entries, one after the other.
+
+    Row i holds ``values[p]`` in column ``indices[p]``, for p from ``indptr[i]`` to before ``indptr[i + 1]``.
+    Columns increase within a row. ``shape`` is (rows, columns), by default as large as the indices ask for.
+    Other arguments and errors are those of `sparse_coo_tensor`.
+
+    >>> sparse_csr_tensor([0, 1, 2], [2, 0], [3.0, 4.0], (2, 3))
+    iverson.Tensor([[0., 0., 3.],
+                    [4., 0., 0.]], layout='csr')
+    """
+sparse_csc_tensor = _compressed("csc", 1, False)
+sparse_csc_tensor.__doc__ = """A matrix in the CSC layout: as `sparse_csr_tensor`, columns in place of rows.
+
+    >>> sparse_csc_tensor([0, 1, 1, 2], [1, 0], [4.0, 3.0]).layout
+    'csc'
+    """
+sparse_bsr_tensor = _compressed("bsr", 0, True)
+sparse_bsr_tensor.__doc__ = """A matrix in the BSR layout: as `sparse_csr_tensor`, blocks in place of entries.
+
+    values : shape (blocks, rows of a block, columns of a block); they tile the matrix.
+
+    >>> sparse_bsr_tensor([0, 1], [1], [[[1.0, 2.0]]])
+    iverson.Tensor([[0., 0., 1., 2.]], layout='bsr')
+    """
+sparse_bsc_tensor = _compressed("bsc", 1, True)
+sparse_bsc_tensor.__doc__ = """A matrix in the BSC layout: as `sparse_bsr_tensor`, with columns of blocks.
+
+    >>> sparse_bsc_tensor([0, 0, 1], [0], [[[1.0, 2.0]]])
+    iverson.Tensor([[0., 0., 1., 2.]], layout='bsc')
+    """
+
+
+def to_layout(x: Any, layout: str, /, *, blocksize: Any = None) -> Any:
+    """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc".
+
+    A strided tensor's entries that are not 0 are stored. Differentiable: a layout changes nothing. Raises
+    ArgumentError for other layouts or a missing blocksize, ShapeError where the layout cannot hold x.
+
+    >>> from iverson import asarray
+    >>> to_layout(asarray([[0.0, 1.0]]), "csr")
+    iverson.Tensor([[0., 1.]], layout='csr')
+    """
+    x = as_operand(x, "to_layout")
+    check_layout(layout, "to_layout")
+    blocks = None
+    if layout in ("bsr", "bsc"):
+        held = getattr(getattr(x._value, "pattern", None), "blocksize", None)
+        given = held if blocksize is None else blocksize
+        if not isinstance(given, (tuple, list)) or len(given) != 2 or min(given) < 1:
+            raise ArgumentError("to_layout", "blocksize", got=repr(given), expected="two positive integers")
+        blocks = (as_int(given[0], "to_layout", "blocksize"), as_int(given[1], "to_layout", "blocksize"))
+    elif blocksize is not None:
+        raise ArgumentError(
+            "to_layout", "blocksize", got=repr(blocksize), expected=f"none for layout {layout!r}"
+        )
+    return F.to_layout(x, layout=layout, blocksize=blocks)
+
+
+def to_sparse(x: Any, /) -> Any:
+    """x in the COO layout; a tensor in a sparse layout as it is.
+
+    >>> from iverson import asarray
+    >>> to_sparse(asarray([0.0, 1.0])).nnz
+    1
+    """
+    x = as_operand(x, "to_sparse")
+    return x if isinstance(x._value, Sparse) else to_layout(x, "coo")
+
+
+def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
+    if not isinstance(getattr(x, "_value", None), Sparse):
+        held = layout_of(x._value).name if hasattr(x, "_value") else type(x).__name__
+        raise ArgumentTypeError(
+            operation,
+            argument,
+            got=f"layout '{held}'" if hasattr(x, "_value") else f"a {held}",
+            expected="a tensor in a sparse layout",
+            remedy="call to_sparse() first",
+        )
+    return x._value
+
+
+def values(x: Any, /) -> Any:
+    """The stored entries of a sparse tensor: shape (nnz, *dense axes), or (blocks, rows, columns).
+
+    Differentiable in x at the stored entries. Raises ArgumentTypeError for other layouts, ArgumentError where
+    entries are stored twice (call `coalesce` first).
+
+    >>> sparse_coo_tensor([[2, 0]], [1.0, 5.0]).values()
+    iverson.Tensor([1., 5.])
+    """
+    held = sparse_value(x, "values")
+    if not held.pattern.distinct:
+        raise ArgumentError(
+            "values", "x", got="entries stored twice", expected="each once", remedy="call coalesce() first"
+        )
+    return F.values_at(x, pattern=held.pattern)
+
+
+def with_values(x: Any, values: Any, /) -> Any:
+    """The tensor with other values on the stored entries of a sparse tensor x, whose own are not read.
+
+    It shares x's indices, and what was worked out from them (the transpose, other layouts). Differentiable in
+    ``values``, which has the shape of ``x.values()``. Raises ShapeError.
+
+    >>> with_values(sparse_coo_tensor([[2, 0]], [1.0, 5.0]), [3.0, 4.0])
+    iverson.Tensor([4., 0., 3.], layout='coo')
+    """
+    pattern = sparse_value(x, "with_values").pattern
+    return made_on(_as_values(values, "with_values"), pattern, None, False, "with_values")
+
+
+def indices(x: Any, /) -> Any:
+    """Where the stored entries are: (sparse axes, nnz) for COO, the positions within lines otherwise.
+
+    >>> sparse_coo_tensor([[2, 0]], [1.0, 5.0]).indices()
+    iverson.Tensor([[2, 0]])
+    """
+    return Tensor(sparse_value(x, "indices").pattern.indices)
+
+
+def indptr(x: Any, /) -> Any:
+    """Where each row (or column) of a compressed layout starts among the stored entries; then their number.
+
+    >>> sparse_csr_tensor([0, 1, 2], [2, 0], [3.0, 4.0]).indptr()
+    iverson.Tensor([0, 1, 2])
+    """
+    pattern = sparse_value(x, "indptr").pattern
+    if not isinstance(pattern, CompressedPattern):
+        raise ArgumentTypeError("indptr", "x", got="layout 'coo'", expected="a compressed layout")
+    return Tensor(pattern.indptr)
+
+
+def nnz(x: Any, /) -> int:
+    """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
+    count: int = sparse_value(x, "nnz").pattern.count
+    return count
+
+
+def coalesce(x: Any, /) -> Any:
+    """A sparse tensor with each entry stored once, in row-major order.
+
+    >>> coalesce(sparse_coo_tensor([[1, 0, 1]], [1.0, 2.0, 3.0])).values()
+    iverson.Tensor([2., 4.])
+    """
+    sparse_value(x, "coalesce")
+    return F.coalesce(x)
+
+
+def as_pattern(x: Any, operation: str, argument: str = "pattern") -> Pattern:
+    """The pattern, each entry once, that a user names by a sparse tensor (or the pattern itself)."""
+    found: Pattern = distinct(x if isinstance(x, Pattern) else sparse_value(x, operation, argument).pattern)
+    return found
+
+
+def sparse_mask(x: Any, mask: Any, /) -> Any:
+    """x where a sparse tensor stores an entry, 0 elsewhere; in that tensor's layout, on the same indices.
+
+    Only these entries of x's gradient exist; what comes before x computes no others where it can avoid them.
+    Raises ShapeError where the shapes differ, ArgumentTypeError for a mask that is not sparse.
+
+    >>> from iverson import asarray
+    >>> sparse_mask(asarray([1.0, 2.0]), sparse_coo_tensor([[1]], [0.0], (2,)))
+    iverson.Tensor([0., 2.], layout='coo')
+    """
+    x = as_operand(x, "sparse_mask")
+    return F.on_pattern(x, as_pattern(mask, "sparse_mask", "mask"))
+
+
+def sampled_matmul(a: Any, b: Any, pattern: Any, /) -> Any:
+    """a @ b at the stored entries of ``pattern`` (SDDMM), in its layout; no other entry is computed.
+
+    a has shape (m, k), b (k, n), the sparse tensor ``pattern`` (m, n); its values are not read. Raises
+    ShapeError.
+
+    >>> from iverson import ones
+    >>> sampled_matmul(ones((2, 3)), ones((3, 2)), sparse_coo_tensor([[0], [1]], [0.0], (2, 2)))
+    iverson.Tensor([[0., 3.],
+                    [0., 0.]], layout='coo')
+    """
+    a, b = as_operand(a, "sampled_matmul", "a"), as_operand(b, "sampled_matmul", "b")
+    chosen = as_pattern(pattern, "sampled_matmul")
+    return F.from_values(F.sampled_product(a, b, pattern=chosen), pattern=chosen)
+
+
+def spsolve(a: Any, b: Any, /) -> Any:
+    """x with a @ x = b for a sparse square matrix, by SuperLU; b is a vector or a matrix of columns.
+
+    Differentiable in both by the implicit function theorem: one more solve with the transpose. Raises
+    ShapeError, LinearAlgebraError for a singular matrix.
+
+    >>> from iverson import asarray
+    >>> spsolve(to_layout(asarray([[2.0, 0.0], [1.0, 1.0]]), "csr"), asarray([2.0, 3.0]))
+    iverson.Tensor([1., 2.])
+    """
+    a, b = as_operand(a, "spsolve", "a"), as_operand(b, "spsolve", "b")
+    if a.ndim != 2 or b.ndim not in (1, 2):
+        raise ShapeError(
+            "spsolve", got=f"shapes {a.shape} and {b.shape}", expected="a matrix, and a vector or a matrix"
+        )
+    if b.ndim == 2:
+        return F.solve(a, b)
+    return F.squeeze(F.solve(a, F.expand_dims(b, axis=(1,))), axis=(1,))
+
+
+def solve_triangular(a: Any, b: Any, /, *, lower: bool = True) -> Any:
+    """x with T @ x = b, for the lower or upper triangle T of a matrix in any layout; b a vector or a matrix.
+
+    The other triangle is not read, and its gradient is 0. Raises ShapeError, LinearAlgebraError for a zero on
+    the diagonal.
+
+    >>> from iverson import asarray
+    >>> solve_triangular(asarray([[2.0, 9.0], [1.0, 1.0]]), asarray([2.0, 3.0]))
+    iverson.Tensor([1., 2.])
+    """
+    a, b = as_operand(a, "solve_triangular", "a"), as_operand(b, "solve_triangular", "b")
+    if b.ndim != 1:
+        return F.solve_triangular(a, b, lower=bool(lower))
+    found = F.solve_triangular(a, F.expand_dims(b, axis=(1,)), lower=bool(lower))
+    return F.squeeze(found, axis=(1,))
+
+
+__all__ = [
+    "coalesce",
+    "sampled_matmul",
+    "solve_triangular",
+    "sparse_bsc_tensor",
+    "sparse_bsr_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "sparse_mask",
+    "spsolve",
+    "to_layout",
+    "to_sparse",
+    "with_values",
+]

@@ -1,0 +1,143 @@
+"""One sparse layout from another: the pattern is converted once and kept; values are only reordered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.shapes import Shape
+from iverson.layouts.compressed import KINDS, CompressedPattern
+from iverson.layouts.coo import CooPattern, coalesced
+from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, index_dtype
+
+#: Where the entries of a converted value come from; -1 is a place of a block that was not stored.
+Source = Array | slice | None
+Blocks = tuple[int, int] | None
+
+SPARSE_LAYOUTS = ("coo", *KINDS)
+
+
+def can_hold(layout: str, shape: Shape, blocks: Blocks = None) -> bool:
+    """Whether a sparse layout can hold a tensor of this shape, with nothing but its axes."""
+    if layout == "coo":
+        return len(shape) > 0
+    if len(shape) != 2:
+        return False
+    return blocks is None or all(n % b == 0 for n, b in zip(shape, blocks, strict=True))
+
+
+def convert(value: Any, layout: str, blocks: Blocks = None) -> Any:
+    """A sparse value in another sparse layout that can hold it; entries stored twice are summed."""
+    value = coalesced(value if layout == "coo" else with_sparse_axes(value, len(value.shape)))
+    pattern = value.pattern
+    if pattern.layout == layout and pattern.blocksize == blocks:
+        return value
+    target, source = converted(pattern, layout, blocks)
+    return target.value(reordered(value.entries, source))
+
+
+def with_sparse_axes(value: Sparse, count: int) -> Any:
+    """A value with at least ``count`` sparse axes: dense trailing axes become indexed ones."""
+    k = value.pattern.ndim
+    if k >= count:
+        return value
+    inner = value.dense_shape[: count - k]
+    within = np.indices(inner, value.pattern.index_dtype).reshape(len(inner), -1)
+    width = within.shape[1]
+    indices = np.concatenate(
+        [np.repeat(value.pattern.coordinates, width, axis=1), np.tile(within, value.pattern.count)]
+    )
+    entries = value.entries.reshape((-1, *value.dense_shape[count - k :]))
+    if not entries.size:
+        entries = np.zeros((indices.shape[1], *value.dense_shape[count - k :]), value.dtype)
+    return CooPattern(value.shape[:count], indices, value.pattern.distinct or None).value(entries)
+
+
+def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pattern, Source]:
+    """A distinct pattern in another layout, and where its entries come from."""
+    found: tuple[Pattern, Source] = pattern.once(
+        ("converted", layout, blocks), lambda: _converted(pattern, layout, blocks)
+    )
+    return found
+
+
+def reordered(entries: Array, source: Source) -> Array:
+    """Stored entries in the order of a converted pattern."""
+    if source is None:
+        return entries
+    if isinstance(source, slice) or not source.size or source.min() >= 0:
+        return entries[source]
+    padded = np.concatenate([entries, np.zeros((1, *entries.shape[1:]), entries.dtype)])
+    return padded[source]
+
+
+def _converted(pattern: Pattern, layout: str, blocks: Blocks) -> tuple[Pattern, Source]:
+    if layout == "coo":
+        return CooPattern(pattern.shape, pattern.coordinates, True), None
+    axis = 0 if layout in ("csr", "bsr") else 1
+    if blocks is not None:
+        return _blocked(pattern, axis, blocks)
+    coordinates = pattern.coordinates
+    order: Source
+    if axis == 0:
+        order = pattern.sorted[1]
+    else:
+        turned = addresses(coordinates[::-1], pattern.shape[::-1])
+        order = np.argsort(turned, kind="stable") if (turned[1:] < turned[:-1]).any() else slice(None)
+    lines, indices = coordinates[axis][order], coordinates[1 - axis][order]
+    return _compress(pattern.shape, lines, indices, axis, None, pattern.index_dtype), order
+
+
+def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Pattern, Source]:
+    """Blocks that hold a stored entry, by the address of the block; the rest of a block is an explicit 0."""
+    r, c = blocks
+    rows, columns = pattern.coordinates
+    grid = (pattern.shape[0] // r, pattern.shape[1] // c)
+    places = np.stack([rows // r, columns // c])
+    places, extents = (places, grid) if axis == 0 else (places[::-1], grid[::-1])
+    keys, block = np.unique(addresses(places, extents), return_inverse=True)
+    lines, indices = np.divmod(keys, max(extents[1], 1))
+    source = np.full((keys.size, r, c), -1, np.int64)
+    source[block, rows % r, columns % c] = np.arange(pattern.count)
+    made = _compress(pattern.shape, lines, indices, axis, blocks, pattern.index_dtype)
+    return made, source.ravel()
+
+
+def _compress(
+    shape: Shape, lines: Array, indices: Array, axis: int, blocks: Blocks, dtype: Any
+) -> CompressedPattern:
+    """A pattern of sorted lines."""
+    count = shape[axis] // (blocks[axis] if blocks else 1)
+    indptr = np.zeros(count + 1, dtype)
+    np.cumsum(np.bincount(lines, minlength=count), out=indptr[1:])
+    return CompressedPattern(shape, indptr, np.ascontiguousarray(indices, dtype), axis, blocks)
+
+
+def like(value: Sparse, model: Pattern) -> Any:
+    """A value in the layout of a pattern where that can hold it, else in COO."""
+    if type(model) is CompressedPattern and not value.dense_shape:
+        blocks = model.blocks
+        if can_hold(model.layout, value.shape, blocks):
+            return convert(value, model.layout, blocks)
+    return value if value.pattern.layout == "coo" else convert(value, "coo")
+
+
+def from_keys(keys: Array, shape: Shape, model: Pattern) -> Pattern:
+    """The pattern of increasing addresses, in the layout of a pattern where that can hold it, else in COO."""
+    coo = CooPattern.of_keys(keys, shape, model.index_dtype)
+    if type(model) is CompressedPattern and can_hold(model.layout, shape, model.blocks):
+        return converted(coo, model.layout, model.blocks)[0]
+    return coo
+
+
+def from_strided(x: Array, layout: str, blocks: Blocks = None, sparse_axes: int | None = None) -> Any:
+    """The nonzero entries (or slices that hold one) of an array in a sparse layout."""
+    k = x.ndim if sparse_axes is None else sparse_axes
+    occupied = x != 0
+    if k < x.ndim:
+        occupied = occupied.any(axis=tuple(range(k, x.ndim)))
+    found = np.nonzero(occupied)
+    indices = np.array(found, index_dtype(*x.shape)).reshape(k, -1)
+    value = CooPattern(x.shape[:k], indices, True).value(x[found])
+    return convert(value, layout, blocks)

@@ -1,0 +1,134 @@
+"""The COO layout: an index per stored entry, in any order; with dense trailing axes it stores slices (rows).
+
+An entry stored twice is the sum of both (not *coalesced*). Sums of cotangents and embedding gradients are so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from iverson.core.shapes import Shape
+from iverson.layouts.pattern import Array, Pattern, Sparse, check, coordinates_of, to_strided
+from iverson.layouts.registry import Layout, register
+
+
+class CooPattern(Pattern):
+    """``indices`` of shape (sparse axes, count); ``distinct`` says that no column occurs twice.
+
+    Leave ``distinct`` out where it is not known: it is found out when first asked for.
+    """
+
+    __slots__ = ("_distinct", "_source", "indices")
+    layout = "coo"
+
+    def __init__(self, shape: Shape, indices: Array, distinct: bool | None = None) -> None:
+        super().__init__(shape, indices.shape[1:])
+        self.indices = indices
+        self._distinct = distinct
+        self._source: Any = None
+
+    @staticmethod
+    def of_keys(keys: Array, shape: Shape, dtype: Any = np.int64) -> CooPattern:
+        """The pattern of increasing addresses."""
+        made = CooPattern(shape, coordinates_of(keys, shape, dtype), True)
+        made._facts["keys"] = keys
+        return made
+
+    @property
+    def index_dtype(self) -> Any:
+        return self.indices.dtype
+
+    @property
+    def distinct(self) -> bool:
+        if self._distinct is None:
+            keys = self.sorted[0]
+            self._distinct = not keys.size or bool((keys[1:] != keys[:-1]).all())
+        return self._distinct
+
+    @property
+    def coalesced(self) -> bool:
+        """Whether entries are distinct and in row-major order."""
+        return self.distinct and isinstance(self.sorted[1], slice)
+
+    def _coordinates(self) -> Array:
+        return self.indices
+
+    def coalescing(self) -> tuple[CooPattern, Array]:
+        """The coalesced pattern, and where each run of equal addresses starts in sorted order."""
+        found: tuple[CooPattern, Array] = self.once("coalescing", self._coalescing)
+        return found
+
+    def _coalescing(self) -> tuple[CooPattern, Array]:
+        keys = self.sorted[0]
+        first = np.ones(keys.size, bool)
+        first[1:] = keys[1:] != keys[:-1]
+        starts = np.flatnonzero(first)
+        return CooPattern.of_keys(keys[starts], self.shape, self.index_dtype), starts
+
+    def permuted(self, axes: Shape) -> CooPattern:
+        if axes == tuple(range(self.ndim)):
+            return self
+        if self._source is not None and self._source[1] == axes:
+            source = self._source[0]()
+            if source is not None:
+                return source  # type: ignore[no-any-return]
+        found: CooPattern = self.once(("permuted", axes), lambda: self._permuted(axes))
+        return found
+
+    def _permuted(self, axes: Shape) -> CooPattern:
+        shape = tuple(self.shape[k] for k in axes)
+        made = CooPattern(shape, self.indices[list(axes)], self._distinct)
+        made._source = ref(self), tuple(int(k) for k in np.argsort(axes))
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CooPattern, (self.shape, self.indices, self._distinct)
+
+    def check(self) -> None:
+        assert self.indices.ndim == 2
+        assert self.indices.dtype in (np.int32, np.int64)
+        assert len(self.indices) == self.ndim
+        for row, extent in zip(self.indices, self.shape, strict=True):
+            assert not row.size or 0 <= row.min() <= row.max() < extent
+        if self._distinct:
+            assert np.unique(self.keys).size == self.count
+
+
+class Coo(Sparse):
+    """Values of shape (count, *dense trailing axes) on a `CooPattern`."""
+
+    __slots__ = ()
+
+
+CooPattern.kind = Coo
+
+
+def coalesced(value: Any, ordered: bool = False) -> Any:
+    """A sparse value with entries stored once: repeats summed (and in row-major order, if ``ordered``)."""
+    pattern = value.pattern
+    if pattern.coalesced if ordered and type(value) is Coo else pattern.distinct:
+        return value
+    merged, starts = pattern.coalescing()
+    entries = value.entries[pattern.sorted[1]]
+    if starts.size != entries.shape[0]:
+        entries = np.add.reduceat(entries, starts, dtype=value.dtype)
+    return merged.value(entries)
+
+
+LAYOUT = register(
+    Layout(
+        name="coo",
+        kind=Coo,
+        to_strided=to_strided,
+        check=check,
+        region=lambda value: None,
+        pattern=lambda value: value.pattern if value.pattern.distinct else value.pattern.coalescing()[0],
+        # A pattern is immutable and shared: it is nobody's own memory.
+        buffers=lambda value: (value.values,),
+        rebuild=lambda value, buffers: Coo(value.pattern, buffers[0]),
+        priority=20,
+    )
+)

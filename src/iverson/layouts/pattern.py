@@ -1,0 +1,195 @@
+"""Patterns: which entries a sparse tensor stores. A sparse value is a pattern and an array of values.
+
+A pattern is immutable, shared by reference and equal only to itself; what follows from it (coordinates, sort
+orders, its transpose, other layouts of it) is worked out once and kept on it. Nothing here multiplies.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from iverson.core.errors import ShapeError
+from iverson.core.shapes import Shape
+
+Array = np.ndarray[Any, Any]
+
+
+class Pattern(ABC):
+    """The stored entries of the sparse axes of a tensor: their shape, and a coordinate per entry.
+
+    ``count`` entries are stored, as an array of ``stored_shape`` (blocks have more axes than one). Entry n
+    of the flattened values is at ``coordinates[:, n]``.
+    """
+
+    __slots__ = ("__weakref__", "_facts", "shape", "stored_shape")
+    layout: ClassVar[str]
+    #: The type of values on patterns of this layout.
+    kind: type[Sparse]
+
+    def __init__(self, shape: Shape, stored_shape: Shape) -> None:
+        if prod(shape) >= 2**63:
+            raise ShapeError(
+                "sparse tensor",
+                "shape",
+                got=str(shape),
+                expected="fewer than 2**63 entries, so that each has an address",
+            )
+        self.shape = shape
+        self.stored_shape = stored_shape
+        self._facts: dict[Any, Any] = {}
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What follows from the pattern under ``key``, made at the first call."""
+        found = self._facts.get(key)
+        if found is None:
+            found = self._facts.setdefault(key, make())  # of two threads, the first one's stands
+        return found
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def count(self) -> int:
+        """How many entries are stored."""
+        return prod(self.stored_shape)
+
+    @property
+    def blocksize(self) -> tuple[int, int] | None:
+        return None
+
+    @property
+    @abstractmethod
+    def index_dtype(self) -> Any:
+        """int32 or int64."""
+
+    @property
+    def distinct(self) -> bool:
+        """Whether no entry is stored twice."""
+        return True
+
+    @abstractmethod
+    def _coordinates(self) -> Array: ...
+
+    @property
+    def coordinates(self) -> Array:
+        """The index of each stored entry: shape (sparse axes, count)."""
+        found: Array = self.once("coordinates", self._coordinates)
+        return found
+
+    @property
+    def keys(self) -> Array:
+        """The row-major address of each stored entry."""
+        found: Array = self.once("keys", lambda: addresses(self.coordinates, self.shape))
+        return found
+
+    @property
+    def sorted(self) -> tuple[Array, Array | slice]:
+        """The addresses in increasing order, and the order of the entries that gives it."""
+        found: tuple[Array, Array | slice] = self.once("sorted", self._sorted)
+        return found
+
+    def _sorted(self) -> tuple[Array, Array | slice]:
+        keys = self.keys
+        if not keys.size or bool((keys[1:] >= keys[:-1]).all()):
+            return keys, slice(None)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], order
+
+    def find(self, keys: Array) -> tuple[Array, Array]:
+        """Where entries with the given addresses are stored, and which of them are (no duplicates here)."""
+        own, order = self.sorted
+        at = np.searchsorted(own, keys)
+        at[at == own.size] = 0
+        there = own[at] == keys if own.size else np.zeros(keys.shape, bool)
+        return (at if isinstance(order, slice) else order[at] if own.size else at), there
+
+    def value(self, entries: Array) -> Any:
+        """The sparse value with the given stored entries: shape (count, *dense trailing axes)."""
+        return self.kind(self, entries.reshape(self.stored_shape + entries.shape[1:]))
+
+    @abstractmethod
+    def permuted(self, axes: Shape) -> Pattern:
+        """The pattern with its axes permuted; the same object each time, and back again."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Assert the layout's invariants."""
+
+
+class Sparse:
+    """A pattern and the values on it: shape ``pattern.stored_shape``, then dense trailing axes (COO only)."""
+
+    __slots__ = ("dense_shape", "pattern", "shape", "values")
+
+    def __init__(self, pattern: Any, values: Array) -> None:
+        self.pattern = pattern
+        self.values = values
+        #: The extents of the dense trailing axes.
+        self.dense_shape: Shape = values.shape[len(pattern.stored_shape) :]
+        self.shape: Shape = pattern.shape + self.dense_shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.values.dtype
+
+    @property
+    def entries(self) -> Array:
+        """The values by stored entry: shape (count, *dense trailing axes)."""
+        return self.values.reshape((self.pattern.count, *self.dense_shape))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.pattern, self.values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape}, {self.pattern.count} stored, {self.dtype})"
+
+
+def addresses(coordinates: Array, shape: Shape) -> Array:
+    """Row-major addresses of coordinates, one column each."""
+    keys = np.zeros(coordinates.shape[1], np.int64)
+    for extent, row in zip(shape, coordinates, strict=True):
+        keys *= extent
+        keys += row
+    return keys
+
+
+def coordinates_of(keys: Array, shape: Shape, dtype: Any = np.int64) -> Array:
+    """The inverse of `addresses`."""
+    rows: list[Array] = []
+    for extent in reversed(shape):
+        keys, row = np.divmod(keys, max(extent, 1))
+        rows.append(row)
+    found: Array = np.array(rows[::-1], dtype).reshape(len(shape), keys.size)
+    return found
+
+
+def to_strided(value: Sparse) -> Array:
+    """Every entry explicit, those stored twice summed."""
+    pattern = value.pattern
+    out = np.zeros(value.shape, value.dtype)
+    flat = out.reshape((prod(pattern.shape), *value.dense_shape))
+    if pattern.distinct:
+        flat[pattern.keys] = value.entries
+    else:
+        np.add.at(flat, pattern.keys, value.entries)
+    return out
+
+
+def check(value: Sparse) -> None:
+    """Assert that values fit their pattern, and the pattern's own invariants."""
+    pattern = value.pattern
+    assert type(value) is pattern.kind
+    assert type(value.values) is np.ndarray
+    assert value.values.shape[: len(pattern.stored_shape)] == pattern.stored_shape
+    pattern.check()
+
+
+def index_dtype(*extents: int) -> Any:
+    """int32 where it can hold the given extents, else int64."""
+    return np.dtype(np.int32 if max(extents, default=0) < 2**31 else np.int64)

@@ -1,0 +1,86 @@
+"""Making masked tensors: from data and a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import Handle, Wrapper, alias
+from iverson.core.errors import DTypeError, ShapeError
+from iverson.layouts import Sparse, coalesced
+from iverson.masked.mask import Mask, common, narrowed
+from iverson.masked.stored import Stored
+from iverson.masked.tensor import MaskedTensor, fits
+from iverson.ops import F
+from iverson.tensor import asarray
+
+
+def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -> MaskedTensor:
+    """A MaskedTensor: ``data`` where ``mask`` is True, unspecified elsewhere.
+
+    Parameters
+    ----------
+    data : a Tensor, a NumPy array, a scalar or nested lists of numbers; or a MaskedTensor, to be masked
+        further.
+    mask : bools that broadcast to data's shape; where the mask is itself a MaskedTensor, what it leaves
+        unspecified is too. None specifies all entries, of a sparse tensor those it stores. The pattern of a
+        sparse mask is shared, and work on the result grows with its size.
+    requires_grad : make the result a new leaf of the graph. Otherwise it depends on ``data`` as any result
+        does, at the specified entries.
+
+    Raises DTypeError unless the mask is bool, ShapeError where it does not fit.
+
+    >>> import iverson as iv
+    >>> m = masked_tensor(iv.asarray([1., iv.nan, 3.]), [True, False, True])
+    >>> m * 2, m.sum()
+    (iverson.MaskedTensor([2., --, 6.]), iverson.MaskedTensor(4.))
+    """
+    given = data if isinstance(data, MaskedTensor) else asarray(data)
+    if isinstance(getattr(given, "_value", None), Sparse) and not given._value.pattern.distinct:
+        given = F.coalesce(given)
+    own = _mask_of(given, mask)
+    if isinstance(given, MaskedTensor):
+        own = common("masked_tensor", [given._mask, own], given.shape)
+        result = MaskedTensor(alias(narrowed(given._held, given._mask, own)), own)
+    else:
+        result = MaskedTensor(own.pack(given), own)
+    return result.detach().requires_grad_() if requires_grad else result
+
+
+def as_masked_tensor(data: Any, mask: Any = None) -> MaskedTensor:
+    """As `masked_tensor`, but a MaskedTensor without a new mask is returned as it is.
+
+    >>> as_masked_tensor([1., 2.], [False, True])
+    iverson.MaskedTensor([--, 2.])
+    """
+    return data if mask is None and isinstance(data, MaskedTensor) else masked_tensor(data, mask)
+
+
+def _mask_of(data: Any, mask: Any) -> Mask:
+    """The mask a user gave, for data of a shape and layout."""
+    if mask is None:
+        value = getattr(data, "_value", None)
+        if isinstance(value, Sparse):
+            return Stored(value.pattern, value.dense_shape)
+        return Mask(np.ones(data.shape, bool))
+    if isinstance(mask, Wrapper):
+        mask = mask._as_index()
+    given = mask if isinstance(mask, Handle) else asarray(mask)
+    if given.dtype.kind != "b":
+        raise DTypeError(
+            "masked_tensor", "mask", got=f"dtype {given.dtype}", expected="bool", remedy="compare it with 0"
+        )
+    if not fits(given.shape, data.shape):
+        raise ShapeError(
+            "masked_tensor",
+            "mask",
+            got=f"shape {given.shape} for data of shape {data.shape}",
+            expected="a shape that broadcasts to that of the data",
+        )
+    if isinstance(given._value, Sparse) and given.shape == data.shape:
+        value = coalesced(given._value)
+        stored = Stored(value.pattern, value.dense_shape)
+        true = value.entries.reshape(-1)
+        return stored if true.all() else stored.kept(true)
+    return Mask(np.array(np.broadcast_to(F.to_numpy(given), data.shape)))

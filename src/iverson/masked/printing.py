@@ -1,0 +1,53 @@
+"""How masked tensors print: as tensors do, with ``--`` where an entry is unspecified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.layouts import to_strided
+
+ABSENT = "--"
+_PLAIN = (dtypes.float64, dtypes.int64, dtypes.bool, dtypes.complex128)
+
+
+def show(x: Any) -> str:
+    """``iverson.MaskedTensor([1., --])`` with whatever is not the default: shape, dtype, requires_grad."""
+    prefix = "iverson.MaskedTensor("
+    facts = []
+    small = x.layout == "strided" or x.size <= np.get_printoptions()["threshold"]
+    if 0 in x.shape and x.shape != (0,):
+        facts.append(f"shape={x.shape}")
+    if x.dtype not in _PLAIN or x._mask.count == 0:
+        facts.append(f"dtype={x.dtype}")
+    if x.layout != "strided":
+        facts.append(f"layout={x.layout!r}")
+    if x.requires_grad:
+        facts.append("requires_grad=True")
+    return prefix + ", ".join([entries(x, prefix) if small else f"shape={x.shape}", *facts]) + ")"
+
+
+def entries(x: Any, prefix: str = "") -> str:
+    """The entries alone, as NumPy prints them."""
+    cells = np.full(x.size, ABSENT, object)
+    cells[x._mask.keys] = _texts(to_strided(x._held._value))
+    cells = cells.reshape(x.shape)
+    width = 0
+    if cells.size <= np.get_printoptions()["threshold"]:
+        width = max((len(text) for text in cells.flat), default=0)
+    return np.array2string(
+        cells, separator=", ", prefix=prefix, formatter={"all": lambda text: str(text).rjust(width)}
+    )
+
+
+def _texts(values: np.ndarray[Any, Any]) -> list[str]:
+    """Each entry as NumPy prints it among the others."""
+    if not values.size:
+        return []
+    separator = "\0"
+    text = np.array2string(
+        values, separator=separator, max_line_width=1 << 60, threshold=values.size + 1, prefix=""
+    )
+    return [part.strip() for part in text[1:-1].split(separator)]

@@ -1,0 +1,29 @@
+"""A masked tensor as a node of pytrees: its leaf is the vector of its specified entries.
+
+So a map over a tree reaches specified entries only, and the mask is part of the tree's structure. optree is
+imported, and told, when the first masked tensor is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_known: set[Any] = set()
+
+
+def register(kind: Any) -> None:
+    """Make a kind of masked tensor a node of pytrees, unless it is one."""
+    if kind in _known:
+        return
+    _known.add(kind)
+    import optree
+    from optree.registry import __GLOBAL_NAMESPACE as everywhere
+
+    def flatten(x: Any) -> tuple[tuple[Any], Any, tuple[str]]:
+        return (x._held,), x._mask, ("specified",)
+
+    def unflatten(mask: Any, children: Any) -> Any:
+        (child,) = children
+        return kind(child, mask)
+
+    optree.register_pytree_node(kind, flatten, unflatten, namespace=everywhere)

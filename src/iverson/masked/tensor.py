@@ -1,0 +1,339 @@
+"""The MaskedTensor: a tensor some of whose entries do not exist.
+
+It holds a plain Tensor, the vector of the specified entries, and a `Mask`. What it computes is in
+`iverson.masked.rules`; every function, method and operator of a Tensor is one of a MaskedTensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iverson.autograd import api
+from iverson.core import dtypes
+from iverson.core.dispatch import Handle, Wrapper, held, like, make_handle
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.op import Op
+from iverson.masked import printing, pytree
+from iverson.masked.mask import Mask
+from iverson.ops import F
+from iverson.tensor import Tensor, asarray
+
+
+class MaskedTensor(Wrapper):
+    """A tensor with a mask: an entry where the mask is False is unspecified, it does not exist.
+
+    It is never read, never perturbed and has no gradient; the gradient with respect to a MaskedTensor is a
+    MaskedTensor with the same mask. Made by `iverson.masked_tensor`, not by calling this class.
+
+    - elementwise functions: a result is specified where all operands are (a plain operand is everywhere).
+    - reductions go over the specified entries; a result without any is unspecified itself.
+    - softmax, cumulative functions and sort keep each line's entries (sort puts unspecified ones last).
+    - matmul: a product counts where both factors are specified.
+    - ``to_tensor(fill)`` gives a plain Tensor.
+    """
+
+    __slots__ = ("__weakref__", "_held", "_mask")
+
+    __array_ufunc__ = None
+    __array_priority__ = 1001
+    __hash__ = object.__hash__
+
+    def __init__(self, vector: Any, mask: Mask) -> None:
+        pytree.register(type(self))
+        self._held = vector
+        self._mask = mask
+
+    if TYPE_CHECKING:
+        # The operators and methods of Tensor, lent in `iverson.masked`.
+        def __getattr__(self, name: str) -> Any: ...
+
+    # -- facts ---------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents, one per axis."""
+        return self._mask.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the entries."""
+        return self._held.dtype
+
+    @property
+    def size(self) -> int:
+        """The number of entries, specified or not."""
+        return prod(self.shape)
+
+    @property
+    def layout(self) -> str:
+        """The layout that data and mask have outside of this tensor."""
+        return self._mask.layout
+
+    def get_data(self) -> Any:
+        """The data as a plain Tensor, 0 where unspecified; differentiable at specified entries."""
+        return self.to_tensor(False if self.dtype.kind == "b" else 0)
+
+    def get_mask(self) -> Tensor:
+        """The mask as a bool Tensor: True where an entry is specified."""
+        return Tensor(self._mask.plain())
+
+    mask = get_mask
+
+    def to_tensor(self, fill: Any) -> Any:
+        """A plain Tensor with ``fill`` in place of the unspecified entries: leaves masked semantics.
+
+        ``fill`` is a scalar, or a tensor that broadcasts to this shape. Differentiates in this tensor at its
+        specified entries, and in ``fill`` at the others. Raises ShapeError where fill does not fit,
+        DTypeError for a scalar that the dtype cannot hold.
+
+        >>> import iverson as iv
+        >>> iv.masked_tensor(iv.asarray([1., 2.]), [True, False]).to_tensor(7)
+        iverson.Tensor([1., 7.])
+        """
+        plain = self._without_meaning()
+        if isinstance(fill, Wrapper) or not hasattr(fill, "shape"):
+            fill = _scalar_fill(fill, self.dtype)
+            zero = not np.any(fill != 0)
+            return plain if zero else F.where(self._mask.array, plain, fill)
+        fill = asarray(fill)
+        if not fits(fill.shape, self.shape):
+            raise ShapeError(
+                "to_tensor", "fill", got=f"shape {fill.shape}", expected=f"one that fits {self.shape}"
+            )
+        return F.where(self._mask.array, plain, fill)
+
+    # -- the protocol of a wrapper -------------------------------------------------------------------
+
+    def _around(self, handle: Any) -> MaskedTensor:
+        return MaskedTensor(handle, self._mask)
+
+    def _seed(self, value: Any, operation: str, argument: str) -> Any:
+        if not isinstance(value, (Handle, Wrapper)):
+            value = asarray(value)
+        if value.shape != self.shape:
+            raise ShapeError(
+                operation, argument, got=f"shape {value.shape}", expected=f"shape {self.shape}, as the tensor"
+            )
+        if isinstance(value, MaskedTensor):
+            if value._mask == self._mask:
+                return value._held
+            value = value._without_meaning()
+        return self._mask.pack(value)
+
+    def _block(self, rows: Any, columns: Any, block: Any) -> MaskedTensor:
+        above, below = (
+            x._mask.array if isinstance(x, MaskedTensor) else np.ones(x.shape, bool) for x in (rows, columns)
+        )
+        block = F.reshape(block, shape=(held(rows).size, held(columns).size))
+        for k, x in enumerate((rows, columns)):
+            if isinstance(x, MaskedTensor) and x.layout != "strided":
+                block = F.take_along(block, np.expand_dims(np.argsort(x._mask.keys), 1 - k), k)
+        mask = Mask(np.logical_and(above.reshape(above.shape + (1,) * below.ndim), below))
+        return MaskedTensor(F.reshape(block, shape=(mask.count,)), mask)
+
+    def _as_index(self) -> Any:
+        if self.dtype.kind != "b" and not self._mask.full:
+            raise ArgumentError(
+                "index",
+                "key",
+                got="an index with unspecified entries",
+                expected="positions that are all specified",
+                remedy="use to_tensor(fill)",
+            )
+        return self._without_meaning()
+
+    def _counts(self, axes: tuple[int, ...], keepdims: bool) -> MaskedTensor:
+        counts = self._mask.lines(axes, keepdims)
+        mask = Mask(counts > 0)
+        return MaskedTensor(make_handle(counts[mask.array].astype(dtypes.real_of(self.dtype))), mask)
+
+    def _without_meaning(self) -> Any:
+        plain = self._mask.unpack(self._held)
+        return F.to_dense(plain) if self.layout == "strided" else plain
+
+    # -- gradients -----------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on this tensor are recorded. May be set on leaves."""
+        return bool(self._held.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> MaskedTensor:
+        """Make this tensor a leaf of the graph (or take it out), in place; its specified entries are.
+
+        Returns the tensor. Raises DTypeError if its dtype carries no gradients, GradientError on a recorded
+        result.
+        """
+        self._held.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return bool(self._held.is_leaf)
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that ``backward`` has added up here, a MaskedTensor with this mask, or None."""
+        found = self._held.grad
+        return None if found is None else self._around(found)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self._held.grad = None if value is None else self._seed(value, "grad", "value")
+
+    def detach(self) -> MaskedTensor:
+        """The same entries, not tracked. Shares memory."""
+        return self._around(self._held.detach())
+
+    def backward(self, gradient: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
+        """`iverson.autograd.backward` of this tensor."""
+        api.backward(self, gradient, inputs=inputs, create_graph=create_graph)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> api.HookHandle:
+        """`iverson.autograd.register_hook` on this tensor: the hook is handed MaskedTensors."""
+
+        def on_held(gradient: Any) -> Any:
+            replaced = hook(like(self, gradient))
+            return None if replaced is None else self._seed(replaced, "hook", "gradient")
+
+        return api.register_hook(self._held, on_held)
+
+    def retain_grad(self) -> None:
+        """Let ``backward`` keep this result's gradient in ``.grad``, as it does for leaves."""
+        self._held.retain_grad()
+
+    # -- in place ------------------------------------------------------------------------------------
+
+    def _become(self, result: MaskedTensor) -> None:
+        """Make this handle stand for a result of its own shape and dtype."""
+        self._held, self._mask = result._held, result._mask
+
+    def _rebind(self, op: Op, result: Any) -> None:
+        if result.shape != self.shape:
+            raise ShapeError(
+                f"in-place {op.name}",
+                "other",
+                got=f"a result of shape {result.shape}",
+                expected=f"shape {self.shape}: a tensor in place cannot grow",
+                remedy="use the operator that makes a new tensor",
+            )
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise DTypeError(
+                    f"in-place {op.name}",
+                    "other",
+                    got=f"a result of dtype {result.dtype}",
+                    expected=f"one that fits {self.dtype}",
+                    remedy="use the operator that makes a new tensor",
+                )
+            result = F.astype(result, dtype=self.dtype)
+        self._become(result)
+
+    # -- conversion ----------------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The only entry as a Python number; raises ShapeError if there are more, ArgumentError if there is
+        none that is specified."""
+        if self.size != 1:
+            raise ShapeError("item", "x", got=f"shape {self.shape}", expected="exactly one entry")
+        if not self._mask.count:
+            raise ArgumentError(
+                "item",
+                "x",
+                got="an unspecified entry",
+                expected="a specified one",
+                remedy="use to_tensor(fill)",
+            )
+        return self._held.item()
+
+    def tolist(self) -> Any:
+        """The entries as nested lists of Python numbers, None where unspecified."""
+        cells = np.full(self.size, None, object)
+        cells[self._mask.keys] = self._held.tolist()
+        return cells.reshape(self.shape).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise ArgumentTypeError(
+            "conversion to a NumPy array",
+            "x",
+            got="a MaskedTensor",
+            expected="a Tensor: NumPy has no entries that do not exist",
+            remedy="call to_tensor(fill) first",
+        )
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ArgumentError(
+                "bool",
+                "x",
+                got=f"an array of shape {self.shape}",
+                expected="exactly one entry",
+                remedy="use any() or all()",
+            )
+        return bool(self.item())
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value)._held.any())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        return printing.show(self)
+
+    def __str__(self) -> str:
+        return printing.show(self)
+
+    def __copy__(self) -> MaskedTensor:
+        return self._around(self._held.__copy__())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MaskedTensor:
+        return self._around(self._held.__deepcopy__(memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._held.__reduce__()  # refuses results of recorded ops
+        return MaskedTensor, (self._held, self._mask)
+
+
+def fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an array of one shape broadcasts to another."""
+    tail = shape[len(shape) - len(own) :]
+    return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own, tail, strict=True))
+
+
+def _scalar_fill(fill: Any, dtype: Any) -> Any:
+    """The scalar in the dtype; raises DTypeError where that cannot hold it."""
+    if isinstance(fill, (bool, int, float, complex, np.generic)):
+        value = np.asarray(fill)
+        kinds = "biufc"
+        fits = kinds.index(value.dtype.kind) <= max(kinds.index(dtype.kind), 1)
+        if fits and (dtype.kind not in "biu" or value.astype(dtype) == value):
+            return value.astype(dtype)
+        raise DTypeError(
+            "to_tensor",
+            "fill",
+            got=repr(fill),
+            expected=f"a value that {dtype} can hold",
+            remedy="convert the tensor with astype first",
+        )
+    raise ArgumentTypeError(
+        "to_tensor", "fill", got=f"a {type(fill).__name__}", expected="a scalar or a plain Tensor"
+    )

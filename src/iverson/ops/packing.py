@@ -1,0 +1,57 @@
+"""Picking entries by a mask and putting them back: linear in the entries, the mask held constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ShapeError
+from iverson.core.op import Abstract, Op, Sample
+from iverson.core.table import define
+from iverson.layouts import Packed
+
+LINEAR = ((0,),)
+
+
+def _check(name: str, x: Any, expected: Any) -> None:
+    if x.shape != expected:
+        raise ShapeError(name, "x", got=f"shape {x.shape}", expected=f"shape {expected}")
+
+
+def _pack_abstract(x: Any, mask: Any, *, count: int) -> Abstract:
+    _check("pack", x, mask.shape)
+    return Abstract((count,), x.dtype)
+
+
+def _unpack_abstract(x: Any, mask: Any, *, count: int) -> Abstract:
+    _check("unpack", x, (count,))
+    return Abstract(mask.shape, x.dtype)
+
+
+_MASK = np.array([[True, False, True], [False, True, True]])
+_SAMPLES = ((_MASK, 4), (np.zeros((2, 2), bool), 0), (np.array(True), 1))
+
+# x where the mask holds, in C order, as a vector; ``count`` is its length.
+define(
+    Op(
+        name="pack",
+        forward=lambda x, mask, *, count: x[mask],
+        abstract=_pack_abstract,
+        vjp=(lambda F, g, _y, _x, mask, *, count: F.unpack(g, mask, count=count), None),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s(mask.shape), mask), {"count": n}) for mask, n in _SAMPLES],
+    )
+)
+
+# The transpose: a vector put where the mask holds, zero elsewhere.
+define(
+    Op(
+        name="unpack",
+        forward=lambda x, mask, *, count: Packed(mask, x),
+        abstract=_unpack_abstract,
+        vjp=(lambda F, g, _y, _x, mask, *, count: F.pack(g, mask, count=count), None),
+        linear_in=LINEAR,
+        samples=lambda s: [Sample((s((n,)), mask), {"count": n}) for mask, n in _SAMPLES],
+    )
+)

@@ -1,0 +1,331 @@
+"""Ops between tensors and the values stored on a pattern, and over segments.
+
+``from_values`` and ``values_at`` are each other's adjoint; a pattern is a constant of both. What needs only
+the values on a pattern demands only that pattern of everything before it (`iverson.core.needs.Pattern`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.needs import Box, Need, Pattern
+from iverson.core.op import Abstract, Op, Rule, Sample
+from iverson.core.shapes import Shape
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels import sparse_products, sparse_values
+from iverson.layouts import SPARSE_LAYOUTS, CooPattern, can_hold, from_strided
+from iverson.layouts import Pattern as StoredPattern
+from iverson.layouts.conversion import converted
+
+LINEAR = ((0,),)
+
+
+@derived
+def pattern_of(x: Any) -> Any:
+    """The pattern on which a sparse tensor stores its entries."""
+    return x._value.pattern
+
+
+def distinct(pattern: Any) -> Any:
+    """The same entries, each stored once."""
+    return pattern if pattern.distinct else pattern.coalescing()[0]
+
+
+def _values_shape(shape: Shape, pattern: StoredPattern) -> Shape:
+    return pattern.stored_shape + tuple(shape[pattern.ndim :])
+
+
+def _from_values_abstract(values: Any, *, pattern: StoredPattern) -> Abstract:
+    lead = len(pattern.stored_shape)
+    if values.shape[:lead] != pattern.stored_shape:
+        raise ShapeError(
+            "from_values",
+            "values",
+            got=f"shape {values.shape}",
+            expected=f"{pattern.stored_shape} as first axes, one value per stored entry",
+        )
+    return Abstract(pattern.shape + tuple(values.shape[lead:]), values.dtype)
+
+
+def _values_at_abstract(x: Any, *, pattern: StoredPattern) -> Abstract:
+    if tuple(x.shape[: pattern.ndim]) != pattern.shape:
+        raise ShapeError(
+            "values_at",
+            "x",
+            got=f"shape {x.shape}",
+            expected=f"{pattern.shape} as first axes, the shape of the pattern",
+        )
+    return Abstract(_values_shape(x.shape, pattern), x.dtype)
+
+
+def _patterns() -> list[StoredPattern]:
+    """One pattern of each layout, and of a COO tensor with repeats."""
+    held = np.zeros((4, 6))
+    held[[0, 0, 1, 3], [1, 4, 0, 5]] = 1
+    repeats = CooPattern((3, 4), np.array([[0, 2, 0, 1], [1, 3, 1, 0]], np.int32))
+    made = [from_strided(held, name, (2, 3) if name[0] == "b" else None).pattern for name in SPARSE_LAYOUTS]
+    return [*made, repeats]
+
+
+_dense_result = lambda F, y: F.to_dense(y)
+
+define(
+    Op(
+        name="from_values",
+        forward=sparse_values.from_values,
+        abstract=_from_values_abstract,
+        vjp=(lambda F, g, _y, _v, *, pattern: F.values_at(g, pattern=pattern),),
+        linear_in=LINEAR,
+        demand=lambda needs, shapes, out, *, pattern: Pattern(distinct(pattern)),
+        spreads=True,
+        samples=lambda s: [
+            *(Sample((s(p.stored_shape),), {"pattern": p}, _dense_result) for p in _patterns()),
+            Sample((s((2, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3]]))}, _dense_result),
+        ],
+    )
+)
+
+define(
+    Op(
+        name="values_at",
+        forward=sparse_values.values_at,
+        abstract=_values_at_abstract,
+        vjp=(lambda F, g, _y, _x, *, pattern: F.from_values(g, pattern=pattern),),
+        linear_in=LINEAR,
+        samples=lambda s: [
+            *(Sample((s(p.shape),), {"pattern": p}) for p in _patterns()),
+            Sample((s((4, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3, 1]]))}),
+        ],
+    )
+)
+
+
+@derived
+def on_pattern(x: Any, pattern: Any) -> Any:
+    """x where a pattern stores an entry, 0 elsewhere, on that pattern."""
+    pattern = distinct(pattern)
+    return namespace.from_values(namespace.values_at(x, pattern=pattern), pattern=pattern)
+
+
+def _sampled_abstract(a: Any, b: Any, *, pattern: StoredPattern) -> Abstract:
+    for name, x in (("a", a), ("b", b)):
+        if len(x.shape) != 2:
+            raise ShapeError("sampled_matmul", name, got=f"shape {x.shape}", expected="a matrix")
+    if a.shape[1] != b.shape[0]:
+        raise ShapeError(
+            "sampled_matmul",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"{a.shape[1]} rows, as a has columns",
+        )
+    if (a.shape[0], b.shape[1]) != pattern.shape:
+        raise ShapeError(
+            "sampled_matmul",
+            "pattern",
+            got=f"shape {pattern.shape}",
+            expected=f"{(a.shape[0], b.shape[1])}, the shape of the product",
+        )
+    return Abstract(pattern.stored_shape, dtypes.result_type(a, b))
+
+
+@derived
+def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
+    """a @ b at the entries of a pattern of distinct entries: computed there, and nowhere else.
+
+    Where the pattern is of rows with dense columns, whole rows are computed.
+    """
+    if pattern.ndim == 1:
+        rows = namespace.matmul(namespace.values_at(a, pattern=pattern), b)
+        return namespace.from_values(rows, pattern=pattern)
+    return namespace.from_values(namespace.sampled_product(a, b, pattern=pattern), pattern=pattern)
+
+
+def _sampled_within(
+    F: Any,
+    _rule: Rule,
+    wanted: Box | Pattern,
+    i: int,
+    g: Any,
+    _y: Any,
+    a: Any,
+    b: Any,
+    *,
+    pattern: StoredPattern,
+) -> Any:
+    if not isinstance(wanted, Pattern):
+        return NotImplemented
+    held = F.from_values(g, pattern=pattern)
+    return F.matmul_on(*((held, F.mH(b)) if i == 0 else (F.mH(a), held)), wanted.pattern)
+
+
+# out[p] = sum_k a[i_p, k] b[k, j_p]: with G = g on the pattern, grad a = G b^H and grad b = a^H G.
+define(
+    Op(
+        name="sampled_product",
+        forward=sparse_products.sampled_product,
+        abstract=_sampled_abstract,
+        vjp=(
+            lambda F, g, _y, _a, b, *, pattern: F.matmul(F.from_values(g, pattern=pattern), F.mH(b)),
+            lambda F, g, _y, a, _b, *, pattern: F.matmul(F.mH(a), F.from_values(g, pattern=pattern)),
+        ),
+        linear_in=((0,), (1,)),
+        within=_sampled_within,
+        samples=lambda s: [
+            Sample((s((p.shape[0], 2)), s((2, p.shape[1]))), {"pattern": p}) for p in _patterns()
+        ],
+    )
+)
+
+
+def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Abstract:
+    if layout != "strided" and not can_hold(layout, x.shape, blocksize):
+        raise ShapeError(
+            "to_layout",
+            "x",
+            got=f"shape {x.shape} for layout '{layout}'" + (f", blocks {blocksize}" if blocksize else ""),
+            expected="at least one axis"
+            if layout == "coo"
+            else "a matrix" + (" of whole blocks" if blocksize else ""),
+        )
+    return Abstract(x.shape, x.dtype)
+
+
+def _same(needs: tuple[Need, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Need:
+    return needs[0]
+
+
+def _converted_demand(
+    needs: tuple[Need, ...], _shapes: Any, out: Shape, *, layout: str, blocksize: Any
+) -> Need:
+    """The demanded pattern in the new layout, in which the result of a sparse tensor is stored."""
+    need = needs[0]
+    if not isinstance(need, Pattern) or layout == "strided" or need.pattern.ndim != len(out):
+        return need
+    pattern = need.pattern
+    same = pattern.layout == layout and pattern.blocksize == blocksize
+    return need if same else Pattern(converted(pattern, layout, blocksize)[0])
+
+
+define(
+    Op(
+        name="to_layout",
+        forward=sparse_values.to_layout,
+        abstract=_layout_abstract,
+        vjp=(lambda F, g, _y, _x, *, layout, blocksize: g,),
+        jvp=(lambda F, t, _y, _x, *, layout, blocksize: t,),
+        demand=_converted_demand,
+        samples=lambda s: [
+            Sample(
+                (s((4, 6)),), {"layout": name, "blocksize": (2, 3) if name[0] == "b" else None}, _dense_result
+            )
+            for name in (*SPARSE_LAYOUTS, "strided")
+        ],
+    )
+)
+
+define(
+    Op(
+        name="coalesce",
+        forward=lambda x: x,
+        abstract=lambda x: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x: g,),
+        linear_in=LINEAR,
+        demand=_same,
+        samples=lambda s: [Sample((s((2, 3)),))],
+    )
+)
+
+
+# -- segments --------------------------------------------------------------------------------------
+
+
+def _segments_abstract(name: str, full: bool) -> Any:
+    def abstract(x: Any, ids: Any, *, count: int) -> Abstract:
+        if len(ids.shape) != 1 or x.shape[:1] != ids.shape:
+            raise ShapeError(
+                name,
+                "segment_ids",
+                got=f"shape {ids.shape} for x of shape {x.shape}",
+                expected="one number for each slice of x along its first axis",
+            )
+        return Abstract(x.shape if full else (count, *x.shape[1:]), x.dtype)
+
+    return abstract
+
+
+def _summed(F: Any, x: Any, ids: Any, count: int) -> Any:
+    return F.scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
+
+
+def _spread(F: Any, s: Any, ids: Any) -> Any:
+    return F.gather(s, ids, axes=(0,))
+
+
+def _share_of_largest(F: Any, y: Any, x: Any, ids: Any, count: int) -> Any:
+    """1/n at the n entries that attain the maximum of their segment: a constant."""
+    attained = F.astype(F.equal(x, _spread(F, y, ids)), dtype=x.dtype)
+    return attained / _spread(F, F.maximum(_summed(F, attained, ids, count), 1), ids)
+
+
+_ids = np.array([0, 2, 2, 0, 3])
+
+define(
+    Op(
+        name="segment_max",
+        forward=sparse_values.segment_max,
+        abstract=_segments_abstract("segment_max", False),
+        vjp=(
+            lambda F, g, y, x, ids, *, count: _spread(F, g, ids) * _share_of_largest(F, y, x, ids, count),
+            None,
+        ),
+        jvp=(
+            lambda F, t, y, x, ids, *, count: _summed(
+                F, t * _share_of_largest(F, y, x, ids, count), ids, count
+            ),
+            None,
+        ),
+        samples=lambda s: [
+            Sample((s.distinct((5,)), _ids), {"count": 4}, lambda F, y: F.gather(y, _ids, axes=(0,))),
+            Sample((s.distinct((5, 2)), _ids), {"count": 4}, lambda F, y: F.gather(y, _ids, axes=(0,))),
+        ],
+        exceptions={"complex": "complex numbers have no order"},
+        convention="equal maxima of a segment share the derivative evenly",
+    )
+)
+
+
+def _softmax_pull(F: Any, g: Any, y: Any, _x: Any, ids: Any, *, count: int) -> Any:
+    """y (g - sum of y g over the segment), which is its own transpose for real y."""
+    return y * (g - _spread(F, _summed(F, y * g, ids, count), ids))
+
+
+define(
+    Op(
+        name="segment_softmax",
+        forward=sparse_values.segment_softmax,
+        abstract=_segments_abstract("segment_softmax", True),
+        vjp=(_softmax_pull, None),
+        jvp=(_softmax_pull, None),
+        samples=lambda s: [Sample((s((5,)), _ids), {"count": 4}), Sample((s((5, 2)), _ids), {"count": 4})],
+        exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
+    )
+)
+
+
+def check_layout(layout: Any, operation: str) -> None:
+    """Raises ArgumentError for a layout users cannot ask for."""
+    if layout not in (*SPARSE_LAYOUTS, "strided"):
+        raise ArgumentError(
+            operation,
+            "layout",
+            got=repr(layout),
+            expected=f"one of {', '.join(map(repr, (*SPARSE_LAYOUTS, 'strided')))}",
+        )
+
+
+__all__ = ["check_layout", "distinct"]

@@ -1,0 +1,78 @@
+"""Solving with triangular matrices: only the triangle is read, so only there does the gradient live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.errors import ShapeError
+from iverson.core.needs import Box, Pattern
+from iverson.core.op import Abstract, Op, Rule, Sample
+from iverson.core.table import define
+from iverson.kernels import sparse_products
+
+
+def _abstract(a: Any, b: Any, *, lower: bool) -> Abstract:
+    if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
+        raise ShapeError("solve_triangular", "a", got=f"shape {a.shape}", expected="a square matrix")
+    if len(b.shape) != 2 or b.shape[0] != a.shape[0]:
+        raise ShapeError(
+            "solve_triangular", "b", got=f"shape {b.shape}", expected=f"a matrix of {a.shape[0]} rows"
+        )
+    return Abstract(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
+
+
+def _triangle(F: Any, x: Any, lower: bool) -> Any:
+    return (F.tril if lower else F.triu)(x, k=0)
+
+
+def _within(
+    F: Any,
+    _rule: Rule,
+    wanted: Box | Pattern,
+    i: int,
+    c: Any,
+    _g: Any,
+    y: Any,
+    _a: Any,
+    _b: Any,
+    *,
+    lower: bool,
+) -> Any:
+    if i or not isinstance(wanted, Pattern) or wanted.pattern.ndim != 2:
+        return NotImplemented
+    return _triangle(F, F.matmul_on(-c, F.mH(y), wanted.pattern), lower)
+
+
+def _well(s: Any) -> Any:
+    """A matrix whose triangles are far from singular."""
+    return s((3, 3)) + 3 * np.eye(3)
+
+
+# As for `solve`: with T the triangle of A and c = T^-H g, grad b = c and grad A = the triangle of -c x^H.
+define(
+    Op(
+        name="solve_triangular",
+        forward=sparse_products.solve_triangular,
+        abstract=_abstract,
+        shared=lambda F, g, _y, a, _b, *, lower: F.solve_triangular(F.mH(a), g, lower=not lower),
+        vjp=(
+            lambda F, c, _g, y, _a, _b, *, lower: _triangle(F, -F.matmul(c, F.mH(y)), lower),
+            lambda F, c, _g, _y, _a, _b, *, lower: c,
+        ),
+        jvp=(
+            lambda F, t, y, a, _b, *, lower: (
+                -F.solve_triangular(a, F.matmul(_triangle(F, t, lower), y), lower=lower)
+            ),
+            None,
+        ),
+        linear_in=((1,),),
+        within=_within,
+        samples=lambda s: [
+            Sample((_well(s), s((3, 2))), {"lower": True}),
+            Sample((_well(s), s((3, 1))), {"lower": False}),
+        ],
+    )
+)

@@ -1,0 +1,106 @@
+"""Where a box with guards runs faster than the exact loops elimination found.
+
+Loops over a box have constant extents, so that they can be tiled, written out and run in lanes, and a
+guard is a mask; bounds that depend on other axes allow less. Worth it where few points are visited in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import prod
+
+from iverson.te.nodes import Const, Domain, Expr, Extent, Statement, Var, const, select, substitute, variables
+from iverson.te.where import conjunction
+
+#: Points of the box for each point of the domain, at most.
+MOST = 1.25
+#: Statements merged into one, at most.
+MERGED = 12
+
+
+def as_box(s: Statement) -> Statement:
+    """The statement over its guarded box, if it is a gather whose domain nearly fills the box."""
+    if not s.walk or s.strategy != "gather" or s.combine not in ("sum", "prod", "max", "min"):
+        return s
+    if not all(_fits(w, n) for w, n in zip(s.write, s.tensor.shape, strict=True)):
+        return s  # only the guards keep the writes inside
+    return replace(s, walk=None) if filling(s.domain) * MOST >= 1 else s
+
+
+def _fits(index: Expr, n: Extent) -> bool:
+    if isinstance(index, Const):
+        return True
+    if not (isinstance(index, Var) and isinstance(index.lo, int) and isinstance(index.hi, int)):
+        return False
+    return isinstance(n, int) and index.lo >= 0 and index.hi <= n
+
+
+def filling(domain: Domain) -> float:
+    """The share of the box that is in the domain, from parts that no condition ties together.
+
+    0 where a part is too large to count.
+    """
+    from iverson.te.explain import MAX_COUNTED, domain_size
+
+    groups: list[tuple[set[Var], list[Expr]]] = []
+    for condition in domain.where:
+        tied, own = set(variables([condition])), [condition]
+        for group in [g for g in groups if g[0] & tied]:
+            groups.remove(group)
+            tied, own = tied | group[0], own + group[1]
+        groups.append((tied, own))
+    share = 1.0
+    for tied, own in groups:
+        part = Domain(tuple(v for v in domain.axes if v in tied), tuple(own))
+        box = prod(n for n in part.extents if isinstance(n, int))
+        found = None if box > MAX_COUNTED // 8 else domain_size(part)
+        if found is None or not box:
+            return 0.0
+        share *= found / box
+    return share
+
+
+def merged(statements: Sequence[Statement]) -> list[Statement]:
+    """Statements that each add one value to nearly every entry of a tensor, as one statement.
+
+    ``T[i] += f(i) for 0 < i; T[i] += g(i)  ->  T[i] += select(0 < i, f(i), 0) + g(i)``: one pass over
+    memory for all of them, which covers the tensor, so that it need not be filled with zeros before.
+    """
+    result: list[Statement] = []
+    for _, group in groupby(statements, key=lambda s: id(s.tensor)):
+        own = list(group)
+        fit = [s for s in own if _adds_to_each(s)]
+        if 0 < len(fit) <= MERGED and (len(fit) > 1 or fit[0].domain.where):
+            result.append(_sum_of(fit))
+            own = [s for s in own if not any(s is f for f in fit)]
+        result += own
+    return result
+
+
+def _adds_to_each(s: Statement) -> bool:
+    """Whether a statement writes nearly every entry once, at the entry its axes name."""
+    axes, shape = s.domain.axes, s.tensor.shape
+    named = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
+    if s.combine not in ("sum", "assign") or not named or s.walk == () or s.strategy == "scatter":
+        return False
+    box, entries = (prod(n for n in ns if isinstance(n, int)) for ns in (s.domain.extents, shape))
+    return box * filling(s.domain) * MOST >= entries > 0
+
+
+def _sum_of(group: Sequence[Statement]) -> Statement:
+    first = group[0]
+    axes = tuple(Var(v.name, 0, n) for v, n in zip(first.domain.axes, first.tensor.shape, strict=True))
+    total: Expr | None = None
+    for s in group:
+        moved: dict[Expr, Expr] = dict(zip(s.domain.axes, axes, strict=True))
+        value, *where = substitute([s.body, *s.domain.where], moved)
+        for v, old in zip(axes, s.domain.axes, strict=True):
+            where += [v >= old.lo] if old.lo != 0 else []
+            where += [v < old.hi] if old.hi != v.hi else []
+        if where:
+            value = select(conjunction(where), value, const(0, value.dtype))
+        total = value if total is None else total + value
+    assert total is not None
+    return replace(first, write=axes, body=total, domain=Domain(axes), walk=None)

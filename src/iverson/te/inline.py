@@ -1,0 +1,101 @@
+"""Inlining: stages computed where they are read instead of stored, if that saves memory and costs little."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iverson.te.nodes import Apply, Expr, Program, Read, Select, Statement, Tensor, postorder, substitute
+
+#: A stage that costs at most this much is computed again wherever it is read more than once.
+CHEAP = 4
+#: Work of a stage times its readers, at most.
+MOST = 40
+
+
+def inline(program: Program) -> tuple[Statement, ...]:
+    """The statements with stages put into their readers where that saves memory and costs little.
+
+    ``T[i] = f(i); U[i] = g(T[h(i)])  ->  U[i] = g(f(h(i)))`` for a temporary T with one statement
+    over its whole box, if T is read in one place at as many points as it has, or is cheap.
+    """
+    statements = list(program.statements)
+    for tensor in program.temporaries:
+        own = [s for s in statements if s.tensor is tensor]
+        readers = [s for s in statements if _reads(s, tensor)]
+        if len(own) != 1 or not readers or not _whole(own[0]) or any(s.walk for s in readers):
+            continue
+        if not all(_pays(own[0], s) for s in readers) or _work(own[0].body) * len(readers) > MOST:
+            continue
+        statements = [
+            _put(own[0], s) if any(s is r for r in readers) else s for s in statements if s is not own[0]
+        ]
+    return tuple(statements)
+
+
+def _reads(s: Statement, tensor: Tensor) -> list[Read]:
+    return [e for e in postorder(s.roots) if isinstance(e, Read) and e.tensor is tensor]
+
+
+def _whole(s: Statement) -> bool:
+    """Whether a statement assigns each entry of its tensor as a function of the entry's indices."""
+    axes = s.domain.axes
+    full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
+    box = all(v.lo == 0 and v.hi == n for v, n in zip(axes, s.tensor.shape, strict=True)) if full else False
+    return s.combine == "assign" and full and box and not s.domain.where and s.walk is None
+
+
+def _pays(stage: Statement, reader: Statement) -> bool:
+    reads = _reads(reader, stage.tensor)
+    if _work(stage.body) <= CHEAP:
+        return True
+    same = len(reads) == 1 and _points(reader) <= _points(stage)
+    return same and not reader.domain.where
+
+
+def _points(s: Statement) -> int:
+    total = 1
+    for v in s.domain.axes:
+        assert isinstance(v.lo, int)
+        assert isinstance(v.hi, int)
+        total *= v.hi - v.lo
+    return total
+
+
+def _work(e: Expr) -> int:
+    """A stage's cost at a point: elementary functions count ten, reads and arithmetic one."""
+    total = 0
+    for x in postorder([e]):
+        if isinstance(x, Apply):
+            total += 1 if x.name in _LIGHT else 10
+        elif isinstance(x, (Read, Select)):
+            total += 1
+    return total
+
+
+_LIGHT = frozenset(
+    ("add", "subtract", "multiply", "negative", "square", "maximum", "minimum", "abs", "relu", "less",
+     "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or")
+)  # fmt: skip
+
+
+def _put(stage: Statement, reader: Statement) -> Statement:
+    """The reader with the stage's body in place of its reads."""
+
+    def changed(root: Expr) -> Expr:
+        made: dict[Expr, Expr] = {}
+        for x in postorder([root]):
+            new = x.rebuilt([made[o] for o in x.operands])
+            if isinstance(new, Read) and new.tensor is stage.tensor:
+                at: dict[Expr, Expr] = dict(zip(stage.domain.axes, new.indices, strict=True))
+                (new,) = substitute((stage.body,), at)
+            made[x] = new
+        return made[root]
+
+    domain = replace(reader.domain, where=tuple(changed(e) for e in reader.domain.where))
+    return replace(
+        reader,
+        body=changed(reader.body),
+        write=tuple(changed(e) for e in reader.write),
+        domain=domain,
+        position=None if reader.position is None else changed(reader.position),
+    )

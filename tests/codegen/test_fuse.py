@@ -1,0 +1,115 @@
+"""Fused phases, buffers kept between calls, and strided stores: by structure and by what they compute."""
+
+import numpy as np
+
+from iverson.codegen import workspace
+from iverson.codegen.fuse import fuse, joined
+from iverson.codegen.interpret import run
+from iverson.codegen.kernel import compile_kernel
+from iverson.codegen.nodes import (
+    INT64,
+    Buffer,
+    Call,
+    Const,
+    Declare,
+    Kernel,
+    Load,
+    Local,
+    Loop,
+    Store,
+    Update,
+    Var,
+    statements,
+)
+
+F32 = np.dtype("float32")
+A, B, C = (Buffer(n, F32, (8,), "inout") for n in "abc")
+I, J = Var("i"), Var("j")
+
+
+def each(*body):
+    return Loop("i", Const(0), Const(8), body, mark="parallel")
+
+
+def copy(to, what, how="assign", at=I):
+    return each(Store(to, (at,), Load(what, (I,)), how))
+
+
+def row_sum(to, what):
+    inner = Loop("j", Const(0), Const(8), (Update("acc", "sum", Load(what, (J,))),))
+    return each(
+        Declare("acc", F32, Const(0.0, F32)),
+        inner,
+        Store(to, (I,), Call("add", (Local("acc", F32), Load(what, (I,))), F32)),
+    )
+
+
+def test_two_reductions_over_the_same_loops_become_one_with_names_of_their_own():
+    both = joined(row_sum(B, A), row_sum(C, A))
+    loops = [s for s in statements((both,)) if isinstance(s, Loop)]
+    assert [x.var for x in loops] == ["i", "j"]
+    assert [s.name for s in statements((both,)) if isinstance(s, Declare)] == ["acc", "acc_1"]
+    kernel = Kernel("k", (A, B, C), (both,))
+    a = np.arange(8, dtype=F32)
+    b, c = np.zeros(8, F32), np.zeros(8, F32)
+    compile_kernel(kernel)(a, b, c)
+    np.testing.assert_array_equal(b, 28 + a)
+    np.testing.assert_array_equal(c, b)
+
+
+def test_phases_that_depend_on_each_other_or_share_no_read_stay_apart():
+    assert joined(copy(B, A), copy(C, B)) is None
+    assert joined(copy(B, C), copy(A, B)) is None
+    assert joined(copy(B, A), each(Store(C, (I,), Const(1.0, F32)))) is None
+    shifted = Loop("i", Const(0), Const(7), copy(C, A).body, mark="parallel")
+    assert joined(copy(B, A), shifted) is None
+
+
+def test_stores_to_one_buffer_are_fused_only_in_step():
+    assert joined(copy(B, A), copy(B, A, "sum")) is not None
+    behind = Call("subtract", (Const(7), I), INT64)
+    assert joined(copy(B, A), copy(B, A, "sum", behind)) is None
+
+
+def test_a_sum_does_not_pass_the_assignment_it_adds_to():
+    first, begin, add = copy(C, A), copy(B, A, at=Call("subtract", (Const(7), I), INT64)), copy(B, A, "sum")
+    assert fuse([first, begin], add) == [first, begin, add]
+
+
+def test_arrays_come_back_from_the_workspace_up_to_its_limit(monkeypatch):
+    workspace.forget()
+    one = workspace.take((4, 5), F32)
+    other = workspace.take((4, 5), F32)
+    assert other is not one
+    workspace.give_back([one])
+    assert workspace.held() == one.nbytes
+    assert workspace.take((4, 5), F32) is one
+    monkeypatch.setattr(workspace, "KEEP", 100)
+    workspace.give_back([one, other])
+    assert workspace.held() <= 100
+    workspace.forget()
+
+
+def test_strided_stores_touch_only_their_entries():
+    for step in (2, 3, 4, 5):
+        a, out = Buffer("a", F32, (37,)), Buffer("out", F32, (37 * step,), "inout")
+        at = Call("add", (Call("multiply", (I, Const(step)), INT64), Const(step - 1)), INT64)
+        for how in ("assign", "sum"):
+            body = (Store(out, (at,), Load(a, (I,)), how),)
+            kernel = Kernel("k", (a, out), (Loop("i", Const(0), Const(37), body, mark="vector", factor=2),))
+            x = np.arange(37, dtype=F32)
+            got, expected = np.full(37 * step, 5, F32), np.full(37 * step, 5, F32)
+            compile_kernel(kernel)(x, got)
+            run(kernel, {"a": x, "out": expected})
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_emission_of_nested_indices_stays_small():
+    index = Call("minimum", (Call("maximum", (I, Const(0)), INT64), Const(7)), INT64)
+    a, out = Buffer("a", F32, (8,)), Buffer("out", F32, (64,), "out")
+    index = Call("floor_divide", (index, Const(2)), INT64)
+    for _ in range(10):
+        index = Call("floor_divide", (Call("add", (index, Const(1)), INT64), Const(3)), INT64)
+    body = (Store(out, (I,), Load(a, (index,))),)
+    kernel = Kernel("k", (a, out), (Loop("i", Const(0), Const(64), body, mark="vector"),))
+    assert len(compile_kernel(kernel).text) < 200_000

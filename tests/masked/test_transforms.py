@@ -1,0 +1,204 @@
+"""Masked tensors under transforms, in pytrees, pickled, copied, printed; messages of errors."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import pickle
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.testing import GradcheckError, gradcheck
+
+MASK = [True, False, True]
+
+
+def sample():
+    return iv.masked_tensor([1.0, np.nan, 3.0], MASK)
+
+
+def test_reverse_and_forward():
+    m = sample()
+    assert iv.grad(lambda m: (m * m).sum())(m).tolist() == [2.0, None, 6.0]
+    value, gradient = iv.value_and_grad(lambda m, w: (m * w).sum(), argnums=(0, 1))(m, iv.ones(3))
+    assert value.item() == 4.0
+    assert gradient[0].tolist() == [1.0, None, 1.0]
+    assert gradient[1].tolist() == [1.0, 0.0, 3.0]
+    y, pull = iv.vjp(lambda m: m * m, m)
+    assert y.tolist() == [1.0, None, 9.0]
+    assert pull(y)[0].tolist() == [2.0, None, 54.0]
+    assert pull(iv.asarray([1.0, np.nan, 1.0]))[0].tolist() == [2.0, None, 6.0]
+    y, t = iv.jvp(lambda m: m.sum() * m, (m,), (iv.ones(3),))
+    assert t.tolist() == [6.0, None, 10.0]
+    _, product = iv.hvp(lambda m: (m**3).sum(), (m,), (m,))
+    assert product[0].tolist() == [6.0, None, 54.0]
+
+
+def test_jacobians_have_the_masks_of_both_sides():
+    m = sample()
+    for mode in ("reverse", "forward"):
+        both = iv.jacobian(lambda m: m * m, mode=mode)(m)
+        assert both.tolist() == [[2.0, None, 0.0], [None] * 3, [0.0, None, 6.0]]
+        rows = iv.jacobian(lambda w: m * w, mode=mode)(iv.ones(3))
+        assert rows.tolist() == [[1.0, 0.0, 0.0], [None] * 3, [0.0, 0.0, 3.0]]
+        columns = iv.jacobian(lambda m: m.to_tensor(0), mode=mode)(m)
+        assert columns.tolist() == [[1.0, None, 0.0], [0.0, None, 0.0], [0.0, None, 1.0]]
+    hessian = iv.hessian(lambda m: (m**3).sum())(m)
+    assert hessian.tolist() == [[6.0, None, 0.0], [None] * 3, [0.0, None, 18.0]]
+
+
+def test_nested_containers():
+    tree = {"a": sample(), "b": [iv.ones(3)]}
+    g = iv.grad(lambda t: (t["a"] * t["b"][0]).sum())(tree)
+    assert g["a"].tolist() == [1.0, None, 1.0]
+    assert g["b"][0].tolist() == [1.0, 0.0, 3.0]
+
+
+def test_a_node_of_pytrees():
+    import optree
+
+    doubled = optree.tree_map(lambda x: 2 * x, {"m": sample()})
+    assert doubled["m"].tolist() == [2.0, None, 6.0]
+    leaves, structure = optree.tree_flatten(sample())
+    assert [x.tolist() for x in leaves] == [[1.0, 3.0]]
+    assert structure == optree.tree_structure(sample())
+    assert structure != optree.tree_structure(iv.masked_tensor(iv.ones(3)))
+
+
+def test_pickled_and_copied():
+    m = sample().requires_grad_()
+    for own in (pickle.loads(pickle.dumps(m)), copy.deepcopy(m), copy.copy(m)):
+        assert own.tolist() == [1.0, None, 3.0]
+        assert own.requires_grad
+    with pytest.raises(iv.errors.GradientError, match=r"pickle"):
+        pickle.dumps(m * 2)
+
+
+def test_optimizers_step_what_is_specified():
+    m = sample().requires_grad_()
+    optimizer = iv.optim.SGD({"m": m}, lr=1.0)
+    (m * m).sum().backward()
+    optimizer.step()
+    assert m.tolist() == [-1.0, None, -3.0]
+
+
+def test_gradcheck_perturbs_only_what_is_there():
+    m = iv.masked_tensor([[1.0, np.nan], [np.inf, 3.0]], np.eye(2, dtype=bool), requires_grad=True)
+    for fast in (False, True):
+        assert gradcheck(lambda m: m.sin() @ m, (m,), fast=fast)
+
+    class Wrong(iv.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * iv.asarray([1.0, 2.0])
+
+    def f(m):
+        return m._around(Wrong.apply(m._held))
+
+    for fast in (False, True):
+        with pytest.raises(GradcheckError) as caught:
+            gradcheck(f, (m,), fast=fast)
+        assert caught.value.finding.input == "inputs[0]"
+        assert caught.value.finding.input_index == (1, 1)
+        assert caught.value.finding.output_index == (1, 1)
+
+
+def test_gradcheck_refuses_a_mask_that_moves():
+    m = iv.masked_tensor([1.0, 2.0], [True, True], requires_grad=True)
+    with pytest.raises(GradcheckError, match="mask"):
+        gradcheck(lambda m: iv.masked_tensor(m, m <= 1.0), (m,))
+
+
+@pytest.mark.parametrize(
+    ("x", "shown"),
+    [
+        (iv.masked_tensor([1.0, np.nan], [True, False]), "iverson.MaskedTensor([1., --])"),
+        (
+            iv.masked_tensor([[1, 20], [3, 4]], [[True, True], [False, True]]),
+            "iverson.MaskedTensor([[ 1, 20],\n                      [--,  4]])",
+        ),
+        (iv.masked_tensor(1.0, False), "iverson.MaskedTensor(--, dtype=float64)"),
+        (iv.masked_tensor([True, False], [False, True]), "iverson.MaskedTensor([   --, False])"),
+        (
+            iv.masked_tensor(iv.ones(2, dtype="float32"), [True, False], requires_grad=True),
+            "iverson.MaskedTensor([1., --], dtype=float32, requires_grad=True)",
+        ),
+        (
+            iv.masked_tensor(iv.ones((0, 2)), True),
+            "iverson.MaskedTensor([], shape=(0, 2), dtype=float64)",
+        ),
+    ],
+)
+def test_printing(x, shown):
+    assert repr(x) == str(x) == shown
+
+
+def test_large_ones_are_abridged():
+    assert "..." in repr(iv.masked_tensor(iv.ones(5000), np.arange(5000) % 2 == 0))
+
+
+def test_policy():
+    a, b = sample(), iv.masked_tensor(iv.ones(3))
+    with iv.masked.policy("strict"):
+        assert (a + a * 2).tolist() == [3.0, None, 9.0]
+        assert (a + 1.0).var().item() == 1.0
+        with pytest.raises(iv.errors.ArgumentError, match=r"add: argument 'mask'.*strict"):
+            a + b
+        with iv.masked.policy("intersect"):
+            assert (a + b).tolist() == [2.0, None, 4.0]
+    assert (a + b).tolist() == [2.0, None, 4.0]
+    with pytest.raises(ValueError, match=r"masked\.policy: argument 'name'"):
+        iv.masked.policy("loose")
+
+
+def raises(kind, match, act):
+    with pytest.raises(kind, match=match):
+        act()
+
+
+def test_errors():
+    m, e = sample(), iv.errors
+    raises(e.ArgumentTypeError, r"to_tensor\(fill\)", lambda: np.asarray(m))
+    raises(e.ArgumentTypeError, "inv: got a MaskedTensor", lambda: iv.linalg.inv(iv.masked_tensor(iv.eye(2))))
+    raises(
+        e.ShapeError, "masked_tensor: argument 'mask'", lambda: iv.masked_tensor(iv.ones(3), [True, False])
+    )
+    raises(e.DTypeError, "expected bool", lambda: iv.masked_tensor(iv.ones(3), [1, 0, 1]))
+    raises(e.DTypeError, "to_tensor: argument 'fill'", lambda: iv.masked_tensor([1], [True]).to_tensor(0.5))
+    raises(e.ArgumentTypeError, "a scalar", lambda: m.to_tensor("0"))
+    raises(e.ShapeError, "to_tensor", lambda: m.to_tensor(iv.ones(2)))
+    raises(e.ArgumentError, "unspecified entry", m[1].item)
+    raises(e.ArgumentError, "unspecified entry", lambda: bool(m[1] > 0))
+    raises(e.ArgumentError, r"any\(\) or all", lambda: bool(m))
+    raises(e.ShapeError, "item", m.item)
+    raises(e.DTypeError, "requires_grad_", lambda: iv.masked_tensor([1]).requires_grad_())
+    raises(e.ShapeError, "cannot grow", lambda: m.__imul__(iv.ones((2, 3))))
+    raises(e.DTypeError, "in-place", lambda: iv.masked_tensor([1]).__imul__(0.5))
+    raises(e.ShapeError, "shapes", lambda: m + iv.ones(2))
+    raises(e.ShapeError, "vjp: argument 'cotangent'", lambda: iv.vjp(lambda m: m, m)[1](iv.ones(2)))
+    raises(e.GradientError, "does not require grad", lambda: iv.autograd.grad(m.sum(), m))
+    raises(
+        e.ArgumentError, "unspecified entries", lambda: iv.ones(4)[iv.masked_tensor([1, 2], [True, False])]
+    )
+    plain = iv.ones(3)
+    raises(e.ArgumentTypeError, "assignment", lambda: plain.__setitem__(0, m[0]))
+    raises(e.ArgumentTypeError, "in-place add", lambda: plain.__iadd__(m))
+
+
+def test_docstrings():
+    from iverson.masked import construct, policies, tensor
+
+    for module in (construct, tensor, policies):
+        found = doctest.testmod(
+            module,
+            extraglobs={"masked_tensor": iv.masked_tensor},
+            optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL,
+        )
+        assert found.attempted
+        assert not found.failed

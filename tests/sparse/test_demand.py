@@ -1,0 +1,114 @@
+"""Where only a pattern is demanded, only that pattern is computed: no temporary of the dense size, ever."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import explain
+from iverson.autograd import grad
+from iverson.kernels import sparse_loops
+from tests.sparse.common import LAYOUTS, checked, held, holds
+
+N, STORED, WIDTH = 4000, 12_000, 4
+DENSE = N * N * 8
+
+
+def problem(seed: int = 0) -> tuple[Any, Any, Any]:
+    """Indices, values and a dense operand, all small beside N x N."""
+    rng = np.random.default_rng(seed)
+    v = iv.asarray(rng.standard_normal(STORED), requires_grad=True)
+    b = iv.asarray(rng.standard_normal((N, WIDTH)), requires_grad=True)
+    return rng.integers(0, N, (2, STORED)), v, b
+
+
+def matrix(indices: Any, v: Any, layout: str) -> Any:
+    s = iv.sparse_coo_tensor(indices, v, (N, N))
+    return s.to_layout(layout, blocksize=(1, 2) if layout[0] == "b" else None)
+
+
+PATHS = {
+    "product": lambda s, b: s @ b,
+    "transposed": lambda s, b: s.mT @ b,
+    "dense first": lambda s, b: b.mT @ s,
+    "function of it": lambda s, b: (2.0 * s).tanh() @ b,
+    "two factors": lambda s, b: s @ (s @ b),
+    "scaled rows": lambda s, b: (s * b[:, :1]) @ b,
+    "masked product": lambda s, b: iv.sparse_mask(iv.sampled_matmul(b, b.mT, s), s) * s,
+    "sum of squares": lambda s, b: (s * s).sum(axis=0) * b[:, 0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", PATHS)
+def test_peak_memory_to_second_order(name, layout):
+    """But for "scaled rows": in a recorded pass, what is zero in a tracked factor now is not counted on."""
+    indices, v, b = problem()
+    s = matrix(indices, v, layout)
+    tracemalloc.start()
+    with explain.count() as work:
+        y = PATHS[name](s, b)
+        gv, gb = grad((y * y).sum(), (v, b), create_graph=name != "scaled rows")
+        if name != "scaled rows":
+            grad((gv * gv).sum() + (gb * gb).sum(), (v, b))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < DENSE / 3
+    assert max(work.bytes.values()) < DENSE / 6
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", PATHS)
+def test_the_same_as_dense(name, layout):
+    rng = np.random.default_rng(3)
+    s = held(holds((6, 6)), layout)
+    v = s.values().requires_grad_()
+    pattern = s._value.pattern
+    b = iv.asarray(rng.standard_normal((6, 3)), requires_grad=True)
+
+    def results(convert: Any) -> list[Any]:
+        y = PATHS[name](convert(iv.ops.F.from_values(v, pattern=pattern)), b)
+        gv, gb = grad((y * y).sum(), (v, b), create_graph=True)
+        return [y, gv, gb, *grad((gv * gv).sum() + (gb * gb).sum(), (v, b))]
+
+    sparse_results = results(lambda s: s)
+    if name == "masked product":
+        return
+    for found, wanted in zip(sparse_results, results(lambda s: s.to_dense()), strict=True):
+        np.testing.assert_allclose(checked(found.detach()), checked(wanted.detach()), rtol=1e-10, atol=1e-10)
+
+
+def test_the_backward_of_a_product_is_sampled():
+    indices, v, b = problem()
+    s = matrix(indices, v, "csr")
+    with explain.count() as work:
+        grad((s @ b).sum(), v)
+    assert work.calls["sampled_product"] == 1
+    assert work.products == 0
+
+
+def test_needs_are_of_the_call():
+    """The same graph gives the pattern's part to the values and all of it to an intermediate result."""
+    indices, v, b = problem()
+    s = iv.sparse_coo_tensor(indices[:, :5], v[:5], (N, N))
+    small = s[:40, :50]
+    y = (small @ b[:50]).sum()
+    assert grad(y, small).layout == "strided"
+    assert grad(y, v).shape == (STORED,)
+
+
+def test_compiled_loops_agree_with_scipy(monkeypatch):
+    indices, v, b = problem()
+    s = matrix(indices, v, "csr").detach()
+    slow = checked(s @ b.detach()), checked(iv.sampled_matmul(b.detach(), b.detach().mT, s).values())
+    monkeypatch.setattr(sparse_loops, "WORTHWHILE", 0)
+    for layout in LAYOUTS:
+        t = s.to_layout(layout, blocksize=(1, 2) if layout[0] == "b" else None)
+        fast = t @ b.detach(), iv.sampled_matmul(b.detach(), b.detach().mT, t).to_dense()
+        np.testing.assert_allclose(checked(fast[0]), slow[0], rtol=1e-12, atol=1e-12)
+        at = tuple(s._value.pattern.coordinates)
+        np.testing.assert_allclose(checked(fast[1])[at], slow[1], rtol=1e-12, atol=1e-12)

@@ -1,0 +1,129 @@
+"""What lowering makes of gathers: boxes, merged statements, shared buffers, loops without steps."""
+
+import numpy as np
+
+from iverson import te
+from iverson.codegen import nodes
+from iverson.te import interpret, lower
+from iverson.te.boxes import as_box, merged
+
+rng = np.random.default_rng(0)
+
+
+def lowered(outputs, inputs):
+    """The compiled program; its results are held against the interpreter's."""
+    program = te.eliminate(te.program_of(outputs, inputs))
+    made = lower.lower(program)
+    arrays = [rng.standard_normal(t.shape).astype(t.dtype) for t in program.inputs]
+    for got, expected in zip(made(*arrays), interpret.run(program, arrays), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
+    return made
+
+
+def gradients(out, inputs):
+    head = te.placeholder(out.shape, name="H")
+    found = list(te.differentiate(out, inputs, head))
+    return lowered(found, list(te.program_of(found).inputs))
+
+
+def fills(made):
+    return sum(isinstance(step, lower.Fill) for step in made.steps)
+
+
+def heat(steps, n=24):
+    field = t = te.placeholder((n, n), name="F")
+    for k in range(steps):
+
+        def near(y, x, t=t):
+            return te.if_then_else((y >= 0) & (y < n) & (x >= 0) & (x < n), t[y, x], 0)
+
+        t = te.compute(
+            (n, n),
+            lambda y, x, near=near, t=t: (
+                0.6 * t[y, x] + near(y - 1, x) + near(y + 1, x) + near(y, x - 1) + near(y, x + 1)
+            ),
+            f"step{k}",
+        )
+    return field, t
+
+
+def test_one_pass_for_all_reads_of_a_stencil_and_no_fill():
+    field, out = heat(4)
+    made = gradients(out, [field])
+    assert fills(made) == 0
+    assert made.source.count("# parallel") == 4
+
+
+def test_temporaries_pass_their_buffers_on():
+    field, out = heat(6)
+    made = lowered([out], [field])
+    assert len({b.name for b in made.buffers.values()}) == 4  # input, output, and two in turn
+
+
+def conv(stride, dilation, taps=3, n=40):
+    a, k = te.placeholder((2, 3, n), name="A"), te.placeholder((4, 3, taps), name="K")
+    c, x = te.reduce_axis((0, 3), "c"), te.reduce_axis((0, taps), "x")
+    m = (n - dilation * (taps - 1) - 1) // stride + 1
+    read = lambda b, f, w: a[b, c, stride * w + dilation * x] * k[f, c, x]
+    return [a, k], te.compute((2, 4, m), lambda b, f, w: te.sum(read(b, f, w), [c, x]), "C")
+
+
+def test_a_gather_that_nearly_fills_its_box_runs_over_the_box():
+    inputs, out = conv(1, 1)
+    head = te.placeholder(out.shape, name="H")
+    program = te.eliminate(te.differentiate(out, inputs, head))
+    image = program.statements[0]
+    assert image.walk is not None
+    assert as_box(image).walk is None
+    assert fills(gradients(out, inputs)) == 0
+    strided, out = conv(4, 1)
+    program = te.eliminate(te.differentiate(out, strided, te.placeholder(out.shape, name="H")))
+    assert as_box(program.statements[0]).walk is not None  # the box is four times what is visited
+
+
+def test_strides_and_dilations_leave_no_loop_with_a_step():
+    for stride, dilation in ((3, 2), (2, 3), (2, 2), (3, 1)):
+        inputs, out = conv(stride, dilation, taps=5)
+        kernels = [step.kernel for step in gradients(out, inputs).steps if isinstance(step, lower.Run)]
+        loops = [s for k in kernels for s in nodes.statements(k.phases) if isinstance(s, nodes.Loop)]
+        assert all(s.step == 1 for s in loops if s.mark != "parallel")
+
+
+def test_a_guard_alone_does_not_keep_a_box_inside():
+    image = te.placeholder((3, 8), name="I")
+    at = lambda w, k: te.clamp((w + k) // 2, 0, 7)
+    up = te.compute((3, 16), lambda b, w: 0.25 * image[b, at(w, -1)] + 0.75 * image[b, at(w, 1)], "U")
+    gradients(up, [image])
+
+
+def test_merged_keeps_reductions_and_scatters_apart():
+    a, i = te.placeholder((5,), name="A"), te.placeholder((5,), "int64", "i")
+    out = te.compute((5,), lambda k: a[i[k]] * a[k] + a[k], "O")
+    program = te.eliminate(te.differentiate(out, [a], te.placeholder((5,), name="H")))
+    assert sorted(s.strategy for s in merged(program.statements)) == ["gather", "scatter"]
+
+
+def test_every_other_entry_by_residues_in_one_nest():
+    image = te.placeholder((6, 40), name="I")
+    weight = lambda w: te.select(w % 2 < 1, 0.75, 0.25)
+    up = te.compute(
+        (6, 80),
+        lambda b, w: (
+            (1 - weight(w)) * image[b, te.clamp((w - 1) // 2, 0, 39)]
+            + weight(w) * image[b, te.clamp((w + 1) // 2, 0, 39)]
+        ),
+        "U",
+    )
+    source = lowered([up], [image]).source
+    assert source.count("# parallel") == 1
+    assert source.count("# vector") == 2
+    assert "//" not in source
+
+
+def test_gradients_to_the_coordinates_of_points_share_a_pass():
+    x, z = te.placeholder((20, 3), name="X"), te.placeholder((20, 3), name="Z")
+    j = te.reduce_axis((0, 20), "j")
+    square = lambda i: sum((x[i, d] - z[j, d]) * (x[i, d] - z[j, d]) for d in range(3))
+    y = te.compute((20,), lambda i: te.sum(te.F.exp(-0.5 * square(i)), j), "Y")
+    made = gradients(y, [x])
+    assert made.source.count("# parallel") == 1
