@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from iverson.autograd.node import Node
 from iverson.core.needs import FULL, NOTHING, Need, Pattern, union
 from iverson.core.op import Op
@@ -64,11 +66,15 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need], recording: bool 
     return needs
 
 
+#: What arguments are held as that have no pattern (a pair stands for a value that was not kept).
+_PLAIN = frozenset((tuple, np.ndarray, int, float, complex, bool, type(None)))
+
+
 def _demanded(node: Node, of_args: list[Need], whole: bool, recording: bool) -> Any:
     """What the op reads of its results' cotangents to serve the needs of its arguments."""
     assert node.op is not None
     demand = node.op.demand
-    if node.op.elementwise and node.op.linear_in:
+    if node.op.elementwise and node.op.linear_in and not _PLAIN.issuperset(map(type, node.args)):
         bound = _factors(node, node.op, of_args, recording)
         if bound is not None:
             return bound
