@@ -19,8 +19,8 @@ class policy:
     (ArgumentError). Raises ArgumentError for another name.
 
     >>> import iverson as iv
-    >>> a = masked_tensor(iv.asarray([1., 2.]), [True, False])
-    >>> b = masked_tensor(iv.asarray([3., 4.]), [True, True])
+    >>> a = iv.masked_tensor(iv.asarray([1., 2.]), [True, False])
+    >>> b = iv.masked_tensor(iv.asarray([3., 4.]), [True, True])
     >>> a + b
     iverson.MaskedTensor([4., --])
     >>> with policy("strict"):
