@@ -12,7 +12,7 @@ import pytest
 import iverson as iv
 from iverson.autograd import Function, backward, enable_grad, grad, no_grad, set_grad_enabled
 from iverson.core import work
-from iverson.core.errors import GradientError, ShapeError
+from iverson.core.errors import GradientError, MissingRuleError, ShapeError
 from iverson.ops import override_vjp
 
 rng = np.random.default_rng(1)
@@ -409,3 +409,21 @@ def test_modes_as_calls_blocks_and_decorators():
     ):
         assert not decorated().requires_grad
         assert (x * 2).requires_grad
+
+
+def test_a_function_without_the_method_asked_for_says_which():
+    class OneWay(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+    class Empty(Function):
+        pass
+
+    x = leaf(2)
+    with pytest.raises(MissingRuleError, match=r"Empty: got a Function without forward; expected a static"):
+        Empty.apply(x)
+    y = OneWay.apply(x)
+    for ask in (lambda: grad(y.sum(), x), lambda: iv.jvp(OneWay.apply, (x.detach(),), (iv.ones(2),))):
+        with pytest.raises(NotImplementedError, match=r"OneWay: got a Function without backward"):
+            ask()

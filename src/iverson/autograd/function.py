@@ -12,9 +12,9 @@ from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, user_frame
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, alias, make_handle
-from iverson.core.errors import ArgumentError, GradientError
+from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
 from iverson.core.needs import NOTHING, Need
-from iverson.core.op import Op
+from iverson.core.op import Abstract, Op
 from iverson.layouts import Zero
 
 _PLACE = "_saved_places"
@@ -100,13 +100,16 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the results (a Tensor or a tuple of them)."""
-        raise NotImplementedError("a Function needs a static method forward")
+        """Compute the results (a Tensor or a tuple of them). Raises MissingRuleError if not overridden."""
+        raise _missing("Function", "forward")
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Compute the gradients of the arguments from those of the results."""
-        raise NotImplementedError("a Function needs a static method backward to be differentiated")
+        """Compute the gradients of the arguments from those of the results.
+
+        Raises MissingRuleError if not overridden: the function can be computed, but not differentiated.
+        """
+        raise _missing("Function", "backward")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -121,9 +124,9 @@ class Function:
         with no_grad():
             setup = getattr(cls, "setup_context", None)
             if setup is None:
-                out = cls.forward(ctx, *args)
+                out = _method(cls, "forward")(ctx, *args)
             else:
-                out = cls.forward(*args)
+                out = _method(cls, "forward")(*args)
                 setup(ctx, args, out)
         several = isinstance(out, (tuple, list))
         results = tuple(out) if several else (out,)
@@ -151,16 +154,17 @@ def _recorded(
     results: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
+    metas = tuple(((), dtypes.default_float) if r is None else (r.shape, r.dtype) for r in results)
+    avals = tuple(Abstract(*meta) for meta in metas)
     op = Op(
         name=cls.__name__,
         forward=cls.forward,
-        abstract=_no_abstract,
+        abstract=lambda *_args: avals if multiple else avals[0],
         joint=_joint(cls, ctx),
         joint_jvp=_joint_jvp(cls, ctx),
         multiple=multiple,
     )
     held = tuple((a._value.shape, a._value.dtype) if isinstance(a, Handle) else None for a in args)
-    metas = tuple(((), dtypes.default_float) if r is None else (r.shape, r.dtype) for r in results)
     node = Node(op, held, {}, parents, indices, metas if multiple else metas[0], user_frame())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
@@ -192,7 +196,7 @@ def _joint(cls: type[Function], ctx: Context) -> Any:
     def joint(needs: tuple[Need, ...], node: Node, g: Any) -> Any:
         wanted = tuple(need is not NOTHING for need in needs)
         grads = tuple(map(alias, g if node.multiple else (g,)))
-        found = cls.backward(ctx._for_call(node, wanted), *grads)
+        found = _method(cls, "backward")(ctx._for_call(node, wanted), *grads)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         if len(found) > len(wanted) and all(x is None for x in found[len(wanted) :]):
             found = found[: len(wanted)]
@@ -231,5 +235,18 @@ def _joint_jvp(cls: type[Function], ctx: Context) -> Any:
     return joint_jvp
 
 
-def _no_abstract(*_args: Any, **_params: Any) -> Any:
-    raise NotImplementedError("a Function has no abstract evaluation")
+def _method(cls: type[Function], name: str) -> Any:
+    """A method that the subclass must have for what it is asked."""
+    found = getattr(cls, name)
+    if found is getattr(Function, name):
+        raise _missing(cls.__name__, name)
+    return found
+
+
+def _missing(operation: str, name: str) -> MissingRuleError:
+    return MissingRuleError(
+        operation,
+        got=f"a Function without {name}",
+        expected=f"a static method {name}",
+        remedy="define it; without backward a Function can be computed, but not differentiated",
+    )

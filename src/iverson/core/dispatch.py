@@ -7,9 +7,10 @@ masked), each with a priority; the highest among a call's arguments takes the ca
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.core.op import Op
 
@@ -21,15 +22,15 @@ class Operand:
 
     __slots__ = ()
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents, one per axis."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
 
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the entries."""
-        raise NotImplementedError
+        @property
+        def shape(self) -> tuple[int, ...]:
+            """The extents, one per axis."""
+
+        @property
+        def dtype(self) -> Any:
+            """The dtype of the entries."""
 
     @property
     def ndim(self) -> int:
@@ -68,7 +69,7 @@ class Handle(Operand):
         return len(self._value.shape)
 
 
-class Wrapper(Operand):
+class Wrapper(Operand, ABC):
     """The protocol of an operand that is one plain handle (``_held``) with a meaning put on it.
 
     What differentiates (the engine, transforms, gradcheck) works on the held handle and wraps what comes out,
@@ -79,39 +80,39 @@ class Wrapper(Operand):
 
     _held: Any
 
+    @abstractmethod
     def _around(self, handle: Any) -> Any:
         """The same meaning on another plain handle, of the held one's shape."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
         """A plain handle for the held one's cotangent or tangent, from what a user gave for this operand's.
 
         Raises ShapeError unless ``value`` has this operand's shape.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def _block(self, rows: Any, columns: Any, block: Any) -> Any:
         """The block of a Jacobian with entries ``block``, of shape held rows + held columns.
 
         ``rows`` and ``columns`` are the output and the input that it is of; this operand is one of them.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def _become(self, result: Any) -> None:
         """Stand for a result of this operand's kind, shape and dtype from now on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _as_index(self) -> Any:
         """The plain handle or array that this operand stands for as an index."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _counts(self, axes: tuple[int, ...], keepdims: bool) -> Any:
         """How many entries there are over axes, as an operand that divides a sum over them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _without_meaning(self) -> Any:
         """A plain handle with 0 for what is not there."""
-        raise NotImplementedError
 
 
 def held(x: Any) -> Any:

@@ -80,6 +80,10 @@ class GradientError(IversonError, RuntimeError):
     """A gradient that cannot be formed, or a rule that broke its contract."""
 
 
+class MissingRuleError(GradientError, NotImplementedError):
+    """A custom op without the method that was needed of it."""
+
+
 class LinearAlgebraError(IversonError, ValueError):
     """A matrix without the decomposition asked for (singular, not positive definite, ...)."""
 
