@@ -300,3 +300,16 @@ def test_bool_integer_and_complex_data():
     assert c.conj().tolist() == [1 - 2j, None, -2j]
     assert c.real.tolist() == [1.0, None, 0.0]
     assert abs(c).sum().item() == pytest.approx(5**0.5 + 2)
+
+
+def test_python_numbers_are_those_of_a_plain_tensor():
+    m = iv.masked_tensor([[1.5, 2.0]], [[True, False]])
+    assert (float(m[0, 0]), int(m[0, 0]), f"{m[0, 0]:.2f}") == (1.5, 1, "1.50")
+    with pytest.raises(TypeError, match=r"float: argument 'x': got dtype complex128"):
+        float(iv.masked_tensor([1j], [True]))
+    assert [10, 20][iv.masked_tensor([1], [True])[0]] == 20
+    with pytest.raises(ValueError, match="in-place add"):
+        m += iv.zeros((3, 2))
+    plain = iv.ones(2)
+    with pytest.raises(TypeError, match="in-place add: argument 'other': got a MaskedTensor as the result"):
+        plain += m[0]

@@ -23,6 +23,7 @@ from iverson.array_api import (
 from iverson.array_api.creation import tril, triu
 from iverson.array_api.scipy import to_scipy
 from iverson.tensor import Tensor
+from iverson.tensor.array import Array
 
 #: By module, the functions that take an array first and become methods of the same name.
 METHODS: dict[ModuleType, tuple[str, ...]] = {
@@ -71,15 +72,15 @@ def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def bind_methods(kind: type) -> None:
-    """Make the functions methods of a kind of tensor."""
+def bind_methods() -> None:
+    """Make the functions methods of every kind of array."""
     for module, names in METHODS.items():
         for name in names:
-            setattr(kind, name, getattr(module, name))
+            setattr(Array, name, getattr(module, name))
     for function in VARIADIC:
-        setattr(kind, function.__name__, _variadic(function))
+        setattr(Array, function.__name__, _variadic(function))
     for function in (tril, triu):
-        setattr(kind, function.__name__, function)
+        setattr(Array, function.__name__, function)
 
 
 #: What only a tensor in a sparse layout has, or what gives one.
@@ -107,5 +108,5 @@ def bind_sparse_methods() -> None:
     setattr(Tensor, "to_scipy", to_scipy)  # noqa: B010
 
 
-bind_methods(Tensor)
+bind_methods()
 bind_sparse_methods()

@@ -7,8 +7,7 @@ It holds a plain Tensor, the vector of the specified entries, and a `Mask`. What
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +15,14 @@ from iverson.autograd import api
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Wrapper, held, like, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from iverson.core.op import Op
 from iverson.masked import printing, pytree
 from iverson.masked.mask import Mask
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
+from iverson.tensor.array import Array
 
 
-class MaskedTensor(Wrapper):
+class MaskedTensor(Wrapper, Array):
     """A tensor with a mask: an entry where the mask is False is unspecified, it does not exist.
 
     It is never read, never perturbed and has no gradient; the gradient with respect to a MaskedTensor is a
@@ -38,18 +37,10 @@ class MaskedTensor(Wrapper):
 
     __slots__ = ("__weakref__", "_held", "_mask")
 
-    __array_ufunc__ = None
-    __array_priority__ = 1001
-    __hash__ = object.__hash__
-
     def __init__(self, vector: Any, mask: Mask) -> None:
         pytree.register(type(self))
         self._held = vector
         self._mask = mask
-
-    if TYPE_CHECKING:
-        # The operators and methods of Tensor, lent in `iverson.masked`.
-        def __getattr__(self, name: str) -> Any: ...
 
     # -- facts ---------------------------------------------------------------------------------------
 
@@ -62,11 +53,6 @@ class MaskedTensor(Wrapper):
     def dtype(self) -> Any:
         """The dtype of the entries."""
         return self._held.dtype
-
-    @property
-    def size(self) -> int:
-        """The number of entries, specified or not."""
-        return prod(self.shape)
 
     @property
     def layout(self) -> str:
@@ -194,10 +180,6 @@ class MaskedTensor(Wrapper):
         """The same entries, not tracked. Shares memory."""
         return self._around(self._held.detach())
 
-    def backward(self, gradient: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
-        """`iverson.autograd.backward` of this tensor."""
-        api.backward(self, gradient, inputs=inputs, create_graph=create_graph)
-
     def register_hook(self, hook: Callable[[Any], Any]) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor: the hook is handed MaskedTensors."""
 
@@ -216,27 +198,6 @@ class MaskedTensor(Wrapper):
     def _become(self, result: MaskedTensor) -> None:
         """Make this handle stand for a result of its own shape and dtype."""
         self._held, self._mask = result._held, result._mask
-
-    def _rebind(self, op: Op, result: Any) -> None:
-        if result.shape != self.shape:
-            raise ShapeError(
-                f"in-place {op.name}",
-                "other",
-                got=f"a result of shape {result.shape}",
-                expected=f"shape {self.shape}: a tensor in place cannot grow",
-                remedy="use the operator that makes a new tensor",
-            )
-        if result.dtype != self.dtype:
-            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                raise DTypeError(
-                    f"in-place {op.name}",
-                    "other",
-                    got=f"a result of dtype {result.dtype}",
-                    expected=f"one that fits {self.dtype}",
-                    remedy="use the operator that makes a new tensor",
-                )
-            result = F.astype(result, dtype=self.dtype)
-        self._become(result)
 
     # -- conversion ----------------------------------------------------------------------------------
 
@@ -270,31 +231,8 @@ class MaskedTensor(Wrapper):
             remedy="call to_tensor(fill) first",
         )
 
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __bool__(self) -> bool:
-        if self.size != 1:
-            raise ArgumentError(
-                "bool",
-                "x",
-                got=f"an array of shape {self.shape}",
-                expected="exactly one entry",
-                remedy="use any() or all()",
-            )
-        return bool(self.item())
-
     def __contains__(self, value: Any) -> bool:
         return bool((self == value)._held.any())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
 
     def __repr__(self) -> str:
         return printing.show(self)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.record import record_assignment
 from iverson.core.dispatch import Handle, Operand, Wrapper, bind, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
@@ -65,7 +64,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         keep = tuple(i for i in basic if i is not None)
         dropped = tuple(k for k, i in enumerate(basic) if i is None)
         part = F.index_put(x, F.squeeze(part, axis=dropped) if dropped else part, key=keep)
-    _rebind(x, part)
+    x._become(part)
 
 
 def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
@@ -80,23 +79,14 @@ def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
     if sole and not _same_buffer(held, value):
         raw = to_strided(value._value) if isinstance(value, Handle) else value
         held[key] = raw
-        _rebind(x, record_assignment(_PUT, x, value, {"key": key}))
+        x._become(record_assignment(_PUT, x, value, {"key": key}))
         return
-    _rebind(x, bind(_PUT, (x, value), {"key": key}))
+    x._become(bind(_PUT, (x, value), {"key": key}))
 
 
 def _same_buffer(held: np.ndarray[Any, Any], value: Any) -> bool:
     other = value._value if isinstance(value, Handle) else value
     return isinstance(other, np.ndarray) and np.may_share_memory(held, other)
-
-
-def _rebind(x: Any, result: Any) -> None:
-    if isinstance(x, Wrapper):
-        x._become(result)
-        return
-    x._value = result._value
-    if is_grad_enabled() or not x.is_leaf:
-        x._node, x._index = result._node, result._index
 
 
 def _check_value_dtype(x: Any, value: Any) -> None:

@@ -1,0 +1,298 @@
+"""What every kind of array can do, whatever its entries mean: operators, indexing, Python numbers.
+
+All of it ends in ops or in the few methods a kind has of its own (``_become``, ``item``, ...). The
+functions of `iverson.array_api` that take an array first are bound here as methods.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iverson.autograd import api
+from iverson.core import dtypes
+from iverson.core.dispatch import Operand, bind
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.op import Op
+from iverson.ops import TABLE
+from iverson.tensor import indexing
+
+_SCALARS = frozenset((int, float, complex, bool))
+_CHARS = frozenset(d.char for d in dtypes.ALL)
+
+
+def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """The operator, its reflection and its in-place form."""
+    op = TABLE[name]
+
+    def forward(self: Any, other: Any) -> Any:
+        if type(other) is not type(self) and not _is_operand(other, name):
+            return NotImplemented
+        return bind(op, (self, other))
+
+    def reflected(self: Any, other: Any) -> Any:
+        if not _is_operand(other, name):
+            return NotImplemented
+        return bind(op, (other, self))
+
+    def in_place(self: Any, other: Any) -> Any:
+        if not _is_operand(other, name):
+            return NotImplemented
+        self._rebind(op, bind(op, (self, other)))
+        return self
+
+    return forward, reflected, in_place
+
+
+def _is_operand(other: Any, operation: str) -> bool:
+    """Whether an operator takes the other side; raises DTypeError for entries that Iverson does not have."""
+    if type(other) in _SCALARS or isinstance(other, Operand):
+        return True
+    if type(other) is not np.ndarray and not isinstance(other, np.generic):
+        return False
+    if other.dtype.char not in _CHARS and other.dtype not in dtypes.ALL:
+        raise DTypeError(
+            operation,
+            "other",
+            got=f"dtype {other.dtype}",
+            expected="bool, an integer, float32/64 or complex64/128",
+            remedy="convert it with astype",
+        )
+    return True
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    op = TABLE[name]
+
+    def forward(self: Any) -> Any:
+        return bind(op, (self,))
+
+    return forward
+
+
+def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """As `_binary`, for a product of matrices: vectors and batches are brought to the op's form first."""
+
+    def forward(self: Any, other: Any) -> Any:
+        return indexing.matmul(self, other) if _is_operand(other, "matmul") else NotImplemented
+
+    def reflected(self: Any, other: Any) -> Any:
+        return indexing.matmul(other, self) if _is_operand(other, "matmul") else NotImplemented
+
+    def in_place(self: Any, other: Any) -> Any:
+        self._rebind(TABLE["matmul"], indexing.matmul(self, other))
+        return self
+
+    return forward, reflected, in_place
+
+
+class Array(Operand):
+    """Base of the kinds of arrays that users hold: `Tensor`, and those that put a meaning on one."""
+
+    __slots__ = ()
+
+    #: NumPy operators hand over to ours.
+    __array_ufunc__ = None
+    __array_priority__ = 1000
+
+    __add__, __radd__, __iadd__ = _binary("add")
+    __sub__, __rsub__, __isub__ = _binary("subtract")
+    __mul__, __rmul__, __imul__ = _binary("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__, __imod__ = _binary("remainder")
+    __matmul__, __rmatmul__, __imatmul__ = _matmul()
+    __pow__, __rpow__, __ipow__ = _binary("pow")
+    __and__, __rand__, __iand__ = _binary("bitwise_and")
+    __or__, __ror__, __ior__ = _binary("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _binary("bitwise_left_shift")
+    __rshift__, __rrshift__, __irshift__ = _binary("bitwise_right_shift")
+    __lt__ = _binary("less")[0]
+    __le__ = _binary("less_equal")[0]
+    __gt__ = _binary("greater")[0]
+    __ge__ = _binary("greater_equal")[0]
+    __eq__ = _binary("equal")[0]
+    __ne__ = _binary("not_equal")[0]
+    __neg__ = _unary("negative")
+    __pos__ = _unary("positive")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("bitwise_invert")
+    __hash__ = object.__hash__
+
+    if TYPE_CHECKING:
+        # The functions of `iverson.array_api` that take an array first, bound there.
+        def __getattr__(self, name: str) -> Any: ...
+
+        # What each kind says for itself.
+        def _become(self, result: Any) -> None:
+            """Stand for a result of this kind, shape and dtype from now on."""
+
+        def item(self) -> Any:
+            """The only entry as a Python number."""
+
+    # -- facts ---------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return prod(self.shape)
+
+    @property
+    def device(self) -> str:
+        """Where the entries are: always "cpu"."""
+        return "cpu"
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that all entries would take if stored."""
+        return self.size * int(self.dtype.itemsize)
+
+    @property
+    def T(self) -> Any:
+        """The transpose of a matrix."""
+        if self.ndim != 2:
+            raise ShapeError(
+                "T",
+                "x",
+                got=f"shape {self.shape}",
+                expected="two axes",
+                remedy="use mT or permute_dims",
+            )
+        return self.mT
+
+    @property
+    def mT(self) -> Any:
+        """The last two axes exchanged."""
+        if self.ndim < 2:
+            raise ShapeError("mT", "x", got=f"shape {self.shape}", expected="at least two axes")
+        axes = (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
+        return bind(TABLE["permute_dims"], (self,), {"axes": axes})
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return bind(TABLE["real"], (self,))
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return bind(TABLE["imag"], (self,))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("len", "x", got="an array of rank 0", expected="at least one axis")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise ShapeError("iteration", "x", got="an array of rank 0", expected="at least one axis")
+        return (self[k] for k in range(self.shape[0]))
+
+    # -- gradients -----------------------------------------------------------------------------------
+
+    def backward(self, gradient: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
+        """`iverson.autograd.backward` of this tensor."""
+        api.backward(self, gradient, inputs=inputs, create_graph=create_graph)
+
+    # -- in place ------------------------------------------------------------------------------------
+
+    def _rebind(self, op: Op, result: Any) -> None:
+        """Make this handle stand for a result of its own shape and dtype."""
+        if type(result) is not type(self):
+            raise ArgumentTypeError(
+                f"in-place {op.name}",
+                "other",
+                got=f"a {type(result).__name__} as the result",
+                expected=f"a {type(self).__name__}",
+                remedy="use the operator that makes a new tensor",
+            )
+        if result.shape != self.shape:
+            raise ShapeError(
+                f"in-place {op.name}",
+                "other",
+                got=f"a result of shape {result.shape}",
+                expected=f"shape {self.shape}: a tensor in place cannot grow",
+                remedy="use the operator that makes a new tensor",
+            )
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise DTypeError(
+                    f"in-place {op.name}",
+                    "other",
+                    got=f"a result of dtype {result.dtype}",
+                    expected=f"one that fits {self.dtype}",
+                    remedy="use the operator that makes a new tensor",
+                )
+            result = bind(TABLE["astype"], (result,), {"dtype": self.dtype})
+        self._become(result)
+
+    # -- indexing ------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        return indexing.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        indexing.setitem(self, key, value)
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    # -- Python ---------------------------------------------------------------------------------------
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return sys.modules["iverson"]
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """This tensor, if ``device`` is "cpu"; raises ArgumentError for any other."""
+        if device != "cpu":
+            raise ArgumentError("to_device", "device", got=repr(device), expected="'cpu'")
+        return self
+
+    def __float__(self) -> float:
+        return float(self._real_item("float"))
+
+    def __int__(self) -> int:
+        return int(self._real_item("int"))
+
+    def _real_item(self, operation: str) -> Any:
+        if self.dtype.kind == "c":
+            raise DTypeError(
+                operation,
+                "x",
+                got=f"dtype {self.dtype}",
+                expected="a real dtype",
+                remedy="take its real part or abs",
+            )
+        return self.item()
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ArgumentError(
+                "bool",
+                "x",
+                got=f"an array of shape {self.shape}",
+                expected="exactly one entry",
+                remedy="use any() or all()",
+            )
+        return bool(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.ndim:
+            raise DTypeError(
+                "index",
+                "x",
+                got=f"dtype {self.dtype}, shape {self.shape}",
+                expected="an integer of rank 0",
+            )
+        return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
