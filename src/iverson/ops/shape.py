@@ -5,6 +5,7 @@ Axes arrive normalised: non-negative, increasing, distinct (`iverson.core.shapes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
@@ -449,18 +450,24 @@ define(
     )
 )
 
-define(
-    Op(
-        name="copy",
-        forward=lambda x: x.copy(),
-        abstract=lambda x: Abstract(x.shape, x.dtype),
-        vjp=(lambda F, g, _y, _x: g,),
-        linear_in=LINEAR,
-        family="elementwise",
-        zero_preserving=True,
-        samples=lambda s: [Sample((s((2, 3)),))],
+_SAME: dict[str, Callable[..., Any]] = {
+    "copy": lambda x: x.copy(),
+    # A new node on the same entries: what a transform differentiates in.
+    "identity": lambda x: x.view(),
+}
+for _name, _body in _SAME.items():
+    define(
+        Op(
+            name=_name,
+            forward=_body,
+            abstract=lambda x: Abstract(x.shape, x.dtype),
+            vjp=(lambda F, g, _y, _x: g,),
+            linear_in=LINEAR,
+            family="elementwise",
+            zero_preserving=True,
+            samples=lambda s: [Sample((s((2, 3)),))],
+        )
     )
-)
 
 define(
     Op(
@@ -480,17 +487,3 @@ define(
 def to_numpy(x: Any) -> Any:
     """The entries of a constant as a NumPy array."""
     return to_strided(x._value) if hasattr(x, "_value") else np.asarray(x)
-
-
-define(
-    Op(
-        name="identity",
-        forward=lambda x: x.view(),
-        abstract=lambda x: Abstract(x.shape, x.dtype),
-        vjp=(lambda F, g, _y, _x: g,),
-        linear_in=LINEAR,
-        family="elementwise",
-        zero_preserving=True,
-        samples=lambda s: [Sample((s((2, 3)),))],
-    )
-)

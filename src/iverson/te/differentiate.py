@@ -27,6 +27,7 @@ from iverson.te.nodes import (
     Var,
     const,
     index,
+    producers_first,
     reads_of,
     same,
     select,
@@ -141,7 +142,7 @@ class _Reverse:
             rank = heads[first].ndim - outputs[first].ndim  # type: ignore[union-attr]
             self.batch = heads[first].shape[:rank]  # type: ignore[union-attr]
         self.label = "/".join(o.name for o in outputs[:1])
-        self.order = _order(outputs, self.dependencies)
+        self.order = producers_first(outputs, self.dependencies)
         self.parts: dict[Tensor, list[Statement | Tensor]] = {}
         self.made: dict[Tensor, Tensor] = {}
         self.summands: dict[Tensor, dict[Tensor, Tensor]] = {}
@@ -287,22 +288,6 @@ def _identity(tensor: Tensor) -> Statement:
 def _copy(tensor: Tensor) -> Statement:
     axes = tuple(Var(f"a{k}", 0, n) for k, n in enumerate(tensor.shape))
     return Statement(None, axes, tensor[axes], Domain(axes), "sum")
-
-
-def _order(outputs: Sequence[Tensor], below: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:
-    """Every floating tensor below the outputs, producers first."""
-    seen: dict[Tensor, None] = {}
-    stack = [(t, False) for t in reversed(outputs)]
-    while stack:
-        tensor, ready = stack.pop()
-        if tensor in seen:
-            continue
-        if ready:
-            seen[tensor] = None
-        else:
-            stack.append((tensor, True))
-            stack.extend((d, False) for d in reversed(below(tensor)) if d not in seen)
-    return list(seen)
 
 
 def _as_tensors(given: Any, argument: str) -> list[Tensor]:

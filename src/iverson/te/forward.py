@@ -14,6 +14,7 @@ from iverson.te.nodes import (
     Expr,
     Statement,
     Tensor,
+    producers_first,
     reads_of,
 )
 from iverson.te.reductions import linear_statements
@@ -55,19 +56,12 @@ def jvp(output: Tensor, tangents: Mapping[Tensor, Tensor]) -> Tensor:
 
 def _with_rewrites(output: Tensor) -> list[Tensor]:
     """Every tensor below the output, through the rewritten reductions, producers first."""
-    seen: dict[Tensor, None] = {}
-    stack = [(output, False)]
-    while stack:
-        tensor, ready = stack.pop()
-        if tensor in seen:
-            continue
-        if ready or not isinstance(tensor, Compute):
-            seen[tensor] = None
-            continue
-        stack.append((tensor, True))
-        for s in linear_statements(tensor):
-            stack.extend((r.tensor, False) for r in reads_of([s.body]))
-    return list(seen)
+
+    def below(tensor: Tensor) -> list[Tensor]:
+        statements = linear_statements(tensor) if isinstance(tensor, Compute) else []
+        return [r.tensor for s in statements for r in reads_of([s.body])]
+
+    return producers_first([output], below)
 
 
 def _tangents(s: Statement, made: Mapping[Tensor, Tensor]) -> list[Statement]:

@@ -71,7 +71,7 @@ only); `interpret.run` is the oracle.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -142,6 +142,7 @@ __all__ = [
     "is_guarded",
     "is_number",
     "postorder",
+    "producers_first",
     "program_of",
     "promote",
     "reads_of",
@@ -331,21 +332,30 @@ def _structural_key(program: Program) -> str:
     return digest.hexdigest()
 
 
-def tensors_below(outputs: Iterable[Tensor]) -> list[Tensor]:
-    """Every tensor the outputs depend on, themselves included, producers first; no recursion."""
+def producers_first(outputs: Iterable[Tensor], below: Callable[[Tensor], Iterable[Tensor]]) -> list[Tensor]:
+    """Every tensor reached from the outputs by ``below``, each after all it depends on; no recursion."""
     seen: dict[Tensor, None] = {}
-    stack: list[tuple[Tensor, bool]] = [(t, False) for t in reversed(list(outputs))]
+    stack = [(t, False) for t in reversed(list(outputs))]
     while stack:
         tensor, ready = stack.pop()
         if tensor in seen:
             continue
-        if ready or not isinstance(tensor, Compute):
+        if ready:
             seen[tensor] = None
-            continue
-        stack.append((tensor, True))
-        below = (r.tensor for s in tensor.statements for r in reads_of(s.roots))
-        stack.extend((t, False) for t in reversed(list(dict.fromkeys(below))) if t not in seen)
+        else:
+            stack.append((tensor, True))
+            stack.extend((t, False) for t in reversed(list(dict.fromkeys(below(tensor)))) if t not in seen)
     return list(seen)
+
+
+def tensors_below(outputs: Iterable[Tensor]) -> list[Tensor]:
+    """Every tensor the outputs depend on, themselves included, producers first."""
+    return producers_first(outputs, _read_by)
+
+
+def _read_by(tensor: Tensor) -> list[Tensor]:
+    statements = tensor.statements if isinstance(tensor, Compute) else ()
+    return [r.tensor for s in statements for r in reads_of(s.roots)]
 
 
 def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None = None) -> Program:
