@@ -141,7 +141,26 @@ def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Abstract:
 
 
 def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape) -> Any:
-    return None if i else F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
+    """g added up at the indexed places: as a box from the first to the last of them."""
+    if i:
+        return None
+    arrays = [F.to_numpy(n) for n in indices]
+    region = _span(arrays, axes, _x.shape)
+    if region.covers(_x.shape):
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
+    if not region.size:
+        return None
+    moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
+    ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape)
+    return F.place(ct, key=region.slices, shape=_x.shape)
+
+
+def _span(indices: list[Any], axes: Shape, shape: Shape) -> Region:
+    """The smallest region that holds every indexed place; empty if there is none."""
+    start, stop = [0] * len(shape), list(shape)
+    for n, k in zip(indices, axes, strict=True):
+        start[k], stop[k] = (int(n.min()), int(n.max()) + 1) if n.size else (0, 0)
+    return Region(tuple(start), tuple(stop))
 
 
 _pairs = (np.array([0, 2, 2]), np.array([1, 0, 0]))
