@@ -181,6 +181,11 @@ def to_strided(value: Sparse) -> Array:
     return out
 
 
+def stored(value: Sparse) -> tuple[tuple[Array, ...], Array]:
+    """Where a value's entries are, as indices into its leading axes, and what they are; each stored once."""
+    return tuple(value.pattern.coordinates), value.entries
+
+
 def check(value: Sparse) -> None:
     """Assert that values fit their pattern, and the pattern's own invariants."""
     pattern = value.pattern

@@ -24,6 +24,8 @@ class Layout:
     region : the box outside of which a value is zero, or None for "no such bound".
     pattern : the sparse pattern outside of which a value is zero, each entry once, or None.
     buffers : the NumPy arrays a value is made of (to count bytes and find shared memory).
+    stored : which entries a value stores, each once: an index into an array of its shape (slices, a boolean
+        array or a tuple of integer arrays) and what is there. None for all of them.
     rebuild : a value with the same structure on other buffers.
     densify_warns : whether `to_strided` inside an operation is worth a `DensifyWarning`. Layouts that only
         the engine makes, next to a primal of the dense size, do not warn.
@@ -38,6 +40,7 @@ class Layout:
     buffers: Callable[[Any], tuple[np.ndarray[Any, Any], ...]]
     rebuild: Callable[[Any, tuple[np.ndarray[Any, Any], ...]], Any]
     pattern: Callable[[Any], Any] = lambda value: None
+    stored: Callable[[Any], tuple[Any, np.ndarray[Any, Any]] | None] = lambda value: None
     densify_warns: bool = True
     priority: int = 10
 
@@ -78,6 +81,13 @@ def support_region(value: Any) -> Region | None:
 def support_pattern(value: Any) -> Any:
     """The sparse pattern outside of which ``value`` is zero, or None where its layout has none."""
     return layout_of(value).pattern(value)
+
+
+def stored(value: Any) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Which entries ``value`` stores, as an index into an array of its shape, and what is there."""
+    layout = layout_of(value)
+    found = layout.stored(value)
+    return ((), layout.to_strided(value)) if found is None else found
 
 
 def nbytes(value: Any) -> int:

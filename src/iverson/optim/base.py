@@ -1,7 +1,8 @@
 """What all optimizers share: parameters as a pytree, one update per parameter, and their state.
 
 An optimizer is a final class with two methods on NumPy arrays: ``_start(value)`` makes the state of a
-parameter and ``_update(value, gradient, state)`` writes a step into ``value`` and ``state``.
+parameter and ``_update(value, gradient, state)`` writes a step into ``value`` and ``state``. It is handed the
+part of a parameter that a gradient has (`iverson.optim.parts`) and knows nothing of the rest.
 """
 
 from __future__ import annotations
@@ -11,28 +12,40 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.dispatch import Handle
+from iverson.core.dispatch import Operand, Wrapper, held
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
-from iverson.layouts import Zero, has_one_owner, to_strided
+from iverson.layouts import Sparse, Zero, to_strided
+from iverson.masked import MaskedTensor
+from iverson.optim.parts import Part, part_of, part_of_stored, spread, writable
 
 Array = np.ndarray[Any, Any]
-State = dict[str, Any]
+State = dict[str, Array]
 
 
 class Optimizer(ABC):
     """Base of the optimizers.
 
-    params : a pytree of leaf tensors that require grad. ``step()`` updates them in place, reading
-    ``.grad``, or the pytree of gradients it is given. A parameter whose gradient is None or in the zero
-    layout is left alone, its state included. Complex parameters are updated as pairs of real ones.
+    params : a pytree of leaf tensors that require grad, plain or masked. ``step()`` updates them in place,
+        reading ``.grad``, or the pytree of gradients it is given. Complex parameters are updated as pairs of
+        real ones.
+
+    **The support of a gradient decides what a step touches**: all entries for a strided gradient, a box for
+    that of ``x[2:5]``, rows for that of an embedding (`iverson.embedding`), a pattern for a sparse one, the
+    specified entries for a masked one, nothing for None and the zero layout. Repeats of an entry are summed
+    first. What is not touched keeps its value and its state: its moments do not fade, no momentum carries
+    it on, no weight decays, and it counts no step. So each entry moves as a parameter of its own would that
+    sees only the steps which touch it; Adam corrects its bias by the number of *these* steps. To touch
+    everything, hand over ``gradient.to_dense()``.
+
+    A sparse parameter takes gradients within the entries it stores. A step on a parameter whose memory nobody
+    else holds writes into that memory, and its work and further memory are those of the part it touches.
     """
 
     def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
         import optree
 
         name = type(self).__name__
-        leaves, self._structure = optree.tree_flatten(params)
-        self.params: list[Any] = list(leaves)
+        self.params: list[Any] = list(optree.tree_flatten(params, is_leaf=_is_wrapper)[0])
         if not self.params:
             raise ArgumentError(name, "params", got="no parameters", expected="at least one")
         seen: set[int] = set()
@@ -42,11 +55,11 @@ class Optimizer(ABC):
                     name, "params", got=f"leaf {k} a second time", expected="each parameter once"
                 )
             seen.add(id(p))
-            if not isinstance(p, Handle):
+            if not isinstance(p, Operand):
                 raise ArgumentTypeError(
                     name, "params", got=f"leaf {k} of type {type(p).__name__}", expected="Tensors"
                 )
-            if p._node is None or p._node.op is not None:
+            if held(p)._node is None or held(p)._node.op is not None:
                 raise GradientError(
                     name,
                     "params",
@@ -80,7 +93,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def _start(self, value: Array) -> State:
-        """The state of a parameter before its first step."""
+        """The state of a parameter before its first step: arrays over all its axes, or over none."""
 
     @abstractmethod
     def _update(self, value: Array, gradient: Array, state: State) -> None:
@@ -99,37 +112,65 @@ class Optimizer(ABC):
         a parameter that was rebound to a recorded result.
         """
         found = [p.grad for p in self.params] if gradients is None else self._flatten(gradients)
-        for k, (p, g) in enumerate(zip(self.params, found, strict=True)):
-            if p._node is None or p._node.op is not None:
-                raise GradientError(
-                    "step",
-                    f"params[{k}]",
-                    got="a tensor that is no leaf any more",
-                    remedy="change parameters in place under no_grad()",
-                )
-            if g is not None:
-                _check_gradient(p, g, f"gradients[{k}]")
+        planned = [
+            None if g is None else self._part(k, p, g)
+            for k, (p, g) in enumerate(zip(self.params, found, strict=True))
+        ]
         self.steps += 1
         self.lr = float(self.lr)  # a NumPy scalar would not be weak: float32 steps in float64
-        for k, (p, g) in enumerate(zip(self.params, found, strict=True)):
-            if g is None or type(g._value) is Zero:
-                continue
-            value = _writable(p)
-            gradient = to_strided(g._value).astype(value.dtype, copy=False)
-            if value.dtype.kind == "c":
-                value, gradient = _pairs(value), _pairs(gradient)
-            state = self._states[k]
-            if state is None:
-                state = self._states[k] = {"step": 0, **self._start(value)}
-            state["step"] += 1
+        for k, plan in enumerate(planned):
+            if plan is not None:
+                self._step(k, *plan)
+
+    def _part(self, k: int, p: Any, g: Any) -> tuple[Part, Array] | None:
+        """Which part of a parameter its gradient has, and what is there; None for nothing."""
+        plain, argument = held(p), f"gradients[{k}]"
+        if plain._node is None or plain._node.op is not None:
+            raise GradientError(
+                "step",
+                f"params[{k}]",
+                got="a tensor that is no leaf any more",
+                remedy="change parameters in place under no_grad()",
+            )
+        _check_gradient(p, g, argument)
+        if isinstance(p, Wrapper):
+            g = p._seed(g, "step", argument)
+        value = held(g)._value
+        if type(value) is Zero:
+            return None
+        if isinstance(g, MaskedTensor):
+            index = np.unravel_index(g._mask.keys, g.shape) if g.ndim else (np.ones((), bool),)
+            return Part(index, max(g.ndim, 1)), to_strided(value)
+        if isinstance(plain._value, Sparse):
+            return part_of_stored(plain._value, value, argument)
+        return part_of(value)
+
+    def _step(self, k: int, part: Part, gradient: Array) -> None:
+        value = writable(held(self.params[k]))
+        gradient = gradient.astype(value.dtype, copy=False)
+        if value.dtype.kind == "c":
+            value, gradient = _pairs(value), _pairs(gradient)
+        state = self._states[k]
+        if state is None:
+            state = self._states[k] = self._start(value)
+        if part.whole:
             self._update(value, gradient, state)
+            return
+        for name, array in state.items():
+            state[name] = spread(array, part.axes, value.shape)
+        pieces = {name: part.of(array) for name, array in state.items()}
+        piece = part.of(value)
+        self._update(piece, gradient, pieces)
+        part.write(value, piece)
+        for name, array in state.items():
+            part.write(array, pieces[name])
 
     def _flatten(self, gradients: Any) -> list[Any]:
         import optree
 
-        if isinstance(gradients, Handle):
+        if isinstance(gradients, Operand):
             gradients = [gradients] if len(self.params) == 1 else gradients
-        leaves, _ = optree.tree_flatten(gradients, none_is_leaf=True)
+        leaves, _ = optree.tree_flatten(gradients, is_leaf=_is_wrapper, none_is_leaf=True)
         if len(leaves) != len(self.params):
             raise ArgumentError(
                 "step",
@@ -141,10 +182,7 @@ class Optimizer(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything a later run needs to go on: hyperparameters and a copy of each parameter's state."""
-        states = [
-            None if s is None else {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()}
-            for s in self._states
-        ]
+        states = [None if s is None else {k: np.copy(v) for k, v in s.items()} for s in self._states]
         return {"hyperparameters": self._hyperparameters(), "steps": self.steps, "states": states}
 
     def _hyperparameters(self) -> dict[str, Any]:
@@ -162,14 +200,11 @@ class Optimizer(ABC):
         for k, v in state["hyperparameters"].items():
             setattr(self, k, v)
         self.steps = state["steps"]
-        self._states = [
-            None if s is None else {k: np.copy(v) if isinstance(v, np.ndarray) else v for k, v in s.items()}
-            for s in state["states"]
-        ]
+        self._states = [None if s is None else {k: np.copy(v) for k, v in s.items()} for s in state["states"]]
 
 
 def _check_gradient(p: Any, g: Any, argument: str) -> None:
-    if not isinstance(g, Handle):
+    if not isinstance(g, Operand):
         raise ArgumentTypeError("step", argument, got=f"a {type(g).__name__}", expected="a Tensor or None")
     if g.shape != p.shape:
         raise ShapeError(
@@ -180,14 +215,9 @@ def _check_gradient(p: Any, g: Any, argument: str) -> None:
 
 
 def _pairs(x: Array) -> Array:
-    """The real and imaginary parts of complex entries, one after the other: a view of contiguous entries."""
-    return np.ascontiguousarray(x).reshape(-1).view(x.real.dtype)
+    """Complex entries as pairs of real ones along a further axis: a view of contiguous entries."""
+    return np.ascontiguousarray(x).reshape(-1).view(x.real.dtype).reshape((*x.shape, 2))
 
 
-def _writable(p: Any) -> Array:
-    """The parameter's buffer to write a step into, in C order: its own if nobody else has it, else a copy."""
-    held: Array = to_strided(p._value)
-    if held.base is not None or not held.flags.carray or not has_one_owner(held):
-        held = held.copy()
-        p._value = held
-    return held
+def _is_wrapper(x: Any) -> bool:
+    return isinstance(x, Wrapper)

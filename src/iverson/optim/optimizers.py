@@ -43,17 +43,14 @@ class SGD(Optimizer):
         self.nesterov = nesterov
 
     def _start(self, value: Array) -> State:
-        return {}
+        return {"momentum": np.zeros_like(value)} if self.momentum else {}
 
     def _update(self, value: Array, gradient: Array, state: State) -> None:
         gradient = self._decayed(value, gradient)
         if self.momentum:
-            if "momentum" not in state:
-                state["momentum"] = gradient.copy()
-            else:
-                state["momentum"] *= self.momentum
-                state["momentum"] += gradient
             velocity = state["momentum"]
+            velocity *= self.momentum
+            velocity += gradient
             gradient = gradient + self.momentum * velocity if self.nesterov else velocity
         value -= self.lr * gradient
 
@@ -74,11 +71,13 @@ class _Moments(Optimizer):
         self.eps = eps
 
     def _start(self, value: Array) -> State:
-        return {"mean": np.zeros_like(value), "square": np.zeros_like(value)}
+        return {"mean": np.zeros_like(value), "square": np.zeros_like(value), "step": np.zeros((), np.int64)}
 
     def _moment_step(self, value: Array, gradient: Array, state: State) -> None:
         first, second = self.betas
-        mean, square, n = state["mean"], state["square"], state["step"]
+        mean, square = state["mean"], state["square"]
+        state["step"] += 1
+        n = _counts(state["step"], value)
         mean += (1 - first) * (gradient - mean)
         square *= second
         square += (1 - second) * gradient * gradient
@@ -86,6 +85,13 @@ class _Moments(Optimizer):
         scale /= (1 - second**n) ** 0.5
         scale += self.eps
         value -= (self.lr / (1 - first**n)) * mean / scale
+
+
+def _counts(step: Array, value: Array) -> Any:
+    """How many steps touched each entry, to compute with beside a value: a number where all have the same."""
+    if not step.ndim:
+        return int(step)
+    return step.reshape(step.shape + (1,) * (value.ndim - step.ndim)).astype(value.dtype)
 
 
 @final
@@ -177,11 +183,15 @@ class Adagrad(Optimizer):
         self.eps = eps
 
     def _start(self, value: Array) -> State:
-        return {"sum": np.full_like(value, self.initial_accumulator_value)}
+        counts = {"step": np.zeros((), np.int64)} if self.lr_decay else {}
+        return {"sum": np.full_like(value, self.initial_accumulator_value), **counts}
 
     def _update(self, value: Array, gradient: Array, state: State) -> None:
         gradient = self._decayed(value, gradient)
-        rate = self.lr / (1 + (state["step"] - 1) * self.lr_decay)
+        rate: Any = self.lr
+        if self.lr_decay:
+            state["step"] += 1
+            rate = self.lr / (1 + (_counts(state["step"], value) - 1) * self.lr_decay)
         state["sum"] += gradient * gradient
         value -= rate * gradient / (np.sqrt(state["sum"]) + self.eps)
 

@@ -63,6 +63,7 @@ LAYOUT = register(
         to_strided=_to_strided,
         check=_check,
         region=lambda value: value.region,
+        stored=lambda value: (value.region.slices, value.inner),
         buffers=lambda value: (value.inner,),
         rebuild=lambda value, buffers: Box(value.shape, value.region, buffers[0]),
         densify_warns=False,

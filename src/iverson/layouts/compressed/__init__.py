@@ -12,7 +12,7 @@ from weakref import ref
 import numpy as np
 
 from iverson.core.shapes import Shape
-from iverson.layouts.pattern import Array, Pattern, Sparse, check, to_strided
+from iverson.layouts.pattern import Array, Pattern, Sparse, check, stored, to_strided
 from iverson.layouts.registry import Layout, register
 
 
@@ -139,6 +139,7 @@ def _register(name: str, kind: type[Sparse]) -> None:
             check=check,
             region=lambda value: None,
             pattern=lambda value: value.pattern,
+            stored=stored,
             buffers=lambda value: (value.values,),
             rebuild=lambda value, buffers: kind(value.pattern, buffers[0]),
             priority=21,

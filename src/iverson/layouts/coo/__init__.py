@@ -11,7 +11,7 @@ from weakref import ref
 import numpy as np
 
 from iverson.core.shapes import Shape
-from iverson.layouts.pattern import Array, Pattern, Sparse, check, coordinates_of, to_strided
+from iverson.layouts.pattern import Array, Pattern, Sparse, check, coordinates_of, stored, to_strided
 from iverson.layouts.registry import Layout, register
 
 
@@ -126,6 +126,7 @@ LAYOUT = register(
         check=check,
         region=lambda value: None,
         pattern=lambda value: value.pattern if value.pattern.distinct else value.pattern.coalescing()[0],
+        stored=lambda value: stored(coalesced(value)),
         # A pattern is immutable and shared: it is nobody's own memory.
         buffers=lambda value: (value.values,),
         rebuild=lambda value, buffers: Coo(value.pattern, buffers[0]),

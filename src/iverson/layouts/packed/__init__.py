@@ -54,6 +54,7 @@ LAYOUT = register(
         to_strided=_to_strided,
         check=_check,
         region=lambda value: None,
+        stored=lambda value: (value.mask, value.values),
         buffers=lambda value: (value.mask, value.values),
         rebuild=lambda value, buffers: Packed(buffers[0], buffers[1]),
         densify_warns=False,

@@ -1,0 +1,142 @@
+"""The part of a parameter that a step touches: the entries that the support of its gradient has.
+
+A gradient says by its layout where it may be nonzero: everywhere, in a box, in some rows, at a pattern, under
+a mask. A step reads and writes the parameter and its state there, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ArgumentError
+from iverson.core.shapes import Shape
+from iverson.layouts import CooPattern, Sparse, has_one_owner, stored, support_pattern, to_strided
+from iverson.layouts.conversion import with_sparse_axes
+from iverson.layouts.pattern import addresses
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Entries of arrays of one shape.
+
+    index : slices, a boolean array, or integer arrays, over the leading axes.
+    axes : how many; 0 for the whole array.
+    """
+
+    index: Any
+    axes: int
+
+    @property
+    def whole(self) -> bool:
+        return not self.axes
+
+    @property
+    def box(self) -> bool:
+        """Whether reading this part gives a view."""
+        return not self.axes or type(self.index[0]) is slice
+
+    def of(self, array: Array) -> Array:
+        """The part of an array: itself, a view, or a copy. One of fewer axes lacks them at the end."""
+        return array if not self.axes else array[self.index]
+
+    def write(self, array: Array, piece: Array) -> None:
+        """Write a piece that `of` gave back."""
+        if not self.box:
+            array[self.index] = piece
+
+
+WHOLE = Part((), 0)
+
+
+def part_of(value: Any) -> tuple[Part, Array]:
+    """Where a layout's value is stored, each entry once, and what is stored there."""
+    index, entries = stored(value)
+    if isinstance(index, tuple):
+        box = [k for k, s in enumerate(index) if not _everything(s, value.shape[k])]
+        index = index[: box[-1] + 1] if box else ()
+        return (Part(index, len(index)) if index else WHOLE), entries
+    return Part(index, index.ndim) if index.ndim else Part((index,), 1), entries
+
+
+def _everything(index: Any, extent: int) -> bool:
+    return type(index) is slice and index == slice(0, extent)
+
+
+def part_of_stored(held: Sparse, gradient: Any, argument: str) -> tuple[Part, Array]:
+    """The same among the stored entries of a sparse parameter.
+
+    Raises ArgumentError where the gradient may be nonzero at an entry that the parameter does not store.
+    """
+    pattern, k = held.pattern, held.pattern.ndim
+    given = support_pattern(gradient)
+    if given is None or not pattern.distinct:
+        raise _outside(
+            held, argument, "a gradient that is not sparse" if given is None else "entries stored twice"
+        )
+    if given is pattern:
+        return WHOLE, gradient.entries
+    if given.ndim < k:
+        gradient = with_sparse_axes(gradient, k)
+    elif given.ndim > k:
+        gradient = _with_dense_axes(gradient, k)
+    (*index,), entries = stored(gradient)
+    at, there = pattern.find(addresses(np.array(index), pattern.shape))
+    if not there.all():
+        raise _outside(
+            held, argument, f"a gradient with {int((~there).sum())} entries that the parameter does not store"
+        )
+    return Part((at,), 1), entries
+
+
+def _with_dense_axes(value: Sparse, k: int) -> Any:
+    """A sparse value with dense axes from the k-th on."""
+    from iverson.core.table import F
+
+    lead = np.unique(addresses(value.pattern.coordinates[:k], value.shape[:k]))
+    pattern = CooPattern.of_keys(lead, value.shape[:k])
+    return pattern.value(F.values_at(value, pattern=pattern)._value)
+
+
+def _outside(held: Sparse, argument: str, got: str) -> ArgumentError:
+    return ArgumentError(
+        "step",
+        argument,
+        got=f"{got}, for a parameter of shape {held.shape} that stores {held.pattern.count} entries",
+        expected="one within what the parameter stores, each entry once",
+        remedy="optimise its values() or masked_tensor(parameter), or make it dense with to_dense()",
+    )
+
+
+def writable(p: Any) -> Array:
+    """The buffer of a parameter to write a step into, in C order: its own if nobody else has it, else a copy.
+
+    Of a sparse parameter it is that of the stored entries, one after the other.
+    """
+    sparse = isinstance(p._value, Sparse)
+    # No second name for what is counted: a reference more is another owner.
+    alone = not sparse or has_one_owner(p._value)
+    buffer: Array = p._value.values if sparse else to_strided(p._value)
+    if not (alone and buffer.base is None and buffer.flags.carray and has_one_owner(buffer)):
+        buffer = buffer.copy()
+    if sparse:
+        if p._value.values is not buffer:
+            p._value = type(p._value)(p._value.pattern, buffer)
+        buffer = p._value.entries
+    else:
+        p._value = buffer
+    return buffer
+
+
+def spread(array: Array, axes: int, shape: Shape) -> Array:
+    """An array over fewer leading axes of a shape, repeated along the next ones up to ``axes`` of them."""
+    if array.ndim >= axes:
+        return array
+    return np.broadcast_to(array.reshape(array.shape + (1,) * (axes - array.ndim)), shape[:axes]).copy()
+
+
+__all__ = ["WHOLE", "Part", "part_of", "part_of_stored", "spread", "writable"]
