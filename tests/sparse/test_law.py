@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import warnings
 from typing import Any
 
 import numpy as np
@@ -188,9 +190,43 @@ def test_the_gradient_has_the_layout_of_the_derivative():
 
 def test_a_large_dense_gradient_of_a_sparse_tensor_warns():
     s = iv.sparse_csr_tensor(np.arange(2001), np.arange(2000), np.ones(2000), requires_grad=True)
-    with pytest.warns(iv.errors.DensifyWarning, match="values"):
-        grad((s @ iv.ones((2000, 1))).sum(), s)
-    assert grad((s * s).sum(), s).layout == "csr"
+    y = (s @ iv.ones((2000, 1))).sum()
+    for run in (lambda: grad(y, s), y.backward):
+        with pytest.warns(iv.errors.DensifyWarning, match="2000 stored entries.*values") as caught:
+            run()
+        assert [w.filename for w in caught] == [__file__]
+    assert s.grad.layout == "strided"
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(iv.errors.DensifyWarning):
+            grad(y, s)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < s.size  # of 8 bytes each: it warns before the gradient is made
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert grad((s * s).sum(), s).layout == "csr"
+        small = iv.sparse_csr_tensor([0, 1], [0], [1.0], requires_grad=True)
+        assert grad((small @ iv.ones((1, 1))).sum(), small).layout == "strided"
+
+
+def test_a_large_dense_gradient_that_no_op_makes_warns_too():
+    class Dense(iv.autograd.Function):
+        @staticmethod
+        def forward(ctx, s):
+            return s.sum()
+
+        @staticmethod
+        def backward(ctx, g):
+            return iv.ones((2000, 2000)) * g
+
+    s = iv.sparse_csr_tensor(np.arange(2001), np.arange(2000), np.ones(2000), requires_grad=True)
+    with pytest.warns(iv.errors.DensifyWarning, match="2000 stored entries"):
+        grad(Dense.apply(s), s)
+    x = iv.sparse_csr_tensor(np.arange(2001), np.arange(2000), np.ones(2000), requires_grad=True)
+    with pytest.warns(iv.errors.DensifyWarning, match="2000 stored entries"):
+        grad(x.to_dense(), x, iv.ones((2000, 2000)))
 
 
 def test_a_structural_zero_annihilates_inf():

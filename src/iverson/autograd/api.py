@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,18 +11,16 @@ import numpy as np
 
 from iverson.autograd.engine import check_seed, reverse
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, leaf, reachable
+from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, reachable
 from iverson.autograd.record import is_undefined
+from iverson.autograd.watch import leaf_of
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DensifyWarning, GradientError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.needs import FULL
 from iverson.core.shapes import check_choice
 from iverson.core.table import F
-from iverson.layouts import Zero, support_pattern
-
-#: Bytes from which on a dense gradient of a sparse tensor is worth a warning.
-LARGE_GRADIENT = 1 << 24
+from iverson.layouts import Zero
 
 _hook_numbers = itertools.count()
 _accumulating = threading.Lock()
@@ -140,27 +137,12 @@ def grad(
     seeds = seeds_for(outs, cts, "grad", "grad_outputs")
     slots = [(x._node, x._index) for x in leaves]
     found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph)
-    for slot, x in zip(slots, leaves, strict=True):
-        if slot in found and type(x._value) is not np.ndarray:
-            _warn_if_dense(found[slot]._value, support_pattern(x._value))
     results = tuple(
         _result(found.get(slot), x, unused, k, create_graph)
         for k, (slot, x) in enumerate(zip(slots, leaves, strict=True))
     )
     results = tuple(None if g is None else like(x, g) for x, g in zip(ins, results, strict=True))
     return results if isinstance(inputs, (list, tuple)) else results[0]
-
-
-def _warn_if_dense(gradient: Any, pattern: Any) -> None:
-    """Say so where the gradient of a sparse tensor is large and dense, and how to ask for less."""
-    if pattern is not None and type(gradient) is np.ndarray and gradient.nbytes >= LARGE_GRADIENT:
-        warnings.warn(
-            f"grad: the gradient of a sparse tensor of shape {gradient.shape} with {pattern.count} stored "
-            "entries is nonzero everywhere, and dense; to have it at fewer, differentiate in its values() "
-            "(make the tensor with with_values), or read it through sparse_mask or masked_tensor",
-            DensifyWarning,
-            stacklevel=3,
-        )
 
 
 def _result(ct: Any, x: Any, unused: str, position: int, create_graph: bool) -> Any:
@@ -261,7 +243,7 @@ def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
 
 def variable(value: Any) -> Any:
     """A handle on the value that is a new leaf of the graph."""
-    return make_handle(value, leaf(value.shape, value.dtype))
+    return make_handle(value, leaf_of(value))
 
 
 __all__: Sequence[str] = [

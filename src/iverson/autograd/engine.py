@@ -17,6 +17,7 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.needs import Needs, Slot, find_needs
 from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import is_undefined
+from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.errors import DTypeError, GradientError, ShapeError
@@ -177,7 +178,7 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
     wanted = [k for k, need in enumerate(needs) if need is not NOTHING]
     if op.joint is not None:
         found = op.joint(tuple(needs), node, g)
-        return [(k, found[k]) for k in wanted]
+        return _checked(node, needs, [(k, found[k]) for k in wanted])
     vjp = OVERRIDES.get(op.name, op.vjp) if OVERRIDES else op.vjp
     overridden = vjp is not op.vjp
     inputs, y, params = node.inputs(), node.results(), node.params
@@ -185,7 +186,8 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
     if op.shared is not None and not overridden:
         shared = (op.shared(F, g, y, *inputs, **params),)
     if callable(vjp):
-        return [(k, vjp(F, k, *shared, g, y, *inputs, **params)) for k in wanted]
+        found = [(k, vjp(F, k, *shared, g, y, *inputs, **params)) for k in wanted]
+        return _checked(node, needs, found)
     result = []
     for k in wanted:
         rule = vjp[k] if k < len(vjp) else None
@@ -194,11 +196,24 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
                 rule = partial(_with_shared, rule, shared[0])
             everywhere = overridden or (needs[k] is FULL and type(getattr(g, "_value", None)) is np.ndarray)
             part = None if everywhere else _part(op, k, g, needs[k], inputs, y, params)
-            if part is None:
-                result.append((k, rule(F, g, y, *inputs, **params)))
+            watched = watch(node.parents, needs, k)
+            if part is not None:
+                ct = _compute_part(op, rule, part, k, shared, g, y, inputs, params)
             else:
-                result.append((k, _compute_part(op, rule, part, k, shared, g, y, inputs, params)))
+                ct = rule(F if watched is None else watched, g, y, *inputs, **params)
+            if watched is not None:
+                watched.check(ct)
+            result.append((k, ct))
     return result
+
+
+def _checked(node: Node, needs: Sequence[Need], found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """What rules for all inputs at once gave, after a warning where a large sparse leaf's is dense."""
+    for k, ct in found:
+        watched = watch(node.parents, needs, k)
+        if watched is not None:
+            watched.check(ct)
+    return found
 
 
 def _with_shared(rule: Any, shared: Any, F: Any, *args: Any, **params: Any) -> Any:

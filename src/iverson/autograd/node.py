@@ -132,14 +132,18 @@ class GradientPlace:
 
 
 class Extra:
-    """What only few nodes have: hooks, retained results and the places of gradients, by result."""
+    """What only few nodes have: hooks, retained results and the places of gradients, by result.
 
-    __slots__ = ("hooks", "places", "retain")
+    stored : of a leaf that is sparse, how many entries it stores.
+    """
+
+    __slots__ = ("hooks", "places", "retain", "stored")
 
     def __init__(self) -> None:
         self.hooks: dict[int, dict[int, Hook]] = {}
         self.retain: set[int] = set()
         self.places: dict[int, ref[GradientPlace]] = {}
+        self.stored: int | None = None
 
 
 def extra(node: Node) -> Extra:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from iverson.core.errors import ArgumentTypeError, DensifyWarning
+from iverson.core.errors import ArgumentTypeError, DensifyWarning, warn
 from iverson.core.region import Region
 
 
@@ -99,10 +98,9 @@ def to_strided(value: Any, operation: str = "", *, quiet: bool = True) -> np.nda
     """``value`` with every entry explicit; warns with DensifyWarning unless ``quiet``."""
     layout = layout_of(value)
     if not quiet and layout.densify_warns:
-        warnings.warn(
+        warn(
             f"{operation}: no kernel for layout '{layout.name}': all {np.prod(value.shape)} entries of shape "
             f"{value.shape} are made explicit; call to_dense() first to say that this is meant",
             DensifyWarning,
-            stacklevel=2,
         )
     return layout.to_strided(value)

@@ -12,7 +12,8 @@ import numpy as np
 
 from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import extra, gradient_place, hold_gradient, leaf
+from iverson.autograd.node import extra, gradient_place, hold_gradient
+from iverson.autograd.watch import leaf_of
 from iverson.core import dispatch, dtypes
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
@@ -77,7 +78,7 @@ class Tensor(Handle, Array):
                 expected="a floating dtype",
                 remedy="convert it with astype first",
             )
-        self._node, self._index = leaf(self.shape, self.dtype), 0
+        self._node, self._index = leaf_of(self._value), 0
         hold_gradient(self)
         return self
 
