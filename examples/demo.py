@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import bilateral
+import completion
 import convolution
 import digits
 
@@ -24,6 +25,7 @@ def main() -> None:
     digits.run(options.out, quick=options.quick)
     convolution.run(quick=options.quick)
     bilateral.run(options.out, quick=options.quick)
+    completion.run(options.out, quick=options.quick)
     print(f"\nDone in {time.perf_counter() - started:.1f} s.")
 
 
