@@ -13,6 +13,7 @@ import bilateral
 import completion
 import convolution
 import digits
+import karate
 
 
 def main() -> None:
@@ -26,6 +27,7 @@ def main() -> None:
     convolution.run(quick=options.quick)
     bilateral.run(options.out, quick=options.quick)
     completion.run(options.out, quick=options.quick)
+    karate.run(options.out, quick=options.quick)
     print(f"\nDone in {time.perf_counter() - started:.1f} s.")
 
 
