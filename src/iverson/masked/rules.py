@@ -18,7 +18,8 @@ from iverson.core.dispatch import alias, bind, make_handle
 from iverson.core.errors import ArgumentTypeError, DensifyWarning
 from iverson.core.op import Abstract, Op
 from iverson.core.shapes import broadcast_shapes
-from iverson.layouts import Sparse, to_strided
+from iverson.layouts import CooPattern, Sparse, to_strided
+from iverson.layouts.conversion import with_sparse_axes
 from iverson.masked import lines
 from iverson.masked.mask import Mask, common, narrowed
 from iverson.masked.policies import current
@@ -103,7 +104,11 @@ def _mask_of_product(a: Any, b: Any) -> Mask:
         ones.append(F.astype(make_handle(there), dtype=np.dtype("float32")))
     counts = F.matmul(*ones)._value
     if isinstance(counts, Sparse) and counts.pattern.distinct:
-        return Stored(counts.pattern)
+        counts = with_sparse_axes(counts, len(counts.shape))
+        there = counts.entries > 0
+        if there.all():
+            return Stored(counts.pattern)
+        return Stored(CooPattern(counts.shape, counts.pattern.coordinates[:, there], True))
     return Mask(to_strided(counts) > 0)
 
 

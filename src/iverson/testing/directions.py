@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ class Space:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     stored: Region | NDArray[Any] | None = None
+
+    #: Whether only some entries of the tensor are declared.
+    partial: ClassVar[bool] = False
 
     @property
     def complex(self) -> bool:
@@ -92,6 +95,24 @@ class Space:
         """The entry's index in the tensor, with the part appended if complex."""
         index = self.place(self.entry(coordinate))
         return (*index, ("real", "imaginary")[coordinate % 2]) if self.complex else index
+
+    def coordinate(self, index: tuple[Any, ...]) -> int | None:
+        """The coordinate that `locate` gives an index for; None where that entry is not declared."""
+        entry = self._rank(index[:-1] if self.complex else index)
+        return entry if entry is None or not self.complex else 2 * entry + (index[-1] == "imaginary")
+
+    def _rank(self, index: tuple[int, ...]) -> int | None:
+        return int(np.ravel_multi_index(index, self.shape)) if self.shape else 0
+
+    @property
+    def addresses(self) -> NDArray[Any] | None:
+        """The addresses of the entries that a sparse tensor stores; None for other layouts."""
+        return self.stored if isinstance(self.stored, np.ndarray) else None
+
+    def stores(self, coordinate: int) -> bool:
+        """Whether the tensor's layout stores the entry of a coordinate."""
+        flat = coordinate // 2 if self.complex else coordinate
+        return self.addresses is None or bool((self.addresses == flat).any())
 
     def declared(self) -> Any:
         """Which entries are declared, to be compared."""

@@ -19,10 +19,12 @@ from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
 from iverson.testing.directions import lowest
 from iverson.testing.jacobians import Check, check_slow
-from iverson.testing.masked import as_masked
+from iverson.testing.masked import as_masked, check_unspecified, other_meaning
+from iverson.testing.meanings import with_meanings
 from iverson.testing.numerical import Numerical
 from iverson.testing.perturbation import Problem, flatten_outputs
 from iverson.testing.probes import check_fast
+from iverson.testing.report import GradcheckError
 from iverson.testing.settings import Settings, Tolerances
 from iverson.testing.subsets import check_subsets
 
@@ -48,6 +50,7 @@ def gradcheck(
     directions: int = 3,
     seed: int = 0,
     masked: bool = False,
+    project: Callable[..., Any] | None = None,
 ) -> bool:
     """Whether the derivatives of ``fn`` at ``inputs`` are right, in reverse and in forward mode.
 
@@ -78,9 +81,19 @@ def gradcheck(
     directions : how many random directions fast mode takes per input.
     seed : of all random choices.
     masked : hand each sparse input over as ``masked_tensor(x)``: its stored entries are all there are.
+    project : keeps perturbations in a set on which ``fn`` is differentiable (symmetric matrices, those of a
+        fixed rank): called as ``project(*inputs)``, it returns the nearest inputs in the set, and those given
+        must lie in it. Derivatives are then compared along the directions that do not leave the set.
+
+    What is perturbed follows from the type of an input. A regular tensor, in whatever layout, has a
+    derivative in every entry, a masked one in its specified entries. There it is also checked that results
+    are the same with other numbers (nan) at the unspecified entries, and that masks of results do not move.
+    For a sparse or masked input a failure says which contract broke, the value on the pattern or the support
+    off it, and what the derivative is in the other meaning.
 
     Returns True. Raises `GradcheckError` with the worst entry and a diagnosis; ArgumentError if no input
-    requires grad or one was computed from another; whatever ``fn`` raises at ``inputs``.
+    requires grad, one was computed from another, or ``project`` moves them; whatever ``fn`` raises at
+    ``inputs``.
 
     Complex gradients follow the conjugate Wirtinger convention, as in PyTorch: for real L, the gradient is
     dL/d(real part) + i dL/d(imaginary part).
@@ -95,8 +108,13 @@ def gradcheck(
         check_determinism, check_smoothness, check_constant_outputs, allow_nonfinite, nondet_tol,
         exact_rtol, directions, seed,
     )  # fmt: skip
-    given = as_masked(inputs) if masked else inputs
-    return _guarded(lambda: _check(Problem(fn, given, "gradcheck"), settings), raise_exception)
+
+    def problem(given: Any) -> Problem:
+        made = Problem(fn, given, "gradcheck", project=project)
+        check_unspecified(made, exact_rtol)
+        return made
+
+    return _guarded(problem, inputs, masked, settings)
 
 
 def gradgradcheck(
@@ -104,13 +122,14 @@ def gradgradcheck(
     inputs: Any,
     grad_outputs: Any = None,
     masked: bool = False,
+    project: Callable[..., Any] | None = None,
     **options: Any,
 ) -> bool:
     """Whether the second derivatives of ``fn`` are right: `gradcheck` of its gradient.
 
     Parameters
     ----------
-    fn, inputs, masked : as in `gradcheck`.
+    fn, inputs, masked, project : as in `gradcheck`.
     grad_outputs : cotangents of the outputs that are recorded (a Tensor or a sequence of them), by default
         random ones. The gradient is checked in them too, if they require grad, as the default does.
     options : those of `gradcheck`.
@@ -123,18 +142,25 @@ def gradgradcheck(
     True
     """
     settings = Settings(**options)
-    given = as_masked(inputs) if masked else inputs
     return _guarded(
-        lambda: _check(_second_order(fn, given, grad_outputs, settings.seed), settings),
-        settings.raise_exception,
+        lambda given: _second_order(fn, given, grad_outputs, settings.seed, project), inputs, masked, settings
     )
 
 
-def _guarded(check: Callable[[], None], raise_exception: bool) -> bool:
+def _guarded(problem: Callable[[Any], Problem], inputs: Any, masked: bool, settings: Settings) -> bool:
+    """Check the problem that is made of inputs, in the meaning asked for."""
+    given = as_masked(inputs) if masked else inputs
     try:
-        check()
+        made = problem(given)
+        try:
+            _check(made, settings)
+        except GradcheckError as error:
+            told = with_meanings(error, made, lambda: problem(other_meaning(given)), settings.eps)
+            if told is error:
+                raise
+            raise told from error.__cause__
     except Exception:
-        if raise_exception:
+        if settings.raise_exception:
             raise
         return False
     return True
@@ -157,7 +183,13 @@ def _check(problem: Problem, settings: Settings) -> None:
         check_subsets(check)
 
 
-def _second_order(fn: Callable[..., Any], inputs: Any, grad_outputs: Any, seed: int) -> Problem:
+def _second_order(
+    fn: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any,
+    seed: int,
+    project: Callable[..., Any] | None = None,
+) -> Problem:
     """The problem of the gradient: ``(inputs, cotangents) -> gradients in the inputs that require grad``."""
     import optree
 
@@ -196,7 +228,14 @@ def _second_order(fn: Callable[..., Any], inputs: Any, grad_outputs: Any, seed: 
             return "grad_outputs" + path[len("inputs[1]") :]
         return f"gradient in {names[int(path[len('outputs[') : -1])]}"
 
-    return Problem(gradient, (first.args, cotangents), operation, name)
+    def projected(args: Any, cotangents: Any) -> Any:
+        assert project is not None
+        moved = project(*args)
+        single = len(args) == 1 and type(moved) not in (tuple, list)
+        return ((moved,) if single else tuple(moved)), cotangents
+
+    within = None if project is None else projected
+    return Problem(gradient, (first.args, cotangents), operation, name, within)
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -87,15 +87,17 @@ def check_slow(check: Check) -> None:
         for coordinate in range(space.size):
             reverse[row] = record.row(k, coordinate)
             row += 1
-    _compare(check, "reverse", reverse, numerical)
+    turn = _tangents(check)
+    turned = reverse if turn is None else reverse @ turn
+    _compare(check, "reverse", turned, numerical)
     forward = None
     if check.settings.check_forward:
         places = (check.place(j) for j in range(numerical.shape[1]))
         columns = [record.column(*place) for place in places]
         forward = np.stack(columns, axis=1) if columns else np.zeros_like(numerical)
-        _compare(check, "forward", forward, numerical)
+        _compare(check, "forward", forward if turn is None else forward @ turn, numerical)
     if check.settings.check_smoothness:
-        _check_smooth(check, suspects, reverse)
+        _check_smooth(check, suspects, turned)
     _check_exact(check, reverse, forward)
 
 
@@ -110,6 +112,18 @@ def _numerical(check: Check) -> tuple[Matrix, list[tuple[int, int]]]:
             columns.append(quotients.central)
     empty = np.zeros((check.record.size, 0))
     return (np.stack(columns, axis=1) if columns else empty), suspects
+
+
+def _tangents(check: Check) -> Matrix | None:
+    """Where each coordinate's direction leads in the set that perturbations stay in, a column each."""
+    if check.record.problem.project is None:
+        return None
+    columns = [
+        check.numerical.tangent(k, *check.numerical.unit(k, coordinate))
+        for k, space in enumerate(check.record.input_spaces)
+        for coordinate in range(space.size)
+    ]
+    return np.stack(columns, axis=1) if columns else np.zeros((0, 0))
 
 
 def _excess(check: Check, analytic: Matrix, numerical: Matrix) -> Matrix:

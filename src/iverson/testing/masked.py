@@ -1,19 +1,23 @@
 """What gradcheck does with masked tensors: only their specified entries are declared.
 
 A direction has no coordinate elsewhere, so nothing else is perturbed; a gradient is held as the vector of
-specified entries, so that it is absent elsewhere needs no check of numbers.
+specified entries, so that it is absent elsewhere needs no check of numbers. What is checked is that results
+do not depend on anything else (`check_unspecified`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from iverson.layouts import Sparse
+from iverson.layouts import Sparse, to_strided
 from iverson.masked import MaskedTensor, masked_tensor
-from iverson.testing.directions import Space, register_space
+from iverson.testing.directions import Space, Vector, register_space
+from iverson.testing.perturbation import Output, Problem
+from iverson.testing.report import OFF_PATTERN, Finding, GradcheckError
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class MaskedSpace(Space):
     """
 
     mask: Any = None
+    partial: ClassVar[bool] = True
 
     def declared(self) -> Any:
         return (self.mask, self.complex)
@@ -31,6 +36,11 @@ class MaskedSpace(Space):
     def place(self, index: tuple[int, ...]) -> tuple[int, ...]:
         flat = self.mask.keys[index[0]]
         return tuple(int(k) for k in np.unravel_index(flat, self.mask.shape))
+
+    def _rank(self, index: tuple[int, ...]) -> int | None:
+        address = int(np.ravel_multi_index(index, self.mask.shape)) if index else 0
+        found = np.flatnonzero(self.mask.keys == address)
+        return int(found[0]) if found.size else None
 
 
 def _space(x: Any) -> MaskedSpace:
@@ -40,13 +50,85 @@ def _space(x: Any) -> MaskedSpace:
 register_space(MaskedTensor, _space)
 
 
+#: Masked inputs of more entries than these, specified or not, are not written out to change the others.
+SMALL = 1 << 20
+
+
+def check_unspecified(problem: Problem, tolerance: float | None) -> None:
+    """Hold results against those with nan at the unspecified entries of masked inputs, held as arrays.
+
+    Raises GradcheckError for a result that depends on them, or on the layout that holds them.
+    """
+    if not any(v.space.partial for v in problem.variables):
+        return
+    _, own = problem.own()
+    _, others = problem.call(problem.replaced(_with_nan))
+    for before, after in zip(own, others, strict=True):
+        if not before.checked or not after.checked:
+            continue
+        a, b = _in_order(before), _in_order(after)
+        exact = 2e-5 if before.space.dtype in (np.float32, np.complex64) else 1e-11
+        rtol = exact if tolerance is None else tolerance
+        same = np.array_equal(a[0], b[0]) and a[1].shape == b[1].shape
+        scale = float(np.abs(a[1][np.isfinite(a[1])]).max(initial=0.0))
+        if not same or not np.allclose(a[1], b[1], rtol=0, atol=rtol * scale, equal_nan=True):
+            raise GradcheckError.of(
+                problem.operation,
+                Finding(
+                    "masked contract",
+                    output=before.name,
+                    contract=OFF_PATTERN,
+                    explanation="a result may depend on the specified entries of a masked tensor alone",
+                ),
+                got=f"a result {before.name} that changes when unspecified entries hold nan",
+                expected="the same values and the same mask",
+            )
+
+
+def _in_order(output: Output) -> tuple[Any, Vector]:
+    """Which entries a result has, in C order, and their coordinates."""
+    coordinates = output.space.coordinates(output.value)
+    if not isinstance(output.space, MaskedSpace):
+        return np.zeros(0), coordinates
+    keys = output.space.mask.keys
+    order = np.argsort(keys)
+    parts = 2 if output.space.complex else 1
+    return keys[order], coordinates.reshape(keys.size, parts)[order].reshape(-1)
+
+
+def _with_nan(x: Any) -> Any:
+    """A masked tensor with its entries in an array that is nan elsewhere, where that has a nan."""
+    if not isinstance(x, MaskedTensor) or x.dtype.kind not in "fc" or x.size > SMALL:
+        return x
+    array = np.full(x.size, np.nan, x.dtype)
+    array[x._mask.keys] = to_strided(x._held._value)
+    mask = np.zeros(x.size, bool)
+    mask[x._mask.keys] = True
+    tracked = x.requires_grad
+    return masked_tensor(array.reshape(x.shape), mask.reshape(x.shape), requires_grad=tracked)
+
+
 def as_masked(inputs: Any) -> Any:
     """The inputs with each sparse tensor as a masked one of what it stores; a leaf where it is one."""
+    return _mapped(_masked, inputs)
+
+
+def other_meaning(inputs: Any) -> Any:
+    """The inputs with each sparse tensor masked, and each masked one plain (0 where it has no entry)."""
+    return _mapped(lambda x: _plain(x) if isinstance(x, MaskedTensor) else _masked(x), inputs)
+
+
+def _mapped(change: Callable[[Any], Any], inputs: Any) -> Any:
     import optree
 
-    def wrap(x: Any) -> Any:
-        if not isinstance(getattr(x, "_value", None), Sparse):
-            return x
-        return masked_tensor(x.detach(), requires_grad=x.requires_grad)
+    return optree.tree_map(change, inputs, is_leaf=lambda x: isinstance(x, MaskedTensor), none_is_leaf=True)
 
-    return optree.tree_map(wrap, inputs, none_is_leaf=True)
+
+def _masked(x: Any) -> Any:
+    if not isinstance(getattr(x, "_value", None), Sparse):
+        return x
+    return masked_tensor(x.detach(), requires_grad=x.requires_grad)
+
+
+def _plain(x: MaskedTensor) -> Any:
+    return x.detach().get_data().requires_grad_(x.requires_grad)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, lowest, power_of_two, scale_of
-from iverson.testing.report import Finding, GradcheckError
+from iverson.testing.report import OFF_PATTERN, Finding, GradcheckError
 
 #: Per evaluation precision: the rounding unit, the default step, the ratio of a sweep's steps.
 _UNIT = {"double": 2.0**-52, "single": 2.0**-23}
@@ -172,13 +172,30 @@ class Numerical:
         checked = {o.name for o in record.outputs}
         found = [o for o in every if o.name in checked]
         shapes = [o.space.shape for o in record.outputs]
-        same = same and [o.space.declared() for o in found] == [o.space.declared() for o in record.outputs]
-        if not same:
+        moved = [
+            (before, after)
+            for before, after in zip(record.outputs, found, strict=False)
+            if before.space.declared() != after.space.declared()
+        ]
+        if not same or not all(before.masked and after.masked for before, after in moved):
             raise GradcheckError.of(
                 self.problem.operation,
-                Finding("evaluation", explanation="give outputs of one structure, shape and mask"),
+                Finding("evaluation", explanation="give outputs of one structure and shape"),
                 got=f"outputs of shapes {[o.space.shape for o in found]} at a perturbed input",
                 expected=f"shapes {shapes}, as at the input itself",
+            )
+        if moved:
+            raise GradcheckError.of(
+                self.problem.operation,
+                Finding(
+                    "mask",
+                    changed.name if changed else "",
+                    moved[0][0].name,
+                    contract=OFF_PATTERN,
+                    explanation="give results whose mask follows from masks alone",
+                ),
+                got=f"a mask of {moved[0][0].name} that moves when the input is perturbed",
+                expected="the mask that it has at the input itself",
             )
         return found
 
@@ -256,6 +273,17 @@ class Numerical:
                 2 * _UNIT[self.precision] * largest / step,
                 largest,
             )
+
+    def tangent(self, variable: int, direction: Vector, step: float) -> Vector:
+        """Where all variables move along a direction of one, kept in the set perturbations stay in."""
+        record = self.record
+        if self.problem.project is None:
+            return record.embed(variable, direction)
+        v = record.variables[variable]
+        ahead, behind = (
+            np.concatenate(self.problem.points(v, v.point + h * direction, self.wide)) for h in (step, -step)
+        )
+        return np.asarray((ahead - behind) / (2 * step))
 
     def sweep(self, variable: int, direction: Vector, step: float) -> Sweep:
         """The quotients for steps around the given one."""

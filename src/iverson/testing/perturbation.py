@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iverson.autograd.mode import enable_grad
+from iverson.autograd.mode import enable_grad, no_grad
 from iverson.autograd.node import Node, reachable
+from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Operand, Wrapper, held, like, make_handle
 from iverson.core.errors import ArgumentError
 from iverson.layouts import layout_of
@@ -51,6 +52,11 @@ class Output:
     space: Space
 
     @property
+    def masked(self) -> bool:
+        """Whether only some of its entries are declared."""
+        return self.space.partial
+
+    @property
     def checked(self) -> bool:
         """Whether its dtype can have a derivative."""
         return self.space.dtype.kind in "fc"
@@ -83,8 +89,9 @@ class Problem:
     inputs : a tuple or list of arguments (pytrees of Tensors and anything else), or the one argument.
     operation : the public name in messages.
     name : gives the name of an input from its path, and of an output from its plain name.
+    project : called as ``project(*inputs)``; the nearest inputs in the set that perturbations stay in.
 
-    Raises ArgumentError if no input requires grad, or one was computed from another.
+    Raises ArgumentError if no input requires grad, one was computed from another, or ``project`` moves them.
     """
 
     def __init__(
@@ -93,12 +100,14 @@ class Problem:
         inputs: Any,
         operation: str,
         name: Callable[[str], str] = str,
+        project: Callable[..., Any] | None = None,
     ) -> None:
         import optree
 
         self.fn = fn
         self.operation = operation
         self.name = name
+        self.project = project
         self.args = tuple(inputs) if type(inputs) in (tuple, list) else (inputs,)
         tree: Any = self.args
         paths, leaves, self.spec = optree.tree_flatten_with_path(tree, is_leaf=_is_wrapper, none_is_leaf=True)
@@ -107,6 +116,8 @@ class Problem:
         self._given = leaves
         self._state = [(x._value, x._node, x._index) if _is_handle(x) else x for x in self.leaves]
         self.variables = self._find_variables([name(path_name("inputs", p)) for p in paths])
+        if project is not None:
+            self._check_in_set()
 
     def _find_variables(self, names: Sequence[str]) -> tuple[Variable, ...]:
         positions: dict[tuple[Node, int], list[int]] = {}
@@ -155,16 +166,17 @@ class Problem:
 
         wide : whether variables of single precision are handed over in double precision.
         """
+        return self.call(self._args(self.points(changed, point, wide), wide), changed)
+
+    def replaced(self, change: Callable[[Any], Any]) -> Any:
+        """Copies of the inputs with what is put in the place of each of their leaves."""
         import optree
 
-        replaced: dict[int, Any] = {}
-        for v in self.variables:
-            at = point if v is changed and point is not None else v.point
-            copy = v.space.leaf(at, self._state[v.positions[0]][0], wide)
-            replaced |= dict.fromkeys(v.positions, copy)
-        handles = (replaced[k] if k in replaced else _copy(x) for k, x in enumerate(self.leaves))
-        leaves = list(map(like, self._whole, handles))
-        args = optree.tree_unflatten(self.spec, leaves)
+        args = self._args([v.point for v in self.variables], wide=False)
+        return optree.tree_map(change, args, is_leaf=_is_wrapper, none_is_leaf=True)
+
+    def call(self, args: Any, changed: Variable | None = None) -> Any:
+        """As `own`, on other inputs; an error of the function is one of the check."""
         with enable_grad(), np.errstate(all="ignore"):
             try:
                 named, spec = flatten_outputs(self.fn(*args))
@@ -181,6 +193,58 @@ class Problem:
                     expected="fn to be defined around its inputs",
                 ) from error
         return spec, tuple(self._output(name, handle) for name, handle in named)
+
+    def points(self, changed: Variable | None, point: Vector | None, wide: bool) -> list[Vector]:
+        """The coordinates of all variables with one of them at another point, all moved into the set."""
+        found = [point if v is changed and point is not None else v.point for v in self.variables]
+        if self.project is None:
+            return found
+        import optree
+
+        args = optree.tree_map(_untracked, self._args(found, wide), is_leaf=_is_wrapper, none_is_leaf=True)
+        with no_grad(), np.errstate(all="ignore"):
+            moved = self.project(*args)
+        single = len(self.args) == 1 and type(moved) not in (tuple, list)
+        tree: Any = (moved,) if single else tuple(moved)
+        leaves, spec = optree.tree_flatten(tree, is_leaf=_is_wrapper, none_is_leaf=True)
+        same = spec == self.spec
+        for v in self.variables if same else ():
+            leaf = leaves[v.positions[0]]
+            same = same and isinstance(leaf, Operand) and space_of(leaf).declared() == v.space.declared()
+        if not same:
+            raise ArgumentError(
+                self.operation,
+                "project",
+                got="results of another structure, shape or mask",
+                expected="those of the inputs",
+                remedy="return all inputs, the ones that stay as they are included",
+            )
+        return [v.space.coordinates(held(leaves[v.positions[0]])._value) for v in self.variables]
+
+    def _args(self, points: Sequence[Vector], wide: bool) -> Any:
+        """Copies of the inputs with the variables at other points."""
+        import optree
+
+        replaced: dict[int, Any] = {}
+        for v, at in zip(self.variables, points, strict=True):
+            copy = v.space.leaf(at, self._state[v.positions[0]][0], wide)
+            replaced |= dict.fromkeys(v.positions, copy)
+        handles = (replaced[k] if k in replaced else _copy(x) for k, x in enumerate(self.leaves))
+        return optree.tree_unflatten(self.spec, list(map(like, self._whole, handles)))
+
+    def _check_in_set(self) -> None:
+        for v, moved in zip(self.variables, self.points(None, None, wide=False), strict=True):
+            size = float(np.abs(v.point).max(initial=0.0))
+            off = float(np.abs(moved - v.point).max(initial=0.0))
+            unit = np.finfo(dtypes.real_of(v.space.dtype)).eps
+            if not off <= 1e4 * unit * size:
+                raise ArgumentError(
+                    self.operation,
+                    v.name,
+                    got=f"a point that project moves by up to {off:.3g}",
+                    expected="one of the set that project leads to",
+                    remedy="pass the projected inputs",
+                )
 
     def _output(self, name: str, output: Any) -> Output:
         handle = held(output)
@@ -207,6 +271,10 @@ class Problem:
 
 def _is_wrapper(leaf: Any) -> bool:
     return isinstance(leaf, Wrapper)
+
+
+def _untracked(leaf: Any) -> Any:
+    return like(leaf, make_handle(held(leaf)._value)) if isinstance(leaf, Operand) else leaf
 
 
 def _is_handle(leaf: Any) -> bool:

@@ -53,6 +53,7 @@ class Probe:
         self.offset = sum(s.size for s in check.record.input_spaces[:variable])
         self.w = random_direction(check.rng, check.record.size)
         self.step = step
+        self.projected = check.record.problem.project is not None
 
     def run(self) -> None:
         quotients = self._quotients(self.direction)
@@ -70,11 +71,25 @@ class Probe:
     def _sweep(self) -> Sweep:
         return self.check.numerical.sweep(self.variable, self.direction, self.step)
 
+    def _tangent(self, direction: Vector) -> Vector:
+        """Where a direction of the variable leads: itself, or a direction of all variables if projected."""
+        if not self.projected:
+            return direction
+        return self.check.numerical.tangent(self.variable, direction, self.step)
+
     def _pull(self, w: Vector) -> Vector:
-        return self.record.reverse(w)[self.variable]
+        """The gradient in what `_tangent` is a direction of."""
+        found = self.record.reverse(w)
+        if not self.projected:
+            return found[self.variable]
+        return np.concatenate([found[k] for k in range(len(self.record.variables))])
 
     def _push(self, direction: Vector) -> Vector:
-        return self.record.forward(self.record.embed(self.variable, direction))
+        tangent = self._tangent(direction)
+        return self.record.forward(tangent if self.projected else self.record.embed(self.variable, tangent))
+
+    def _unit(self, coordinate: int) -> Vector:
+        return self.record.input_spaces[self.variable].unit(coordinate)
 
     def _refuse_nonfinite(self, quotients: Quotients) -> None:
         bad = ~np.isfinite(quotients.central)
@@ -86,7 +101,7 @@ class Probe:
             return 0.0 if np.isfinite(self._quotients(part).central[row]) else 1.0
 
         coordinate = bisect(self.direction, blame)
-        analytic = self.record.column(self.variable, coordinate)[row]
+        analytic = self._push(self._unit(coordinate))[row]
         if not self.check.settings.check_forward:
             analytic = self._entry(row, coordinate)
         raise self.check.judge("reverse", row, self.offset + coordinate, float(analytic))
@@ -109,7 +124,13 @@ class Probe:
         """One entry of the Jacobian as reverse mode has it."""
         unit = np.zeros(self.record.size)
         unit[row] = 1.0
-        return float(self._pull(unit)[coordinate])
+        return self._component(self._pull(unit), coordinate)
+
+    def _component(self, gradient: Vector, coordinate: int) -> float:
+        """A gradient's component along a coordinate's direction."""
+        if not self.projected:
+            return float(gradient[coordinate])
+        return float(gradient @ self._tangent(self._unit(coordinate)))
 
     # -- reverse -------------------------------------------------------------------------------------
 
@@ -117,7 +138,7 @@ class Probe:
         for sign in (1.0, -1.0):
             w = sign * self.w
             gradient = self._pull(w)
-            analytic = float(gradient @ self.direction)
+            analytic = float(gradient @ self._tangent(self.direction))
             if self._reverse_agrees(analytic, w, quotients.central, quotients.noise):
                 continue
             best, error = self._sweep().best()
@@ -145,16 +166,16 @@ class Probe:
         return float(self.check.allowed(size))
 
     def _locate_reverse(self, w: Vector, gradient: Vector) -> GradcheckError:
-        if not np.all(np.isfinite(gradient)):
+        if not self.projected and not np.all(np.isfinite(gradient)):
             coordinate = int(np.argmax(~np.isfinite(gradient)))
             row = bisect(w, lambda part: float(not np.isfinite(self._pull(part)[coordinate])))
         else:
             coordinate = bisect(
                 self.direction,
-                lambda d: abs(gradient @ d - w @ self._quotients(d).central),
+                lambda d: abs(gradient @ self._tangent(d) - w @ self._quotients(d).central),
             )
             column = self._column(coordinate)
-            row = bisect(w, lambda part: abs(self._pull(part)[coordinate] - part @ column))
+            row = bisect(w, lambda part: abs(self._component(self._pull(part), coordinate) - part @ column))
         analytic = self._entry(row, coordinate)
         return self.check.judge("reverse", row, self.offset + coordinate, analytic)
 
@@ -216,22 +237,23 @@ class Probe:
             return float(np.nan_to_num(difference, nan=np.inf))
 
         coordinate = bisect(direction, blame)
-        unit = self.record.input_spaces[self.variable].unit(coordinate)
-        entry = float(self._push(unit)[row])
+        entry = float(self._push(self._unit(coordinate))[row])
         return self.check.judge("forward", row, self.offset + coordinate, entry)
 
     # -- one against the other -----------------------------------------------------------------------
 
     def _check_adjoint(self) -> None:
         gradient, tangent = self._pull(self.w), self._push(self.direction)
-        terms = np.abs(self.w) @ np.abs(tangent) + np.abs(gradient) @ np.abs(self.direction)
+        along = self._tangent(self.direction)
+        terms = np.abs(self.w) @ np.abs(tangent) + np.abs(gradient) @ np.abs(along)
         exact = self.check.tolerances.exact
-        if abs(self.w @ tangent - gradient @ self.direction) <= exact * terms:
+        if abs(self.w @ tangent - gradient @ along) <= exact * terms:
             return
-        coordinate = bisect(self.direction, lambda d: abs(gradient @ d - self.w @ self._push(d)))
-        unit = self.record.input_spaces[self.variable].unit(coordinate)
-        column = self._push(unit)
-        row = bisect(self.w, lambda part: abs(self._pull(part)[coordinate] - part @ column))
+        coordinate = bisect(
+            self.direction, lambda d: abs(gradient @ self._tangent(d) - self.w @ self._push(d))
+        )
+        column = self._push(self._unit(coordinate))
+        row = bisect(self.w, lambda part: abs(self._component(self._pull(part), coordinate) - part @ column))
         raise self.check.failure(
             "reverse against forward", row, self.offset + coordinate,
             self._entry(row, coordinate), float(column[row]),

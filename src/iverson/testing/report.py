@@ -12,6 +12,10 @@ from typing import Any
 
 from iverson.core.errors import GradientError
 
+#: The two contracts of the gradient in a sparse or masked tensor.
+ON_PATTERN = "value on the pattern"
+OFF_PATTERN = "support off the pattern"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -19,13 +23,18 @@ class Finding:
 
     mode : what was being checked: "reverse", "forward", "reverse against forward", "linearity",
         "undefined cotangents", "needed inputs", "undefined cotangents and needed inputs",
-        "undefined tangents", "dtype", "shape", "determinism", "layout", "smoothness" or "evaluation".
+        "undefined tangents", "dtype", "shape", "mask", "masked contract", "determinism", "layout",
+        "smoothness" or "evaluation".
     input, output : which tensors, as a path from ``inputs`` and ``outputs``; "" where it is none.
     input_index, output_index : the worst entry, with ``"real"`` or ``"imaginary"`` appended for a
         complex tensor; None where the check has no single entry.
     analytic, numerical : the two values that differ (the second is the value expected).
     step : the step of the difference quotient; None where the check takes none.
     tolerance : how far apart the two values may be.
+    contract : for an input that is sparse or masked, which of its contracts broke: `ON_PATTERN` or
+        `OFF_PATTERN`; "" for other inputs and failures.
+    other_meaning : what the numerical value would be if the input were masked instead of regular, or regular
+        instead of masked; None where there is no such derivative, or the function refuses such an input.
     diagnosis : "wrong rule", "kink", "jump", "rounding", "nan or inf" or "".
     explanation : the diagnosis in a sentence, with what to do.
     """
@@ -41,6 +50,8 @@ class Finding:
     tolerance: float | None = None
     diagnosis: str = ""
     explanation: str = ""
+    contract: str = ""
+    other_meaning: float | None = None
 
     @property
     def relative_error(self) -> float | None:

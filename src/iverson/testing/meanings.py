@@ -1,0 +1,86 @@
+"""What a failure means for a sparse or masked input: which of its contracts broke, and the other meaning.
+
+A gradient in such an input keeps two contracts: its value at the entries of the pattern, and its support off
+it. In the regular meaning every entry has a derivative; in the masked one only those of the pattern exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from iverson.testing.analytic import Record
+from iverson.testing.numerical import Numerical
+from iverson.testing.perturbation import Problem, Variable
+from iverson.testing.report import OFF_PATTERN, ON_PATTERN, Finding, GradcheckError
+
+
+def with_meanings(
+    error: GradcheckError, problem: Problem, other: Callable[[], Problem], eps: float | None
+) -> GradcheckError:
+    """The error with what it says of the meaning of a sparse or masked input; itself for any other.
+
+    other : makes the same problem in the other meaning.
+    """
+    finding = error.finding
+    v = next((v for v in problem.variables if v.name == finding.input), None)
+    if v is None or finding.input_index is None or not (v.space.partial or _is_sparse(v)):
+        return error
+    coordinate = v.space.coordinate(finding.input_index)
+    stored = coordinate is not None and v.space.stores(coordinate)
+    contract = ON_PATTERN if stored else OFF_PATTERN
+    value = _numerical(finding, other, eps)
+    told = (
+        f"the contract that broke is the {contract}: {_meaning(v, stored)}; "
+        f"in the {'regular' if v.space.partial else 'masked'} meaning it would be "
+        + ("absent" if value is None else f"{value:.9g}")
+        + ("" if v.space.partial else " (masked=True, or masked_tensor(x), to mean that)")
+    )
+    found = GradcheckError(
+        error.operation,
+        error.argument,
+        got=error.got,
+        expected=error.expected,
+        remedy="; ".join(filter(None, (error.remedy, told))),
+        finding=replace(finding, contract=contract, other_meaning=value),
+    )
+    for note in getattr(error, "__notes__", ()):
+        found.add_note(note)
+    return found
+
+
+def _is_sparse(v: Variable) -> bool:
+    return v.space.addresses is not None
+
+
+def _meaning(v: Variable, stored: bool) -> str:
+    if v.space.partial:
+        return "the input is masked, and the entry specified"
+    where = "is stored" if stored else "is not stored, which is a zero like any other"
+    return f"the input is regular, and the entry {where}"
+
+
+def _numerical(finding: Finding, other: Callable[[], Problem], eps: float | None) -> float | None:
+    """The difference quotient of the same entries in the other meaning; None where there is none."""
+    assert finding.input_index is not None
+    try:
+        problem = other()
+        record = Record(problem, constants=False)
+        numerical = Numerical(record, eps)
+    except Exception:  # whatever the function does with inputs that it was not written for
+        return None
+    k = next(k for k, v in enumerate(problem.variables) if v.name == finding.input)
+    coordinate = record.input_spaces[k].coordinate(finding.input_index)
+    row = 0
+    for output in record.outputs:
+        if output.name == finding.output and finding.output_index is not None:
+            at = output.space.coordinate(finding.output_index)
+            if coordinate is None or at is None:
+                return None
+            quotients = numerical.along(k, *numerical.unit(k, coordinate))
+            return float(quotients.central[row + at])
+        row += output.space.size
+    return None
+
+
+__all__ = ["with_meanings"]
