@@ -107,7 +107,7 @@ def _numerical(check: Check) -> tuple[Matrix, list[tuple[int, int]]]:
     suspects: list[tuple[int, int]] = []
     for k, space in enumerate(check.record.input_spaces):
         for coordinate in range(space.size):
-            quotients = check.numerical.along(k, *check.numerical.unit(k, coordinate))
+            quotients = check.numerical.along_unit(k, coordinate)
             suspects += [(int(row), len(columns)) for row in np.flatnonzero(check.kinked(quotients))]
             columns.append(quotients.central)
     empty = np.zeros((check.record.size, 0))

@@ -77,8 +77,7 @@ def _numerical(finding: Finding, other: Callable[[], Problem], eps: float | None
             at = output.space.coordinate(finding.output_index)
             if coordinate is None or at is None:
                 return None
-            quotients = numerical.along(k, *numerical.unit(k, coordinate))
-            return float(quotients.central[row + at])
+            return float(numerical.along_unit(k, coordinate).central[row + at])
         row += output.space.size
     return None
 

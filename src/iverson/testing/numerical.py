@@ -152,6 +152,7 @@ class Numerical:
         self.precision = "double" if self.wide else lowest(spaces)
         self.eps = _STEP[self.precision] if eps is None else eps
         self._steps: dict[tuple[int, int], float] = {}
+        self._scales: dict[tuple[int, bool], Vector] = {}
         self.base = self._evaluate(None, None)
         self._check_base()
 
@@ -222,11 +223,14 @@ class Numerical:
 
         relative : its own magnitude alone, however small (the tensor's typical one where it is 0).
         """
-        point = self.record.variables[variable].point
-        typical = scale_of(point)
-        own = np.where(np.isfinite(point), np.abs(point), typical)
-        floor = np.where(own == 0, typical, own) if relative else min(1.0, typical)
-        return np.asarray(power_of_two(np.maximum(own, floor)))
+        key = (variable, relative)
+        if key not in self._scales:
+            point = self.record.variables[variable].point
+            typical = scale_of(point)
+            own = np.where(np.isfinite(point), np.abs(point), typical)
+            floor = np.where(own == 0, typical, own) if relative else min(1.0, typical)
+            self._scales[key] = np.asarray(power_of_two(np.maximum(own, floor)))
+        return self._scales[key]
 
     def classes(self, variable: int, mask: Vector) -> list[tuple[Vector, float]]:
         """The coordinates of a mask by the size of their steps: masks, each with one step for all of it.
@@ -247,16 +251,26 @@ class Numerical:
 
     def unit(self, variable: int, coordinate: int) -> tuple[Vector, float]:
         """The direction of one coordinate, and the step along it."""
-        unit = self.record.input_spaces[variable].unit(coordinate)
         key = (variable, coordinate)
         if key not in self._steps:
-            step = self.eps * float(self.scales(variable)[coordinate])
-            if not np.isfinite(self.along(variable, unit, step).central).all():
-                smaller = self.eps * float(self.scales(variable, relative=True)[coordinate])
-                if np.isfinite(self.along(variable, unit, smaller).central).all():
-                    step = smaller
-            self._steps[key] = step
-        return unit, self._steps[key]
+            self.along_unit(variable, coordinate)
+        return self.record.input_spaces[variable].unit(coordinate), self._steps[key]
+
+    def along_unit(self, variable: int, coordinate: int) -> Quotients:
+        """The quotients along one coordinate, with the step that its magnitude asks for.
+
+        Where the function is not finite there, that is in proportion to the magnitude alone if this helps.
+        """
+        unit = self.record.input_spaces[variable].unit(coordinate)
+        step = self.eps * float(self.scales(variable)[coordinate])
+        found = self.along(variable, unit, step)
+        if not np.isfinite(found.central).all():
+            smaller = self.eps * float(self.scales(variable, relative=True)[coordinate])
+            nearer = self.along(variable, unit, smaller)
+            if np.isfinite(nearer.central).all():
+                step, found = smaller, nearer
+        self._steps[variable, coordinate] = step
+        return found
 
     def along(self, variable: int, direction: Vector, step: float) -> Quotients:
         """The quotients along a direction of one variable."""
