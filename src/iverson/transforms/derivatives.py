@@ -248,7 +248,9 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
 def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """A function that returns the gradient of a scalar function; parameters as `value_and_grad`.
 
-    With ``has_aux`` it returns ``(gradient, aux)``.
+    With ``has_aux`` it returns ``(gradient, aux)``. At arguments that are tracked themselves (parameters with
+    ``requires_grad``) the gradient is recorded too, to be differentiated again; `autograd.grad` of the
+    loss, or ``detach()``, is cheaper where it is not.
 
     >>> import iverson as iv
     >>> grad(grad(lambda x: x ** 3))(iv.asarray(2.0))
