@@ -14,7 +14,8 @@ import numpy as np
 from iverson.autograd.node import Node
 from iverson.core.needs import FULL, NOTHING, Need, Pattern, union
 from iverson.core.op import Op
-from iverson.layouts import layouts_by_type, support_pattern
+from iverson.kernels.registry import run_in_layouts
+from iverson.layouts import Zero, layouts_by_type, support_pattern
 
 Slot = tuple[Node, int]
 
@@ -72,46 +73,81 @@ _PLAIN = frozenset((tuple, np.ndarray, int, float, complex, bool, type(None)))
 
 def _demanded(node: Node, of_args: list[Need], whole: bool, recording: bool) -> Any:
     """What the op reads of its results' cotangents to serve the needs of its arguments."""
-    assert node.op is not None
-    demand = node.op.demand
-    if node.op.elementwise and node.op.linear_in and not _PLAIN.issuperset(map(type, node.args)):
-        bound = _factors(node, node.op, of_args, recording)
+    op = node.op
+    assert op is not None
+    demand = op.demand
+    if op.linear_in and not _PLAIN.issuperset(map(type, node.args)):
+        bound = _bounded(node, op, of_args, recording)
         if bound is not None:
             return bound
-    if demand is None or (whole and not node.op.spreads):
+    if op.moves and not whole and any(isinstance(n, Pattern) for n in of_args):
+        return _moved(node, op, of_args)
+    if demand is None or (whole and not op.spreads):
         return FULL
     shapes = tuple([held[0] if type(held) is tuple else getattr(held, "shape", ()) for held in node.args])
     return demand(tuple(of_args), shapes, node.result_shape(0), **node.params)
 
 
-def _factors(node: Node, op: Op, of_args: list[Need], recording: bool) -> Need | None:
+def _bounded(node: Node, op: Op, of_args: list[Need], recording: bool) -> Need | None:
+    """Where the result can depend on the arguments needed, given what other arguments are zero outside of.
+
+    An argument that is tracked may be differentiated later where it is zero now: its zeros do not count in a
+    pass that is recorded.
+    """
+    if not (op.elementwise or op.reach is not None):
+        return None
+    patterns = [
+        support_pattern(a)
+        if type(a) in layouts_by_type and not (recording and node.parents[k] is not None)
+        else None
+        for k, a in enumerate(node.args)
+    ]
+    if all(p is None for p in patterns):
+        return None
+    if op.reach is not None:
+        found: Need | None = op.reach(tuple(of_args), patterns, node.result_shape(0), **node.params)
+        return found
+    return _factors(node, op, of_args, patterns)
+
+
+def _factors(node: Node, op: Op, of_args: list[Need], patterns: list[Any]) -> Need | None:
     """Where the result of an elementwise op can depend on the arguments needed: on a sparse factor's pattern.
 
-    The op is zero where one of its groups is (`Op.linear_in`), whatever the other arguments are. A factor
-    that is tracked may be differentiated later where it is zero now.
+    The op is zero where one of its groups is (`Op.linear_in`), whatever the other arguments are.
     """
-    held = node.args
-    patterns = {
-        k: p
-        for k, a in enumerate(held)
-        if type(a) in layouts_by_type
-        and a.shape == node.result_shape(0)
-        and (p := support_pattern(a)) is not None
-        and not (recording and node.parents[k] is not None)
-    }
-    if not patterns:
-        return None
+    shape = node.result_shape(0)
+    whole = [None if p is None or a.shape != shape else p for p, a in zip(patterns, node.args, strict=True)]
     bounds: list[Need] = []
     for k, need in enumerate(of_args):
         if isinstance(need, Pattern):
             bounds.append(need)
         elif need is not NOTHING:
-            others = [g for g in op.groups(len(held)) if k not in g]
-            factor = next((patterns[g[0]] for g in others if len(g) == 1 and g[0] in patterns), None)
+            others = [g for g in op.groups(len(whole)) if k not in g]
+            factor = next((whole[g[0]] for g in others if len(g) == 1 and whole[g[0]] is not None), None)
             if factor is None:
                 return None
             bounds.append(Pattern(factor))
-    return union(bounds)
+    return union(bounds) if any(p is not None for p in whole) else None
+
+
+def _moved(node: Node, op: Op, of_args: list[Need]) -> Need:
+    """Where the entries needed of an op that moves entries go: found by moving a value on their pattern."""
+    values: list[Any] = []
+    linear = {k for group in op.groups(len(of_args)) for k in group}
+    for k, (held, need) in enumerate(zip(node.args, of_args, strict=True)):
+        if isinstance(need, Pattern):
+            shape = held[0] if type(held) is tuple else held.shape
+            stored = (need.pattern.count, *shape[need.pattern.ndim :])
+            values.append(need.pattern.value(np.ones(stored, bool)))
+        elif need is not NOTHING:
+            return FULL
+        else:
+            values.append(
+                Zero(*(held if type(held) is tuple else (held.shape, held.dtype))) if k in linear else held
+            )
+    found = run_in_layouts(op, tuple(values), node.params)
+    pattern = support_pattern(found) if type(found) in layouts_by_type else None
+    return FULL if pattern is None else Pattern(pattern)
 
 
 def _merged(node: Node, own: Any, requested: dict[int, Need]) -> Any:

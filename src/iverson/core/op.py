@@ -126,6 +126,10 @@ class Op:
         the need of the result's cotangent (a tuple of needs where ``multiple``); default Full.
     spreads : some entries of the result depend on part of the inputs only, or on none, so that ``demand`` has
         something to say also where inputs are needed in full.
+    reach : ``reach(needs, patterns, out, **params)`` bounds that need by where arguments are zero: by each
+        argument's sparse pattern or None, and the result's shape; None for no bound.
+    moves : the op only moves entries; so where it moves those of a pattern needed of its inputs, its
+        cotangent is needed.
     within : ``within(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or a Pattern)
         of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. With
         ``shared``, it takes that value after i, as rules take it after F.
@@ -154,6 +158,8 @@ class Op:
     shared: Rule | None = None
     demand: Rule | None = None
     spreads: bool = False
+    reach: Rule | None = None
+    moves: bool = False
     within: Rule | None = None
     support: Rule | None = None
     family: str = ""

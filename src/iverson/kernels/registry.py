@@ -57,6 +57,16 @@ def _by_priority(kind: type) -> int:
 
 def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result on values of which at least one is not strided."""
+    result = run_in_layouts(op, values, params)
+    if result is not NotImplemented:
+        return result
+    quiet = any(type(v) is np.ndarray and v.ndim for v in values)
+    dense = [v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values]
+    return op.forward(*dense, **params)
+
+
+def run_in_layouts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """As `run`, but NotImplemented where no kernel fits the layouts: nothing is made strided."""
     if op.linear_in and annihilated(op, values) is not None:
         return zeros_like_result(op, values, params)
     kinds = {type(v) for v in values if type(v) not in _plain}
@@ -67,6 +77,4 @@ def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
                 result = kernel(op, values, params)
                 if result is not NotImplemented:
                     return result
-    quiet = any(type(v) is np.ndarray and v.ndim for v in values)
-    dense = [v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values]
-    return op.forward(*dense, **params)
+    return NotImplemented

@@ -63,6 +63,7 @@ define(
         abstract=lambda x, *, key: Abstract(keys.key_shape(key, x.shape), x.dtype),
         vjp=(lambda F, g, _y, _x, *, key: F.place(g, key=key, shape=_x.shape),),
         linear_in=LINEAR,
+        moves=True,
         demand=_index_demand,
         te=moved(lambda shape, *, key: keys.key_shape(key, shape), lambda shape, i, *, key: _read_at(i, key)),
         samples=lambda s: [
@@ -85,6 +86,7 @@ define(
         abstract=lambda g, *, key, shape: Abstract(shape, g.dtype),
         vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
         linear_in=LINEAR,
+        moves=True,
         demand=_place_demand,
         spreads=True,
         samples=lambda s: [
@@ -172,6 +174,7 @@ define(
         abstract=_gather_abstract,
         vjp=_gather_vjp,
         linear_in=LINEAR,
+        moves=True,
         te=said(lambda T, x, *indices, axes: _gathered(T, x, indices, axes)),
         samples=lambda s: [
             Sample((s((4, 5)), *_pairs), {"axes": (0, 1)}),
@@ -193,6 +196,7 @@ define(
         abstract=lambda g, *indices, axes, shape: Abstract(shape, g.dtype),
         vjp=_scatter_vjp,
         linear_in=LINEAR,
+        moves=True,
         samples=lambda s: [
             Sample((s((3,)), *_pairs), {"axes": (0, 1), "shape": (4, 5)}),
             Sample((s((2, 2, 4)), np.array([[0, 3], [3, 1]])), {"axes": (1,), "shape": (4, 5)}),

@@ -100,6 +100,7 @@ define(
         abstract=lambda x, *, shape: _same_dtype(shape, x),
         vjp=(lambda F, g, _y, _x, *, shape: F.reshape(g, shape=_x.shape),),
         linear_in=LINEAR,
+        moves=True,
         te=said(lambda T, x, *, shape: _reshaped(T, x, shape)),
         samples=lambda s: [
             Sample((s((2, 3)),), {"shape": (3, 2)}),
@@ -162,6 +163,7 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_expanded(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
         linear_in=LINEAR,
+        moves=True,
         te=moved(
             lambda shape, *, axis: _expanded(shape, axis),
             lambda shape, i, *, axis: tuple(n for k, n in enumerate(i) if k not in axis),
@@ -185,6 +187,7 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_squeezed(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
         linear_in=LINEAR,
+        moves=True,
         te=moved(
             lambda shape, *, axis: _squeezed(shape, axis),
             lambda shape, i, *, axis: _expanded(i, axis, 0),
@@ -271,6 +274,7 @@ define(
             g, key=_concat_key(_y, _xs[i], axis, offsets[i])
         ),
         linear_in=JOINTLY,
+        moves=True,
         demand=_concat_demand,
         spreads=True,
         te=said(lambda T, *xs, axis, offsets: _joined(T, xs, axis, offsets)),
@@ -323,6 +327,7 @@ define(
             g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)
         ),
         linear_in=JOINTLY,
+        moves=True,
         demand=_stack_demand,
         spreads=True,
         te=said(lambda T, *xs, axis: _stacked(T, xs, axis)),
@@ -350,6 +355,7 @@ define(
         abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, axis: F.flip(g, axis=axis),),
         linear_in=LINEAR,
+        moves=True,
         te=moved(
             lambda shape, *, axis: shape,
             lambda shape, i, *, axis: tuple(
@@ -367,6 +373,7 @@ define(
         abstract=lambda x, *, shift, axis: Abstract(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, shift, axis: F.roll(g, shift=tuple(-k for k in shift), axis=axis),),
         linear_in=LINEAR,
+        moves=True,
         te=moved(
             lambda shape, *, shift, axis: shape,
             lambda shape, i, *, shift, axis: _rolled(shape, i, dict(zip(axis, shift, strict=True))),
@@ -385,6 +392,7 @@ def _tril(keep: str) -> None:
             abstract=lambda x, *, k: Abstract(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x, *, k: getattr(F, keep)(g, k=k),),
             linear_in=LINEAR,
+            moves=True,
             te=said(lambda T, x, *, k: _band(T, x, keep, k)),
             samples=lambda s: [Sample((s((2, 3, 4)),), {"k": k}) for k in (0, 1, -1)],
         )
@@ -407,6 +415,7 @@ define(
         abstract=lambda x, *, offset: Abstract((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset: F.diag_embed(g, offset=offset, shape=_x.shape),),
         linear_in=LINEAR,
+        moves=True,
         te=moved(
             lambda shape, *, offset: (*shape[:-2], _diagonal_length(shape, offset)),
             lambda shape, i, *, offset: (
@@ -424,6 +433,7 @@ define(
         abstract=lambda x, *, offset, shape: Abstract(shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset, shape: F.diagonal(g, offset=offset),),
         linear_in=LINEAR,
+        moves=True,
         samples=lambda s: [Sample((s((2, 3)),), {"offset": 1, "shape": (2, 4, 4)})],
     )
 )
