@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.autograd import grad
 from iverson.transforms import jvp
-from tests.sparse.common import LAYOUTS, checked, held, holds
+from tests.sparse.common import LAYOUTS, checked, held, holds, weighted
 
 D = holds(density=1.0, seed=5) + 0.1
 ROW = np.arange(1.0, 7.0)
@@ -101,12 +101,6 @@ def test_values_without_densifying(name, layout):
     x = holds()
     found = SPARSE[name](held(x, layout))
     np.testing.assert_allclose(checked(found), value_of(SPARSE[name], iv.asarray(x)), rtol=1e-12, atol=1e-12)
-
-
-def weighted(f: Any, x: Any, seed: int) -> Any:
-    y = f(x)
-    w = np.random.default_rng(seed).standard_normal(y.shape)
-    return (y * w).sum() if y.dtype.kind == "f" else (y.real * w).sum()
 
 
 @densifies

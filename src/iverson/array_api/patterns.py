@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,32 @@ from iverson.core.dispatch import Handle
 from iverson.core.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_shape
 from iverson.layouts import CompressedPattern, CooPattern, to_strided
+from iverson.layouts.pattern import index_dtype
 
 Array = np.ndarray[Any, Any]
 
 
-def _integers(x: Any, operation: str, argument: str, ndim: int) -> Array:
+def _integers(x: Any, operation: str, argument: str) -> Array:
     """An index array: int32 and int64 as they are, other integers as int64."""
-    array = to_strided(x._value) if isinstance(x, Handle) else np.asarray(x)
+    try:
+        array = to_strided(x._value) if isinstance(x, Handle) else np.asarray(x)
+    except ValueError as error:
+        raise ShapeError(
+            operation, argument, got=str(error), expected="an array of integers, all rows of one length"
+        ) from None
     if not array.size and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise DTypeError(operation, argument, got=f"dtype {array.dtype}", expected="integers")
+    return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)
+
+
+def _ranked(array: Array, operation: str, argument: str, ndim: int) -> Array:
     if array.ndim != ndim:
         raise ShapeError(
             operation, argument, got=f"shape {array.shape}", expected=f"{ndim} axis" + "es"[2 * (ndim < 2) :]
         )
-    return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)
+    return array
 
 
 def _inside(row: Array, extent: int, operation: str, argument: str, axis: int) -> None:
@@ -39,7 +50,7 @@ def _inside(row: Array, extent: int, operation: str, argument: str, axis: int) -
 def coo_pattern(indices: Any, values_shape: Shape, shape: Any, check: bool) -> CooPattern:
     """The pattern of `sparse_coo_tensor`'s arguments."""
     operation = "sparse_coo_tensor"
-    found = _integers(indices, operation, "indices", 2)
+    found = _ranked(_integers(indices, operation, "indices"), operation, "indices", 2)
     if not values_shape or values_shape[0] != found.shape[1]:
         raise ShapeError(
             operation,
@@ -51,7 +62,7 @@ def coo_pattern(indices: Any, values_shape: Shape, shape: Any, check: bool) -> C
     if not axes:
         raise ShapeError(operation, "indices", got=f"shape {found.shape}", expected="at least one row")
     if shape is None:
-        whole = tuple(int(row.max()) + 1 if row.size else 0 for row in found) + dense
+        whole = tuple(_extent(row) for row in found) + dense
     else:
         whole = as_shape(shape, operation)
         if len(whole) != axes + len(dense) or whole[axes:] != dense:
@@ -64,7 +75,16 @@ def coo_pattern(indices: Any, values_shape: Shape, shape: Any, check: bool) -> C
     if check:
         for axis, row in enumerate(found):
             _inside(row, whole[axis], operation, "indices", axis)
-    return CooPattern(whole[:axes], found)
+    return CooPattern(whole[:axes], _wide_enough(found, *whole[:axes]))
+
+
+def _extent(indices: Array) -> int:
+    """As large as the indices ask for."""
+    return max(int(indices.max()) + 1, 0) if indices.size else 0
+
+
+def _wide_enough(indices: Array, *extents: int) -> Array:
+    return indices.astype(np.result_type(indices, index_dtype(*extents)), copy=False)
 
 
 def compressed_pattern(
@@ -77,52 +97,90 @@ def compressed_pattern(
     blocks: bool,
     check: bool,
 ) -> CompressedPattern:
-    """The pattern of the arguments of ``sparse_csr_tensor`` and its kin."""
-    starts = _integers(indptr, operation, "indptr", 1)
-    inner = _integers(indices, operation, "indices", 1)
+    """The pattern of the arguments of ``sparse_csr_tensor`` and its kin.
+
+    A batch comes as arrays with its axes first, the same number of entries for each matrix, or, with a shape
+    given, as ``indptr`` over the lines of all matrices and the entries one after the other.
+    """
+    starts = _integers(indptr, operation, "indptr")
+    batch = starts.shape[:-1]
+    starts = _ranked(starts, operation, "indptr", max(starts.ndim, 1))
+    inner = _ranked(_integers(indices, operation, "indices"), operation, "indices", starts.ndim)
     dtype = np.result_type(starts, inner)
-    starts, inner = starts.astype(dtype, copy=False), inner.astype(dtype, copy=False)
-    rank = 3 if blocks else 1
-    if len(values_shape) != rank or values_shape[0] != inner.size or 0 in values_shape[1:]:
+    if inner.shape[:-1] != batch:
+        raise ShapeError(
+            operation, "indices", got=f"shape {inner.shape}", expected=f"{batch} first, the batch of indptr"
+        )
+    rank = starts.ndim + 2 * blocks
+    if (
+        len(values_shape) != rank
+        or values_shape[: starts.ndim] != inner.shape
+        or 0 in values_shape[starts.ndim :]
+    ):
         what = "(blocks, rows, columns)" if blocks else "(entries,)"
         raise ShapeError(
             operation,
             "values",
             got=f"shape {values_shape}",
-            expected=f"shape {what} with {inner.size} along the first axis, one per index",
+            expected=f"shape {what} with {inner.shape} first, one per index",
         )
-    if not starts.size:
+    if not starts.shape[-1]:
         raise ShapeError(operation, "indptr", got="no entries", expected="one more than there are lines")
-    block = (values_shape[1], values_shape[2]) if blocks else (1, 1)
-    if shape is None:
-        across = int(inner.max()) + 1 if inner.size else 0
-        grid = (starts.size - 1, across) if axis == 0 else (across, starts.size - 1)
-        whole = (grid[0] * block[0], grid[1] * block[1])
-    else:
-        given = as_shape(shape, operation)
-        if len(given) != 2 or given[0] % block[0] or given[1] % block[1]:
-            raise ShapeError(
-                operation,
-                "shape",
-                got=str(given),
-                expected="two extents" + (f" that blocks {block} divide" if blocks else ""),
-            )
-        whole = (given[0], given[1])
-    lines, across = whole[axis] // block[axis], whole[1 - axis] // block[1 - axis]
-    if starts.size != lines + 1:
-        raise ShapeError(
-            operation, "indptr", got=f"{starts.size} entries", expected=f"{lines + 1} for shape {whole}"
-        )
     if check:
-        _check_lines(operation, starts, inner, across, 1 - axis)
+        _check_starts(operation, starts, inner.shape[-1])
+    block = (values_shape[-2], values_shape[-1]) if blocks else (1, 1)
+    whole = _compressed_shape(operation, starts, inner, shape, axis, block)
+    grid = (whole[-2] // block[0], whole[-1] // block[1])
+    dtype = np.result_type(dtype, index_dtype(*whole[-2:], inner.size))
+    if batch:
+        before = np.arange(prod(batch), dtype=dtype)[:, None] * inner.shape[-1]
+        later = starts.reshape(-1, starts.shape[-1])[:, 1:] + before
+        starts = np.concatenate([np.zeros(1, dtype), later.ravel()])
+    starts, inner = starts.astype(dtype, copy=False), inner.reshape(-1).astype(dtype, copy=False)
+    if check:
+        _check_lines(operation, starts, inner, grid[1 - axis], len(whole) - 1 - axis)
     return CompressedPattern(whole, starts, inner, axis, block if blocks else None)
 
 
+def _compressed_shape(
+    operation: str, starts: Array, inner: Array, shape: Any, axis: int, block: tuple[int, int]
+) -> Shape:
+    """The shape given, which the starts of lines must fit, or the smallest that the indices fit."""
+    batch, lines = starts.shape[:-1], starts.shape[-1] - 1
+    if shape is None:
+        across = _extent(inner)
+        grid = (lines, across) if axis == 0 else (across, lines)
+        return (*batch, grid[0] * block[0], grid[1] * block[1])
+    whole = as_shape(shape, operation)
+    if len(whole) < 2 or whole[-2] % block[0] or whole[-1] % block[1]:
+        blocked = f" that blocks {block} divide" if block != (1, 1) else ""
+        raise ShapeError(
+            operation, "shape", got=str(whole), expected=f"two extents{blocked}, a batch before them or none"
+        )
+    if batch and whole[:-2] != batch:
+        raise ShapeError(operation, "shape", got=str(whole), expected=f"{batch} first, the batch of indptr")
+    wanted = whole[-2 + axis] // block[axis] * (1 if batch else prod(whole[:-2]))
+    if lines != wanted:
+        raise ShapeError(
+            operation, "indptr", got=f"{lines + 1} entries", expected=f"{wanted + 1} for shape {whole}"
+        )
+    return whole
+
+
+def _check_starts(operation: str, indptr: Array, count: int) -> None:
+    falls = (indptr[..., 1:] < indptr[..., :-1]).any()
+    first, last = indptr[..., 0], indptr[..., -1]
+    if falls or (first != 0).any() or (last != count).any():
+        got = f"from {first.min()} to {last.max()}" if first.size else "nothing"
+        raise ArgumentError(
+            operation,
+            "indptr",
+            got=got + (", decreasing on the way" if falls else ""),
+            expected=f"0 to {count}, never decreasing" + (", for each matrix" if indptr.ndim > 1 else ""),
+        )
+
+
 def _check_lines(operation: str, indptr: Array, indices: Array, across: int, axis: int) -> None:
-    steps = np.diff(indptr)
-    if indptr[0] != 0 or indptr[-1] != indices.size or (steps < 0).any():
-        got = f"from {indptr[0]} to {indptr[-1]}" + (", decreasing on the way" if (steps < 0).any() else "")
-        raise ArgumentError(operation, "indptr", got=got, expected=f"0 to {indices.size}, never decreasing")
     _inside(indices, across, operation, "indices", axis)
     within = np.ones(max(indices.size - 1, 0), bool)
     ends = indptr[1:-1]

@@ -47,7 +47,7 @@ def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Any:
 def to_scipy(x: Any, /) -> Any:
     """A matrix in a sparse layout as a SciPy sparse array, on the same buffers (BSC becomes CSC).
 
-    Raises GradientError where x tracks gradients, ShapeError for dense trailing axes.
+    Raises GradientError where x tracks gradients, ShapeError for dense trailing axes and compressed batches.
 
     >>> to_scipy(sparse_coo_tensor([[0], [1]], [2.0])).format
     'coo'
@@ -62,6 +62,14 @@ def to_scipy(x: Any, /) -> Any:
     if held.dense_shape:
         raise ShapeError("to_scipy", "x", got=f"dense axes {held.dense_shape}", expected="none")
     pattern = held.pattern
+    if pattern.ndim > 2 and not isinstance(held, Coo):
+        raise ShapeError(
+            "to_scipy",
+            "x",
+            got=f"a batch of shape {x.shape}",
+            expected="a matrix",
+            remedy='index one of the batch, or call to_layout("coo")',
+        )
     if isinstance(held, Coo):
         return scipy.sparse.coo_array((held.values, tuple(pattern.indices)), shape=x.shape)
     if pattern.layout == "bsc":

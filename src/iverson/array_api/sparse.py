@@ -81,6 +81,8 @@ def _compressed(name: str, axis: int, blocks: bool) -> Any:
     ) -> Any:
         held = _as_values(values, operation)
         pattern = compressed_pattern(operation, indptr, indices, held.shape, shape, axis, blocks, check)
+        if held.shape != pattern.stored_shape:  # one list of entries per matrix of a batch
+            held = F.reshape(held, shape=pattern.stored_shape)
         return made_on(held, pattern, dtype, requires_grad, operation)
 
     make.__name__ = make.__qualname__ = operation
@@ -92,11 +94,19 @@ sparse_csr_tensor.__doc__ = """A matrix in the CSR layout: rows of entries, one 
 
     Row i holds ``values[p]`` in column ``indices[p]``, for p from ``indptr[i]`` to before ``indptr[i + 1]``.
     Columns increase within a row. ``shape`` is (rows, columns), by default as large as the indices ask for.
-    Other arguments and errors are those of `sparse_coo_tensor`.
+    Other arguments and errors are those of `sparse_coo_tensor`; ArgumentError for lines out of order.
+
+    A batch of matrices, of shape (*batch, rows, columns), comes in one of two forms: all three arrays with
+    the batch's axes first (each matrix stores as many entries), or, with ``shape`` given, the rows of all
+    matrices one after the other, as `indptr`, `indices` and `values` give them back.
 
     >>> sparse_csr_tensor([0, 1, 2], [2, 0], [3.0, 4.0], (2, 3))
     iverson.Tensor([[0., 0., 3.],
                     [4., 0., 0.]], layout='csr')
+    >>> sparse_csr_tensor([[0, 1], [0, 1]], [[2], [0]], [[3.0], [4.0]])
+    iverson.Tensor([[[0., 0., 3.]],
+    <BLANKLINE>
+                    [[4., 0., 0.]]], layout='csr')
     """
 sparse_csc_tensor = _compressed("csc", 1, False)
 sparse_csc_tensor.__doc__ = """A matrix in the CSC layout: as `sparse_csr_tensor`, columns in place of rows.
@@ -201,7 +211,7 @@ def with_values(x: Any, values: Any, /) -> Any:
 
 
 def indices(x: Any, /) -> Any:
-    """Where the stored entries are: (sparse axes, nnz) for COO, the positions within lines otherwise.
+    """Where the stored entries are: (sparse axes, nnz) for COO, the positions within lines otherwise: (nnz,).
 
     >>> sparse_coo_tensor([[2, 0]], [1.0, 5.0]).indices()
     iverson.Tensor([[2, 0]])
@@ -211,6 +221,8 @@ def indices(x: Any, /) -> Any:
 
 def indptr(x: Any, /) -> Any:
     """Where each row (or column) of a compressed layout starts among the stored entries; then their number.
+
+    Shape (lines + 1,); the lines of a batch of matrices follow each other, whatever each stores.
 
     >>> sparse_csr_tensor([0, 1, 2], [2, 0], [3.0, 4.0]).indptr()
     iverson.Tensor([0, 1, 2])
@@ -260,8 +272,8 @@ def sparse_mask(x: Any, mask: Any, /) -> Any:
 def sampled_matmul(a: Any, b: Any, pattern: Any, /) -> Any:
     """a @ b at the stored entries of ``pattern`` (SDDMM), in its layout; no other entry is computed.
 
-    a has shape (m, k), b (k, n), the sparse tensor ``pattern`` (m, n); its values are not read. Raises
-    ShapeError.
+    a has shape (*batch, m, k), b (*batch, k, n), broadcast to the sparse tensor ``pattern`` of shape
+    (*batch, m, n); its values are not read. Raises ShapeError.
 
     >>> from iverson import ones
     >>> sampled_matmul(ones((2, 3)), ones((3, 2)), sparse_coo_tensor([[0], [1]], [0.0], (2, 2)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from iverson.kernels.sparse_forms import (
 )
 from iverson.layouts import CooPattern, Sparse, Zero, coalesced, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
-from iverson.layouts.pattern import coordinates_of, index_dtype
+from iverson.layouts.pattern import addresses, coordinates_of, index_dtype
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -35,15 +36,17 @@ def to_dense(op: Op, values: Values, params: Params) -> Any:
 def permute_dims(op: Op, values: Values, params: Params) -> Any:
     """The pattern's own transpose where sparse axes stay before dense ones: nothing but blocks is copied."""
     x, axes = values[0], params["axes"]
+    if axes == tuple(range(len(axes))):
+        return x
     k = x.pattern.ndim
     if any(a >= k for a in axes[:k]):
         x = sparse_only(x)
         k = x.pattern.ndim
     pattern = x.pattern.permuted(axes[:k])
-    if x.pattern.blocksize and axes == (1, 0):
+    if pattern.blocksize:
         return pattern.kind(pattern, np.ascontiguousarray(x.values.swapaxes(1, 2)))
     rest = x.entries.transpose((0, *(a - k + 1 for a in axes[k:])))
-    return pattern.kind(pattern, rest)
+    return like(pattern.value(rest), x.pattern) if pattern.layout == "coo" else pattern.kind(pattern, rest)
 
 
 @sparse("reshape")
@@ -147,7 +150,7 @@ def diag_embed(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("sum")
 def sum(op: Op, values: Values, params: Params) -> Any:
-    """Stored entries added up: strided where at most one axis of a compressed matrix, or none, is left."""
+    """Stored entries added up: strided where compressed rows or columns are summed, or no axis is left."""
     x, axis, keepdims = values[0], params["axis"], params["keepdims"]
     shape = zeros_like_result(op, values, params).shape
     if not axis:
@@ -160,8 +163,8 @@ def sum(op: Op, values: Values, params: Params) -> Any:
     keep = [a for a in range(k) if a not in axis]
     if not keep:
         return np.add.reduce(entries, axis=0, dtype=x.dtype).reshape(shape)
-    if len(keep) < k and not isinstance(x.pattern, CooPattern):
-        return _line_sums(x, keep[0]).reshape(shape)
+    if not isinstance(x.pattern, CooPattern) and not {k - 2, k - 1}.issubset(keep):
+        return _line_sums(x, keep).reshape(shape)
     indices = x.pattern.coordinates
     if keepdims:
         indices = indices.copy()
@@ -171,11 +174,15 @@ def sum(op: Op, values: Values, params: Params) -> Any:
     return coalesced(moved(x, shape, indices, entries, distinct=len(keep) == k))
 
 
-def _line_sums(x: Sparse, axis: int) -> Array:
-    lines, n = x.pattern.coordinates[axis], x.shape[axis]
+def _line_sums(x: Sparse, axes: list[int]) -> Array:
+    """The sums over all but some axes, one after the other."""
+    extents = tuple(x.shape[a] for a in axes)
+    lines = (
+        x.pattern.coordinates[axes[0]] if len(axes) == 1 else addresses(x.pattern.coordinates[axes], extents)
+    )
     if x.dtype.kind == "f":
-        return np.bincount(lines, x.entries, n).astype(x.dtype)
-    out = np.zeros(n, x.dtype)
+        return np.bincount(lines, x.entries, prod(extents)).astype(x.dtype)
+    out = np.zeros(prod(extents), x.dtype)
     np.add.at(out, lines, x.entries)
     return out
 

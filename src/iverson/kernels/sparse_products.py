@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from copy import copy
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Op
-from iverson.kernels import sparse_loops
+from iverson.kernels import sparse_batches, sparse_loops
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.kernels.sparse_forms import is_sparse, read, sparse, sparse_only
+from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, coalesced, to_strided
+from iverson.layouts.batches import diagonal
 from iverson.layouts.conversion import converted, like, reordered
 
 Values = tuple[Any, ...]
@@ -53,14 +55,6 @@ def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, An
     return found, source
 
 
-def from_scipy_csr(m: Any, dtype: Any, model: Pattern) -> Any:
-    """A SciPy CSR result in the layout of a pattern where that can hold it."""
-    m.sort_indices()
-    pattern = CompressedPattern(m.shape, m.indptr, m.indices, 0)
-    value = pattern.value(np.asarray(m.data).astype(dtype, copy=False))
-    return value if model.layout == "csr" else like(value, model)
-
-
 def _operand(value: Any) -> Any:
     """A factor as it is if sparse, else strided."""
     return value if is_sparse(value) else to_strided(value)
@@ -68,44 +62,59 @@ def _operand(value: Any) -> Any:
 
 @sparse("matmul")
 def matmul(op: Op, values: Values, params: Params) -> Any:
-    """Matrices only; a batch of dense ones is laid side by side. Sparse times sparse stays sparse."""
+    """Sparse times sparse stays sparse. Batches, of sparse or of dense matrices, are one product each."""
     a, b = map(_operand, values)
     result = zeros_like_result(op, values, params)
     if is_sparse(a) and is_sparse(b):
-        if len(a.shape) != 2 or len(b.shape) != 2:
-            return NotImplemented
         a, b = sparse_only(a), sparse_only(b)
-        return from_scipy_csr(to_scipy(a) @ to_scipy(b), result.dtype, a.pattern)
+        return like(_sparse_times(a, b, result.dtype), a.pattern)
     if is_sparse(b):
-        if len(b.shape) != 2:
-            return NotImplemented
-        if b.dense_shape:
+        if b.dense_shape and len(b.shape) == 2:
             b = coalesced(b)
             return (a[..., b.pattern.indices[0]] @ b.entries).astype(result.dtype, copy=False)
-        turned = _times(_turned(b), np.swapaxes(a, -1, -2), result.dtype)
+        turned = _times(_turned(sparse_only(b)), np.swapaxes(a, -1, -2), result.dtype)
         return np.swapaxes(turned, -1, -2)
-    if len(a.shape) != 2:
-        return NotImplemented
-    if a.dense_shape:
-        if b.ndim != 2:
-            return NotImplemented
+    if a.dense_shape and len(a.shape) == 2 and b.ndim == 2:
         return a.pattern.value((a.entries @ b).astype(result.dtype, copy=False))
-    return _times(a, b, result.dtype)
+    return _times(sparse_only(a), b, result.dtype)
+
+
+def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
+    """Sparse matrices times sparse ones, in CSR."""
+
+    def product(a: Sparse, b: Sparse) -> Any:
+        m = to_scipy(a) @ to_scipy(b)
+        m.sort_indices()
+        pattern = CompressedPattern(m.shape, m.indptr, m.indices, 0)
+        return pattern.value(np.asarray(m.data).astype(dtype, copy=False))
+
+    return sparse_batches.between(a, b, product)
+
+
+def product_pattern(p: Pattern, q: Pattern) -> Pattern:
+    """Where a product of matrices stored on two patterns may be nonzero; kept on p for as long as q lives."""
+    known: WeakKeyDictionary[Pattern, Pattern] = p.once("products", WeakKeyDictionary)
+    found = known.get(q)
+    if found is None:
+        a, b = (x.value(np.ones(x.count, np.float32)) for x in (p, q))
+        found = known[q] = _sparse_times(a, b, np.dtype(np.float32)).pattern
+    return found
 
 
 def _turned(x: Sparse) -> Any:
-    pattern = x.pattern.permuted((1, 0))
+    k = len(x.shape)
+    pattern = x.pattern.permuted((*range(k - 2), k - 1, k - 2))
     blocks = bool(pattern.blocksize)
     return pattern.kind(pattern, np.ascontiguousarray(x.values.swapaxes(1, 2)) if blocks else x.values)
 
 
+def _transposed(x: Any) -> Any:
+    return _turned(x) if is_sparse(x) else np.swapaxes(x, -1, -2)
+
+
 def _times(s: Sparse, b: Array, dtype: Any) -> Array:
-    """A sparse matrix times a dense one, or times a batch of them."""
-    if b.ndim == 2:
-        return _times_matrix(s, b, dtype)
-    side_by_side = np.moveaxis(b, -2, 0)
-    flat = _times_matrix(s, side_by_side.reshape(b.shape[-2], -1), dtype)
-    return np.moveaxis(flat.reshape(s.shape[0], *side_by_side.shape[1:]), 0, -2)
+    """Sparse matrices times dense ones."""
+    return sparse_batches.times(s, b, lambda s, b: _times_matrix(s, b, dtype))
 
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
@@ -121,6 +130,9 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
 
 def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     """The entries of a @ b at a pattern, in the shape of its values: never all of a @ b."""
+    if pattern.ndim > 2:
+        a, b, flat = sparse_batches.flattened(a, b, pattern, _transposed)
+        return sampled_product(a, b, pattern=flat).reshape(pattern.stored_shape)
     rows = np.asarray(b).swapaxes(0, 1)
     dtype = np.result_type(a, b)
     if sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype) and pattern.distinct:
@@ -146,22 +158,47 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
 @register("sampled_product", Box)
 def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
     """As above where a factor is sparse: a sum over its stored entries, or a sparse product that is read."""
-    a, b = map(_operand, values)
-    pattern = params["pattern"]
+    a, b = (sparse_only(x) if is_sparse(x) else _operand(x) for x in values)
+    whole = pattern = params["pattern"]
     if is_sparse(a) and is_sparse(b):
-        dtype = np.result_type(a.dtype, b.dtype)
-        product = from_scipy_csr(to_scipy(sparse_only(a)) @ to_scipy(sparse_only(b)), dtype, pattern)
-        return read(product, pattern, product.shape).reshape(pattern.stored_shape)
+        return _read_product(a, b, pattern).reshape(pattern.stored_shape)
+    if pattern.ndim > 2:
+        a, b, pattern = sparse_batches.flattened(a, b, pattern, _transposed)
     if is_sparse(a):
-        entries = _row_sums(sparse_only(a), b.swapaxes(0, 1), pattern)
+        entries = _row_sums(a, b.swapaxes(0, 1), pattern)
     elif is_sparse(b):
-        entries = _row_sums(_turned(sparse_only(b)), a, pattern.permuted((1, 0)))
+        turned = pattern.permuted((1, 0))
+        entries = _row_sums(_turned(b), a, turned)
         if pattern.blocksize:
-            turned = pattern.permuted((1, 0)).stored_shape
-            return np.ascontiguousarray(entries.reshape(turned).swapaxes(1, 2))
+            entries = entries.reshape(turned.stored_shape).swapaxes(1, 2)
     else:
-        return sampled_product(a, b, pattern=pattern)
-    return entries.reshape(pattern.stored_shape)
+        entries = sampled_product(a, b, pattern=pattern)
+    return np.ascontiguousarray(entries).reshape(whole.stored_shape)
+
+
+def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
+    """The entries of a product of sparse matrices at a pattern: some rows of it at a time."""
+    batch = pattern.shape[:-2]
+    a, b = (sparse_batches.on_diagonal(broadcast(x, (*batch, *x.shape[-2:]))) for x in (a, b))
+    left, right, wanted = to_scipy(a), to_scipy(b), diagonal(pattern)
+    out = np.zeros(pattern.count, np.result_type(a.dtype, b.dtype))
+    keys, order = wanted.sorted
+    # Terms by row: a chunk of rows ends before it has more than so many.
+    ends = np.cumsum(np.diff(right.indptr)[left.indices], dtype=np.int64)
+    terms = np.concatenate([[0], ends])[left.indptr]
+    row = 0
+    while row < left.shape[0]:
+        stop = max(int(np.searchsorted(terms, terms[row] + (_CHUNK << 2), "right")) - 1, row + 1)
+        first, last = np.searchsorted(keys, np.array([row, stop], np.int64) * wanted.shape[1])
+        if first < last:
+            m = left[row:stop] @ right
+            m.sort_indices()
+            part = CompressedPattern((stop - row, wanted.shape[1]), m.indptr, m.indices, 0)
+            at, there = part.find(keys[first:last] - row * wanted.shape[1])
+            places = np.arange(first, last) if isinstance(order, slice) else order[first:last]
+            out[places[there]] = np.asarray(m.data)[at[there]]
+        row = stop
+    return out
 
 
 def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,9 @@ def can_hold(layout: str, shape: Shape, blocks: Blocks = None) -> bool:
     """Whether a sparse layout can hold a tensor of this shape, with nothing but its axes."""
     if layout == "coo":
         return len(shape) > 0
-    if len(shape) != 2:
+    if len(shape) < 2:
         return False
-    return blocks is None or all(n % b == 0 for n, b in zip(shape, blocks, strict=True))
+    return blocks is None or all(n % b == 0 for n, b in zip(shape[-2:], blocks, strict=True))
 
 
 def convert(value: Any, layout: str, blocks: Blocks = None) -> Any:
@@ -83,21 +85,31 @@ def _converted(pattern: Pattern, layout: str, blocks: Blocks) -> tuple[Pattern, 
     if axis == 0:
         order = pattern.sorted[1]
     else:
-        turned = addresses(coordinates[::-1], pattern.shape[::-1])
+        turned = addresses(coordinates[_turned(range(pattern.ndim))], tuple(_turned(pattern.shape)))
         order = np.argsort(turned, kind="stable") if (turned[1:] < turned[:-1]).any() else slice(None)
-    lines, indices = coordinates[axis][order], coordinates[1 - axis][order]
-    return _compress(pattern.shape, lines, indices, axis, None, pattern.index_dtype), order
+    *batch, rows, columns = coordinates
+    across, along = (rows, columns) if axis == 0 else (columns, rows)
+    lines = across
+    if batch:
+        lines = addresses(np.stack([*batch, across]), (*pattern.shape[:-2], pattern.shape[-2 + axis]))
+    return _compress(pattern.shape, lines[order], along[order], axis, None, pattern.index_dtype), order
+
+
+def _turned(rows: Sequence[Any]) -> list[Any]:
+    """A sequence with its last two in the other order."""
+    return [*rows[:-2], rows[-1], rows[-2]]
 
 
 def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Pattern, Source]:
     """Blocks that hold a stored entry, by the address of the block; the rest of a block is an explicit 0."""
     r, c = blocks
-    rows, columns = pattern.coordinates
-    grid = (pattern.shape[0] // r, pattern.shape[1] // c)
-    places = np.stack([rows // r, columns // c])
-    places, extents = (places, grid) if axis == 0 else (places[::-1], grid[::-1])
-    keys, block = np.unique(addresses(places, extents), return_inverse=True)
-    lines, indices = np.divmod(keys, max(extents[1], 1))
+    *batch, rows, columns = pattern.coordinates
+    places = [*batch, rows // r, columns // c]
+    extents = [*pattern.shape[:-2], pattern.shape[-2] // r, pattern.shape[-1] // c]
+    if axis == 1:
+        places, extents = _turned(places), _turned(extents)
+    keys, block = np.unique(addresses(np.stack(places), tuple(extents)), return_inverse=True)
+    lines, indices = np.divmod(keys, max(extents[-1], 1))
     source = np.full((keys.size, r, c), -1, np.int64)
     source[block, rows % r, columns % c] = np.arange(pattern.count)
     made = _compress(pattern.shape, lines, indices, axis, blocks, pattern.index_dtype)
@@ -108,27 +120,34 @@ def _compress(
     shape: Shape, lines: Array, indices: Array, axis: int, blocks: Blocks, dtype: Any
 ) -> CompressedPattern:
     """A pattern of sorted lines."""
-    count = shape[axis] // (blocks[axis] if blocks else 1)
+    count = prod(shape[:-2]) * (shape[-2 + axis] // (blocks[axis] if blocks else 1))
     indptr = np.zeros(count + 1, dtype)
     np.cumsum(np.bincount(lines, minlength=count), out=indptr[1:])
     return CompressedPattern(shape, indptr, np.ascontiguousarray(indices, dtype), axis, blocks)
 
 
 def like(value: Sparse, model: Pattern) -> Any:
-    """A value in the layout of a pattern where that can hold it, else in COO."""
-    if type(model) is CompressedPattern and not value.dense_shape:
-        blocks = model.blocks
-        if can_hold(model.layout, value.shape, blocks):
-            return convert(value, model.layout, blocks)
+    """A value in the layout of a pattern where that `suits` it, else in COO."""
+    if not value.dense_shape and _suits(value.shape, model, value.pattern.count):
+        return convert(value, model.layout, model.blocksize)
     return value if value.pattern.layout == "coo" else convert(value, "coo")
 
 
 def from_keys(keys: Array, shape: Shape, model: Pattern) -> Pattern:
-    """The pattern of increasing addresses, in the layout of a pattern where that can hold it, else in COO."""
+    """The pattern of increasing addresses, in the layout of a pattern where that suits it, else in COO."""
     coo = CooPattern.of_keys(keys, shape, model.index_dtype)
-    if type(model) is CompressedPattern and can_hold(model.layout, shape, model.blocks):
-        return converted(coo, model.layout, model.blocks)[0]
-    return coo
+    return converted(coo, model.layout, model.blocksize)[0] if _suits(shape, model, keys.size) else coo
+
+
+def _suits(shape: Shape, model: Pattern, count: int) -> bool:
+    """Whether the compressed layout of a pattern can hold a result of a shape without storing mostly starts
+    of lines: its lines are as long as the pattern's, or no more than those or than the entries."""
+    if type(model) is not CompressedPattern or not can_hold(model.layout, shape, model.blocks):
+        return False
+    along = -1 - model.axis
+    if shape[along] >= model.shape[along]:
+        return True
+    return prod(shape) <= max(prod(model.shape) // model.shape[along], count) * shape[along]
 
 
 def from_strided(x: Array, layout: str, blocks: Blocks = None, sparse_axes: int | None = None) -> Any:

@@ -14,12 +14,12 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
-from iverson.core.needs import FULL, Box, Need, Pattern
+from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern
 from iverson.core.op import Abstract, Op, Rule, Sample, abstract_of
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import TABLE, define
-from iverson.kernels import strided
+from iverson.kernels import sparse_forms, sparse_products, strided
 from iverson.layouts import support_region
 from iverson.ops.notation import said, stretched_index
 
@@ -48,9 +48,7 @@ def _matmul_within(F: Any, _rule: Rule, wanted: Box | Pattern, i: int, g: Any, y
     """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
     x = (a, b)[i]
     if isinstance(wanted, Pattern):
-        if x.ndim != 2 or y.ndim != 2:
-            return NotImplemented
-        return F.matmul_on(*((g, F.mH(b)) if i == 0 else (F.mH(a), g)), wanted.pattern)
+        return _matmul_at(F, wanted.pattern, i, g, y, a, b)
     if x.shape[:-2] != y.shape[:-2]:
         return NotImplemented
     region = wanted.region
@@ -68,6 +66,35 @@ def _matmul_within(F: Any, _rule: Rule, wanted: Box | Pattern, i: int, g: Any, y
     return F.place(ct, key=region.slices, shape=x.shape)
 
 
+def _matmul_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+    """The cotangent of a or b at a pattern. A sum over axes that it was broadcast along is part of the
+    product: they stand beside the axis that is summed there."""
+    x = (a, b)[i]
+    if x.ndim != max(pattern.ndim, 2):
+        return NotImplemented
+    if i == 0:
+        return F.matmul_on(_beside(F, g, x, y, -1), F.mH(_beside(F, b, x, y, -1)), pattern)
+    return F.matmul_on(F.mH(_beside(F, a, x, y, -2)), _beside(F, g, x, y, -2), pattern)
+
+
+def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
+    """z with the axes of y's batch that x was broadcast along joined with one of the last two axes."""
+    batch, own = y.shape[:-2], x.shape[:-2]
+    lead = len(batch) - len(own)
+    over = [k for k, extent in enumerate(batch) if k < lead or own[k - lead] != extent]
+    if not over:
+        return z
+    shape = (1,) * (y.ndim - z.ndim) + z.shape
+    kept = [k for k in range(len(batch)) if k not in over]
+    last = [len(batch), len(batch) + 1]
+    last[axis:axis] = over
+    first = tuple(1 if k in over else shape[k] for k in range(lead, len(batch)))
+    matrix = [shape[-2], shape[-1]]
+    matrix[axis] *= prod(shape[k] for k in over)
+    whole = z if z.shape == shape else F.reshape(z, shape=shape)
+    return F.reshape(F.permute_dims(whole, axes=(*kept, *last)), shape=(*first, *matrix))
+
+
 def _matmul_demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
     """Rows of a alone ask for those rows of g; columns of b alone for those columns."""
     need_a, need_b = needs
@@ -78,6 +105,22 @@ def _matmul_demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
         columns = need_b.region.start[-1], need_b.region.stop[-1]
         return _lines(out, -1, *columns)
     return FULL
+
+
+def _matmul_reach(needs: tuple[Need, ...], patterns: Any, out: Shape) -> Need | None:
+    """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet."""
+    (need_a, need_b), (a, b) = needs, patterns
+    met = []
+    if need_a is not NOTHING:
+        if not (isinstance(need_a, Pattern) and b is not None and need_a.pattern.ndim == b.ndim == len(out)):
+            return None
+        met.append((need_a.pattern, b))
+    if need_b is not NOTHING:
+        if not (isinstance(need_b, Pattern) and a is not None and need_b.pattern.ndim == a.ndim == len(out)):
+            return None
+        met.append((a, need_b.pattern))
+    found = sparse_forms.union([sparse_products.product_pattern(p, q) for p, q in met], out, met[0][0])
+    return Pattern(found) if 2 * found.count < prod(out) else None
 
 
 def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
@@ -127,6 +170,7 @@ define(
         ),
         linear_in=((0,), (1,)),
         demand=_matmul_demand,
+        reach=_matmul_reach,
         within=_matmul_within,
         te=said(_product),
         samples=lambda s: [

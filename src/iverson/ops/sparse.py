@@ -14,7 +14,7 @@ from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.needs import Box, Need, Pattern
 from iverson.core.op import Abstract, Op, Rule, Sample
-from iverson.core.shapes import Shape
+from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import sparse_products, sparse_values
@@ -64,12 +64,14 @@ def _values_at_abstract(x: Any, *, pattern: StoredPattern) -> Abstract:
 
 
 def _patterns() -> list[StoredPattern]:
-    """One pattern of each layout, and of a COO tensor with repeats."""
+    """One pattern of each layout, and of a COO tensor with repeats; of a batch in two of the layouts."""
     held = np.zeros((4, 6))
     held[[0, 0, 1, 3], [1, 4, 0, 5]] = 1
     repeats = CooPattern((3, 4), np.array([[0, 2, 0, 1], [1, 3, 1, 0]], np.int32))
     made = [from_strided(held, name, (2, 3) if name[0] == "b" else None).pattern for name in SPARSE_LAYOUTS]
-    return [*made, repeats]
+    batch = np.stack([held[:, :2], held[:, 4:], held[:, 2:4]])
+    batches = [from_strided(batch, "csr").pattern, from_strided(batch, "bsc", (2, 1)).pattern]
+    return [*made, repeats, *batches]
 
 
 _dense_result = lambda F, y: F.to_dense(y)
@@ -114,21 +116,21 @@ def on_pattern(x: Any, pattern: Any) -> Any:
 
 def _sampled_abstract(a: Any, b: Any, *, pattern: StoredPattern) -> Abstract:
     for name, x in (("a", a), ("b", b)):
-        if len(x.shape) != 2:
-            raise ShapeError("sampled_matmul", name, got=f"shape {x.shape}", expected="a matrix")
-    if a.shape[1] != b.shape[0]:
+        if len(x.shape) < 2:
+            raise ShapeError("sampled_matmul", name, got=f"shape {x.shape}", expected="at least two axes")
+    if a.shape[-1] != b.shape[-2]:
         raise ShapeError(
             "sampled_matmul",
             "b",
             got=f"shape {b.shape} for a of shape {a.shape}",
-            expected=f"{a.shape[1]} rows, as a has columns",
+            expected=f"{a.shape[-1]} rows, as a has columns",
         )
-    if (a.shape[0], b.shape[1]) != pattern.shape:
+    batch = broadcast_shapes("sampled_matmul", a.shape[:-2], b.shape[:-2])
+    shape = (*batch, a.shape[-2], b.shape[-1])
+    own = pattern.shape
+    if own[-2:] != shape[-2:] or broadcast_shapes("sampled_matmul", batch, own[:-2]) != own[:-2]:
         raise ShapeError(
-            "sampled_matmul",
-            "pattern",
-            got=f"shape {pattern.shape}",
-            expected=f"{(a.shape[0], b.shape[1])}, the shape of the product",
+            "sampled_matmul", "pattern", got=f"shape {own}", expected=f"{shape}, the shape of the product"
         )
     return Abstract(pattern.stored_shape, dtypes.result_type(a, b))
 
@@ -136,6 +138,8 @@ def _sampled_abstract(a: Any, b: Any, *, pattern: StoredPattern) -> Abstract:
 @derived
 def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
     """a @ b at the entries of a pattern of distinct entries: computed there, and nowhere else.
+
+    a and b are broadcast to the batch of the pattern.
 
     Where the pattern is of rows with dense columns, whole rows are computed.
     """
@@ -157,7 +161,8 @@ def _sampled_within(
     *,
     pattern: StoredPattern,
 ) -> Any:
-    if not isinstance(wanted, Pattern):
+    x = (a, b)[i]
+    if not isinstance(wanted, Pattern) or len(x.shape) != pattern.ndim:
         return NotImplemented
     held = F.from_values(g, pattern=pattern)
     return F.matmul_on(*((held, F.mH(b)) if i == 0 else (F.mH(a), held)), wanted.pattern)
@@ -170,13 +175,25 @@ define(
         forward=sparse_products.sampled_product,
         abstract=_sampled_abstract,
         vjp=(
-            lambda F, g, _y, _a, b, *, pattern: F.matmul(F.from_values(g, pattern=pattern), F.mH(b)),
-            lambda F, g, _y, a, _b, *, pattern: F.matmul(F.mH(a), F.from_values(g, pattern=pattern)),
+            lambda F, g, _y, _a, b, *, pattern: F.sum_to(
+                F.matmul(F.from_values(g, pattern=pattern), F.mH(b)), _a.shape
+            ),
+            lambda F, g, _y, a, _b, *, pattern: F.sum_to(
+                F.matmul(F.mH(a), F.from_values(g, pattern=pattern)), _b.shape
+            ),
         ),
         linear_in=((0,), (1,)),
         within=_sampled_within,
         samples=lambda s: [
-            Sample((s((p.shape[0], 2)), s((2, p.shape[1]))), {"pattern": p}) for p in _patterns()
+            *(
+                Sample((s((*p.shape[:-1], 2)), s((*p.shape[:-2], 2, p.shape[-1]))), {"pattern": p})
+                for p in _patterns()
+            ),
+            *(
+                Sample((s((p.shape[-2], 2)), s((*p.shape[:-2], 2, p.shape[-1]))), {"pattern": p})
+                for p in _patterns()[-2:]
+            ),
+            *(Sample((s((3, 4, 2)), s((1, 2, 2))), {"pattern": p}) for p in _patterns()[-2:]),
         ],
     )
 )
@@ -190,7 +207,7 @@ def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Abstract:
             got=f"shape {x.shape} for layout '{layout}'" + (f", blocks {blocksize}" if blocksize else ""),
             expected="at least one axis"
             if layout == "coo"
-            else "a matrix" + (" of whole blocks" if blocksize else ""),
+            else "a matrix, or a batch of them" + (", of whole blocks" if blocksize else ""),
         )
     return Abstract(x.shape, x.dtype)
 

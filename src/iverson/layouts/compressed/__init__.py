@@ -1,24 +1,28 @@
 """The compressed layouts of matrices: CSR, CSC, and BSR, BSC, which store blocks. One family of patterns.
 
 Lines (rows in CSR, columns in CSC, lines of blocks in BSR and BSC) follow each other; ``indptr`` says where
-each starts, ``indices`` where in its line an entry or block is: increasing, none twice.
+each starts, ``indices`` where in its line an entry or block is: increasing, none twice. With axes before the
+last two, the lines of one matrix follow those of another: each may store as many entries as it has.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
 from iverson.core.shapes import Shape
-from iverson.layouts.pattern import Array, Pattern, Sparse, check, stored, to_strided
+from iverson.layouts.coo import CooPattern
+from iverson.layouts.pattern import Array, Pattern, Sparse, check, coordinates_of, stored, to_strided
 from iverson.layouts.registry import Layout, register
 
 
 class CompressedPattern(Pattern):
     """``indptr`` over lines, ``indices`` within them; ``axis`` 0 compresses rows, 1 columns.
 
+    shape : (*batch, rows, columns); the lines of all matrices are numbered through.
     blocks : the shape of the blocks, or None for single entries.
     """
 
@@ -51,6 +55,12 @@ class CompressedPattern(Pattern):
         return self.indices.dtype
 
     @property
+    def grid(self) -> tuple[int, int]:
+        """How many rows and columns of blocks (or entries) a matrix has."""
+        r, c = self.blocks or (1, 1)
+        return self.shape[-2] // r, self.shape[-1] // c
+
+    @property
     def lines(self) -> Array:
         """The line that each entry or block is in."""
         found: Array = self.once(
@@ -60,27 +70,37 @@ class CompressedPattern(Pattern):
         return found
 
     def _coordinates(self) -> Array:
-        first, second = (self.lines, self.indices) if self.axis == 0 else (self.indices, self.lines)
+        batch, lines = self.shape[:-2], self.lines
+        first: list[Array] = []
+        if batch:
+            matrix, lines = np.divmod(lines, max(self.grid[self.axis], 1))
+            first = [*coordinates_of(matrix, batch, self.index_dtype)]
+        rows, columns = (lines, self.indices) if self.axis == 0 else (self.indices, lines)
         if self.blocks is None:
-            return np.stack([first, second])
+            return np.stack([*first, rows, columns])
         r, c = self.blocks
-        rows = first[:, None, None] * r + np.arange(r, dtype=self.index_dtype)[:, None]
-        columns = second[:, None, None] * c + np.arange(c, dtype=self.index_dtype)
-        whole = self.stored_shape
-        return np.stack([np.broadcast_to(rows, whole).ravel(), np.broadcast_to(columns, whole).ravel()])
+        rows = rows[:, None, None] * r + np.arange(r, dtype=self.index_dtype)[:, None]
+        columns = columns[:, None, None] * c + np.arange(c, dtype=self.index_dtype)
+        each = [*(k[:, None, None] for k in first), rows, columns]
+        return np.stack([np.broadcast_to(k, self.stored_shape).ravel() for k in each])
 
-    def permuted(self, axes: Shape) -> CompressedPattern:
-        if axes == (0, 1):
+    def permuted(self, axes: Shape) -> Pattern:
+        """As `Pattern.permuted`: compressed where rows and columns change places, else in COO."""
+        own = tuple(range(self.ndim))
+        if axes == own:
             return self
+        found: Pattern
+        if axes != (*own[:-2], own[-1], own[-2]):
+            found = self.once("coo", lambda: CooPattern(self.shape, self.coordinates, True))
+            return found.permuted(axes)
         source = None if self._source is None else self._source()
-        if source is not None:
-            return source  # type: ignore[no-any-return]
-        found: CompressedPattern = self.once("transposed", self._transposed)
+        found = self.once("transposed", self._transposed) if source is None else source
         return found
 
     def _transposed(self) -> CompressedPattern:
         blocks = self.blocks[::-1] if self.blocks else None
-        made = CompressedPattern(self.shape[::-1], self.indptr, self.indices, 1 - self.axis, blocks)
+        *batch, rows, columns = self.shape
+        made = CompressedPattern((*batch, columns, rows), self.indptr, self.indices, 1 - self.axis, blocks)
         made._source = ref(self)
         return made
 
@@ -88,16 +108,16 @@ class CompressedPattern(Pattern):
         return CompressedPattern, (self.shape, self.indptr, self.indices, self.axis, self.blocks)
 
     def check(self) -> None:
-        sizes = [n // b for n, b in zip(self.shape, self.blocks or (1, 1), strict=True)]
-        assert self.shape == tuple(n * b for n, b in zip(sizes, self.blocks or (1, 1), strict=True))
+        grid = self.grid
+        assert self.shape[-2:] == tuple(n * b for n, b in zip(grid, self.blocks or (1, 1), strict=True))
         assert self.indptr.dtype == self.indices.dtype
         assert self.indices.dtype in (np.int32, np.int64)
-        assert self.indptr.shape == (sizes[self.axis] + 1,)
+        assert self.indptr.shape == (prod(self.shape[:-2]) * grid[self.axis] + 1,)
         assert self.indptr[0] == 0
         assert self.indptr[-1] == self.indices.size
         assert (np.diff(self.indptr) >= 0).all()
         if self.indices.size:
-            assert 0 <= self.indices.min() <= self.indices.max() < sizes[1 - self.axis]
+            assert 0 <= self.indices.min() <= self.indices.max() < grid[1 - self.axis]
             same_line = self.lines[1:] == self.lines[:-1]
             assert (np.diff(self.indices)[same_line] > 0).all()
 

@@ -1,0 +1,72 @@
+"""Batches of sparse matrices as one sparse matrix with the same entries in the same order, and back."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from iverson.core.shapes import Shape
+from iverson.layouts.compressed import CompressedPattern
+from iverson.layouts.coo import CooPattern
+from iverson.layouts.pattern import Array, Pattern, addresses, index_dtype
+
+
+def diagonal(pattern: Pattern) -> Pattern:
+    """The matrices of a batch along the diagonal of one, of shape (batch * rows, batch * columns)."""
+    if pattern.ndim == 2:
+        return pattern
+    found: Pattern = pattern.once("diagonal", lambda: _diagonal(pattern))
+    return found
+
+
+def stacked(pattern: Pattern) -> Pattern:
+    """The matrices of a batch below each other, of shape (batch * rows, columns)."""
+    if pattern.ndim == 2:
+        return pattern
+    found: Pattern = pattern.once("stacked", lambda: _stacked(pattern))
+    return found
+
+
+def from_diagonal(pattern: CompressedPattern, shape: Shape) -> CompressedPattern:
+    """The batch, of the given shape, of the matrices on the diagonal of one in CSR: all that it stores."""
+    matrix = pattern.lines // max(shape[-2], 1)
+    return CompressedPattern(shape, pattern.indptr, pattern.indices - matrix * shape[-1], 0)
+
+
+def _diagonal(pattern: Pattern) -> Pattern:
+    *batch, n, m = pattern.shape
+    count = prod(batch)
+    shape = (count * n, count * m)
+    dtype = np.result_type(pattern.index_dtype, index_dtype(*shape))
+    if isinstance(pattern, CompressedPattern):
+        along = pattern.grid[1 - pattern.axis]
+        matrix = pattern.lines.astype(dtype) // max(pattern.grid[pattern.axis], 1)
+        starts = pattern.indptr.astype(dtype, copy=False)
+        return CompressedPattern(
+            shape, starts, pattern.indices + matrix * along, pattern.axis, pattern.blocksize
+        )
+    matrix, rows, columns = _numbered(pattern)
+    return CooPattern(
+        shape, np.stack([matrix * n + rows, matrix * m + columns]).astype(dtype), _known(pattern)
+    )
+
+
+def _stacked(pattern: Pattern) -> Pattern:
+    *batch, n, m = pattern.shape
+    shape = (prod(batch) * n, m)
+    if isinstance(pattern, CompressedPattern) and pattern.axis == 0:
+        return CompressedPattern(shape, pattern.indptr, pattern.indices, 0, pattern.blocksize)
+    dtype = np.result_type(pattern.index_dtype, index_dtype(*shape))
+    matrix, rows, columns = _numbered(pattern)
+    return CooPattern(shape, np.stack([matrix * n + rows, columns]).astype(dtype), _known(pattern))
+
+
+def _numbered(pattern: Pattern) -> tuple[Array, Array, Array]:
+    """The matrix, row and column of each entry."""
+    coordinates = pattern.coordinates
+    return addresses(coordinates[:-2], pattern.shape[:-2]), coordinates[-2], coordinates[-1]
+
+
+def _known(pattern: Pattern) -> bool | None:
+    return pattern.distinct or None
