@@ -136,7 +136,8 @@ def compressed_pattern(
         before = np.arange(prod(batch), dtype=dtype)[:, None] * inner.shape[-1]
         later = starts.reshape(-1, starts.shape[-1])[:, 1:] + before
         starts = np.concatenate([np.zeros(1, dtype), later.ravel()])
-    starts, inner = starts.astype(dtype, copy=False), inner.reshape(-1).astype(dtype, copy=False)
+        inner = inner.reshape(-1)
+    starts, inner = starts.astype(dtype, copy=False), inner.astype(dtype, copy=False)
     if check:
         _check_lines(operation, starts, inner, grid[1 - axis], len(whole) - 1 - axis)
     return CompressedPattern(whole, starts, inner, axis, block if blocks else None)

@@ -33,9 +33,14 @@ def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, oper
 
 
 def _as_values(values: Any, operation: str) -> Any:
-    return as_operand(
-        np.asarray(values) if isinstance(values, (list, tuple)) else values, operation, "values"
-    )
+    if isinstance(values, (list, tuple)):
+        try:
+            values = np.asarray(values)
+        except ValueError as error:
+            raise ShapeError(
+                operation, "values", got=str(error), expected="an array, all rows of one length"
+            ) from None
+    return as_operand(values, operation, "values")
 
 
 def sparse_coo_tensor(

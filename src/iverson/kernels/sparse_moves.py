@@ -60,9 +60,13 @@ def reshape(op: Op, values: Values, params: Params) -> Any:
     if dense and (lead < 1 or shape[lead:] != dense):
         x = sparse_only(x)
         lead = len(shape)
-    dtype = np.result_type(x.pattern.index_dtype, index_dtype(*shape[:lead]))
-    indices = coordinates_of(x.pattern.keys, shape[:lead], dtype)
+    indices = coordinates_of(x.pattern.keys, shape[:lead], _index_dtype(x, shape))
     return moved(x, shape, indices)
+
+
+def _index_dtype(x: Sparse, shape: Shape) -> Any:
+    """The index dtype of x, or int64 where a shape asks for that."""
+    return np.result_type(x.pattern.index_dtype, index_dtype(*shape))
 
 
 @sparse("broadcast_to")
@@ -111,7 +115,7 @@ def roll(op: Op, values: Values, params: Params) -> Any:
     indices = x.pattern.coordinates.copy()
     for shift, a in zip(params["shift"], params["axis"], strict=True):
         if a < k:
-            indices[a] = (indices[a] + shift) % max(x.shape[a], 1)
+            indices[a] = (indices[a].astype(np.int64) + shift) % max(x.shape[a], 1)
         else:
             entries = np.roll(entries, shift, a - k + 1)
     return moved(x, x.shape, indices, entries)
@@ -143,7 +147,7 @@ def diagonal(op: Op, values: Values, params: Params) -> Any:
 @sparse("diag_embed")
 def diag_embed(op: Op, values: Values, params: Params) -> Any:
     x, offset = sparse_only(values[0]), params["offset"]
-    *lead, along = x.pattern.coordinates
+    *lead, along = x.pattern.coordinates.astype(_index_dtype(x, params["shape"]), copy=False)
     ends = [along + max(-offset, 0), along + max(offset, 0)]
     return moved(x, params["shape"], np.stack([*lead, *ends]))
 
@@ -232,16 +236,17 @@ def place(op: Op, values: Values, params: Params) -> Any:
     """The adjoint of `index_basic`: entries put back where the key reads them."""
     g, key, shape = sparse_only(values[0]), params["key"], params["shape"]
     rows, axis, own = [], 0, 0
+    indices = g.pattern.coordinates.astype(_index_dtype(g, shape), copy=False)
     for item in key:
         if item is None:
             own += 1
             continue
         if isinstance(item, slice):
             chosen = range(*item.indices(shape[axis]))
-            rows.append(g.pattern.coordinates[own] * chosen.step + chosen.start)
+            rows.append(indices[own] * chosen.step + chosen.start)
             own += 1
         else:
-            rows.append(np.full(g.pattern.count, item, g.pattern.index_dtype))
+            rows.append(np.full(g.pattern.count, item, indices.dtype))
         axis += 1
     return moved(g, shape, np.stack(rows))
 
@@ -287,9 +292,10 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
     if not is_sparse(g) or len(axes) != 1 or type(indices[0]) is not np.ndarray or indices[0].ndim != 1:
         return NotImplemented
     g = with_sparse_axes(g, axes[0] + 1)
+    dtype = _index_dtype(g, shape)
     first, *rest = g.pattern.coordinates
-    rest.insert(axes[0], indices[0][first].astype(g.pattern.index_dtype))
-    return moved(g, shape, np.stack(rest), distinct=False)
+    rest.insert(axes[0], indices[0][first].astype(dtype))
+    return moved(g, shape, np.stack(rest).astype(dtype, copy=False), distinct=False)
 
 
 @sparse("concat")
@@ -325,5 +331,6 @@ def _joined(op: Op, values: Values, params: Params, place_rows: Any, axes: int) 
     entries = np.concatenate([v.entries for _, v in parts]).astype(result.dtype, copy=False)
     model = parts[0][1].pattern
     distinct = all(v.pattern.distinct for _, v in parts)
-    made = CooPattern(result.shape[: len(indices)], indices.astype(model.index_dtype), distinct or None)
+    fitting = indices.astype(_index_dtype(parts[0][1], result.shape))
+    made = CooPattern(result.shape[: len(indices)], fitting, distinct or None)
     return like(made.value(entries), model)
