@@ -234,7 +234,9 @@ def indptr(x: Any, /) -> Any:
     """
     pattern = sparse_value(x, "indptr").pattern
     if not isinstance(pattern, CompressedPattern):
-        raise ArgumentTypeError("indptr", "x", got="layout 'coo'", expected="a compressed layout")
+        raise ArgumentTypeError(
+            "indptr", "x", got=f"layout '{pattern.layout}'", expected="a compressed layout"
+        )
     return Tensor(pattern.indptr)
 
 

@@ -17,10 +17,10 @@ _plain = frozenset((np.ndarray, int, float, complex, bool))
 
 
 def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
-    """Register a kernel for an op's name or family and a layout's value type.
+    """Register a kernel for an op's name or family and a layout's value type, or a base of such types.
 
     The kernel is called as ``kernel(op, values, params)`` when at least one value is of that type, and may
-    return NotImplemented for calls it does not cover.
+    return NotImplemented for calls it does not cover. A kernel for the type itself goes before its bases'.
     """
 
     def add(kernel: Kernel) -> Kernel:
@@ -71,10 +71,11 @@ def run_in_layouts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> A
         return zeros_like_result(op, values, params)
     kinds = {type(v) for v in values if type(v) not in _plain}
     for kind in kinds if len(kinds) == 1 else sorted(kinds, key=_by_priority):
-        for family in (op.name, op.family):
-            kernel = _kernels.get((family, kind))
-            if kernel is not None:
-                result = kernel(op, values, params)
-                if result is not NotImplemented:
-                    return result
+        for base in kind.__mro__[:-1]:
+            for family in (op.name, op.family):
+                kernel = _kernels.get((family, base))
+                if kernel is not None:
+                    result = kernel(op, values, params)
+                    if result is not NotImplemented:
+                        return result
     return NotImplemented

@@ -10,12 +10,7 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.kernels.registry import Kernel, register
 from iverson.layouts import (
-    Bsc,
-    Bsr,
-    Coo,
     CooPattern,
-    Csc,
-    Csr,
     Pattern,
     Sparse,
     Zero,
@@ -25,16 +20,14 @@ from iverson.layouts import (
 from iverson.layouts.conversion import from_keys, like, with_sparse_axes
 
 Array = np.ndarray[Any, Any]
-KINDS = (Coo, Csr, Csc, Bsr, Bsc)
 
 
 def sparse(*families: str) -> Callable[[Kernel], Kernel]:
-    """Register a kernel for every sparse layout."""
+    """Register a kernel for every sparse layout: those of a pattern and the values on it."""
 
     def add(kernel: Kernel) -> Kernel:
         for family in families:
-            for kind in KINDS:
-                register(family, kind)(kernel)
+            register(family, Sparse)(kernel)
         return kernel
 
     return add

@@ -104,8 +104,9 @@ def product_pattern(p: Pattern, q: Pattern) -> Pattern:
 def _turned(x: Sparse) -> Any:
     k = len(x.shape)
     pattern = x.pattern.permuted((*range(k - 2), k - 1, k - 2))
-    blocks = bool(pattern.blocksize)
-    return pattern.kind(pattern, np.ascontiguousarray(x.values.swapaxes(1, 2)) if blocks else x.values)
+    if pattern.blocksize:
+        return pattern.kind(pattern, np.ascontiguousarray(x.values.swapaxes(1, 2)))
+    return pattern.value(x.entries)
 
 
 def _transposed(x: Any) -> Any:
