@@ -5,14 +5,40 @@ Hypothesis draws the same examples each time; ``IVERSON_TEST_ALL=1`` lets it loo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import wraps
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
+from iverson.kernels.registry import _kernels
+from iverson.layouts import Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells, drawn
 
 settings.register_profile("iverson", derandomize=not EXHAUSTIVE, deadline=None)
 settings.load_profile("iverson")
+
+
+def _checked(kernel: Any) -> Any:
+    @wraps(kernel)
+    def run(*args: Any) -> Any:
+        result = kernel(*args)
+        for value in result if isinstance(result, tuple) else (result,):
+            if isinstance(value, Sparse):
+                layout_of(value).check(value)
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def results_of_sparse_kernels_are_checked() -> Iterator[None]:
+    """Whatever a kernel of the sparse layouts returns, in any test, keeps its layout's invariants."""
+    before = dict(_kernels)
+    _kernels.update({key: _checked(kernel) for key, kernel in before.items() if key[1] is Sparse})
+    yield
+    _kernels.update(before)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
