@@ -33,6 +33,7 @@ from iverson.layouts import (
 )
 from iverson.layouts import register as register_layout
 from iverson.layouts.pattern import check as check_values
+from iverson.layouts.pattern import stored
 from iverson.layouts.pattern import to_strided as sparse_to_strided
 from iverson.ops import TABLE
 from iverson.tensor import Tensor
@@ -102,6 +103,7 @@ def registered() -> Iterator[list[str]]:
             check=check_values,
             region=lambda x: None,
             pattern=lambda x: x.pattern,
+            stored=stored,
             buffers=lambda x: (x.values,),
             rebuild=lambda x, buffers: TwoOfFour(x.pattern, buffers[0]),
             priority=22,
