@@ -45,6 +45,11 @@ def other(layout: str = "csc") -> Any:
     return in_layout(batch_of(seed=3), layout)
 
 
+def regular(x: Any) -> Any:
+    """Matrices far from singular, as sparse as x."""
+    return x[..., :4] + iv.asarray(5 * np.eye(4)).to_layout("csr")
+
+
 #: Functions of a batch that must not make it dense.
 SPARSE = {
     "sin": lambda x: x.sin(),
@@ -96,6 +101,9 @@ SPARSE = {
     "one sparse at": lambda x: held(D, "bsr").mT @ x,
     "gram": lambda x: x.mT @ x,
     "split at batch": lambda x: x[:, None] @ np.stack([RIGHT[0], RIGHT[1]]),
+    "solve": lambda x: iv.linalg.solve(regular(x), RIGHT[:, :4]),
+    "solve for one": lambda x: iv.linalg.solve(regular(x), RIGHT[0, :4]),
+    "one solves": lambda x: iv.linalg.solve(regular(x)[0], RIGHT[:, :4]),
     "dense": lambda x: x.to_dense(),
     "to csc": lambda x: x.to_layout("csc"),
     "to bsr": lambda x: x.to_layout("bsr", blocksize=(2, 3)),
@@ -269,6 +277,7 @@ def test_masked_tensors(layout):
 
 
 N, EACH, WIDTH = 600, 900, 4
+DIAGONAL = iv.sparse_csr_tensor(np.arange(N + 1), np.arange(N), np.full(N, 10.0), (N, N))
 DEMAND = {
     "at batch": lambda s, b: s @ b,
     "at one": lambda s, b: s @ b[0],
@@ -277,6 +286,7 @@ DEMAND = {
     "from the left": lambda s, b: b.mT @ s,
     "twice": lambda s, b: s.mT @ (s @ b),
     "sum": lambda s, b: (s * s).sum(axis=2) * b[..., 0],
+    "solve": lambda s, b: iv.linalg.solve(s + DIAGONAL, b),
 }
 
 

@@ -30,17 +30,20 @@ def below_each_other(x: Any) -> Any:
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
-def times(s: Sparse, b: Array, product: Callable[[Any, Array], Array]) -> Array:
+def times(s: Sparse, b: Array, product: Callable[[Any, Array], Array], *, stack: bool = True) -> Array:
     """Sparse matrices times strided ones, by the product of one with one.
 
     Along axes of the batch that s has, its matrices stand on a diagonal; along the others those of b stand
-    beside each other. Where b is one matrix, those of s stand below each other.
+    beside each other. Where b is one matrix, those of s stand below each other, if ``stack`` allows it: what
+    the product of matrices below each other is follows from theirs.
     """
+    if len(s.shape) == b.ndim == 2:
+        return product(s, b)
     n, (m, width) = s.shape[-2], b.shape[-2:]
     batch = broadcast_shapes("matmul", s.shape[:-2], b.shape[:-2])
     own = (1,) * (len(batch) - len(s.shape) + 2) + s.shape[:-2]
     beside = [k for k, extent in enumerate(own) if extent != batch[k]]
-    if prod(b.shape[:-2]) == 1 and not beside:
+    if stack and prod(b.shape[:-2]) == 1 and not beside:
         return product(below_each_other(s), b.reshape(m, width)).reshape(*batch, n, width)
     kept = [k for k in range(len(batch)) if k not in beside]
     order = (*kept, len(batch), *beside, len(batch) + 1)
@@ -52,6 +55,8 @@ def times(s: Sparse, b: Array, product: Callable[[Any, Array], Array]) -> Array:
 
 def between(a: Sparse, b: Sparse, product: Callable[[Any, Any], Any]) -> Any:
     """Sparse matrices times sparse ones, in CSR, by the product of one with one."""
+    if len(a.shape) == len(b.shape) == 2:
+        return product(a, b)
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
     a, b = (broadcast(x, (*batch, *x.shape[-2:])) for x in (a, b))
     flat = product(on_diagonal(a), on_diagonal(b))

@@ -8,6 +8,7 @@ the pattern.
 from __future__ import annotations
 
 from copy import copy
+from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -182,24 +183,31 @@ def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
     batch = pattern.shape[:-2]
     a, b = (sparse_batches.on_diagonal(broadcast(x, (*batch, *x.shape[-2:]))) for x in (a, b))
     left, right, wanted = to_scipy(a), to_scipy(b), diagonal(pattern)
+    m, n = wanted.shape
     out = np.zeros(pattern.count, np.result_type(a.dtype, b.dtype))
     keys, order = wanted.sorted
-    # Terms by row: a chunk of rows ends before it has more than so many.
-    ends = np.cumsum(np.diff(right.indptr)[left.indices], dtype=np.int64)
-    terms = np.concatenate([[0], ends])[left.indptr]
+    # A chunk of rows ends before it has more than so many terms.
+    ends = np.concatenate([[0], np.cumsum(np.diff(right.indptr)[left.indices], dtype=np.int64)])[left.indptr]
     row = 0
-    while row < left.shape[0]:
-        stop = max(int(np.searchsorted(terms, terms[row] + (_CHUNK << 2), "right")) - 1, row + 1)
-        first, last = np.searchsorted(keys, np.array([row, stop], np.int64) * wanted.shape[1])
+    while row < m:
+        stop = max(int(np.searchsorted(ends, ends[row] + (_CHUNK << 2), "right")) - 1, row + 1)
+        first, last = np.searchsorted(keys, np.array([row, stop], np.int64) * n)
         if first < last:
-            m = left[row:stop] @ right
-            m.sort_indices()
-            part = CompressedPattern((stop - row, wanted.shape[1]), m.indptr, m.indices, 0)
-            at, there = part.find(keys[first:last] - row * wanted.shape[1])
-            places = np.arange(first, last) if isinstance(order, slice) else order[first:last]
-            out[places[there]] = np.asarray(m.data)[at[there]]
+            part = (left if stop - row == m else left[row:stop]) @ right
+            at = slice(first, last) if isinstance(order, slice) else order[first:last]
+            out[at] = _read_csr(part, keys[first:last] - row * n)
         row = stop
     return out
+
+
+def _read_csr(m: Any, keys: Array) -> Array:
+    """The entries of a SciPy CSR array at row-major addresses."""
+    if m.shape[0] * m.shape[1] <= max(_CHUNK, 4 * m.nnz):
+        found: Array = m.toarray().reshape(-1)[keys]
+        return found
+    m.sort_indices()
+    at, there = CompressedPattern(m.shape, m.indptr, m.indices, 0).find(keys)
+    return np.where(there, m.data[at], 0) if m.nnz else np.zeros(keys.size, m.dtype)
 
 
 def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
@@ -219,22 +227,26 @@ def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
 
 @sparse("solve")
 def solve(op: Op, values: Values, params: Params) -> Any:
-    """A x = b with a sparse A by SciPy's SuperLU."""
+    """A x = b with a sparse A by SciPy's SuperLU; a batch is one matrix with its matrices on the diagonal."""
     a, b = values
-    if not is_sparse(a) or len(a.shape) != 2 or len(b.shape) != 2:
+    if not is_sparse(a):
         return NotImplemented
     result = zeros_like_result(op, values, params)
-    right = to_strided(b)
-    if not a.shape[0] or not right.shape[1]:
+    if not prod(result.shape):
         return np.zeros(result.shape, result.dtype)
+    right = to_strided(b).astype(result.dtype, copy=False)
+    return sparse_batches.times(sparse_only(a), right, _solved, stack=False)
+
+
+def _solved(a: Sparse, b: Array) -> Array:
     from scipy.sparse.linalg import splu
 
-    matrix = to_scipy(sparse_only(a), "csc").astype(result.dtype)
     try:
-        factors = splu(matrix)
+        factors = splu(to_scipy(a, "csc").astype(b.dtype))
     except RuntimeError as error:
         raise LinearAlgebraError("solve", "a", got=str(error), expected="a matrix it can decompose") from None
-    return factors.solve(np.ascontiguousarray(right, result.dtype))
+    found: Array = factors.solve(np.ascontiguousarray(b))
+    return found
 
 
 def solve_triangular(a: Array, b: Array, *, lower: bool) -> Any:

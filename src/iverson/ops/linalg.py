@@ -72,9 +72,10 @@ def _matmul_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> 
     x = (a, b)[i]
     if x.ndim != max(pattern.ndim, 2):
         return NotImplemented
-    if i == 0:
-        return F.matmul_on(_beside(F, g, x, y, -1), F.mH(_beside(F, b, x, y, -1)), pattern)
-    return F.matmul_on(F.mH(_beside(F, a, x, y, -2)), _beside(F, g, x, y, -2), pattern)
+    other = (b, a)[i]
+    if y.ndim > 2:
+        g, other = (_beside(F, z, x, y, -1 - i) for z in (g, other))
+    return F.matmul_on(*((g, F.mH(other)) if i == 0 else (F.mH(other), g)), pattern)
 
 
 def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
@@ -107,8 +108,14 @@ def _matmul_demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
     return FULL
 
 
+#: The cotangent of a product of fewer entries costs less whole than finding where it is read.
+SMALL = 1 << 16
+
+
 def _matmul_reach(needs: tuple[Need, ...], patterns: Any, out: Shape) -> Need | None:
     """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet."""
+    if prod(out) < SMALL:
+        return None
     (need_a, need_b), (a, b) = needs, patterns
     met = []
     if need_a is not NOTHING:
@@ -233,10 +240,10 @@ def _positive(s: Any, *shape: int) -> Any:
 def _solve_within(
     F: Any, _rule: Rule, wanted: Box | Pattern, i: int, c: Any, _g: Any, y: Any, a: Any, _b: Any
 ) -> Any:
-    """grad A at a pattern alone: the product with x^H is sampled there."""
-    if i or not isinstance(wanted, Pattern) or a.ndim != 2 or y.ndim != 2:
+    """grad A at a pattern alone: the product with x^H is sampled there, as of a product A x."""
+    if i or not isinstance(wanted, Pattern):
         return NotImplemented
-    return F.matmul_on(-c, F.mH(y), wanted.pattern)
+    return _matmul_at(F, wanted.pattern, 0, -c, y, a, y)
 
 
 # A x = b gives A dx = db - dA x. With c = A^-H g (the shared term): grad b = c, grad A = -c x^H.
