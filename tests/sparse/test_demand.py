@@ -45,6 +45,7 @@ PATHS = {
     "chosen columns": lambda s, b: iv.take(s, np.arange(len(b) - 2, -1, -2), axis=1) @ b[1::2],
     "halves changed": lambda s, b: iv.concat([s[len(b) // 2 :], iv.flip(s[: len(b) // 2], axis=0)]) @ b,
     "band": lambda s, b: s.tril().triu(k=-9)[None] @ b,
+    "triangles": lambda s, b: ((s @ s) * s).sum(axis=1) * b[:, 0],
     "square": lambda s, b: (s @ s) @ b,
     "two squares": lambda s, b: b.mT @ (s.mT @ s) @ (s @ (s @ b)),
 }
