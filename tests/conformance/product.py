@@ -132,8 +132,8 @@ def in_sparse_layout(value: np.ndarray[Any, Any], layout: str, rng: np.random.Ge
     """Half of the entries stored, one of them an explicit 0; blocks as large as the shape allows; in COO also
     entries stored twice, and a dense trailing axis."""
     blocks = None
-    if layout[0] == "b" and value.ndim == 2:
-        blocks = (2 - value.shape[0] % 2, next(b for b in (2, 3, 1) if value.shape[1] % b == 0))
+    if layout[0] == "b" and value.ndim > 1:
+        blocks = (2 - value.shape[-2] % 2, next(b for b in (2, 3, 1) if value.shape[-1] % b == 0))
     if not can_hold(layout, value.shape, blocks):
         return value, value
     dense = np.where(rng.random(value.shape) < 0.5, value, 0)
