@@ -21,7 +21,7 @@ from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.errors import DTypeError, GradientError, ShapeError
-from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern
+from iverson.core.needs import FULL, NOTHING, Box, Factors, Need, Pattern, in_products
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.core.table import OVERRIDES, F
@@ -105,10 +105,20 @@ def _arrive(arrived: Arrived, node: Node | None, index: int, ct: Any, recording:
 def _added(before: Any, ct: Any, recording: bool) -> Any:
     if before is None:
         return ct
+    before, ct = _multiplied(before), _multiplied(ct)
     if type(before) is not Sum:
         before = Sum(before, recording or before._node is not None)
     before.add(ct)
     return before
+
+
+def _multiplied(ct: Any) -> Any:
+    """A cotangent as one handle: `Factors` are multiplied at the pattern needed of it, or everywhere."""
+    if type(ct) is not Factors:
+        return ct
+    if isinstance(ct.need, Pattern):
+        return F.matmul_on(ct.left, ct.right, ct.need.pattern)
+    return F.matmul(ct.left, ct.right)
 
 
 def _collect(node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[Slot, Need]) -> Any:
@@ -123,8 +133,9 @@ def _completed(node: Node, index: int, ct: Any, found: dict[Slot, Any], targets:
     if type(ct) is Sum:
         ct = ct.total()
     if node.extra is not None:
-        ct = _hooked(node, index, ct)
+        ct = _hooked(node, index, _multiplied(ct))
     if (node, index) in targets:
+        ct = _multiplied(ct)
         found[node, index] = ct
     return ct
 
@@ -155,6 +166,12 @@ def _cotangents(node: Node, g: Any, needs: Sequence[Need]) -> list[tuple[int, An
         for k, ct in _by_input(node, op, g, needs):
             if ct is not None:
                 meta = _input_meta(node, k)
+                if type(ct) is Factors:
+                    ct.need = needs[k]
+                    if ct.dtype == meta[1]:
+                        result.append((k, ct))
+                        continue
+                    ct = _multiplied(ct)
                 if work.active.count:
                     _report_cast(node, ct, meta, g)
                 ct = conform(ct, meta, node)
@@ -181,6 +198,8 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
         return _checked(node, needs, [(k, found[k]) for k in wanted])
     vjp = OVERRIDES.get(op.name, op.vjp) if OVERRIDES else op.vjp
     overridden = vjp is not op.vjp
+    if overridden:
+        g = _multiplied(g)
     inputs, y, params = node.inputs(), node.results(), node.params
     shared: Any = ()
     if op.shared is not None and not overridden:
@@ -194,6 +213,11 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
         if rule is not None:
             if shared:
                 rule = partial(_with_shared, rule, shared[0])
+            if in_products(needs[k]) and op.factors is not None and not overridden:
+                ct = op.factors(F, k, g, y, *inputs, **params)
+                if ct is not NotImplemented:
+                    result.append((k, ct))
+                    continue
             everywhere = overridden or (needs[k] is FULL and type(getattr(g, "_value", None)) is np.ndarray)
             part = None if everywhere else _part(op, k, g, needs[k], inputs, y, params)
             watched = watch(node.parents, needs, k)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.node import Node
-from iverson.core.needs import FULL, NOTHING, Need, Pattern, union
+from iverson.core.needs import FULL, NOTHING, Need, Pattern, entry_by_entry, union
 from iverson.core.op import Op
 from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import Zero, layouts_by_type, support_pattern
@@ -56,6 +56,8 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need], recording: bool 
                 of_args = [
                     n[i] if type(n) is tuple else n for n, i in zip(of_args, node.indices, strict=True)
                 ]
+                if node.op is not None and node.op.factors is None:
+                    of_args = list(map(entry_by_entry, of_args))
                 unneeded = of_args.count(NOTHING)
             if unneeded < len(of_args):
                 needs.of_args[node] = of_args
@@ -96,18 +98,16 @@ def _bounded(node: Node, op: Op, of_args: list[Need], recording: bool) -> Need |
     """
     if not (op.elementwise or op.reach is not None):
         return None
-    patterns = [
-        support_pattern(a)
-        if type(a) in layouts_by_type and not (recording and node.parents[k] is not None)
-        else None
-        for k, a in enumerate(node.args)
-    ]
+    patterns = [support_pattern(a) if type(a) in layouts_by_type else None for a in node.args]
+    lasting = [not recording or parent is None for parent in node.parents]
     if all(p is None for p in patterns):
         return None
     if op.reach is not None:
-        found: Need | None = op.reach(tuple(of_args), patterns, node.result_shape(0), **node.params)
+        found: Need | None = op.reach(tuple(of_args), patterns, lasting, node.result_shape(0), **node.params)
         return found
-    return _factors(node, op, of_args, patterns)
+    return _factors(
+        node, op, of_args, [p if sure else None for p, sure in zip(patterns, lasting, strict=True)]
+    )
 
 
 def _factors(node: Node, op: Op, of_args: list[Need], patterns: list[Any]) -> Need | None:

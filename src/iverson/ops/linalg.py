@@ -7,188 +7,18 @@ QR of wide matrices, S. F. Walter and L. Lehmann, arXiv:1001.1654. H is the conj
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
-from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern
+from iverson.core.needs import Box, Pattern
 from iverson.core.op import Abstract, Op, Rule, Sample, abstract_of
 from iverson.core.region import Region
-from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define
-from iverson.kernels import sparse_forms, sparse_products, strided
-from iverson.layouts import support_region
-from iverson.ops.notation import said, stretched_index
-
-
-def _matmul_abstract(a: Any, b: Any) -> Abstract:
-    for name, x in (("a", a), ("b", b)):
-        if x.ndim < 2:
-            raise ShapeError("matmul", name, got=f"shape {x.shape}", expected="at least two axes")
-    if a.shape[-1] != b.shape[-2]:
-        raise ShapeError(
-            "matmul",
-            "b",
-            got=f"shape {b.shape} for a of shape {a.shape}",
-            expected=f"{a.shape[-1]} rows, as a has columns",
-            remedy="transpose one of them",
-        )
-    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
-    return Abstract((*batch, a.shape[-2], b.shape[-1]), dtypes.result_type(a, b))
-
-
-def _cut(F: Any, x: Any, region: Region) -> Any:
-    return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
-
-
-def _matmul_within(F: Any, _rule: Rule, wanted: Box | Pattern, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
-    """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
-    x = (a, b)[i]
-    if isinstance(wanted, Pattern):
-        return _matmul_at(F, wanted.pattern, i, g, y, a, b)
-    if x.shape[:-2] != y.shape[:-2]:
-        return NotImplemented
-    region = wanted.region
-    batch = Region(region.start[:-2], region.stop[:-2])
-    rows, columns = (region.start[-2], region.stop[-2]), (region.start[-1], region.stop[-1])
-
-    def part(z: Any, first: tuple[int, int], second: tuple[int, int]) -> Any:
-        own = batch.projected(z.shape[:-2])
-        return _cut(F, z, Region((*own.start, first[0], second[0]), (*own.stop, first[1], second[1])))
-
-    if i == 0:
-        ct = F.matmul(part(g, rows, (0, g.shape[-1])), F.mH(part(b, columns, (0, b.shape[-1]))))
-    else:
-        ct = F.matmul(F.mH(part(a, (0, a.shape[-2]), rows)), part(g, (0, g.shape[-2]), columns))
-    return F.place(ct, key=region.slices, shape=x.shape)
-
-
-def _matmul_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
-    """The cotangent of a or b at a pattern. A sum over axes that it was broadcast along is part of the
-    product: they stand beside the axis that is summed there."""
-    x = (a, b)[i]
-    if x.ndim != max(pattern.ndim, 2):
-        return NotImplemented
-    other = (b, a)[i]
-    if y.ndim > 2:
-        g, other = (_beside(F, z, x, y, -1 - i) for z in (g, other))
-    return F.matmul_on(*((g, F.mH(other)) if i == 0 else (F.mH(other), g)), pattern)
-
-
-def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
-    """z with the axes of y's batch that x was broadcast along joined with one of the last two axes."""
-    batch, own = y.shape[:-2], x.shape[:-2]
-    lead = len(batch) - len(own)
-    over = [k for k, extent in enumerate(batch) if k < lead or own[k - lead] != extent]
-    if not over:
-        return z
-    shape = (1,) * (y.ndim - z.ndim) + z.shape
-    kept = [k for k in range(len(batch)) if k not in over]
-    last = [len(batch), len(batch) + 1]
-    last[axis:axis] = over
-    first = tuple(1 if k in over else shape[k] for k in range(lead, len(batch)))
-    matrix = [shape[-2], shape[-1]]
-    matrix[axis] *= prod(shape[k] for k in over)
-    whole = z if z.shape == shape else F.reshape(z, shape=shape)
-    return F.reshape(F.permute_dims(whole, axes=(*kept, *last)), shape=(*first, *matrix))
-
-
-def _matmul_demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
-    """Rows of a alone ask for those rows of g; columns of b alone for those columns."""
-    need_a, need_b = needs
-    if isinstance(need_a, Box) and not isinstance(need_b, Box) and need_b is not FULL:
-        rows = need_a.region.start[-2], need_a.region.stop[-2]
-        return _lines(out, -2, *rows)
-    if isinstance(need_b, Box) and not isinstance(need_a, Box) and need_a is not FULL:
-        columns = need_b.region.start[-1], need_b.region.stop[-1]
-        return _lines(out, -1, *columns)
-    return FULL
-
-
-#: The cotangent of a product of fewer entries costs less whole than finding where it is read.
-SMALL = 1 << 16
-
-
-def _matmul_reach(needs: tuple[Need, ...], patterns: Any, out: Shape) -> Need | None:
-    """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet."""
-    if prod(out) < SMALL:
-        return None
-    (need_a, need_b), (a, b) = needs, patterns
-    met = []
-    if need_a is not NOTHING:
-        if not (isinstance(need_a, Pattern) and b is not None and need_a.pattern.ndim == b.ndim == len(out)):
-            return None
-        met.append((need_a.pattern, b))
-    if need_b is not NOTHING:
-        if not (isinstance(need_b, Pattern) and a is not None and need_b.pattern.ndim == a.ndim == len(out)):
-            return None
-        met.append((a, need_b.pattern))
-    found = sparse_forms.union([sparse_products.product_pattern(p, q) for p, q in met], out, met[0][0])
-    return Pattern(found) if 2 * found.count < prod(out) else None
-
-
-def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
-    full = Region.full(shape)
-    low, high = list(full.start), list(full.stop)
-    low[axis], high[axis] = start, stop
-    return Box(Region(tuple(low), tuple(high)))
-
-
-def _matmul_vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
-    if _b.ndim == 2 and a.ndim > 2:
-        g, a = _all_rows(F, g, a)
-    return F.sum_to(F.matmul(F.mH(a), g), _b.shape)
-
-
-def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:
-    """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
-    region = support_region(g._value) if g._node is None else None
-    if region is not None:
-        rows = Region.full(g.shape[:-1]).intersect(Region(region.start[:-1], region.stop[:-1]))
-        g, a = (_cut(F, x, Region((*rows.start, 0), (*rows.stop, x.shape[-1]))) for x in (g, a))
-    count = prod(g.shape[:-1])
-    return F.reshape(g, shape=(count, g.shape[-1])), F.reshape(a, shape=(count, a.shape[-1]))
-
-
-def _product(T: Any, a: Any, b: Any) -> Any:
-    k = T.reduce_axis((0, a.shape[-1]))
-    shape = _matmul_abstract(a, b).shape
-
-    def entry(*i: Any) -> Any:
-        *batch, row, column = i
-        left = stretched_index(a.shape[:-2], tuple(batch))
-        right = stretched_index(b.shape[:-2], tuple(batch))
-        return T.sum(a[(*left, row, k)] * b[(*right, k, column)], axis=k)
-
-    return T.compute(shape, entry)
-
-
-define(
-    Op(
-        name="matmul",
-        forward=strided.matmul,
-        abstract=_matmul_abstract,
-        vjp=(
-            lambda F, g, _y, _a, b: F.sum_to(F.matmul(g, F.mH(b)), _a.shape),
-            _matmul_vjp_b,
-        ),
-        linear_in=((0,), (1,)),
-        demand=_matmul_demand,
-        reach=_matmul_reach,
-        within=_matmul_within,
-        te=said(_product),
-        samples=lambda s: [
-            Sample((s((2, 3)), s((3, 4)))),
-            Sample((s((2, 1, 2, 3)), s((5, 3, 1)))),
-            Sample((s((2, 3)), s((4, 3, 2)))),
-            Sample((s((2, 4, 3)), s((3, 2)))),
-            Sample((s((2, 0)), s((0, 3)))),
-        ],
-    )
-)
+from iverson.ops.matmul import cut, product_at
 
 
 def _square(name: str, x: Any, argument: str = "x") -> None:
@@ -243,7 +73,7 @@ def _solve_within(
     """grad A at a pattern alone: the product with x^H is sampled there, as of a product A x."""
     if i or not isinstance(wanted, Pattern):
         return NotImplemented
-    return _matmul_at(F, wanted.pattern, 0, -c, y, a, y)
+    return product_at(F, wanted.pattern, 0, -c, y, a, y)
 
 
 # A x = b gives A dx = db - dA x. With c = A^-H g (the shared term): grad b = c, grad A = -c x^H.
@@ -558,7 +388,7 @@ def _qr_abstract(x: Any) -> tuple[Abstract, Abstract]:
 
 def _columns(F: Any, x: Any, start: int, stop: int) -> Any:
     shape = x.shape
-    return _cut(F, x, Region((*(0,) * (x.ndim - 1), start), (*shape[:-1], stop)))
+    return cut(F, x, Region((*(0,) * (x.ndim - 1), start), (*shape[:-1], stop)))
 
 
 def _qr_tall_vjp(F: Any, gq: Any, gr: Any, q: Any, r: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import ShapeError
-from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern, union
+from iverson.core.needs import FULL, NOTHING, Box, Factors, Need, Pattern, union
 from iverson.core.op import JOINTLY, Abstract, Op, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -119,8 +119,15 @@ def _permute_demand(needs: tuple[Need, ...], _shapes: Any, _out: Shape, *, axes:
     need = needs[0]
     if isinstance(need, Pattern):
         own = axes[: need.pattern.ndim]
-        return Pattern(need.pattern.permuted(own)) if max(own) < len(own) else FULL
+        return Pattern(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
     return Box(need.region.permuted(axes)) if isinstance(need, Box) else need
+
+
+def _permute_factors(F: Any, _i: int, g: Any, _y: Any, _x: Any, *, axes: Shape) -> Any:
+    """The factors of a matrix change places when it is transposed."""
+    if not isinstance(g, Factors) or axes != (1, 0):
+        return NotImplemented
+    return Factors(F.mT(g.right), F.mT(g.left))
 
 
 define(
@@ -131,6 +138,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
         linear_in=LINEAR,
         demand=_permute_demand,
+        factors=_permute_factors,
         te=moved(
             lambda shape, *, axes: tuple(shape[k] for k in axes),
             lambda shape, i, *, axes: tuple(i[axes.index(k)] for k in range(len(shape))),

@@ -1,0 +1,205 @@
+"""The matrix product on the last two axes, with batches before them; and its cotangents where less is read.
+
+A need that is a box asks for rows or columns, one that is a pattern for a product sampled there. A cotangent
+that only products read is left as two factors.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from iverson.core import dtypes
+from iverson.core.errors import ShapeError
+from iverson.core.needs import FACTORED, FULL, NOTHING, Box, Factored, Factors, Need, Pattern
+from iverson.core.op import Abstract, Op, Rule, Sample
+from iverson.core.region import Region
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import define
+from iverson.kernels import sparse_forms, sparse_products, strided
+from iverson.layouts import support_region
+from iverson.ops.notation import said, stretched_index
+
+
+def _abstract(a: Any, b: Any) -> Abstract:
+    for name, x in (("a", a), ("b", b)):
+        if x.ndim < 2:
+            raise ShapeError("matmul", name, got=f"shape {x.shape}", expected="at least two axes")
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            "matmul",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"{a.shape[-1]} rows, as a has columns",
+            remedy="transpose one of them",
+        )
+    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    return Abstract((*batch, a.shape[-2], b.shape[-1]), dtypes.result_type(a, b))
+
+
+def cut(F: Any, x: Any, region: Region) -> Any:
+    """x in a region."""
+    return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
+
+
+def _within(F: Any, _rule: Rule, wanted: Box | Pattern, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+    """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
+    x = (a, b)[i]
+    if isinstance(wanted, Pattern):
+        return product_at(F, wanted.pattern, i, g, y, a, b)
+    if x.shape[:-2] != y.shape[:-2]:
+        return NotImplemented
+    region = wanted.region
+    batch = Region(region.start[:-2], region.stop[:-2])
+    rows, columns = (region.start[-2], region.stop[-2]), (region.start[-1], region.stop[-1])
+
+    def part(z: Any, first: tuple[int, int], second: tuple[int, int]) -> Any:
+        own = batch.projected(z.shape[:-2])
+        return cut(F, z, Region((*own.start, first[0], second[0]), (*own.stop, first[1], second[1])))
+
+    if i == 0:
+        ct = F.matmul(part(g, rows, (0, g.shape[-1])), F.mH(part(b, columns, (0, b.shape[-1]))))
+    else:
+        ct = F.matmul(F.mH(part(a, (0, a.shape[-2]), rows)), part(g, (0, g.shape[-2]), columns))
+    return F.place(ct, key=region.slices, shape=x.shape)
+
+
+def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+    """The cotangent of a or b at a pattern. A sum over axes that it was broadcast along is part of the
+    product: they stand beside the axis that is summed there."""
+    x = (a, b)[i]
+    if x.ndim != max(pattern.ndim, 2):
+        return NotImplemented
+    if isinstance(g, Factors):
+        held = _factors(F, i, g, y, a, b)
+        return F.matmul_on(held.left, held.right, pattern)
+    other = (b, a)[i]
+    if y.ndim > 2:
+        g, other = (_beside(F, z, x, y, -1 - i) for z in (g, other))
+    return F.matmul_on(*((g, F.mH(other)) if i == 0 else (F.mH(other), g)), pattern)
+
+
+def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
+    """z with the axes of y's batch that x was broadcast along joined with one of the last two axes."""
+    batch, own = y.shape[:-2], x.shape[:-2]
+    lead = len(batch) - len(own)
+    over = [k for k, extent in enumerate(batch) if k < lead or own[k - lead] != extent]
+    if not over:
+        return z
+    shape = (1,) * (y.ndim - z.ndim) + z.shape
+    kept = [k for k in range(len(batch)) if k not in over]
+    last = [len(batch), len(batch) + 1]
+    last[axis:axis] = over
+    first = tuple(1 if k in over else shape[k] for k in range(lead, len(batch)))
+    matrix = [shape[-2], shape[-1]]
+    matrix[axis] *= prod(shape[k] for k in over)
+    whole = z if z.shape == shape else F.reshape(z, shape=shape)
+    return F.reshape(F.permute_dims(whole, axes=(*kept, *last)), shape=(*first, *matrix))
+
+
+def _demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
+    """Rows of a alone ask for those rows of g; columns of b alone for those columns."""
+    need_a, need_b = needs
+    if isinstance(need_a, Box) and not isinstance(need_b, Box) and need_b is not FULL:
+        rows = need_a.region.start[-2], need_a.region.stop[-2]
+        return _lines(out, -2, *rows)
+    if isinstance(need_b, Box) and not isinstance(need_a, Box) and need_a is not FULL:
+        columns = need_b.region.start[-1], need_b.region.stop[-1]
+        return _lines(out, -1, *columns)
+    return FULL
+
+
+#: The cotangent of a product of fewer entries costs less whole than finding where it is read.
+SMALL = 1 << 16
+
+
+def _reach(needs: tuple[Need, ...], patterns: Any, lasting: Any, out: Shape) -> Need | None:
+    """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet.
+
+    Where that may change, all of the cotangent is read, but only multiplied with the factors.
+    """
+    if prod(out) < SMALL:
+        return None
+    met = []
+    for k, need in enumerate(needs):
+        if need is not NOTHING:
+            p = patterns[1 - k] if lasting[1 - k] else None
+            if not (isinstance(need, Pattern) and p is not None and need.pattern.ndim == p.ndim == len(out)):
+                products = all(n is NOTHING or isinstance(n, Pattern | Factored) for n in needs)
+                return FACTORED if products and len(out) == 2 else None
+            met.append((need.pattern, p) if k == 0 else (p, need.pattern))
+    found = sparse_forms.union([sparse_products.product_pattern(p, q) for p, q in met], out, met[0][0])
+    return Pattern(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
+
+
+def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
+    """The cotangent of a or b as two factors, where these are smaller than it."""
+    if isinstance(g, Factors):
+        if i == 0:
+            return Factors(g.left, F.matmul(g.right, F.mH(b)))
+        return Factors(F.matmul(F.mH(a), g.left), g.right)
+    left, right = (g, F.mH(b)) if i == 0 else (F.mH(a), g)
+    (m, k), n = left.shape, right.shape[1]
+    return Factors(left, right) if k * (m + n) < m * n else NotImplemented
+
+
+def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
+    full = Region.full(shape)
+    low, high = list(full.start), list(full.stop)
+    low[axis], high[axis] = start, stop
+    return Box(Region(tuple(low), tuple(high)))
+
+
+def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
+    if _b.ndim == 2 and a.ndim > 2:
+        g, a = _all_rows(F, g, a)
+    return F.sum_to(F.matmul(F.mH(a), g), _b.shape)
+
+
+def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:
+    """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
+    region = support_region(g._value) if g._node is None else None
+    if region is not None:
+        rows = Region.full(g.shape[:-1]).intersect(Region(region.start[:-1], region.stop[:-1]))
+        g, a = (cut(F, x, Region((*rows.start, 0), (*rows.stop, x.shape[-1]))) for x in (g, a))
+    count = prod(g.shape[:-1])
+    return F.reshape(g, shape=(count, g.shape[-1])), F.reshape(a, shape=(count, a.shape[-1]))
+
+
+def _product(T: Any, a: Any, b: Any) -> Any:
+    k = T.reduce_axis((0, a.shape[-1]))
+    shape = _abstract(a, b).shape
+
+    def entry(*i: Any) -> Any:
+        *batch, row, column = i
+        left = stretched_index(a.shape[:-2], tuple(batch))
+        right = stretched_index(b.shape[:-2], tuple(batch))
+        return T.sum(a[(*left, row, k)] * b[(*right, k, column)], axis=k)
+
+    return T.compute(shape, entry)
+
+
+define(
+    Op(
+        name="matmul",
+        forward=strided.matmul,
+        abstract=_abstract,
+        vjp=(
+            lambda F, g, _y, _a, b: F.sum_to(F.matmul(g, F.mH(b)), _a.shape),
+            _vjp_b,
+        ),
+        linear_in=((0,), (1,)),
+        demand=_demand,
+        reach=_reach,
+        factors=_factors,
+        within=_within,
+        te=said(_product),
+        samples=lambda s: [
+            Sample((s((2, 3)), s((3, 4)))),
+            Sample((s((2, 1, 2, 3)), s((5, 3, 1)))),
+            Sample((s((2, 3)), s((4, 3, 2)))),
+            Sample((s((2, 4, 3)), s((3, 2)))),
+            Sample((s((2, 0)), s((0, 3)))),
+        ],
+    )
+)
