@@ -78,8 +78,8 @@ def _demanded(node: Node, of_args: list[Need], whole: bool, recording: bool) -> 
     op = node.op
     assert op is not None
     demand = op.demand
-    if op.linear_in and not _PLAIN.issuperset(map(type, node.args)):
-        bound = _bounded(node, op, of_args, recording)
+    if (op.elementwise and op.linear_in) or op.reach is not None:
+        bound = None if _PLAIN.issuperset(map(type, node.args)) else _bounded(node, op, of_args, recording)
         if bound is not None:
             return bound
     if op.moves and not whole and any(isinstance(n, Pattern) for n in of_args):
@@ -93,41 +93,44 @@ def _demanded(node: Node, of_args: list[Need], whole: bool, recording: bool) -> 
 def _bounded(node: Node, op: Op, of_args: list[Need], recording: bool) -> Need | None:
     """Where the result can depend on the arguments needed, given what other arguments are zero outside of.
 
-    An argument that is tracked may be differentiated later where it is zero now: its zeros do not count in a
-    pass that is recorded.
+    An argument that is tracked may be differentiated later where it is zero now: in a pass that is recorded,
+    its zeros do not last.
     """
-    if not (op.elementwise or op.reach is not None):
-        return None
-    patterns = [support_pattern(a) if type(a) in layouts_by_type else None for a in node.args]
-    lasting = [not recording or parent is None for parent in node.parents]
-    if all(p is None for p in patterns):
-        return None
-    if op.reach is not None:
-        found: Need | None = op.reach(tuple(of_args), patterns, lasting, node.result_shape(0), **node.params)
-        return found
-    return _factors(
-        node, op, of_args, [p if sure else None for p, sure in zip(patterns, lasting, strict=True)]
-    )
+    patterns: dict[int, Any] = {}
+    lasting: dict[int, Any] = {}
+    for k, held in enumerate(node.args):
+        if type(held) in layouts_by_type and (pattern := support_pattern(held)) is not None:
+            patterns[k] = pattern
+            if not recording or node.parents[k] is None:
+                lasting[k] = pattern
+    if op.reach is None:
+        return _factors(node, op, of_args, lasting) if lasting else None
+    found: Need | None = None
+    if patterns:
+        found = op.reach(tuple(of_args), lasting, node.result_shape(0), **node.params)
+    return found
 
 
-def _factors(node: Node, op: Op, of_args: list[Need], patterns: list[Any]) -> Need | None:
+def _factors(node: Node, op: Op, of_args: list[Need], patterns: dict[int, Any]) -> Need | None:
     """Where the result of an elementwise op can depend on the arguments needed: on a sparse factor's pattern.
 
     The op is zero where one of its groups is (`Op.linear_in`), whatever the other arguments are.
     """
     shape = node.result_shape(0)
-    whole = [None if p is None or a.shape != shape else p for p, a in zip(patterns, node.args, strict=True)]
+    patterns = {k: p for k, p in patterns.items() if node.args[k].shape == shape}
+    if not patterns:
+        return None
     bounds: list[Need] = []
     for k, need in enumerate(of_args):
         if isinstance(need, Pattern):
             bounds.append(need)
         elif need is not NOTHING:
-            others = [g for g in op.groups(len(whole)) if k not in g]
-            factor = next((whole[g[0]] for g in others if len(g) == 1 and whole[g[0]] is not None), None)
+            others = [g for g in op.groups(len(of_args)) if k not in g]
+            factor = next((patterns[g[0]] for g in others if len(g) == 1 and g[0] in patterns), None)
             if factor is None:
                 return None
             bounds.append(Pattern(factor))
-    return union(bounds) if any(p is not None for p in whole) else None
+    return union(bounds)
 
 
 def _moved(node: Node, op: Op, of_args: list[Need]) -> Need:

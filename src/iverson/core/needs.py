@@ -80,9 +80,9 @@ def in_products(need: Need) -> bool:
 
 def entry_by_entry(need: Need) -> Need:
     """The same entries, however they are read."""
-    if not in_products(need):
-        return need
-    return Pattern(need.pattern) if isinstance(need, Pattern) else FULL
+    if type(need) is Pattern:
+        return Pattern(need.pattern) if need.products else need
+    return FULL if need is FACTORED else need
 
 
 def union(needs: Iterable[Need]) -> Need:

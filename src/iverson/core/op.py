@@ -126,9 +126,9 @@ class Op:
         the need of the result's cotangent (a tuple of needs where ``multiple``); default Full.
     spreads : some entries of the result depend on part of the inputs only, or on none, so that ``demand`` has
         something to say also where inputs are needed in full.
-    reach : ``reach(needs, patterns, lasting, out, **params)`` bounds that need by where arguments are zero:
-        by each one's sparse pattern or None, by whether it stays zero there whatever is differentiated later,
-        and the result's shape; None for no bound.
+    reach : ``reach(needs, patterns, out, **params)`` bounds that need where an argument is sparse: by the
+        patterns, by position, of those that stay zero elsewhere whatever is differentiated later, and the
+        result's shape; None for no bound.
     factors : ``factors(F, i, g, y, *inputs)`` gives input i's cotangent as `Factors` where the need allows it
         (g may be so too), or NotImplemented.
     moves : the op only moves entries; so where it moves those of a pattern needed of its inputs, its

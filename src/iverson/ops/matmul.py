@@ -113,7 +113,7 @@ def _demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
 SMALL = 1 << 16
 
 
-def _reach(needs: tuple[Need, ...], patterns: Any, lasting: Any, out: Shape) -> Need | None:
+def _reach(needs: tuple[Need, ...], patterns: dict[int, Any], out: Shape) -> Need | None:
     """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet.
 
     Where that may change, all of the cotangent is read, but only multiplied with the factors.
@@ -123,7 +123,7 @@ def _reach(needs: tuple[Need, ...], patterns: Any, lasting: Any, out: Shape) -> 
     met = []
     for k, need in enumerate(needs):
         if need is not NOTHING:
-            p = patterns[1 - k] if lasting[1 - k] else None
+            p = patterns.get(1 - k)
             if not (isinstance(need, Pattern) and p is not None and need.pattern.ndim == p.ndim == len(out)):
                 products = all(n is NOTHING or isinstance(n, Pattern | Factored) for n in needs)
                 return FACTORED if products and len(out) == 2 else None
