@@ -121,15 +121,6 @@ def test_dense_trailing_axes():
     assert gradcheck(lambda m: ((m * n) ** 2, m.sum(axis=0)), (m,))
 
 
-def test_other_ops_say_that_they_make_entries_explicit(layout):
-    m = stored(layout)
-    with pytest.warns(iv.errors.DensifyWarning, match=f"softmax.*'{layout}'"):
-        y = m.softmax(axis=1)
-    dense = iv.masked_tensor(DENSE, DENSE != 0).softmax(axis=1)
-    assert_same(y, np.ma.MaskedArray(dense.get_data().numpy(), ~dense.get_mask().numpy()))
-
-
-@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
 @pytest.mark.parametrize(
     "f",
     [

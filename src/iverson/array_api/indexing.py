@@ -9,8 +9,10 @@ import numpy as np
 from iverson.array_api.arguments import as_operand
 from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import flatten
+from iverson.core.dispatch import Wrapper, held, like
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import broadcast_shapes, normalize_axis
+from iverson.layouts import nonzero_indices
 from iverson.ops import F
 
 
@@ -19,7 +21,8 @@ def positions(indices: Any, extent: int, operation: str, argument: str = "indice
 
     Raises DTypeError unless they are integers, IndexingError outside the axis.
     """
-    found: np.ndarray[Any, Any] = F.to_numpy(as_operand(indices, operation, argument))
+    given = as_operand(indices, operation, argument)
+    found: np.ndarray[Any, Any] = F.to_numpy(given._as_index() if isinstance(given, Wrapper) else given)
     if found.dtype.kind not in "iu":
         raise DTypeError(
             operation,
@@ -72,6 +75,8 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: Any = -1) -> Any:
     """
     x = as_operand(x, "take_along_axis")
     k = normalize_axis(axis, x.ndim, "take_along_axis")
+    if isinstance(indices, Wrapper):
+        return _take_at_held(x, indices, k)
     chosen = positions(indices, x.shape[k], "take_along_axis")
     if chosen.ndim != x.ndim:
         raise ShapeError(
@@ -88,10 +93,26 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: Any = -1) -> Any:
     return F.take_along(x, chosen, k)
 
 
+def _take_at_held(x: Any, indices: Any, k: int) -> Any:
+    """x at the positions that exist, with the meaning of the indices on it."""
+    chosen = positions(held(indices), x.shape[k], "take_along_axis")
+    others = tuple(1 if j == k else n for j, n in enumerate(indices.shape))
+    if indices.ndim != x.ndim or broadcast_shapes("take_along_axis", x.shape, others) != x.shape:
+        raise ShapeError(
+            "take_along_axis",
+            "indices",
+            got=f"shape {indices.shape} for an array of shape {x.shape}",
+            expected="the same extents on the other axes, as some do not exist",
+        )
+    at = list(np.unravel_index(indices._addresses(), indices.shape))
+    at[k] = chosen
+    return like(indices, F.gather(x, *at, axes=tuple(range(x.ndim))))
+
+
 def nonzero(x: Any, /) -> tuple[Any, ...]:
     """The positions of the nonzero entries in row-major order, one int64 tensor per axis.
 
-    Raises ShapeError for rank 0.
+    Of a MaskedTensor, only specified entries count. Raises ShapeError for rank 0.
 
     >>> from iverson import asarray
     >>> nonzero(asarray([0, 3, 0, 4]))
@@ -100,7 +121,8 @@ def nonzero(x: Any, /) -> tuple[Any, ...]:
     x = as_operand(x, "nonzero")
     if not x.ndim:
         raise ShapeError("nonzero", "x", got="rank 0", expected="at least one axis")
-    return tuple(as_operand(found, "nonzero") for found in np.nonzero(F.to_numpy(x)))
+    plain = x._without_meaning() if isinstance(x, Wrapper) else x
+    return tuple(as_operand(found, "nonzero") for found in nonzero_indices(plain._value))
 
 
 def flat_take(x: Any, chosen: np.ndarray[Any, Any], operation: str) -> Any:

@@ -53,6 +53,7 @@ METHODS: dict[ModuleType, tuple[str, ...]] = {
     contraction: ("matmul", "outer", "tensordot", "vecdot"),
     nn: ("cross_entropy", "log_softmax", "softmax"),
     data_types: ("astype",),
+    sparse: ("to_layout", "to_sparse"),
 }  # fmt: skip
 
 #: Functions of a shape or of axes, whose methods also take it spelled out: ``x.reshape(2, 3)``.
@@ -90,8 +91,6 @@ SPARSE: dict[ModuleType, tuple[str, ...]] = {
         "indices",
         "indptr",
         "sparse_mask",
-        "to_layout",
-        "to_sparse",
         "values",
         "with_values",
     ),

@@ -8,7 +8,9 @@ import numpy as np
 
 from iverson.array_api.arguments import as_operand, as_weak, check_kind
 from iverson.array_api.indexing import flat_take, positions
+from iverson.array_api.manipulation import flatten
 from iverson.core import dtypes
+from iverson.core.dispatch import Wrapper, held, like
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.ops import F
@@ -33,7 +35,8 @@ def sort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = 
 def argsort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = True) -> Any:
     """The positions that sort x along an axis, as int64; equal entries keep their order if ``stable``.
 
-    Raises AxisError, DTypeError for complex x.
+    Of a MaskedTensor, they are those of the specified entries; at the end, where `sort` gives unspecified
+    ones, there is no position. Raises AxisError, DTypeError for complex x.
 
     >>> from iverson import asarray
     >>> argsort(asarray([3., 1., 2.]))
@@ -70,6 +73,8 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool.
 
+    Unspecified entries of x1 are unspecified in the result; those of x2 equal nothing.
+
     >>> from iverson import asarray
     >>> isin(asarray([1, 2, 3]), asarray([3, 1]))
     iverson.Tensor([ True, False,  True])
@@ -78,8 +83,8 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     if not any(hasattr(x, "dtype") for x in xs):
         raise ArgumentError("isin", got="two Python scalars", expected="at least one array")
     common = dtypes.result_type(*xs)
-    a, b = (F.to_numpy(x) if hasattr(x, "dtype") else np.asarray(x, common) for x in xs)
-    return Tensor(np.asarray(np.isin(a, b, invert=bool(invert))))
+    a, b = (F.to_numpy(held(x)) if hasattr(x, "dtype") else np.asarray(x, common) for x in xs)
+    return like(xs[0], Tensor(np.asarray(np.isin(a, b, invert=bool(invert)))))
 
 
 class UniqueAll(NamedTuple):
@@ -106,7 +111,7 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct entries of the flattened array in increasing order, and all about them.
+    """The distinct (specified) entries of the flattened array in increasing order, and all about them.
 
     The fields are ``values`` (which differentiate), ``indices`` of their first occurrences in the
     flattened array, ``inverse_indices`` of x's shape that rebuild x from the values, and ``counts``.
@@ -116,12 +121,26 @@ def unique_all(x: Any, /) -> UniqueAll:
     >>> unique_all(asarray([2, 1, 2])).inverse_indices
     iverson.Tensor([1, 0, 1])
     """
-    x = as_operand(x, "unique_all")
+    entries, addresses = _entries(x, "unique_all")
     _, first, inverse, counts = np.unique(
-        F.to_numpy(x), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        F.to_numpy(entries), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
-    values = flat_take(x, first, "unique_all")
-    return UniqueAll(values, Tensor(first), Tensor(inverse.reshape(x.shape)), Tensor(counts))
+    values = F.gather(entries, first, axes=(0,))
+    if addresses is None:
+        return UniqueAll(values, Tensor(first), Tensor(inverse.reshape(x.shape)), Tensor(counts))
+    numbers = np.argsort(addresses, kind="stable")  # the entries were taken in this order
+    found = np.empty_like(inverse)
+    found[numbers] = inverse
+    return UniqueAll(values, Tensor(addresses[numbers][first]), like(x, Tensor(found)), Tensor(counts))
+
+
+def _entries(x: Any, operation: str) -> tuple[Any, Any]:
+    """The entries that exist, in row-major order; where not all do, their addresses in the order held."""
+    x = as_operand(x, operation)
+    if not isinstance(x, Wrapper):
+        return flatten(x, operation), None
+    addresses = x._addresses()
+    return F.gather(held(x), np.argsort(addresses, kind="stable"), axes=(0,)), addresses
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
@@ -153,9 +172,9 @@ def unique_values(x: Any, /) -> Any:
     >>> unique_values(asarray([2, 1, 2]))
     iverson.Tensor([1, 2])
     """
-    x = as_operand(x, "unique_values")
-    _, first = np.unique(F.to_numpy(x), return_index=True, equal_nan=False)
-    return flat_take(x, first, "unique_values")
+    entries, _ = _entries(x, "unique_values")
+    _, first = np.unique(F.to_numpy(entries), return_index=True, equal_nan=False)
+    return F.gather(entries, first, axes=(0,))
 
 
 __all__ = [

@@ -12,9 +12,10 @@ import numpy as np
 
 from iverson.array_api.arguments import as_operand, cast, given_dtype
 from iverson.array_api.patterns import compressed_pattern, coo_pattern
+from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.shapes import as_int
-from iverson.layouts import CompressedPattern, Pattern, Sparse, layout_of
+from iverson.layouts import SPARSE_LAYOUTS, CompressedPattern, Pattern, Sparse, layout_of
 from iverson.ops import F
 from iverson.ops.sparse import check_layout, distinct
 from iverson.tensor import Tensor
@@ -149,7 +150,7 @@ def to_layout(x: Any, layout: str, /, *, blocksize: Any = None) -> Any:
     check_layout(layout, "to_layout")
     blocks = None
     if layout in ("bsr", "bsc"):
-        held = getattr(getattr(x._value, "pattern", None), "blocksize", None)
+        held = getattr(getattr(getattr(x, "_value", None), "pattern", None), "blocksize", None)
         given = held if blocksize is None else blocksize
         if not isinstance(given, (tuple, list)) or len(given) != 2 or min(given) < 1:
             raise ArgumentError("to_layout", "blocksize", got=repr(given), expected="two positive integers")
@@ -169,7 +170,7 @@ def to_sparse(x: Any, /) -> Any:
     1
     """
     x = as_operand(x, "to_sparse")
-    return x if isinstance(x._value, Sparse) else to_layout(x, "coo")
+    return x if x.layout in SPARSE_LAYOUTS else to_layout(x, "coo")
 
 
 def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
@@ -180,7 +181,7 @@ def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
             argument,
             got=f"layout '{held}'" if hasattr(x, "_value") else f"a {held}",
             expected="a tensor in a sparse layout",
-            remedy="call to_sparse() first",
+            remedy="call to_tensor(fill) first" if isinstance(x, Wrapper) else "call to_sparse() first",
         )
     return x._value
 

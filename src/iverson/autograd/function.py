@@ -11,7 +11,7 @@ from typing import Any
 from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, user_frame
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, alias, make_handle
+from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
 from iverson.core.needs import NOTHING, Need
 from iverson.core.op import Abstract, Op
@@ -57,10 +57,9 @@ class Context:
     def _restore(self, place: Any) -> Any:
         if place is None:
             return None
-        value, parent, index = place
-        if parent == _PLACE:  # one of this node's own results
-            return make_handle(value, self._node, index)
-        return make_handle(value, parent, index)
+        value, parent, index, meaning = place
+        # Without a node of its own, it is one of this node's results.
+        return like(meaning, make_handle(value, self._node if parent == _PLACE else parent, index))
 
     def _for_call(self, node: Node, needs: tuple[bool, ...]) -> Context:
         """A context for one call of a rule: the same attributes, this call's needs."""
@@ -81,7 +80,10 @@ class Function:
     layout, never as None. ``jvp(ctx, *tangents)`` is optional: without it, forward mode transposes
     ``backward``. Instead of ``ctx`` in ``forward``, ``setup_context(ctx, inputs, output)`` may be defined.
 
-    Both run on Tensors, so they are differentiable to any order if what they compute with is.
+    Both run on Tensors, so they are differentiable to any order if what they compute with is. Where an
+    argument is a MaskedTensor, ``forward`` gets one. The gradient or tangent of a MaskedTensor is one with
+    its mask, as it comes and as it is returned; of a plain Tensor returned for it, only the specified
+    entries are read.
 
     >>> import iverson as iv
     >>> class Square(Function):
@@ -115,9 +117,10 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """Run ``forward`` and record the call. Returns what ``forward`` returns."""
         # Forward has handles of its own: what it rebinds in place stays its own affair.
-        args = tuple([alias(a) if isinstance(a, Handle) else a for a in args])
-        parents = tuple([a._node if isinstance(a, Handle) else None for a in args])
-        indices = tuple([a._index if isinstance(a, Handle) else 0 for a in args])
+        args = tuple([like(a, alias(held(a))) if isinstance(a, Operand) else a for a in args])
+        handles = [held(a) for a in args]
+        parents = tuple([h._node if isinstance(h, Handle) else None for h in handles])
+        indices = tuple([h._index if isinstance(h, Handle) else 0 for h in handles])
         tracked = tuple([p is not None for p in parents])
         recording = is_grad_enabled() and any(tracked)
         ctx = Context(tracked if recording else (False,) * len(args))
@@ -131,7 +134,7 @@ class Function:
         several = isinstance(out, (tuple, list))
         results = tuple(out) if several else (out,)
         for r in results:
-            if not isinstance(r, Handle) and r is not None:
+            if not isinstance(r, Operand) and r is not None:
                 raise GradientError(
                     cls.__name__,
                     "forward",
@@ -139,10 +142,10 @@ class Function:
                     expected="Tensors",
                 )
         if not recording:
-            handles = tuple(None if r is None else make_handle(r._value) for r in results)
+            given = tuple(None if r is None else like(r, make_handle(held(r)._value)) for r in results)
         else:
-            handles = _recorded(cls, ctx, args, parents, indices, results)
-        return handles if several else handles[0]
+            given = _recorded(cls, ctx, args, parents, indices, results)
+        return given if several else given[0]
 
 
 def _recorded(
@@ -154,18 +157,22 @@ def _recorded(
     results: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
-    metas = tuple(((), dtypes.default_float) if r is None else (r.shape, r.dtype) for r in results)
+    handles = tuple(map(held, results))
+    metas = tuple(((), dtypes.default_float) if h is None else (h.shape, h.dtype) for h in handles)
     avals = tuple(Abstract(*meta) for meta in metas)
+    meanings = tuple(map(_meaning, args)), tuple(map(_meaning, results))
     op = Op(
         name=cls.__name__,
         forward=cls.forward,
         abstract=lambda *_args: avals if multiple else avals[0],
-        joint=_joint(cls, ctx),
-        joint_jvp=_joint_jvp(cls, ctx),
+        joint=_joint(cls, ctx, *meanings),
+        joint_jvp=_joint_jvp(cls, ctx, *meanings),
         multiple=multiple,
     )
-    held = tuple((a._value.shape, a._value.dtype) if isinstance(a, Handle) else None for a in args)
-    node = Node(op, held, {}, parents, indices, metas if multiple else metas[0], user_frame())
+    known = tuple(
+        (h._value.shape, h._value.dtype) if isinstance(h, Handle) else None for h in map(held, args)
+    )
+    node = Node(op, known, {}, parents, indices, metas if multiple else metas[0], user_frame())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
     ctx._to_save = ()
@@ -175,27 +182,33 @@ def _recorded(
             delattr(ctx, name)
     return tuple(
         None
-        if r is None
-        else make_handle(r._value, node, k)
-        if r.dtype.kind in "fc" and id(r) not in ctx._no_gradient
-        else make_handle(r._value)
-        for k, r in enumerate(results)
+        if h is None
+        else like(r, make_handle(h._value, node, k))
+        if h.dtype.kind in "fc" and id(r) not in ctx._no_gradient
+        else like(r, make_handle(h._value))
+        for k, (r, h) in enumerate(zip(results, handles, strict=True))
     )
+
+
+def _meaning(x: Any) -> Any:
+    """What an operand means beyond its handle, without keeping the handle: for `like`."""
+    return x._around(None) if isinstance(x, Wrapper) else None
 
 
 def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any:
     """Where a saved tensor comes from, without keeping its handle."""
     if tensor is None:
         return None
+    handle = held(tensor)
     if id(tensor) in result_of and not any(tensor is a for a in args):
-        return tensor._value, _PLACE, result_of[id(tensor)]
-    return tensor._value, tensor._node, tensor._index
+        return handle._value, _PLACE, result_of[id(tensor)], _meaning(tensor)
+    return handle._value, handle._node, handle._index, _meaning(tensor)
 
 
-def _joint(cls: type[Function], ctx: Context) -> Any:
+def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     def joint(needs: tuple[Need, ...], node: Node, g: Any) -> Any:
         wanted = tuple(need is not NOTHING for need in needs)
-        grads = tuple(map(alias, g if node.multiple else (g,)))
+        grads = map(like, outputs, map(alias, g if node.multiple else (g,)))
         found = _method(cls, "backward")(ctx._for_call(node, wanted), *grads)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         if len(found) > len(wanted) and all(x is None for x in found[len(wanted) :]):
@@ -206,21 +219,38 @@ def _joint(cls: type[Function], ctx: Context) -> Any:
                 got=f"{len(found)} gradients",
                 expected=f"{len(wanted)}, one (or None) for each argument of forward",
             )
-        return found
+        return tuple(_seeds(f"{cls.__name__}.backward", "gradient", found, inputs))
 
     return joint
 
 
-def _joint_jvp(cls: type[Function], ctx: Context) -> Any:
+def _seeds(operation: str, argument: str, found: tuple[Any, ...], meanings: Any) -> list[Any]:
+    """What a user's rule returned, as plain handles for those that arguments or results hold.
+
+    Of a plain tensor's gradient, what does not exist is zero.
+    """
+    return [
+        x
+        if x is None
+        else meaning._seed(x, operation, f"{argument} {k}")
+        if meaning is not None
+        else x._without_meaning()
+        if isinstance(x, Wrapper)
+        else x
+        for k, (x, meaning) in enumerate(zip(found, meanings, strict=True))
+    ]
+
+
+def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     user_jvp = getattr(cls, "jvp", None)
     if user_jvp is None:
         return None
 
     def joint_jvp(tangents: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
         given = []
-        for t, held in zip(tangents, node.args, strict=True):
-            undefined = held is not None and t is None
-            given.append(make_handle(Zero(*held)) if undefined else None if t is None else alias(t))
+        for t, known, meaning in zip(tangents, node.args, inputs, strict=True):
+            handle = alias(t) if t is not None else None if known is None else make_handle(Zero(*known))
+            given.append(handle if handle is None else like(meaning, handle))
         found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         expected = len(node.out) if node.multiple else 1
@@ -230,7 +260,7 @@ def _joint_jvp(cls: type[Function], ctx: Context) -> Any:
                 got=f"{len(found)} tangents",
                 expected=f"{expected}, one for each result of forward",
             )
-        return found
+        return tuple(_seeds(f"{cls.__name__}.jvp", "tangent", found, outputs))
 
     return joint_jvp
 

@@ -82,7 +82,7 @@ class Wrapper(Operand, ABC):
 
     @abstractmethod
     def _around(self, handle: Any) -> Any:
-        """The same meaning on another plain handle, of the held one's shape."""
+        """The same meaning on another handle, of the held one's shape: plain, or with a meaning itself."""
 
     @abstractmethod
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
@@ -109,6 +109,10 @@ class Wrapper(Operand, ABC):
     @abstractmethod
     def _counts(self, axes: tuple[int, ...], keepdims: bool) -> Any:
         """How many entries there are over axes, as an operand that divides a sum over them."""
+
+    @abstractmethod
+    def _addresses(self) -> Any:
+        """The row-major address, in an array of this shape, of each entry of the held handle, a vector."""
 
     @abstractmethod
     def _without_meaning(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -20,7 +21,7 @@ from iverson.kernels.sparse_forms import (
 )
 from iverson.layouts import CooPattern, Sparse, Zero, coalesced, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
-from iverson.layouts.pattern import addresses, coordinates_of, index_dtype
+from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -257,34 +258,29 @@ def place(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("gather")
 def gather(op: Op, values: Values, params: Params) -> Any:
-    """Whole slices along one axis stay sparse; entries at index arrays for all sparse axes are strided."""
+    """Whole slices stay sparse; entries at index arrays for all sparse axes are strided."""
     x, *indices = values
     axes = params["axes"]
     if not is_sparse(x) or any(type(i) is not np.ndarray for i in indices):
         return NotImplemented
     x = coalesced(with_sparse_axes(x, max(axes, default=0) + 1))
     k = x.pattern.ndim
+    at = np.broadcast_arrays(*indices)
     if axes == tuple(range(k)):
-        at = np.broadcast_arrays(*indices)
         wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
         return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
-    if len(axes) != 1 or indices[0].ndim != 1:
-        return NotImplemented
-    return _selected(x, indices[0], axes[0])
+    return _selected(x, at, axes) if at and at[0].ndim else NotImplemented
 
 
-def _selected(x: Sparse, chosen: Array, axis: int) -> Any:
-    """The slices of an axis at the given positions, which become the first axis."""
-    own = x.pattern.coordinates[axis]
-    order = np.argsort(own, kind="stable")
-    starts = np.searchsorted(own[order], np.arange(x.shape[axis] + 1))
-    first, counts = starts[chosen], starts[chosen + 1] - starts[chosen]
-    position = np.repeat(np.arange(chosen.size), counts)
-    skipped = np.repeat(first - np.cumsum(counts) + counts, counts)
-    source = order[np.arange(position.size) + skipped]
-    rest = np.delete(x.pattern.coordinates, axis, axis=0)[:, source]
-    indices = np.concatenate([position[None].astype(rest.dtype), rest])
-    shape = (chosen.size, *(n for a, n in enumerate(x.shape) if a != axis))
+def _selected(x: Sparse, at: Sequence[Array], axes: Shape) -> Any:
+    """The slices at index arrays of one shape for some axes; the axes of the arrays come first."""
+    lead = at[0].shape
+    extents = tuple(x.shape[k] for k in axes)
+    wanted = addresses(np.stack([i.ravel() for i in at]), extents)
+    position, source = matches(wanted, addresses(x.pattern.coordinates[list(axes)], extents))
+    rest = np.delete(x.pattern.coordinates, axes, axis=0)[:, source]
+    indices = np.concatenate([coordinates_of(position, lead, rest.dtype), rest])
+    shape = (*lead, *(n for a, n in enumerate(x.shape) if a not in axes))
     return moved(x, shape, indices, x.entries[source])
 
 

@@ -10,7 +10,7 @@ from iverson.core.op import Op
 from iverson.kernels.registry import register
 from iverson.kernels.sparse_forms import read, sparse
 from iverson.layouts import Box, CooPattern, Pattern, Zero, coalesced, convert, from_strided, to_strided
-from iverson.layouts.pattern import index_dtype
+from iverson.layouts.pattern import index_dtype, matches
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -51,11 +51,7 @@ def _slices(x: Any, pattern: Pattern) -> Array:
             lead = lead * x.shape[a] + row
         else:
             inner = inner * x.shape[a] + row
-    order = np.argsort(lead, kind="stable")
-    starts = np.searchsorted(lead[order], pattern.keys, side="left")
-    counts = np.searchsorted(lead[order], pattern.keys, side="right") - starts
-    place = np.repeat(np.arange(pattern.count), counts)
-    at = order[np.arange(place.size) + np.repeat(starts - np.cumsum(counts) + counts, counts)]
+    place, at = matches(pattern.keys, lead)
     flat = out.reshape((pattern.count, -1, *x.dense_shape)) if out.size else out
     if out.size:
         flat[place, inner[at]] = x.entries[at]

@@ -6,7 +6,7 @@ the mathematics. What operations do with a layout's values is in `iverson.kernel
 
 from iverson.layouts.box import Box
 from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr
-from iverson.layouts.conversion import SPARSE_LAYOUTS, can_hold, convert, from_strided
+from iverson.layouts.conversion import SPARSE_LAYOUTS, can_hold, convert, from_strided, nonzero_indices
 from iverson.layouts.coo import Coo, CooPattern, coalesced
 from iverson.layouts.packed import Packed
 from iverson.layouts.pattern import Pattern, Sparse
@@ -51,6 +51,7 @@ __all__ = [
     "layouts",
     "layouts_by_type",
     "nbytes",
+    "nonzero_indices",
     "register",
     "stored",
     "support_pattern",

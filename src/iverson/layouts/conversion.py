@@ -11,7 +11,8 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.layouts.compressed import KINDS, CompressedPattern
 from iverson.layouts.coo import CooPattern, coalesced
-from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, index_dtype
+from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, coordinates_of, index_dtype
+from iverson.layouts.registry import to_strided as strided_of
 
 #: Where the entries of a converted value come from; -1 is a place of a block that was not stored.
 Source = Array | slice | None
@@ -148,6 +149,16 @@ def _suits(shape: Shape, model: Pattern, count: int) -> bool:
     if shape[along] >= model.shape[along]:
         return True
     return prod(shape) <= max(prod(model.shape) // model.shape[along], count) * shape[along]
+
+
+def nonzero_indices(value: Any) -> tuple[Array, ...]:
+    """The indices of the nonzero entries of a value, in row-major order, one int64 array per axis."""
+    if not isinstance(value, Sparse):
+        return np.nonzero(strided_of(value))
+    value = coalesced(with_sparse_axes(value, len(value.shape)))
+    keys, order = value.pattern.sorted
+    found = coordinates_of(keys[value.entries[order] != 0], value.shape)
+    return tuple(found)
 
 
 def from_strided(x: Array, layout: str, blocks: Blocks = None, sparse_axes: int | None = None) -> Any:

@@ -169,6 +169,16 @@ def coordinates_of(keys: Array, shape: Shape, dtype: Any = np.int64) -> Array:
     return found
 
 
+def matches(a: Array, b: Array) -> tuple[Array, Array]:
+    """All pairs of equal keys: positions in ``a``, increasing, and beside each a position in ``b``."""
+    order = np.argsort(b, kind="stable")
+    first = np.searchsorted(b, a, side="left", sorter=order)
+    counts = np.searchsorted(b, a, side="right", sorter=order) - first
+    left = np.repeat(np.arange(a.size), counts)
+    skipped = np.repeat(first - np.cumsum(counts) + counts, counts)
+    return left, order[np.arange(left.size) + skipped]
+
+
 def to_strided(value: Sparse) -> Array:
     """Every entry explicit, those stored twice summed."""
     pattern = value.pattern

@@ -9,7 +9,8 @@ import numpy as np
 from iverson.core.dispatch import Handle, Wrapper, alias
 from iverson.core.errors import DTypeError, ShapeError
 from iverson.layouts import Sparse, coalesced
-from iverson.masked.mask import Mask, common, narrowed
+from iverson.masked.mask import Mask
+from iverson.masked.meeting import common, narrowed
 from iverson.masked.stored import Stored
 from iverson.masked.tensor import MaskedTensor, fits
 from iverson.ops import F

@@ -1,7 +1,8 @@
 """Rules of ops that go along axes: reductions, scans, softmax and orders.
 
 The entries are put in place with a neutral one where nothing is specified, and the specified ones of the
-result are packed again. The table that names these rules is in `iverson.masked.rules`.
+result are packed again; entries in a list are first bundled to small matrices (`iverson.masked.bundles`).
+The table that names these rules is in `iverson.masked.rules`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import numpy as np
 
 from iverson.core.dispatch import alias, bind, make_handle
 from iverson.core.op import Abstract, Op
+from iverson.layouts import CooPattern
+from iverson.layouts.conversion import like
+from iverson.masked.bundles import Lines
 from iverson.masked.mask import Mask
-from iverson.masked.stored import Stored
+from iverson.masked.stored import Stored, of_numbers
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
 
@@ -62,15 +66,15 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries; unspecified where there is none."""
     (x,) = args
     axis, keepdims = params["axis"], params["keepdims"]
-    mask = Mask(np.asarray(x._mask.lines(axis, keepdims) > 0))
+    mask, _ = x._mask.over(axis, keepdims)
     if not mask.count:
         ones = Abstract((1,) * x.ndim, x.dtype)
         return MaskedTensor(_cast(x._held, op.abstract(ones, **params).dtype), mask)
     if len(axis) == x.ndim:
         out = bind(op, (x._held,), {"axis": (0,), "keepdims": True})
         return MaskedTensor(out, mask)
-    if op.name == "sum" and isinstance(x._mask, Stored):
-        return MaskedTensor(_sum_of_lines(x, x._mask, mask, params), mask)
+    if isinstance(x._mask, Stored):
+        return MaskedTensor(_over_lines(op, x, x._mask.lines(axis)), mask)
     fill = NEUTRAL[op.name](x.dtype)
     out = bind(op, (_filled(x, fill),), params)
     if op.name in ("max", "min") and x.dtype.kind == "f" and not x._mask.full:
@@ -78,12 +82,44 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
     return MaskedTensor(mask.pack(out), mask)
 
 
-def _sum_of_lines(x: MaskedTensor, own: Stored, mask: Mask, params: Params) -> Any:
-    """Sums of the stored entries alone, by where they are on the axes that stay."""
-    rest = [k for k in range(x.ndim) if k not in params["axis"]]
-    shape = tuple(x.shape[k] for k in rest)
-    out = F.scatter_add(x._held, *own.coordinates(rest), axes=tuple(range(len(rest))), shape=shape)
-    return mask.pack(F.reshape(out, shape=mask.shape))
+def _over_lines(op: Op, x: MaskedTensor, own: Lines) -> Any:
+    """One entry for each line."""
+    if op.name == "sum":
+        return F.scatter_add(x._held, own.line, axes=(0,), shape=own.keys.shape)
+    parts = [part._held for part in _bundled(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
+    return _reordered(parts, np.argsort(own.bundled))
+
+
+def _bundled(rule: Any, op: Op, x: MaskedTensor, own: Lines, params: Params) -> list[Any]:
+    """What a rule gives for each bundle of lines, along axis 1."""
+    held = _reordered([x._held], own.order)
+    whole = len(own.bundles) == 1
+    return [
+        rule(
+            op,
+            (MaskedTensor(held if whole else F.index_basic(held, key=(slice(b.start, b.stop, 1),)), b.mask),),
+            params,
+        )
+        for b in own.bundles
+    ]
+
+
+def _reordered(parts: list[Any], order: Any) -> Any:
+    """Vectors, one after the other, in another order."""
+    sizes = np.cumsum([0, *(p.shape[0] for p in parts)]).tolist()
+    whole = parts[0] if len(parts) == 1 else F.concat(*parts, axis=0, offsets=tuple(sizes[:-1]))
+    if np.array_equal(order, np.arange(order.size)):
+        return whole
+    return F.gather(whole, order, axes=(0,))
+
+
+def _along(rule: Any, op: Op, x: MaskedTensor, axis: int) -> Any:
+    """A rule that keeps the mask, on lines of stored entries."""
+    own = x._mask.lines((axis,))  # type: ignore[attr-defined]
+    if not own.bundles:
+        return MaskedTensor(alias(x._held), x._mask)
+    parts = [part._held for part in _bundled(rule, op, x, own, {"axis": 1})]
+    return MaskedTensor(_reordered(parts, np.argsort(own.order)), x._mask)
 
 
 def _cast(held: Any, dtype: Any) -> Any:
@@ -113,6 +149,13 @@ def search(op: Op, args: Args, params: Params) -> Any:
     """The position, among all entries, of the extremum of the specified ones."""
     (x,) = args
     axis, keepdims = params["axis"], params["keepdims"]
+    axes = tuple(range(x.ndim)) if axis is None else (axis,)
+    mask, _ = x._mask.over(axes, keepdims)
+    if isinstance(x._mask, Stored):
+        own = x._mask.lines(axes)
+        parts = _bundled(search, op, x, own, {"axis": 1, "keepdims": False})
+        ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._held) for part in parts)])
+        return MaskedTensor(make_handle(own.inner[own.at(ranks)][np.argsort(own.bundled)]), mask)
     values = F.to_numpy(_filled(x, NEUTRAL[op.name](x.dtype)))
     there = x._mask.array
     if axis is None:
@@ -122,18 +165,14 @@ def search(op: Op, args: Args, params: Params) -> Any:
     # The filling comes first only where all specified entries are equal to it.
     specified = np.take_along_axis(there, found, k)
     found = np.where(specified, found, np.argmax(there, axis=k, keepdims=True))
-    mask = np.any(there, axis=k, keepdims=True)
-    if axis is None:
-        shape: tuple[int, ...] = (1,) * x.ndim if keepdims else ()
-    else:
-        shape = tuple(n for j, n in enumerate(found.shape) if keepdims or j != k)
-    own = Mask(mask.reshape(shape))
-    return MaskedTensor(make_handle(found.reshape(shape)[own.array]), own)
+    return MaskedTensor(make_handle(found.reshape(mask.shape)[mask.array]), mask)
 
 
 def scan(op: Op, args: Args, params: Params) -> Any:
     """Running totals of the specified entries; the mask stays."""
     (x,) = args
+    if isinstance(x._mask, Stored):
+        return _along(scan, op, x, params["axis"])
     out = bind(op, (_filled(x, NEUTRAL[op.name](x.dtype)),), params)
     return MaskedTensor(x._mask.pack(out), x._mask)
 
@@ -141,6 +180,8 @@ def scan(op: Op, args: Args, params: Params) -> Any:
 def softmax(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each line; the mask stays."""
     (x,) = args
+    if isinstance(x._mask, Stored):
+        return _along(softmax, op, x, params["axis"])
     nothing = ~np.any(x._mask.array, axis=params["axis"], keepdims=True)
     fill = np.broadcast_to(np.where(nothing, 0.0, -np.inf).astype(x.dtype), x.shape)
     out = bind(op, (_filled(x, fill),), params)
@@ -150,30 +191,56 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
 # -- order -----------------------------------------------------------------------------------------------
 
 
-def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> Any:
-    """Positions that sort each line, those of unspecified entries last."""
+def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
+    """Positions that sort each line, those of unspecified entries last, and which are of specified ones."""
     values = F.to_numpy(x._mask.unpack(x._held))
     order = F.to_numpy(F.argsort(values, axis=axis, descending=descending, stable=stable))
     absent = ~np.take_along_axis(x._mask.array, order, axis)
-    return np.take_along_axis(order, np.argsort(absent, axis=axis, stable=True), axis)
+    order = np.take_along_axis(order, np.argsort(absent, axis=axis, stable=True), axis)
+    return order, np.take_along_axis(x._mask.array, order, axis)
 
 
 def argsort(op: Op, args: Args, params: Params) -> Any:
-    """A plain tensor: every entry has a place in the order, the unspecified ones at the end."""
-    return make_handle(_order(args[0], **params))
+    """Where the entries of `sort` come from; unspecified where those are."""
+    (x,) = args
+    if not isinstance(x._mask, Stored):
+        order, there = _order(x, **params)
+        return MaskedTensor(make_handle(order[there]), Mask(there))
+    own = x._mask.lines((params["axis"],))
+    parts = _bundled(argsort, op, x, own, {**params, "axis": 1})
+    ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._held) for part in parts)])
+    # Ranks are on a line, whose first entry in bundled order is where its own rank is 0.
+    first = np.arange(ranks.size) - own.ranks
+    return _on_ranks(x, own, params["axis"], make_handle(own.inner[own.order[first + ranks]]))
 
 
 def sort(op: Op, args: Args, params: Params) -> Any:
     """The specified entries of each line in order, then the unspecified ones."""
     (x,) = args
-    return F.take_along(x, _order(x, stable=True, **params), params["axis"])
+    axis = params["axis"]
+    if not isinstance(x._mask, Stored):
+        return F.take_along(x, _order(x, stable=True, **params)[0], axis)
+    own = x._mask.lines((axis,))
+    parts = [part._held for part in _bundled(sort, op, x, own, {**params, "axis": 1})]
+    return _on_ranks(x, own, axis, _reordered(parts, np.arange(x._mask.count)) if parts else x._held)
+
+
+def _on_ranks(x: MaskedTensor, own: Lines, axis: int, vector: Any) -> Any:
+    """A vector in bundled order as the first entries of each line."""
+    rest = [k for k in range(x.ndim) if k != axis]
+    indices = np.empty((x.ndim, own.ranks.size), np.int64)
+    indices[rest] = x._mask.coordinates(rest)[:, own.order]
+    indices[axis] = own.ranks
+    value = CooPattern(x.shape, indices, True).value(np.arange(1, own.ranks.size + 1))
+    mask, numbers = of_numbers(like(value, x._mask.pattern))  # type: ignore[attr-defined]
+    return MaskedTensor(_reordered([vector], numbers - 1), mask)
 
 
 def searchsorted(op: Op, args: Args, params: Params) -> Any:
     """Places among the specified entries of the sorted vector."""
     x, v = args
     if isinstance(x, MaskedTensor):
-        x = x._held
+        x = _reordered([x._held], np.argsort(x._mask.keys, kind="stable"))
     if not isinstance(v, MaskedTensor):
         return bind(op, (x, v), params)
     return MaskedTensor(bind(op, (x, v._held), params), v._mask)

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.errors import ArgumentError
 from iverson.core.shapes import Shape
-from iverson.masked.policies import current
+from iverson.layouts.pattern import addresses
 from iverson.ops import F
 
 Array = np.ndarray[Any, Any]
@@ -22,14 +21,15 @@ Array = np.ndarray[Any, Any]
 class Mask:
     """Which entries are specified: a boolean array, True where one is, and how many are. Never written to."""
 
-    __slots__ = ("array", "count")
+    __slots__ = ("_numbers", "array", "count")
 
     #: The name of the layout in which what has this mask is held.
     layout = "strided"
 
-    def __init__(self, array: Array) -> None:
-        self.array = array
+    def __init__(self, array: Any) -> None:
+        self.array: Array = np.asarray(array)
         self.count = int(np.count_nonzero(array))
+        self._numbers: Any = None
 
     @property
     def shape(self) -> Shape:
@@ -45,14 +45,35 @@ class Mask:
         """The row-major address of each specified entry, in the vector's order."""
         return np.flatnonzero(self.array)
 
+    def coordinates(self, axes: Sequence[int] | None = None) -> Array:
+        """The indices of the entries in the vector's order, one column each: on all axes, or on some."""
+        found = np.nonzero(self.array) if self.shape else ()
+        chosen = found if axes is None else [found[k] for k in axes]
+        return np.array(chosen, np.int64).reshape(len(chosen), self.count)
+
+    @property
+    def numbers(self) -> Any:
+        """1, 2, ... at the entries, in the vector's order, and 0 elsewhere: the value of a plain tensor.
+
+        Where these go under an op that moves entries, the entries go too.
+        """
+        if self._numbers is None:
+            self._numbers = self._numbered(np.arange(1, self.count + 1))
+        return self._numbers
+
+    def _numbered(self, vector: Array) -> Any:
+        numbers = np.zeros(self.shape, np.int64)
+        numbers[self.array] = vector
+        return numbers
+
     def has(self, other: Mask) -> Array:
-        """Which of another mask's entries, in its vector's order, this one of the same shape specifies."""
-        found: Array = self.array.reshape(-1)[other.keys]
+        """Which entries of another, to whose shape this one's broadcasts, this one specifies there."""
+        found: Array = self.array.reshape(-1)[seen_from(self.shape, other)]
         return found
 
     def positions(self, other: Mask) -> Array:
-        """Where in this mask's vector the entries of another, which lies within it, are."""
-        return (np.cumsum(self.array.reshape(-1)) - 1)[other.keys]
+        """Where in this mask's vector those entries of another are that it has."""
+        return (np.cumsum(self.array.reshape(-1)) - 1)[seen_from(self.shape, other)]
 
     def kept(self, keep: Array) -> Mask:
         """The mask of only some of the entries: a boolean for each, in the vector's order."""
@@ -60,9 +81,15 @@ class Mask:
         array[array] = keep
         return Mask(array)
 
-    def lines(self, axes: Shape, keepdims: bool) -> Array:
-        """How many entries are specified over axes."""
-        return np.asarray(np.sum(self.array, axis=axes, keepdims=keepdims))
+    def stretched(self, shape: Shape) -> Mask:
+        """The mask broadcast to a shape."""
+        return self if self.shape == shape else Mask(np.array(np.broadcast_to(self.array, shape)))
+
+    def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
+        """The mask of a reduction over axes, and how many entries each of its entries is made of."""
+        counts = np.asarray(np.sum(self.array, axis=axes, keepdims=keepdims))
+        mask = Mask(counts > 0)
+        return mask, counts[mask.array]
 
     def pack(self, x: Any) -> Any:
         """The specified entries of a plain operand of the mask's shape, as a vector."""
@@ -100,36 +127,15 @@ class Mask:
         return f"Mask(shape={self.shape}, specified={self.count})"
 
 
-def narrowed(vector: Any, own: Mask, mask: Mask) -> Any:
-    """The vector's entries that a mask of the same shape, which lies within its own, specifies."""
-    if own == mask:
-        return vector
-    if own.layout == mask.layout == "strided":
-        return F.pack(vector, mask.array[own.array], count=mask.count)
-    return F.gather(vector, own.positions(mask), axes=(0,))
+def seen_from(shape: Shape, mask: Mask) -> Array:
+    """The addresses, in an array of a shape that broadcasts to a mask's, of what the mask's entries read."""
+    if shape == mask.shape:
+        return mask.keys
+    axes = read_axes(shape, mask.shape)
+    return addresses(mask.coordinates(axes), tuple(mask.shape[k] for k in axes))
 
 
-def common(operation: str, masks: Sequence[Mask], shape: Shape) -> Mask:
-    """The mask of a result that needs all its operands: theirs, broadcast and intersected.
-
-    It is held in the layout of the smallest that is not broadcast and not strided, if there is one. Raises
-    ArgumentError where masks differ and the policy is "strict".
-    """
-    first = masks[0]
-    if first.shape == shape and all(m == first for m in masks[1:]):
-        return first
-    wide = [m if m.shape == shape else Mask(np.array(np.broadcast_to(m.array, shape))) for m in masks]
-    result = min(wide, key=lambda m: (m.layout == "strided", m.count))
-    for m in wide:
-        if m is not result:
-            keep = m.has(result)
-            result = result if keep.all() else result.kept(keep)
-    if current() == "strict" and any(m.count != result.count for m in wide):
-        raise ArgumentError(
-            operation,
-            "mask",
-            got="operands with different masks",
-            expected='equal masks: the policy is "strict"',
-            remedy="give both the mask that is meant, or leave the policy",
-        )
-    return result
+def read_axes(shape: Shape, whole: Shape) -> list[int]:
+    """The axes of a shape along which one that broadcasts to it is not stretched."""
+    lead = len(whole) - len(shape)
+    return [k for k in range(lead, len(whole)) if shape[k - lead] != 1 or whole[k] == 1]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from iverson.core.dispatch import bind
 from iverson.core.shapes import Shape, reduced_shape
-from iverson.layouts import CooPattern, Pattern
-from iverson.layouts.pattern import coordinates_of, index_dtype
-from iverson.masked.mask import Array, Mask
-from iverson.ops import F
+from iverson.layouts import CooPattern, Pattern, Sparse, to_strided
+from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
+from iverson.masked.bundles import Lines
+from iverson.masked.mask import Array, Mask, read_axes, seen_from
+from iverson.ops import TABLE, F
 
 
 class Stored(Mask):
@@ -27,6 +30,7 @@ class Stored(Mask):
         self.dense = dense
         self._inner = prod(dense)
         self._array: Any = None
+        self._numbers = None
         self.count = pattern.count * self._inner
 
     @property
@@ -59,31 +63,52 @@ class Stored(Mask):
         whole: Array = (keys[:, None] * self._inner + np.arange(self._inner)).reshape(-1)
         return whole
 
+    def coordinates(self, axes: Sequence[int] | None = None) -> Array:
+        found = coordinates_of(self.keys, self.shape) if self.dense else self.pattern.coordinates
+        return found if axes is None else found[list(axes)]
+
+    def _numbered(self, vector: Array) -> Any:
+        return self.pattern.value(vector.reshape((self.pattern.count, *self.dense)))
+
     def has(self, other: Mask) -> Array:
-        return self.pattern.find(other.keys // max(self._inner, 1))[1]
+        return self.pattern.find(seen_from(self.shape, other) // max(self._inner, 1))[1]
 
     def positions(self, other: Mask) -> Array:
-        keys = other.keys
+        keys = seen_from(self.shape, other)
         inner = max(self._inner, 1)
         found: Array = self.pattern.find(keys // inner)[0] * inner + keys % inner
         return found
 
     def kept(self, keep: Array) -> Mask:
-        indices = coordinates_of(self.keys[keep], self.shape, index_dtype(*self.shape))
-        return Stored(CooPattern(self.shape, indices, True))
+        return of_coordinates(self.coordinates()[:, keep], self.shape)
 
-    def lines(self, axes: Shape, keepdims: bool) -> Array:
-        rest = [k for k in range(len(self.shape)) if k not in axes]
-        counts = np.zeros(tuple(self.shape[k] for k in rest), np.int64)
-        np.add.at(counts, self.coordinates(rest), 1 if rest else self.count)
-        found: Array = counts.reshape(reduced_shape(self.shape, axes, keepdims))
+    def stretched(self, shape: Shape) -> Mask:
+        if self.shape == shape:
+            return self
+        return of_numbers(bind(TABLE["broadcast_to"], (self.numbers,), {"shape": shape})._value)[0]
+
+    def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
+        shape = reduced_shape(self.shape, axes, keepdims)
+        if len(axes) == len(self.shape):
+            whole = Mask(np.full(shape, self.count > 0))
+            return whole, np.full(whole.count, self.count)
+        found = self.lines(axes)
+        key = ("over", axes, self.dense, keepdims)
+        mask: Stored = self.pattern.once(key, lambda: of_keys(found.keys, shape))
+        return mask, found.lengths
+
+    def lines(self, axes: Shape) -> Lines:
+        """The lines along axes, worked out once."""
+        found: Lines = self.pattern.once(("lines", axes, self.dense), lambda: self._along(axes))
         return found
 
-    def coordinates(self, axes: list[int]) -> tuple[Array, ...]:
-        """The indices of the entries on some axes, in the vector's order."""
-        if not self.dense:
-            return tuple(self.pattern.coordinates[k] for k in axes)
-        return tuple(coordinates_of(self.keys, self.shape)[axes])
+    def _along(self, axes: Shape) -> Lines:
+        rest = [k for k in range(len(self.shape)) if k not in axes]
+        where, inner = (
+            addresses(self.coordinates(along), tuple(self.shape[k] for k in along))
+            for along in (rest, list(axes))
+        )
+        return Lines(where, inner)
 
     def pack(self, x: Any) -> Any:
         values = F.values_at(x, pattern=self.pattern)
@@ -109,3 +134,54 @@ class Stored(Mask):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Stored, (self.pattern, self.dense)
+
+
+def of_coordinates(indices: Array, shape: Shape) -> Stored:
+    """The mask of distinct entries at some indices, one column each, in their order."""
+    return Stored(CooPattern(shape, indices.astype(index_dtype(*shape), copy=False), True))
+
+
+def of_keys(keys: Array, shape: Shape) -> Stored:
+    """The mask of entries at increasing addresses."""
+    return Stored(CooPattern.of_keys(keys, shape, index_dtype(*shape)))
+
+
+def of_numbers(value: Any) -> tuple[Mask, Array]:
+    """The mask of what the moved `Mask.numbers` reached, and these numbers in the order of its vector.
+
+    A place that a layout stores although no number went there (the rest of a block) is not specified.
+    """
+    if not isinstance(value, Sparse):
+        array = to_strided(value)
+        return Mask(array > 0), array[array > 0]
+    mask: Mask = Stored(value.pattern, value.dense_shape)
+    numbers = value.entries.reshape(-1)
+    there = numbers > 0
+    return (mask, numbers) if there.all() else (mask.kept(there), numbers[there])
+
+
+def explicit(mask: Mask) -> Stored:
+    """The mask as a list of its entries, whatever it is held as."""
+    return mask if isinstance(mask, Stored) else of_keys(mask.keys, mask.shape)
+
+
+def united(a: Stored, b: Stored) -> Stored:
+    """What either of two masks of one shape specifies."""
+    return a if a == b else of_keys(np.union1d(a.keys, b.keys), a.shape)
+
+
+def joined(a: Stored, b: Stored, shape: Shape) -> Stored:
+    """What both of two masks, broadcast to a shape, specify: of pairs of entries that meet, no others."""
+    own_a, own_b = (read_axes(m.shape, shape) for m in (a, b))
+    shared = [k for k in own_a if k in own_b]
+    extents = tuple(shape[k] for k in shared)
+    lead_a, lead_b = (len(shape) - len(m.shape) for m in (a, b))
+    i, j = matches(
+        addresses(a.coordinates([k - lead_a for k in shared]), extents),
+        addresses(b.coordinates([k - lead_b for k in shared]), extents),
+    )
+    rest = [k for k in range(len(shape)) if k not in own_a]
+    rows = np.empty((len(shape), i.size), np.int64)
+    rows[own_a] = a.coordinates([k - lead_a for k in own_a])[:, i]
+    rows[rest] = b.coordinates([k - lead_b for k in rest])[:, j]
+    return of_coordinates(rows, shape)

@@ -13,10 +13,11 @@ import numpy as np
 
 from iverson.autograd import api
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, Wrapper, held, like, make_handle
+from iverson.core.dispatch import Handle, Wrapper, like, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.masked import printing, pytree
 from iverson.masked.mask import Mask
+from iverson.masked.stored import of_coordinates
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
 from iverson.tensor.array import Array
@@ -95,6 +96,8 @@ class MaskedTensor(Wrapper, Array):
     # -- the protocol of a wrapper -------------------------------------------------------------------
 
     def _around(self, handle: Any) -> MaskedTensor:
+        if isinstance(handle, MaskedTensor):  # some of the entries exist
+            return MaskedTensor(handle._held, self._mask.kept(handle._mask.array))
         return MaskedTensor(handle, self._mask)
 
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
@@ -112,14 +115,16 @@ class MaskedTensor(Wrapper, Array):
 
     def _block(self, rows: Any, columns: Any, block: Any) -> MaskedTensor:
         above, below = (
-            x._mask.array if isinstance(x, MaskedTensor) else np.ones(x.shape, bool) for x in (rows, columns)
+            x._mask if isinstance(x, MaskedTensor) else Mask(np.ones(x.shape, bool)) for x in (rows, columns)
         )
-        block = F.reshape(block, shape=(held(rows).size, held(columns).size))
-        for k, x in enumerate((rows, columns)):
-            if isinstance(x, MaskedTensor) and x.layout != "strided":
-                block = F.take_along(block, np.expand_dims(np.argsort(x._mask.keys), 1 - k), k)
-        mask = Mask(np.logical_and(above.reshape(above.shape + (1,) * below.ndim), below))
-        return MaskedTensor(F.reshape(block, shape=(mask.count,)), mask)
+        vector = F.reshape(block, shape=(above.count * below.count,))
+        if above.layout == below.layout == "strided":
+            return MaskedTensor(vector, Mask(np.logical_and.outer(above.array, below.array)))
+        indices = [
+            *(np.repeat(row, below.count) for row in above.coordinates()),
+            *(np.tile(row, above.count) for row in below.coordinates()),
+        ]
+        return MaskedTensor(vector, of_coordinates(np.array(indices), (*rows.shape, *columns.shape)))
 
     def _as_index(self) -> Any:
         if self.dtype.kind != "b" and not self._mask.full:
@@ -133,9 +138,11 @@ class MaskedTensor(Wrapper, Array):
         return self._without_meaning()
 
     def _counts(self, axes: tuple[int, ...], keepdims: bool) -> MaskedTensor:
-        counts = self._mask.lines(axes, keepdims)
-        mask = Mask(counts > 0)
-        return MaskedTensor(make_handle(counts[mask.array].astype(dtypes.real_of(self.dtype))), mask)
+        mask, counts = self._mask.over(axes, keepdims)
+        return MaskedTensor(make_handle(counts.astype(dtypes.real_of(self.dtype))), mask)
+
+    def _addresses(self) -> Any:
+        return self._mask.keys
 
     def _without_meaning(self) -> Any:
         plain = self._mask.unpack(self._held)

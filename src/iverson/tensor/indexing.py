@@ -15,7 +15,7 @@ from iverson.core.dispatch import Handle, Operand, Wrapper, bind, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
 from iverson.kernels.keys import canonical_slice, key_shape
-from iverson.layouts import has_one_owner, to_strided
+from iverson.layouts import Sparse, has_one_owner, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
 
 
@@ -125,7 +125,7 @@ def _expand(key: Any, shape: Shape) -> list[Any]:
     """The key as one item per axis (and None), ellipses and masks spelled out, integer arrays checked."""
     raw = key if isinstance(key, tuple) else (key,)
     items: list[Any] = [_item(item) for item in raw]
-    used = sum(i.ndim if _is_mask(i) else 0 if i is None or i is Ellipsis else 1 for i in items)
+    used = sum(len(i.shape) if _is_mask(i) else 0 if i is None or i is Ellipsis else 1 for i in items)
     if sum(i is Ellipsis for i in items) > 1:
         raise IndexingError("index", "key", got="several ellipses", expected="at most one")
     if used > len(shape):
@@ -144,7 +144,8 @@ def _expand(key: Any, shape: Shape) -> list[Any]:
         if item is None:
             result.append(None)
         elif _is_mask(item):
-            extents = shape[axis : axis + item.ndim]
+            rank = len(item.shape)
+            extents = shape[axis : axis + rank]
             if item.shape != extents:
                 raise IndexingError(
                     "index",
@@ -152,11 +153,11 @@ def _expand(key: Any, shape: Shape) -> list[Any]:
                     got=f"shape {item.shape}",
                     expected=f"shape {extents} on axis {axis}",
                 )
-            if item.ndim:
-                result.extend(np.nonzero(item))
+            if rank:
+                result.extend(nonzero_indices(item))
             else:
                 result.append(np.zeros(int(item), np.intp).view(_OnNewAxis))
-            axis += item.ndim
+            axis += rank
         else:
             result.append(_checked(item, shape[axis], axis))
             axis += 1
@@ -180,12 +181,14 @@ def _item(item: Any) -> Any:
     if isinstance(item, Wrapper):
         item = item._as_index()
     if isinstance(item, Handle):
-        item = to_strided(item._value)
+        item = item._value if _is_mask(item._value) else to_strided(item._value)
     elif isinstance(item, (list, bool, np.bool_)):
         item = _as_array(item, "index", "key")
         item = item.astype(int) if item.size == 0 and item.dtype.kind == "f" else item
+    if _is_mask(item):
+        return item
     if isinstance(item, np.ndarray):
-        if item.dtype.kind not in "iub":
+        if item.dtype.kind not in "iu":
             raise IndexingError(
                 "index",
                 "key",
@@ -205,7 +208,8 @@ def _item(item: Any) -> Any:
 
 
 def _is_mask(item: Any) -> bool:
-    return isinstance(item, np.ndarray) and item.dtype.kind == "b"
+    """Whether an item is a value of bools, strided or sparse: its nonzero entries are meant."""
+    return isinstance(item, (np.ndarray, Sparse)) and item.dtype.kind == "b"
 
 
 def _checked(item: Any, extent: int, axis: int) -> Any:

@@ -1,0 +1,97 @@
+"""Masks that meet: the mask of a result of several operands, and an operand's entries at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ArgumentError
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.masked.mask import Mask, read_axes
+from iverson.masked.policies import current
+from iverson.masked.stored import Stored, explicit, joined
+from iverson.masked.tensor import MaskedTensor
+from iverson.ops import F
+
+
+def narrowed(vector: Any, own: Mask, mask: Mask) -> Any:
+    """The vector's entries that a mask, to whose shape its own broadcasts and which lies within it, has."""
+    if own == mask:
+        return vector
+    if own.layout == mask.layout == "strided" and own.shape == mask.shape:
+        return F.pack(vector, mask.array[own.array], count=mask.count)
+    return F.gather(vector, own.positions(mask), axes=(0,))
+
+
+def entries_at(x: Any, mask: Mask) -> Any:
+    """An operand's entries where a mask, to whose shape its own broadcasts, specifies them.
+
+    What the operand itself does not specify there is 0; a scalar stays one, to be broadcast.
+    """
+    if not hasattr(x, "shape"):
+        return x
+    if isinstance(x, MaskedTensor):
+        return _held_at(x, mask)
+    if not x.ndim:
+        return x
+    if x.shape == mask.shape:
+        return mask.pack(x)
+    if not isinstance(mask, Stored):
+        return mask.pack(F.broadcast_to(x, shape=mask.shape))
+    axes, lead = read_axes(x.shape, mask.shape), len(mask.shape) - x.ndim
+    nowhere = np.zeros(mask.count, np.intp)
+    where = [mask.coordinates([k])[0] if k in axes else nowhere for k in range(lead, len(mask.shape))]
+    return F.gather(x, *where, axes=tuple(range(x.ndim)))
+
+
+def _held_at(x: MaskedTensor, mask: Mask) -> Any:
+    if x._mask == mask:
+        return x._held
+    if x.layout == mask.layout == "strided" and x.shape != mask.shape:
+        return mask.pack(F.broadcast_to(x._mask.unpack(x._held), shape=mask.shape))
+    there = x._mask.has(mask)
+    if there.all():
+        return narrowed(x._held, x._mask, mask)
+    padded = F.concat(x._held, np.zeros(1, x.dtype), axis=0, offsets=(0, x._mask.count))
+    return F.gather(padded, np.where(there, x._mask.positions(mask), x._mask.count), axes=(0,))
+
+
+def common(operation: str, masks: Sequence[Mask], shape: Shape, strict: bool | None = None) -> Mask:
+    """The mask of a result that needs all its operands: theirs, broadcast and intersected.
+
+    It is held in the layout of the smallest that is not broadcast and not strided, if there is one. Raises
+    ArgumentError where masks differ and the policy is "strict" (or ``strict`` says so).
+    """
+    first = masks[0]
+    if first.shape == shape and all(m == first for m in masks[1:]):
+        return first
+    result = first
+    for m in masks[1:]:
+        result = _intersection(result, m)
+    result = result.stretched(shape)
+    strict = current() == "strict" if strict is None else strict
+    if strict and any(m.count * prod(shape) != result.count * prod(m.shape) for m in masks):
+        raise ArgumentError(
+            operation,
+            "mask",
+            got="operands with different masks",
+            expected='equal masks: the policy is "strict"',
+            remedy="give both the mask that is meant, or leave the policy",
+        )
+    return result
+
+
+def _intersection(a: Mask, b: Mask) -> Mask:
+    """What both specify, in their common shape."""
+    shape = broadcast_shapes("mask", a.shape, b.shape)
+    if a.layout == b.layout == "strided":
+        return Mask(np.logical_and(a.array, b.array))
+    whole = [m for m in (a, b) if m.shape == shape]
+    if not whole:
+        return joined(explicit(a), explicit(b), shape)
+    result = min(whole, key=lambda m: (m.layout == "strided", m.count))
+    keep = (b if result is a else a).has(result)
+    return result if keep.all() else result.kept(keep)

@@ -1,0 +1,63 @@
+"""Rules of ops over segments: entries that are told, by index arrays, which entry of the result they go to.
+
+The table that names these rules is in `iverson.masked.rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import bind
+from iverson.core.op import Abstract, Op
+from iverson.core.shapes import Shape
+from iverson.layouts.pattern import addresses
+from iverson.masked.mask import Array, Mask
+from iverson.masked.stored import Stored, of_keys
+from iverson.masked.tensor import MaskedTensor
+from iverson.ops import F
+
+Args = tuple[Any, ...]
+Params = dict[str, Any]
+
+
+def _targets(own: Mask, indices: Any, axes: Shape, shape: Shape) -> tuple[Mask, Array]:
+    """The mask of what entries go to, and the number there of each entry's target.
+
+    The first axes of the entries are those of the index arrays, which say where they go on some axes.
+    """
+    at = np.broadcast_arrays(*(F.to_numpy(i) for i in indices))
+    lead = at[0].ndim
+    rows = own.coordinates()
+    position = addresses(rows[:lead], at[0].shape)
+    target = np.empty((len(shape), own.count), np.int64)
+    target[list(axes)] = np.array([i.ravel()[position] for i in at]).reshape(len(axes), own.count)
+    target[[k for k in range(len(shape)) if k not in axes]] = rows[lead:]
+    keys, number = np.unique(addresses(target, shape), return_inverse=True)
+    mask: Mask = of_keys(keys, shape)
+    return mask if isinstance(own, Stored) else Mask(mask.array), number.reshape(-1)
+
+
+def scatter_add(op: Op, args: Args, params: Params) -> Any:
+    """Sums of the specified entries; unspecified where none goes."""
+    x, *indices = args
+    op.abstract(Abstract(x.shape, x.dtype), *indices, **params)
+    mask, number = _targets(x._mask, indices, params["axes"], params["shape"])
+    return MaskedTensor(bind(op, (x._held, number), {"axes": (0,), "shape": (mask.count,)}), mask)
+
+
+def largest(op: Op, args: Args, params: Params) -> Any:
+    """Of the specified entries of each segment; unspecified where there is none."""
+    x, ids = args
+    shape = op.abstract(Abstract(x.shape, x.dtype), ids, **params).shape
+    mask, number = _targets(x._mask, (ids,), (0,), shape)
+    return MaskedTensor(bind(op, (x._held, number), {"count": mask.count}), mask)
+
+
+def softmax(op: Op, args: Args, params: Params) -> Any:
+    """Over the specified entries of each segment; the mask stays."""
+    x, ids = args
+    op.abstract(Abstract(x.shape, x.dtype), ids, **params)
+    mask, number = _targets(x._mask, (ids,), (0,), (params["count"], *x.shape[1:]))
+    return MaskedTensor(bind(op, (x._held, number), {"count": mask.count}), x._mask)
