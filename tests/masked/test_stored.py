@@ -213,5 +213,7 @@ def test_large_ones():
     m = iv.masked_tensor(s, requires_grad=True)
     (m.sin() * m + m.T).sum().backward()
     assert m.grad._held.shape == (2,)
-    assert repr(m) == f"iverson.MaskedTensor(shape=({n}, {n}), layout='coo', requires_grad=True)"
+    assert repr(m) == (
+        f"iverson.MaskedTensor(shape=({n}, {n}), specified=2, layout='coo', requires_grad=True)"
+    )
     assert m.sum(axis=0).get_mask().numpy().sum() == 2

@@ -13,12 +13,13 @@ EXTENT, COUNT, SMALL = 100_000, 1_000, 40
 #: Bytes: less than one number per row; and, where rows are indexed, eight of them. All entries take 80 GB.
 ENTRIES, ROWS = 700_000, 64 * EXTENT
 #: What has an index of rows (or their vector) also for COO: products, and the plain mean that is subtracted.
-BY_ROWS = ("matmul", "infinite", "var", "std")
+BY_ROWS = ("matmul", "product", "infinite", "var", "std")
 RNG = np.random.default_rng(0)
 #: 1,000 entries on 40 rows and 40 columns, spread over a large matrix.
 PLACES = np.sort(RNG.permutation(EXTENT)[:SMALL])
 CELLS = np.divmod(np.sort(RNG.permutation(SMALL * SMALL)[:COUNT]), SMALL)
 VALUES = RNG.standard_normal(COUNT) + 3.0
+WEIGHTS = RNG.standard_normal((EXTENT, 3))
 
 
 def large(layout="csr", places=PLACES):
@@ -59,6 +60,7 @@ SAME = {
     "centred": lambda m: m - m.max(axis=1, keepdims=True),
     "outer": lambda m: m.max(axis=1, keepdims=True) * m.min(axis=0),
     "matmul": lambda m: m @ m.T,
+    "product": lambda m: m @ (WEIGHTS if m.shape[0] == EXTENT else WEIGHTS[PLACES]),
     "infinite": lambda m: iv.where(m < 0, iv.inf, m) @ m.T,
     "isin": lambda m: iv.isin(m, m.sum(axis=0)),
     "clip": lambda m: m.clip(2.0, 4.0),

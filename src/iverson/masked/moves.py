@@ -57,6 +57,8 @@ def _gathered(vector: Any, numbers: Array) -> Any:
 def _shifted(mask: Mask, by: int, sparse: bool) -> Any:
     """The numbers of a mask, counted on from a number."""
     value = mask.numbers
+    if not by and not (sparse and isinstance(value, np.ndarray)):
+        return value
     if isinstance(value, Sparse):
         return value.pattern.kind(value.pattern, value.values + by)
     value = np.where(value > 0, value + by, 0)
@@ -104,10 +106,10 @@ def triangle(op: Op, args: Args, params: Params) -> Any:
 
 
 def place(op: Op, args: Args, params: Params) -> Any:
-    """Entries among zeros, which are specified: put between them axis by axis."""
+    """Entries among zeros, which are specified; stored ones are put between them axis by axis."""
     (x,) = args
     key, shape = params["key"], params["shape"]
-    if not all(isinstance(item, slice) and item.step == 1 for item in key):
+    if not isinstance(x._mask, Stored) or any(not isinstance(k, slice) or k.step != 1 for k in key):
         return put(TABLE["index_put"], (np.zeros(shape, x.dtype), x), {"key": key})
     for k, item in enumerate(key):
         extents = [item.start, x.shape[k], shape[k] - item.start - x.shape[k]]

@@ -14,7 +14,10 @@ _PLAIN = (dtypes.float64, dtypes.int64, dtypes.bool, dtypes.complex128)
 
 
 def show(x: Any) -> str:
-    """``iverson.MaskedTensor([1., --])`` with whatever is not the default: shape, dtype, requires_grad."""
+    """``iverson.MaskedTensor([1., --])`` with whatever is not the default: shape, dtype, requires_grad.
+
+    Of a large sparse-backed one, its shape and the number of specified entries.
+    """
     prefix = "iverson.MaskedTensor("
     facts = []
     small = x.layout == "strided" or x.size <= np.get_printoptions()["threshold"]
@@ -26,7 +29,8 @@ def show(x: Any) -> str:
         facts.append(f"layout={x.layout!r}")
     if x.requires_grad:
         facts.append("requires_grad=True")
-    return prefix + ", ".join([entries(x, prefix) if small else f"shape={x.shape}", *facts]) + ")"
+    shown = entries(x, prefix) if small else f"shape={x.shape}, specified={x._mask.count}"
+    return prefix + ", ".join([shown, *facts]) + ")"
 
 
 def entries(x: Any, prefix: str = "") -> str:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.reductions import mean
-from iverson.core.dispatch import bind, make_handle
+from iverson.core.dispatch import bind, held
 from iverson.core.errors import ArgumentTypeError
-from iverson.core.op import Op
+from iverson.core.op import Op, abstract_of
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, to_strided
 from iverson.masked import lines, moves, segments
@@ -50,28 +50,39 @@ def where(op: Op, args: Args, params: Params) -> Any:
     shape = _shape(op, args)
     if current() == "strict":
         common(op.name, _masks(args), shape)
-    condition = args[0]
-    mask = _possible(args, shape)
-    chosen = np.broadcast_to(F.to_numpy(entries_at(condition, mask)), (mask.count,))
-    there, *either = (x._mask.has(mask) if isinstance(x, MaskedTensor) else True for x in args)
-    keep = np.broadcast_to(np.logical_and(there, np.where(chosen, *either)), (mask.count,))
-    mask = mask if keep.all() else mask.kept(keep)
+    possible = _listed(args, shape)
+    mask = _chosen(args, shape) if possible is None else _chosen_of(args, possible)
     out = F.where(*(entries_at(x, mask) for x in args))
     if out.shape != (mask.count,):  # all three are scalars there
         out = F.broadcast_to(out, shape=(mask.count,))
     return MaskedTensor(out, mask)
 
 
-def _possible(args: Args, shape: tuple[int, ...]) -> Mask:
-    """Entries that include all specified ones: the condition's, or those of both that it chooses from."""
-    condition, a, b = ([x._mask] if isinstance(x, MaskedTensor) else [] for x in args)
-    found = [m.stretched(shape) for m in condition]
-    if a and b:
-        both = [m.stretched(shape) for m in (*a, *b)]
-        stored = [m for m in both if isinstance(m, Stored)]
-        found += [united(*stored)] if len(stored) == 2 else []
-    found = [m for m in found if isinstance(m, Stored)]
-    return min(found, key=lambda m: m.count) if found else Mask(np.ones(shape, bool))
+def _chosen(args: Args, shape: tuple[int, ...]) -> Mask:
+    """Where the condition is specified and what it chooses is."""
+    condition = args[0]._without_meaning() if isinstance(args[0], MaskedTensor) else args[0]
+    there, a, b = (x._mask.array if isinstance(x, MaskedTensor) else True for x in args)
+    array = np.logical_and(there, np.where(F.to_numpy(condition), a, b))
+    return Mask(np.array(np.broadcast_to(array, shape)))
+
+
+def _chosen_of(args: Args, possible: Mask) -> Mask:
+    """As `_chosen`, of some entries alone."""
+    chosen = np.broadcast_to(F.to_numpy(entries_at(args[0], possible)), (possible.count,))
+    there, a, b = (x._mask.has(possible) if isinstance(x, MaskedTensor) else True for x in args)
+    keep = np.logical_and(there, np.where(chosen, a, b))
+    return possible if keep.all() else possible.kept(keep)
+
+
+def _listed(args: Args, shape: tuple[int, ...]) -> Mask | None:
+    """A list of entries that holds all specified ones: of the condition, or of both that it chooses from."""
+    condition, a, b = (x._mask if isinstance(x, MaskedTensor) else None for x in args)
+    found = []
+    if isinstance(condition, Stored):
+        found.append(condition.stretched(shape))
+    if isinstance(a, Stored) and isinstance(b, Stored):
+        found.append(united(a.stretched(shape), b.stretched(shape)))
+    return min(found, key=lambda m: m.count) if found else None
 
 
 # -- products --------------------------------------------------------------------------------------------
@@ -80,8 +91,8 @@ def _possible(args: Args, shape: tuple[int, ...]) -> Mask:
 def matmul(op: Op, args: Args, params: Params) -> Any:
     """A product counts where both factors are specified; a result is where one of its products counts."""
     a, b = args
-    mask = _mask_of_product(*args)
-    if all(np.isfinite(F.to_numpy(x._held if isinstance(x, MaskedTensor) else x)).all() for x in args):
+    mask = _mask_of_product(op.abstract(*map(abstract_of, args)).shape, a, b)
+    if all(map(_finite, args)):
         left, right = (x._without_meaning() if isinstance(x, MaskedTensor) else x for x in args)
         return MaskedTensor(mask.pack(bind(op, (left, right), params)), mask)
     # 0 * inf is not 0: only the products that count are formed.
@@ -90,12 +101,23 @@ def matmul(op: Op, args: Args, params: Params) -> Any:
     return F.sum(terms, axis=(terms.ndim - 2,), keepdims=False)
 
 
-def _mask_of_product(a: Any, b: Any) -> Mask:
-    """Where at least one product counts: where the product of the masks, as numbers, is not 0."""
-    ones = []
-    for x in (a, b):
-        there = x._mask.plain() if isinstance(x, MaskedTensor) else np.ones(x.shape, bool)
-        ones.append(F.astype(make_handle(there), dtype=np.dtype("float32")))
+def _finite(x: Any) -> bool:
+    """Whether all entries that exist are."""
+    value = getattr(held(x), "_value", x)
+    return bool(np.isfinite(value.values if isinstance(value, Sparse) else to_strided(value)).all())
+
+
+def _mask_of_product(shape: tuple[int, ...], a: Any, b: Any) -> Mask:
+    """Where at least one product counts.
+
+    Of two masked factors, where the product of their masks, as numbers, is not 0; of one, on its lines that
+    have entries.
+    """
+    if not isinstance(b, MaskedTensor):
+        return a._mask.over((a.ndim - 1,), True)[0].stretched(shape)  # type: ignore[no-any-return]
+    if not isinstance(a, MaskedTensor):
+        return b._mask.over((b.ndim - 2,), True)[0].stretched(shape)
+    ones = [F.astype(x.get_mask(), dtype=np.dtype("float32")) for x in (a, b)]
     counts = F.matmul(*ones)._value
     if isinstance(counts, Sparse) and counts.pattern.distinct:
         return Stored(counts.pattern)

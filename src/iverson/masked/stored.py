@@ -23,13 +23,12 @@ class Stored(Mask):
     The vector is in the order of the pattern's values.
     """
 
-    __slots__ = ("_array", "_inner", "dense", "pattern")
+    __slots__ = ("_inner", "dense", "pattern")
 
     def __init__(self, pattern: Pattern, dense: Shape = ()) -> None:
         self.pattern = pattern
         self.dense = dense
         self._inner = prod(dense)
-        self._array: Any = None
         self._numbers = None
         self.count = pattern.count * self._inner
 
@@ -44,12 +43,9 @@ class Stored(Mask):
     @property
     def array(self) -> Array:  # type: ignore[override]
         """The mask with every entry explicit."""
-        if self._array is None:
-            array = np.zeros(prod(self.shape), bool)
-            array[self.keys] = True
-            self._array = array.reshape(self.shape)
-        found: Array = self._array
-        return found
+        array = np.zeros(prod(self.shape), bool)
+        array[self.keys] = True
+        return array.reshape(self.shape)
 
     @property
     def full(self) -> bool:
@@ -165,7 +161,7 @@ def explicit(mask: Mask) -> Stored:
     return mask if isinstance(mask, Stored) else of_keys(mask.keys, mask.shape)
 
 
-def united(a: Stored, b: Stored) -> Stored:
+def united(a: Mask, b: Mask) -> Mask:
     """What either of two masks of one shape specifies."""
     return a if a == b else of_keys(np.union1d(a.keys, b.keys), a.shape)
 

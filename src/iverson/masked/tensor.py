@@ -33,7 +33,12 @@ class MaskedTensor(Wrapper, Array):
     - reductions go over the specified entries; a result without any is unspecified itself.
     - softmax, cumulative functions and sort keep each line's entries (sort puts unspecified ones last).
     - matmul: a product counts where both factors are specified.
+    - an assignment specifies what it assigns; of a masked value, what is unspecified there stops existing.
+    - what has no meaning where entries do not exist (``inv``, ``fft``, ...) raises ArgumentTypeError, unless
+      all of them do.
     - ``to_tensor(fill)`` gives a plain Tensor.
+
+    With a mask that is the pattern of a sparse layout, work grows with the number of specified entries.
     """
 
     __slots__ = ("__weakref__", "_held", "_mask")

@@ -1,0 +1,335 @@
+"""Every public function on a MaskedTensor: an oracle's value, or the error that names to_tensor(fill)."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core.scalars import SCALARS
+from tests.masked.oracle import assert_same, of_numpy, with_garbage
+
+RNG = np.random.default_rng(5)
+VALUES = RNG.permutation(12).reshape(3, 4) / 16 + 0.1
+MASK = np.array([[True, False, True, True], [False, True, False, False], [True, True, False, True]])
+OTHER = np.array([[True, True, False, True], [True, True, True, False], [False, True, True, True]])
+SQUARE = np.array([[2.0, 0.5, 0.1], [0.5, 3.0, 0.2], [0.1, 0.2, 4.0]])
+HOLES = np.array([[True, False, True], [True, True, True], [False, True, True]])
+ma = np.ma
+
+
+def tensor(values, mask, layout):
+    if layout == "strided":
+        return iv.masked_tensor(with_garbage(values, mask), mask)
+    return iv.masked_tensor(iv.asarray(with_garbage(values, mask)), iv.to_layout(iv.asarray(mask), layout))
+
+
+def lines(function, axis):
+    """A function of the specified entries of each line, put back where they are."""
+
+    def along(a):
+        out = ma.MaskedArray(np.zeros(a.shape), ma.getmaskarray(a))
+        view, mask, source = (np.moveaxis(x, axis, -1) for x in (out.data, ~out.mask, a.data))
+        for i in np.ndindex(*view.shape[:-1]):
+            view[i][mask[i]] = function(source[i][mask[i]])
+        return out
+
+    return along
+
+
+def sampled(a, b):
+    there = ~ma.getmaskarray(a)[:, :, None] & ~ma.getmaskarray(b)[None]
+    products = np.where(there, a.data[:, :, None] * b.data[None], 0)
+    return ma.MaskedArray(products.sum(axis=1), ~there.any(axis=1))
+
+
+def softmax(x):
+    return np.exp(x) / np.exp(x).sum()
+
+
+def moved(function, *more):
+    """The same function of shape, of the data and of the mask."""
+    return lambda a: ma.MaskedArray(function(a.data, *more), function(ma.getmaskarray(a), *more))
+
+
+def of_segments(function, ids, count):
+    def oracle(a):
+        parts = [a[np.array(ids) == k] for k in range(count)]
+        return ma.stack([function(p, axis=0) if len(p) else ma.masked_all(a.shape[1:]) for p in parts])
+
+    return oracle
+
+
+IDS = [2, 0, 2]
+#: By name: ours of a masked matrix, and numpy.ma's (or what follows from NumPy, line by line).
+VALUE = {
+    "all": (lambda m: iv.all(m > 0.4, axis=0), lambda a: (a > 0.4).all(axis=0)),
+    "any": (lambda m: iv.any(m > 0.4, axis=1), lambda a: (a > 0.4).any(axis=1)),
+    "argmax": (lambda m: iv.argmax(m, axis=1), lambda a: a.argmax(axis=1)),
+    "argmin": (lambda m: iv.argmin(m, axis=0), lambda a: a.argmin(axis=0)),
+    "argsort": (
+        lambda m: iv.take_along_axis(m, iv.argsort(m, axis=1), axis=1),
+        lambda a: ma.sort(a, axis=1),
+    ),
+    "as_masked_tensor": (iv.as_masked_tensor, lambda a: a),
+    "astype": (lambda m: iv.astype(m, "float32"), lambda a: a.astype("float32")),
+    "broadcast_arrays": (lambda m: iv.broadcast_arrays(m, iv.ones((2, 1, 1)))[0], lambda a: ma.stack([a, a])),
+    "broadcast_to": (lambda m: iv.broadcast_to(m, (2, 3, 4)), lambda a: ma.stack([a, a])),
+    "clip": (lambda m: iv.clip(m, 0.3, 0.5), lambda a: ma.clip(a, 0.3, 0.5)),
+    "concat": (lambda m: iv.concat([m, m * 2]), lambda a: ma.concatenate([a, a * 2])),
+    "count_nonzero": (lambda m: iv.count_nonzero(m > 0.4), lambda a: (a > 0.4).sum()),
+    "cross_entropy": (
+        lambda m: iv.cross_entropy(m, iv.asarray([0, 1, 3]), reduction="sum"),
+        lambda a: -lines(lambda x: np.log(softmax(x)), 1)(a)[[0, 1, 2], [0, 1, 3]].sum(),
+    ),
+    "cumulative_prod": (lambda m: iv.cumulative_prod(m, axis=1), lines(np.cumprod, 1)),
+    "cumulative_sum": (lambda m: iv.cumulative_sum(m, axis=0), lines(np.cumsum, 0)),
+    "diagonal": (iv.diagonal, moved(np.diagonal)),
+    "diff": (iv.diff, lambda a: a[:, 1:] - a[:, :-1]),
+    "einsum": (lambda m: iv.einsum("ij,kj->ik", m, m), lambda a: sampled(a, a.T)),
+    "embedding": (lambda m: iv.embedding(iv.asarray([2, 0]), m), lambda a: a[[2, 0]]),
+    "expand_dims": (lambda m: iv.expand_dims(m, axis=1), lambda a: a[:, None]),
+    "flip": (lambda m: iv.flip(m, axis=1), lambda a: a[:, ::-1]),
+    "isin": (
+        lambda m: iv.isin(m, m[0]),
+        lambda a: ma.MaskedArray(np.isin(a.data, a[0].compressed()), a.mask),
+    ),
+    "log_softmax": (lambda m: iv.log_softmax(m, axis=1), lines(lambda x: np.log(softmax(x)), 1)),
+    "logsumexp": (lambda m: iv.logsumexp(m, axis=0), lambda a: ma.log(ma.exp(a).sum(axis=0))),
+    "masked_tensor": (
+        lambda m: iv.masked_tensor(m, iv.asarray(OTHER)),
+        lambda a: ma.MaskedArray(a.data, a.mask | ~OTHER),
+    ),
+    "matmul": (lambda m: iv.matmul(m, m.T), lambda a: sampled(a, a.T)),
+    "matrix_transpose": (iv.matrix_transpose, lambda a: a.T),
+    "max": (lambda m: iv.max(m, axis=1), lambda a: a.max(axis=1)),
+    "mean": (lambda m: iv.mean(m, axis=0), lambda a: a.mean(axis=0)),
+    "meshgrid": (lambda m: iv.meshgrid(m[0], m[1])[0], lambda a: ma.stack([a[0]] * 4)),
+    "min": (lambda m: iv.min(m, axis=0, keepdims=True), lambda a: a.min(axis=0, keepdims=True)),
+    "moveaxis": (lambda m: iv.moveaxis(m, 0, 1), lambda a: a.T),
+    "outer": (lambda m: iv.outer(m[0], m[2]), lambda a: a[0][:, None] * a[2]),
+    "pad": (lambda m: iv.pad(m, ((1, 0), (0, 2))), moved(np.pad, ((1, 0), (0, 2)))),
+    "permute_dims": (lambda m: iv.permute_dims(m, (1, 0)), lambda a: a.T),
+    "prod": (lambda m: iv.prod(m, axis=1), lambda a: a.prod(axis=1)),
+    "repeat": (lambda m: iv.repeat(m, 2, axis=0), lambda a: ma.repeat(a, 2, axis=0)),
+    "reshape": (lambda m: iv.reshape(m, (2, 6)), lambda a: a.reshape(2, 6)),
+    "roll": (lambda m: iv.roll(m, 1, axis=1), moved(np.roll, 1, 1)),
+    "segment_max": (lambda m: iv.segment_max(m, IDS, 4), of_segments(ma.max, IDS, 4)),
+    "segment_softmax": (
+        lambda m: iv.segment_softmax(m.T, [0, 0, 0, 0]).T,
+        lines(softmax, 1),
+    ),
+    "segment_sum": (lambda m: iv.segment_sum(m, IDS, 4), of_segments(ma.sum, IDS, 4)),
+    "softmax": (lambda m: iv.softmax(m, axis=0), lines(softmax, 0)),
+    "sort": (lambda m: iv.sort(m, axis=0), lambda a: ma.sort(a, axis=0)),
+    "split": (lambda m: iv.split(m, [1], axis=1)[1], lambda a: a[:, 1:]),
+    "squeeze": (lambda m: iv.squeeze(m[:, :1], 1), lambda a: a[:, 0]),
+    "stack": (lambda m: iv.stack([m, m], axis=1), lambda a: ma.stack([a, a], axis=1)),
+    "std": (lambda m: iv.std(m, axis=0), lambda a: a.std(axis=0)),
+    "sum": (lambda m: iv.sum(m, axis=1), lambda a: a.sum(axis=1)),
+    "take": (lambda m: iv.take(m, iv.asarray([2, 0]), axis=1), lambda a: a[:, [2, 0]]),
+    "take_along_axis": (
+        lambda m: iv.take_along_axis(m, iv.asarray([[1, 0], [2, 1], [3, 3]]), axis=1),
+        moved(np.take_along_axis, np.array([[1, 0], [2, 1], [3, 3]]), 1),
+    ),
+    "tensordot": (lambda m: iv.tensordot(m, m.T, axes=1), lambda a: sampled(a, a.T)),
+    "tile": (lambda m: iv.tile(m, (2, 1)), lambda a: ma.concatenate([a, a])),
+    "to_layout": (lambda m: iv.to_layout(m, "csr"), lambda a: a),
+    "to_sparse": (iv.to_sparse, lambda a: a),
+    "tril": (iv.tril, lambda a: ma.MaskedArray(np.tril(a.data), a.mask)),
+    "triu": (iv.triu, lambda a: ma.MaskedArray(np.triu(a.data), a.mask)),
+    "unstack": (lambda m: iv.unstack(m)[1], lambda a: a[1]),
+    "var": (lambda m: iv.var(m, axis=1), lambda a: a.var(axis=1)),
+    "vecdot": (lambda m: iv.vecdot(m, m), lambda a: (a * a).sum(axis=1)),
+    "where": (lambda m: iv.where(m > 0.4, m, 0.0), lambda a: ma.where(a > 0.4, a, 0.0)),
+}
+#: Those whose results are plain tensors: sets of values and positions, or arrays of the same shape.
+PLAIN = {
+    "empty_like": (lambda m: iv.empty_like(m) * 0 == 7, lambda a: np.zeros(a.shape, bool)),
+    "full_like": (lambda m: iv.full_like(m, 2.0), lambda a: np.full(a.shape, 2.0)),
+    "nonzero": (lambda m: iv.stack(iv.nonzero(m > 0.4)), lambda a: np.array(ma.nonzero(a > 0.4))),
+    "ones_like": (iv.ones_like, lambda a: np.ones(a.shape)),
+    "searchsorted": (
+        lambda m: iv.searchsorted(iv.sort(m[2]), iv.asarray([0.3])),
+        lambda a: np.searchsorted(np.sort(a[2].compressed()), [0.3]),
+    ),
+    "unique_all": (
+        lambda m: iv.unique_all(m // 0.2).indices,
+        lambda a: np.flatnonzero(~a.mask)[np.unique(a.compressed() // 0.2, return_index=True)[1]],
+    ),
+    "unique_counts": (
+        lambda m: iv.unique_counts(m // 0.2).counts,
+        lambda a: np.unique(a.compressed() // 0.2, return_counts=True)[1],
+    ),
+    "unique_inverse": (
+        lambda m: iv.unique_inverse(m // 0.2).inverse_indices.to_tensor(9),
+        lambda a: restored(a, np.unique(a.compressed() // 0.2, return_inverse=True)[1]),
+    ),
+    "unique_values": (lambda m: iv.unique_values(m // 0.2), lambda a: np.unique(a.compressed() // 0.2)),
+    "zeros_like": (iv.zeros_like, lambda a: np.zeros(a.shape)),
+}
+#: Those without a meaning where entries do not exist, by namespace.
+REFUSED = {
+    "asarray": iv.asarray,
+    "coalesce": iv.coalesce,
+    "sampled_matmul": lambda m: iv.sampled_matmul(m, m, iv.to_sparse(iv.eye(3))),
+    "solve_triangular": lambda m: iv.solve_triangular(m, iv.ones(3)),
+    "sparse_coo_tensor": lambda m: iv.sparse_coo_tensor([[0, 1, 2]], m),
+    "sparse_csr_tensor": lambda m: iv.sparse_csr_tensor([0, 3], [0, 1, 2], m[0], (1, 3)),
+    "sparse_csc_tensor": lambda m: iv.sparse_csc_tensor([0, 3], [0, 1, 2], m[0], (3, 1)),
+    "sparse_bsr_tensor": lambda m: iv.sparse_bsr_tensor([0, 1], [0], m[None], (3, 3)),
+    "sparse_bsc_tensor": lambda m: iv.sparse_bsc_tensor([0, 1], [0], m[None], (3, 3)),
+    "sparse_mask": lambda m: iv.sparse_mask(iv.ones((3, 3)), m),
+    "spsolve": lambda m: iv.spsolve(m, iv.ones(3)),
+    "to_scipy": iv.to_scipy,
+    "with_values": lambda m: iv.with_values(m, iv.ones(3)),
+}
+LINALG = {
+    "cross": (lambda m: iv.linalg.cross(m, m[::-1]), None),
+    "diagonal": (iv.linalg.diagonal, moved(np.diagonal)),
+    "matmul": (lambda m: iv.linalg.matmul(m, m), lambda a: sampled(a, a)),
+    "matrix_norm": (iv.linalg.matrix_norm, lambda a: np.sqrt((a * a).sum())),
+    "matrix_power": (lambda m: iv.linalg.matrix_power(m, 2), lambda a: sampled(a, a)),
+    "matrix_transpose": (iv.linalg.matrix_transpose, lambda a: a.T),
+    "norm": (lambda m: iv.linalg.norm(m, axis=1), lambda a: np.sqrt((a * a).sum(axis=1))),
+    "outer": (lambda m: iv.linalg.outer(m[0], m[1]), lambda a: a[0][:, None] * a[1]),
+    "tensordot": (lambda m: iv.linalg.tensordot(m, m, axes=1), lambda a: sampled(a, a)),
+    "trace": (iv.linalg.trace, lambda a: a.trace()),
+    "vecdot": (lambda m: iv.linalg.vecdot(m, m), lambda a: (a * a).sum(axis=1)),
+    "vector_norm": (lambda m: iv.linalg.vector_norm(m, axis=0), lambda a: np.sqrt((a * a).sum(axis=0))),
+}
+SHIFTS = {
+    "fftshift": (iv.fft.fftshift, moved(np.fft.fftshift)),
+    "ifftshift": (iv.fft.ifftshift, moved(np.fft.ifftshift)),
+}
+#: Functions that take no array, or a function in place of one.
+OTHERS = {
+    "arange", "broadcast_shapes", "can_cast", "enable_grad", "eye", "empty", "finfo", "from_dlpack",
+    "from_scipy", "full", "grad", "hessian", "hvp", "iinfo", "is_grad_enabled", "isdtype", "jacobian", "jvp",
+    "linspace", "no_grad", "ones", "result_type", "set_grad_enabled", "value_and_grad", "vjp", "zeros",
+    "fftfreq", "rfftfreq",
+}  # fmt: skip
+
+
+def restored(a, entries):
+    out = np.full(a.shape, 9)
+    out[~a.mask] = entries
+    return out
+
+
+def functions(namespace):
+    names = getattr(namespace, "__all__", None) or [n for n in vars(namespace) if not n.startswith("_")]
+    return {n for n in names if inspect.isfunction(getattr(namespace, n))}
+
+
+#: Elementwise functions, and the least number of arrays that each takes.
+ELEMENTWISE = {
+    n: sum(p.default is p.empty for p in inspect.signature(getattr(iv, n)).parameters.values())
+    for n in sorted({*SCALARS} & functions(iv) - {"where", "clip"})
+}
+
+
+def test_every_name_is_here():
+    assert functions(iv) - OTHERS == {*VALUE, *PLAIN, *REFUSED, *ELEMENTWISE}
+    known = {*LINALG, *SHIFTS, *DECOMPOSED, *TRANSFORMED, *OTHERS}
+    assert functions(iv.linalg) | functions(iv.fft) <= known
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise(name, layout):
+    """At the entries that both specify, the plain function's values (whose own oracle is NumPy)."""
+    function, arity = getattr(iv, name), ELEMENTWISE[name]
+    values = [VALUES, VALUES[::-1] + 0.01][:arity]
+    if name == "acosh":
+        values = [v + 1 for v in values]
+    if "bitwise" in name:
+        values = [(v * 16).astype(int) for v in values]
+    masks = [MASK, OTHER][:arity]
+    found = function(*(tensor(v, m, layout) for v, m in zip(values, masks, strict=True)))
+    expected = function(*map(iv.asarray, values)).numpy()
+    assert_same(found, ma.MaskedArray(expected, ~np.logical_and.reduce(masks)))
+    if arity == 2:
+        row = iv.asarray(values[1][:1])
+        both = function(tensor(values[0], MASK, layout), row)
+        assert_same(both, ma.MaskedArray(function(iv.asarray(values[0]), row).numpy(), ~MASK))
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+@pytest.mark.parametrize("name", VALUE)
+def test_values(name, layout):
+    ours, theirs = VALUE[name]
+    assert_same(ours(tensor(VALUES, MASK, layout)), theirs(of_numpy(VALUES, MASK)))
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_results(name, layout):
+    ours, theirs = PLAIN[name]
+    found = ours(tensor(VALUES, MASK, layout))
+    assert isinstance(found, iv.Tensor)
+    np.testing.assert_array_equal(found.to_dense().numpy(), theirs(of_numpy(VALUES, MASK)))
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name, layout):
+    with pytest.raises(iv.errors.IversonError, match=r"MaskedTensor.*to_tensor\(fill\)"):
+        REFUSED[name](tensor(SQUARE, HOLES, layout))
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+@pytest.mark.parametrize("name", {**LINALG, **SHIFTS})
+def test_linear_algebra_by_entries(name, layout):
+    ours, theirs = {**LINALG, **SHIFTS}[name]
+    found, a = ours(tensor(SQUARE, HOLES, layout)), of_numpy(SQUARE, HOLES)
+    if theirs is None:
+        x, y = a, a[::-1]
+        theirs = [x[:, i] * y[:, j] - x[:, j] * y[:, i] for i, j in ((1, 2), (2, 0), (0, 1))]
+        assert_same(found, ma.stack(theirs, axis=1))
+    else:
+        assert_same(found, theirs(a))
+
+
+DECOMPOSED = {
+    "cholesky": np.linalg.cholesky,
+    "det": np.linalg.det,
+    "eig": lambda a: (np.linalg.eigvals(a), None),
+    "eigh": lambda a: (np.linalg.eigvalsh(a), None),
+    "eigvals": np.linalg.eigvals,
+    "eigvalsh": np.linalg.eigvalsh,
+    "inv": np.linalg.inv,
+    "matrix_rank": np.linalg.matrix_rank,
+    "pinv": np.linalg.pinv,
+    "qr": lambda a: (None, None),
+    "slogdet": np.linalg.slogdet,
+    "solve": lambda a: np.linalg.solve(a, a + 1),
+    "svd": lambda a: (None, np.linalg.svd(a)[1], None),
+    "svdvals": lambda a: np.linalg.svd(a)[1],
+}
+TRANSFORMED = {
+    name: getattr(np.fft, name)
+    for name in ("fft", "fftn", "hfft", "ifft", "ifftn", "ihfft", "irfft", "irfftn", "rfft", "rfftn")
+}
+
+
+@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+@pytest.mark.parametrize("name", {**DECOMPOSED, **TRANSFORMED})
+def test_what_needs_every_entry(name, layout):
+    """An error where some entry does not exist, the plain value where all do."""
+    function = getattr(iv.linalg if name in DECOMPOSED else iv.fft, name)
+    oracle = {**DECOMPOSED, **TRANSFORMED}[name]
+    more = (lambda x: (x + 1,)) if name == "solve" else lambda x: ()
+    m = tensor(SQUARE, HOLES, layout)
+    with pytest.raises(iv.errors.ArgumentTypeError, match=r"got a MaskedTensor with 2 un.*to_tensor\(fill\)"):
+        function(m, *more(m))
+    m = tensor(SQUARE, np.ones((3, 3), bool), layout)
+    found, expected = function(m, *more(m)), oracle(SQUARE)
+    found, expected = (x if isinstance(x, tuple) else (x,) for x in (found, expected))
+    for x, y in zip(found, expected, strict=True):
+        assert isinstance(x, iv.MaskedTensor)
+        if y is not None:
+            np.testing.assert_allclose(x.to_tensor(0).numpy(), y, rtol=1e-10, atol=1e-12)
