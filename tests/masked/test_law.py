@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.ops import TABLE, F
-from tests.conformance.product import samples_of
+from tests.conformance.product import EXHAUSTIVE, samples_of
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
@@ -21,6 +21,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarn
 
 def held_as(values, mask, layout):
     """The masked tensor in a layout that can hold it (matrices in all of them, vectors and more in COO)."""
+    if layout == "rows":  # COO with dense trailing axes
+        there = np.flatnonzero(mask.all(axis=tuple(range(1, mask.ndim))))[None]
+        pattern = iv.sparse_coo_tensor(there, np.ones((there.size, *mask.shape[1:]), bool), mask.shape)
+        return iv.masked_tensor(iv.asarray(values), pattern, requires_grad=True)
     pattern = iv.to_layout(iv.asarray(mask), layout, **({"blocksize": (1, 1)} if layout[0] == "b" else {}))
     return iv.masked_tensor(iv.asarray(values), pattern, requires_grad=values.dtype.kind in "fc")
 
@@ -54,7 +58,7 @@ def outcome(name, args, params):
 
 @pytest.mark.parametrize("name", TABLE)
 @given(st.integers(0, 99), st.sampled_from((0.0, 0.6, 0.6, 1.0)), st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=50 if EXHAUSTIVE else 6)
 def test_every_op(name, seed, share, data):
     op, rng = TABLE[name], np.random.default_rng(seed)
     sample = data.draw(st.sampled_from(samples_of(op, "float64")))
@@ -66,6 +70,9 @@ def test_every_op(name, seed, share, data):
     chosen = data.draw(st.sets(st.sampled_from(maskable), min_size=1))
     masks = {k: rng.random(sample.args[k].shape) < share for k in chosen}
     layouts = {k: data.draw(st.sampled_from(LAYOUTS if masks[k].ndim == 2 else ("coo",))) for k in chosen}
+    for k in [k for k in chosen if masks[k].ndim > 1 and data.draw(st.integers(0, 3)) == 0]:
+        rows = rng.random((len(masks[k]),) + (1,) * (masks[k].ndim - 1)) < share
+        masks[k], layouts[k] = np.array(np.broadcast_to(rows, masks[k].shape)), "rows"
     strided, stored = [], []
     for k, a in enumerate(sample.args):
         strided.append(iv.masked_tensor(a, masks[k], requires_grad=True) if k in chosen else a)
@@ -183,8 +190,8 @@ def outcome_of(act, leaves):
 
 
 @pytest.mark.parametrize("name", ACTS)
-@given(st.integers(0, 99), st.sampled_from(("some", "none", "all", "a line", "the same")), st.data())
-@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 99), st.sampled_from(("some", "none", "all", "a line", "rows", "the same")), st.data())
+@settings(max_examples=60 if EXHAUSTIVE else 8)
 def test_what_users_write(name, seed, kind, data):
     rng = np.random.default_rng(seed)
     values = rng.permutation(24).reshape(2, 3, 4) / 8 - 1.3
@@ -195,7 +202,10 @@ def test_what_users_write(name, seed, kind, data):
         masks[:, 1], masks[:, :, 2] = False, False
     elif kind == "the same":
         masks[1] = masks[0]
+    elif kind == "rows":
+        masks[0] = masks[0, :, :1]
     layouts = [data.draw(st.sampled_from(LAYOUTS)), data.draw(st.sampled_from((*LAYOUTS, "strided")))]
+    layouts[0] = data.draw(st.sampled_from(("rows", layouts[0]))) if kind == "rows" else layouts[0]
     strided = [iv.masked_tensor(v, m, requires_grad=True) for v, m in zip(values, masks, strict=True)]
     stored = [held_as(v, m, layout) for v, m, layout in zip(values, masks, layouts, strict=True)]
     with np.errstate(all="ignore"):
@@ -206,3 +216,33 @@ def test_what_users_write(name, seed, kind, data):
             np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-12)
         else:
             assert a == b
+
+
+BINARY = [
+    name
+    for name, op in TABLE.items()
+    if op.elementwise and [np.ndarray] * 2 == [type(a) for a in samples_of(op, "float64")[0].args]
+]
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+def test_strict(name, layout):
+    """Equal masks are let through, in any layouts; others are an error that names the op."""
+    sample = samples_of(TABLE[name], "float64")[0]
+    rng = np.random.default_rng(0)
+    values = [
+        np.broadcast_to(a, (3, 4)).copy() for a in np.broadcast_arrays(*(a.ravel()[:1] for a in sample.args))
+    ]
+    mask = rng.random((3, 4)) < 0.6
+    a, b = iv.masked_tensor(values[0], mask), held_as(values[1], mask, layout)
+    act = getattr(F, name)
+    with iv.masked.policy("strict"):
+        for x, y in ((a, b), (b, a), (a, iv.asarray(values[1])), (values[0], b), (b, b)):
+            np.testing.assert_array_equal(act(x, y, **sample.params).get_mask().numpy(), mask)
+        other = held_as(values[1], mask ^ (rng.random((3, 4)) < 0.3), layout)
+        for x, y in ((a, other), (other, b), (b, other[:1])):
+            with pytest.raises(
+                iv.errors.ArgumentError, match=rf"{name}: argument 'mask': got operands with diff"
+            ):
+                act(x, y, **sample.params)

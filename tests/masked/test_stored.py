@@ -80,6 +80,8 @@ def test_masks_meet(layout):
         n = stored(other, OTHER)
         assert_same(m + n, expected() + expected(OTHER))
         assert (m + n).layout != "strided"
+        if layout == other and layout in ("coo", "csr", "csc"):
+            assert (m + n).layout == layout
     dense_mask = OTHER != 0
     assert_same(m * iv.masked_tensor(OTHER, dense_mask), expected() * expected(OTHER))
     assert_same(m * iv.asarray(OTHER), expected() * OTHER)

@@ -181,6 +181,9 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each line; the mask stays."""
     (x,) = args
     if isinstance(x._mask, Stored):
+        if op.name == "softmax":
+            own = x._mask.lines((params["axis"],))
+            return MaskedTensor(F.segment_softmax(x._held, own.line, count=own.keys.size), x._mask)
         return _along(softmax, op, x, params["axis"])
     nothing = ~np.any(x._mask.array, axis=params["axis"], keepdims=True)
     fill = np.broadcast_to(np.where(nothing, 0.0, -np.inf).astype(x.dtype), x.shape)

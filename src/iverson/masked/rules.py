@@ -17,12 +17,12 @@ from iverson.core.dispatch import bind, held
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op, abstract_of
 from iverson.core.shapes import broadcast_shapes
-from iverson.layouts import Sparse, to_strided
+from iverson.layouts import Sparse, coalesced, to_strided
 from iverson.masked import lines, moves, segments
 from iverson.masked.mask import Mask
 from iverson.masked.meeting import common, entries_at
 from iverson.masked.policies import current
-from iverson.masked.stored import Stored, united
+from iverson.masked.stored import Stored, of_numbers, united
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
 
@@ -119,9 +119,7 @@ def _mask_of_product(shape: tuple[int, ...], a: Any, b: Any) -> Mask:
         return b._mask.over((b.ndim - 2,), True)[0].stretched(shape)
     ones = [F.astype(x.get_mask(), dtype=np.dtype("float32")) for x in (a, b)]
     counts = F.matmul(*ones)._value
-    if isinstance(counts, Sparse) and counts.pattern.distinct:
-        return Stored(counts.pattern)
-    return Mask(to_strided(counts) > 0)
+    return of_numbers(coalesced(counts) if isinstance(counts, Sparse) else counts)[0]
 
 
 def _products(a: Any, b: Any) -> Any:

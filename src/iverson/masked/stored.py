@@ -11,6 +11,7 @@ import numpy as np
 from iverson.core.dispatch import bind
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.layouts import CooPattern, Pattern, Sparse, to_strided
+from iverson.layouts.conversion import converted
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 from iverson.masked.bundles import Lines
 from iverson.masked.mask import Array, Mask, read_axes, seen_from
@@ -76,7 +77,10 @@ class Stored(Mask):
         return found
 
     def kept(self, keep: Array) -> Mask:
-        return of_coordinates(self.coordinates()[:, keep], self.shape)
+        made = of_coordinates(self.coordinates()[:, keep], self.shape)
+        if self.layout in ("csr", "csc"):  # whose order is that of the entries already
+            return Stored(converted(made.pattern, self.layout)[0])
+        return made
 
     def stretched(self, shape: Shape) -> Mask:
         if self.shape == shape:
