@@ -195,3 +195,24 @@ def test_jacobians_list_pairs_of_entries():
     assert found[0, 5, 0, 5].item() == 2.0
     assert found[n - 1, n - 1, 0, 5].item() == 0.0
     assert found[n - 1, n - 1, n - 1, n - 1].item() == 4.0
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_contracted_and_padded(layout):
+    m = large(layout)
+    limit = ENTRIES if layout == "coo" else ROWS
+    y, peak = peak_of(lambda: iv.tensordot(m, m, axes=2))
+    assert peak < limit
+    assert y.item() == pytest.approx((VALUES**2).sum())
+    g, peak = peak_of(lambda: iv.autograd.grad(y, m))
+    assert peak < limit
+    np.testing.assert_allclose(g.to_tensor(0).values().numpy(), 2 * m.detach().to_tensor(0).values().numpy())
+    x, peak = peak_of(lambda: iv.pad(m, ((0, 1), (2, 0)), constant_values=7.0))
+    assert peak < 4 * ROWS
+    assert x.shape == (EXTENT + 1, EXTENT + 2)
+    assert x.get_mask().nnz == COUNT + 2 * (EXTENT + 1) + EXTENT
+    assert (x[EXTENT, 50].item(), x[5, 1].item(), x.to_tensor(0).sum().item()) == (
+        7.0,
+        7.0,
+        pytest.approx(VALUES.sum() + 7.0 * (3 * EXTENT + 2)),
+    )

@@ -253,9 +253,9 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
         )
     if value == 0:
         return F.to_dense(F.place(x, key=key, shape=shape))
-    around = np.full(shape, value)
+    around = np.asarray(value)
     if not np.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
         raise ArgumentError(
             "pad", "constant_values", got=repr(value), expected=f"a value that {x.dtype} can hold"
         )
-    return F.index_put(around.astype(x.dtype), x, key=key)
+    return F.index_put(np.broadcast_to(around.astype(x.dtype), shape), x, key=key)

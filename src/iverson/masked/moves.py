@@ -18,7 +18,7 @@ from iverson.core.op import Abstract, Op
 from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, to_strided
 from iverson.layouts.conversion import like
-from iverson.layouts.pattern import addresses
+from iverson.layouts.pattern import addresses, coordinates_of
 from iverson.masked.mask import Array, Mask
 from iverson.masked.stored import Stored, of_coordinates, of_numbers
 from iverson.masked.tensor import MaskedTensor
@@ -89,10 +89,12 @@ def to_layout(op: Op, args: Args, params: Params) -> Any:
 def reshape(op: Op, args: Args, params: Params) -> Any:
     """The order of the entries stays."""
     (x,) = args
-    if isinstance(x._mask, Stored):
-        return move(op, args, params)
-    op.abstract(Abstract(x.shape, x.dtype), **params)
-    return MaskedTensor(alias(x._held), Mask(op.forward(x._mask.array, **params)))
+    shape = op.abstract(Abstract(x.shape, x.dtype), **params).shape
+    if isinstance(x._mask, Stored) and shape:
+        mask: Mask = of_coordinates(coordinates_of(x._mask.keys, shape), shape)
+    else:
+        mask = Mask(x._mask.array.reshape(shape))
+    return MaskedTensor(alias(x._held), mask)
 
 
 def triangle(op: Op, args: Args, params: Params) -> Any:
@@ -106,17 +108,10 @@ def triangle(op: Op, args: Args, params: Params) -> Any:
 
 
 def place(op: Op, args: Args, params: Params) -> Any:
-    """Entries among zeros, which are specified; stored ones are put between them axis by axis."""
+    """As an assignment to an array of zeros, which are specified."""
     (x,) = args
-    key, shape = params["key"], params["shape"]
-    if not isinstance(x._mask, Stored) or any(not isinstance(k, slice) or k.step != 1 for k in key):
-        return put(TABLE["index_put"], (np.zeros(shape, x.dtype), x), {"key": key})
-    for k, item in enumerate(key):
-        extents = [item.start, x.shape[k], shape[k] - item.start - x.shape[k]]
-        around = [np.zeros((*x.shape[:k], n, *x.shape[k + 1 :]), x.dtype) for n in extents]
-        offsets = (0, item.start, item.start + x.shape[k])
-        x = F.concat(around[0], x, around[2], axis=k, offsets=offsets)
-    return x
+    zeros = np.broadcast_to(np.zeros((), x.dtype), params["shape"])
+    return put(TABLE["index_put"], (zeros, x), {"key": params["key"]})
 
 
 # -- assignment ------------------------------------------------------------------------------------------
@@ -125,6 +120,8 @@ def place(op: Op, args: Args, params: Params) -> Any:
 def put(op: Op, args: Args, params: Params) -> Any:
     """An assignment specifies what it assigns, and takes away what a masked value leaves unspecified."""
     x, v, *indices = args
+    if not isinstance(x, MaskedTensor) and isinstance(v._mask, Stored) and _is_box(v, x.shape, params):
+        return _surrounded(x, v, params["key"])
     held, own = _vector(x)
     value, given = _vector(v, held.dtype)
     if isinstance(own, Stored):
@@ -133,6 +130,23 @@ def put(op: Op, args: Args, params: Params) -> Any:
         numbers = (_shifted(own, 0, False), to_strided(_shifted(given, own.count, False)))
         mask, at = of_numbers(bind(op, (*numbers, *indices), params)._value)
     return MaskedTensor(_gathered(_joined([held, value]), at), mask)
+
+
+def _is_box(v: Any, shape: Shape, params: Params) -> bool:
+    """Whether a value is what a whole box of an array of a shape becomes."""
+    key = params.get("key", ())
+    steps = [k.step == 1 if isinstance(k, slice) else False for k in key]
+    return len(key) == len(shape) and all(steps) and v.shape == tuple(k.stop - k.start for k in key)
+
+
+def _surrounded(x: Any, v: Any, key: tuple[slice, ...]) -> Any:
+    """Stored entries in their box of a plain array: of that, only what is around the box is listed."""
+    for k, own in enumerate(key):
+        ends = (slice(0, own.start, 1), slice(own.stop, x.shape[k], 1))
+        whole = tuple(slice(0, n, 1) for n in x.shape[:k])
+        before, after = (F.index_basic(x, key=(*whole, end, *key[k + 1 :])) for end in ends)
+        v = F.concat(before, v, after, axis=k, offsets=(0, own.start, own.stop))
+    return v
 
 
 def _replaced(own: Stored, given: Mask, indices: list[Any], params: Params) -> tuple[Mask, Array]:

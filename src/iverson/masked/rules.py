@@ -8,6 +8,7 @@ matrices), the vector is put in place with a neutral entry where nothing is spec
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -91,14 +92,23 @@ def _listed(args: Args, shape: tuple[int, ...]) -> Mask | None:
 def matmul(op: Op, args: Args, params: Params) -> Any:
     """A product counts where both factors are specified; a result is where one of its products counts."""
     a, b = args
-    mask = _mask_of_product(op.abstract(*map(abstract_of, args)).shape, a, b)
-    if all(map(_finite, args)):
+    shape = op.abstract(*map(abstract_of, args)).shape
+    if all(map(_finite, args)) and not _mostly_empty(shape, *args):
+        mask = _mask_of_product(shape, a, b)
         left, right = (x._without_meaning() if isinstance(x, MaskedTensor) else x for x in args)
         return MaskedTensor(mask.pack(bind(op, (left, right), params)), mask)
-    # 0 * inf is not 0: only the products that count are formed.
+    # 0 * inf is not 0, and lines without entries have an index too: only the products that count are formed.
     left, right = F.expand_dims(a, axis=(a.ndim,)), F.expand_dims(b, axis=(b.ndim - 2,))
     terms = _products(left, right)
     return F.sum(terms, axis=(terms.ndim - 2,), keepdims=False)
+
+
+def _mostly_empty(shape: tuple[int, ...], a: Any, b: Any) -> bool:
+    """Whether two lists of entries have fewer of them than there are lines to contract."""
+    if not all(isinstance(x, MaskedTensor) and isinstance(x._mask, Stored) for x in (a, b)):
+        return False
+    lines = a.shape[-1]
+    return bool(a._mask.count + b._mask.count < lines and prod(shape) * lines < 2**63)
 
 
 def _finite(x: Any) -> bool:
