@@ -35,6 +35,8 @@ def parts(x):
         return [p for y in x for p in parts(y)]
     if not isinstance(x, iv.MaskedTensor):
         return [x.detach().numpy()]
+    if x.layout != "strided":
+        x._mask.pattern.check()
     mask = x.get_mask().numpy()
     return [mask, x.detach().get_data().numpy()[mask]]
 
@@ -103,6 +105,10 @@ def _set(key, value):
     return act
 
 
+def tangent(act, a, b):
+    return iv.jvp(act, (a.detach(),), (b.detach(),))[1]
+
+
 #: What users write, on two masked matrices of one shape.
 ACTS = {
     **{f"in place {n}": _in_place(f"__i{n}__") for n in ("add", "sub", "mul", "truediv", "pow", "mod")},
@@ -166,6 +172,10 @@ ACTS = {
     "pickled": lambda a, b: pickle.loads(pickle.dumps(a.detach())) * b,
     "a tree": lambda a, b: optree.tree_map(lambda x: x * 2, {"a": a})["a"] + b,
     "contained": lambda a, b: iv.asarray([a.detach()[1].to_tensor(0)[0].item() in a, 17.0 in b]),
+    "tangents": lambda a, b: tangent(lambda x: x.softmax(axis=1) * x.max(axis=0), a, b),
+    "sorted tangents": lambda a, b: tangent(lambda x: iv.sort(x, axis=0).cumulative_prod(axis=1), a, b),
+    "hessian": lambda a, b: iv.hessian(lambda x: (x**3 + x.prod(axis=0)).sum())(a.detach()),
+    "pulled back": lambda a, b: iv.vjp(lambda x: x @ x.T, a.detach())[1]((b @ b.T).detach())[0],
     "listed": lambda a, b: iv.asarray(np.array(a.detach().tolist(), float)),
 }  # fmt: skip
 
