@@ -17,7 +17,7 @@ from iverson.core.op import Abstract, Op
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
 from iverson.masked.bundles import Lines
-from iverson.masked.mask import Mask
+from iverson.masked.mask import Mask, taken
 from iverson.masked.stored import Stored, of_numbers
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
@@ -87,12 +87,12 @@ def _over_lines(op: Op, x: MaskedTensor, own: Lines) -> Any:
     if op.name == "sum":
         return F.scatter_add(x._held, own.line, axes=(0,), shape=own.keys.shape)
     parts = [part._held for part in _bundled(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
-    return _reordered(parts, np.argsort(own.bundled))
+    return taken(parts, np.argsort(own.bundled))
 
 
 def _bundled(rule: Any, op: Op, x: MaskedTensor, own: Lines, params: Params) -> list[Any]:
     """What a rule gives for each bundle of lines, along axis 1."""
-    held = _reordered([x._held], own.order)
+    held = taken([x._held], own.order)
     whole = len(own.bundles) == 1
     return [
         rule(
@@ -104,22 +104,13 @@ def _bundled(rule: Any, op: Op, x: MaskedTensor, own: Lines, params: Params) -> 
     ]
 
 
-def _reordered(parts: list[Any], order: Any) -> Any:
-    """Vectors, one after the other, in another order."""
-    sizes = np.cumsum([0, *(p.shape[0] for p in parts)]).tolist()
-    whole = parts[0] if len(parts) == 1 else F.concat(*parts, axis=0, offsets=tuple(sizes[:-1]))
-    if np.array_equal(order, np.arange(order.size)):
-        return whole
-    return F.gather(whole, order, axes=(0,))
-
-
 def _along(rule: Any, op: Op, x: MaskedTensor, axis: int) -> Any:
     """A rule that keeps the mask, on lines of stored entries."""
     own = x._mask.lines((axis,))  # type: ignore[attr-defined]
     if not own.bundles:
         return MaskedTensor(alias(x._held), x._mask)
     parts = [part._held for part in _bundled(rule, op, x, own, {"axis": 1})]
-    return MaskedTensor(_reordered(parts, np.argsort(own.order)), x._mask)
+    return MaskedTensor(taken(parts, np.argsort(own.order)), x._mask)
 
 
 def _cast(held: Any, dtype: Any) -> Any:
@@ -225,7 +216,7 @@ def sort(op: Op, args: Args, params: Params) -> Any:
         return F.take_along(x, _order(x, stable=True, **params)[0], axis)
     own = x._mask.lines((axis,))
     parts = [part._held for part in _bundled(sort, op, x, own, {**params, "axis": 1})]
-    return _on_ranks(x, own, axis, _reordered(parts, np.arange(x._mask.count)) if parts else x._held)
+    return _on_ranks(x, own, axis, taken(parts, np.arange(x._mask.count)) if parts else x._held)
 
 
 def _on_ranks(x: MaskedTensor, own: Lines, axis: int, vector: Any) -> Any:
@@ -236,14 +227,14 @@ def _on_ranks(x: MaskedTensor, own: Lines, axis: int, vector: Any) -> Any:
     indices[axis] = own.ranks
     value = CooPattern(x.shape, indices, True).value(np.arange(1, own.ranks.size + 1))
     mask, numbers = of_numbers(like(value, x._mask.pattern))  # type: ignore[attr-defined]
-    return MaskedTensor(_reordered([vector], numbers - 1), mask)
+    return MaskedTensor(taken([vector], numbers - 1), mask)
 
 
 def searchsorted(op: Op, args: Args, params: Params) -> Any:
     """Places among the specified entries of the sorted vector."""
     x, v = args
     if isinstance(x, MaskedTensor):
-        x = _reordered([x._held], np.argsort(x._mask.keys, kind="stable"))
+        x = taken([x._held], np.argsort(x._mask.keys, kind="stable"))
     if not isinstance(v, MaskedTensor):
         return bind(op, (x, v), params)
     return MaskedTensor(bind(op, (x, v._held), params), v._mask)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import addresses
 from iverson.ops import F
@@ -125,6 +126,17 @@ class Mask:
 
     def __repr__(self) -> str:
         return f"Mask(shape={self.shape}, specified={self.count})"
+
+
+def taken(vectors: Sequence[Any], positions: Array) -> Any:
+    """The entries at some positions of vectors, one after the other: a new handle."""
+    offsets = np.cumsum([0, *(v.shape[0] for v in vectors)]).tolist()
+    whole = vectors[0]
+    if len(vectors) > 1:
+        whole = F.concat(*vectors, axis=0, offsets=tuple(offsets[:-1]))
+    if np.array_equal(positions, np.arange(offsets[-1])):
+        return alias(whole) if isinstance(whole, Handle) else make_handle(whole)
+    return F.gather(whole, positions, axes=(0,))
 
 
 def seen_from(shape: Shape, mask: Mask) -> Array:

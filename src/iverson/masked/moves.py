@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.dispatch import alias, bind, make_handle
+from iverson.core.dispatch import alias, bind
 from iverson.core.op import Abstract, Op
 from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, coordinates_of
-from iverson.masked.mask import Array, Mask
+from iverson.masked.mask import Array, Mask, taken
 from iverson.masked.stored import Stored, of_coordinates, of_numbers
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import TABLE, F
@@ -38,20 +38,6 @@ def _vector(x: Any, dtype: Any = None) -> tuple[Any, Mask]:
     if dtype is not None and vector.dtype != dtype:
         vector = F.astype(vector, dtype=dtype)
     return vector, mask
-
-
-def _joined(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    offsets = np.cumsum([0, *(p.shape[0] for p in parts[:-1])])
-    return F.concat(*parts, axis=0, offsets=tuple(offsets.tolist()))
-
-
-def _gathered(vector: Any, numbers: Array) -> Any:
-    """The entries with the given numbers."""
-    if numbers.size == vector.shape[0] and np.array_equal(numbers, np.arange(1, numbers.size + 1)):
-        return alias(vector) if not isinstance(vector, np.ndarray) else make_handle(vector)
-    return F.gather(vector, numbers - 1, axes=(0,))
 
 
 def _shifted(mask: Mask, by: int, sparse: bool) -> Any:
@@ -76,14 +62,14 @@ def move(op: Op, args: Args, params: Params) -> Any:
         mask = found[k][1]
         numbers[k] = _shifted(mask, by, stored and len(mask.shape) > 0)
     mask, at = of_numbers(bind(op, tuple(numbers), params)._value)
-    return MaskedTensor(_gathered(_joined([vector for vector, _ in found.values()]), at), mask)
+    return MaskedTensor(taken([vector for vector, _ in found.values()], at - 1), mask)
 
 
 def to_layout(op: Op, args: Args, params: Params) -> Any:
     """The same entries, held in another layout."""
     (x,) = args
     mask, numbers = of_numbers(bind(op, (x._mask.numbers,), params)._value)
-    return MaskedTensor(_gathered(x._held, numbers), mask)
+    return MaskedTensor(taken([x._held], numbers - 1), mask)
 
 
 def reshape(op: Op, args: Args, params: Params) -> Any:
@@ -129,7 +115,7 @@ def put(op: Op, args: Args, params: Params) -> Any:
     else:
         numbers = (_shifted(own, 0, False), to_strided(_shifted(given, own.count, False)))
         mask, at = of_numbers(bind(op, (*numbers, *indices), params)._value)
-    return MaskedTensor(_gathered(_joined([held, value]), at), mask)
+    return MaskedTensor(taken([held, value], at - 1), mask)
 
 
 def _is_box(v: Any, shape: Shape, params: Params) -> bool:
@@ -159,7 +145,9 @@ def _replaced(own: Stored, given: Mask, indices: list[Any], params: Params) -> t
     assigned, numbers = of_numbers(spread._value)
     rows = assigned.coordinates()
     if indices:
-        rows, last = _gathered_from(rows, np.broadcast_arrays(*indices), params["axes"], shape)
+        at, axes = np.broadcast_arrays(*indices), params["axes"]
+        rows, position = routed(rows, at, axes, len(shape))
+        last = _last(at, axes, shape)[position]
         rows, numbers = rows[:, last], numbers[last]
     else:
         rows = _read_from(rows, params["key"])
@@ -180,15 +168,24 @@ def _read_from(rows: Array, key: Any) -> Array:
     return np.array(found).reshape(len(found), rows.shape[1])
 
 
-def _gathered_from(rows: Array, at: Sequence[Array], axes: Shape, shape: Shape) -> tuple[Array, Array]:
-    """Where in x are the entries gathered at index arrays; which are of the last of equal places."""
+def routed(rows: Array, at: Sequence[Array], axes: Shape, rank: int) -> tuple[Array, Array]:
+    """The indices, in an array of some rank, that entries have by index arrays of one shape for some axes.
+
+    ``rows`` are their indices where the axes of the arrays come first. Also the address of each entry in an
+    index array.
+    """
     lead = at[0].ndim
     position = addresses(rows[:lead], at[0].shape)
+    found = np.empty((rank, rows.shape[1]), np.int64)
+    found[list(axes)] = np.array([i.ravel()[position] for i in at]).reshape(len(axes), position.size)
+    found[[k for k in range(rank) if k not in axes]] = rows[lead:]
+    return found, position
+
+
+def _last(at: Sequence[Array], axes: Shape, shape: Shape) -> Array:
+    """Which of the places that index arrays name are not named again after that."""
     place = addresses(np.array([i.ravel() for i in at]), tuple(shape[k] for k in axes))
     _, from_end = np.unique(place[::-1], return_index=True)
     last = np.zeros(place.size, bool)
     last[place.size - 1 - from_end] = True
-    found = np.empty((len(shape), rows.shape[1]), np.int64)
-    found[list(axes)] = np.array([i.ravel()[position] for i in at])
-    found[[k for k in range(len(shape)) if k not in axes]] = rows[lead:]
-    return found, last[position]
+    return last

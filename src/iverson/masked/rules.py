@@ -78,12 +78,17 @@ def _chosen_of(args: Args, possible: Mask) -> Mask:
 def _listed(args: Args, shape: tuple[int, ...]) -> Mask | None:
     """A list of entries that holds all specified ones: of the condition, or of both that it chooses from."""
     condition, a, b = (x._mask if isinstance(x, MaskedTensor) else None for x in args)
-    found = []
-    if isinstance(condition, Stored):
-        found.append(condition.stretched(shape))
+    found = condition if isinstance(condition, Stored) else None
     if isinstance(a, Stored) and isinstance(b, Stored):
-        found.append(united(a.stretched(shape), b.stretched(shape)))
-    return min(found, key=lambda m: m.count) if found else None
+        both = _broadcast_count(a, shape) + _broadcast_count(b, shape)
+        if found is None or both < _broadcast_count(found, shape):
+            return united(a.stretched(shape), b.stretched(shape))
+    return None if found is None else found.stretched(shape)
+
+
+def _broadcast_count(mask: Mask, shape: tuple[int, ...]) -> int:
+    """How many entries a mask has when it is broadcast to a shape."""
+    return mask.count * (prod(shape) // max(prod(mask.shape), 1))
 
 
 # -- products --------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from iverson.core.op import Abstract, Op
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import addresses
 from iverson.masked.mask import Array, Mask
+from iverson.masked.moves import routed
 from iverson.masked.stored import Stored, of_keys
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
@@ -28,12 +29,7 @@ def _targets(own: Mask, indices: Any, axes: Shape, shape: Shape) -> tuple[Mask, 
     The first axes of the entries are those of the index arrays, which say where they go on some axes.
     """
     at = np.broadcast_arrays(*(F.to_numpy(i) for i in indices))
-    lead = at[0].ndim
-    rows = own.coordinates()
-    position = addresses(rows[:lead], at[0].shape)
-    target = np.empty((len(shape), own.count), np.int64)
-    target[list(axes)] = np.array([i.ravel()[position] for i in at]).reshape(len(axes), own.count)
-    target[[k for k in range(len(shape)) if k not in axes]] = rows[lead:]
+    target, _ = routed(own.coordinates(), at, axes, len(shape))
     keys, number = np.unique(addresses(target, shape), return_inverse=True)
     mask: Mask = of_keys(keys, shape)
     return mask if isinstance(own, Stored) else Mask(mask.array), number.reshape(-1)
