@@ -134,7 +134,7 @@ def taken(vectors: Sequence[Any], positions: Array) -> Any:
     whole = vectors[0]
     if len(vectors) > 1:
         whole = F.concat(*vectors, axis=0, offsets=tuple(offsets[:-1]))
-    if np.array_equal(positions, np.arange(offsets[-1])):
+    if positions.size == offsets[-1] and np.array_equal(positions, np.arange(positions.size)):
         return alias(whole) if isinstance(whole, Handle) else make_handle(whole)
     return F.gather(whole, positions, axes=(0,))
 
