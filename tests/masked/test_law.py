@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarn
 
 
 def held_as(values, mask, layout):
-    """The masked tensor in a layout that can hold it (matrices in all of them, vectors and more in COO)."""
+    """The masked tensor in a layout that can hold it (matrices and batches in all, vectors in COO)."""
     if layout == "rows":  # COO with dense trailing axes
         there = np.flatnonzero(mask.all(axis=tuple(range(1, mask.ndim))))[None]
         pattern = iv.sparse_coo_tensor(there, np.ones((there.size, *mask.shape[1:]), bool), mask.shape)
@@ -71,7 +71,7 @@ def test_every_op(name, seed, share, data):
         return
     chosen = data.draw(st.sets(st.sampled_from(maskable), min_size=1))
     masks = {k: rng.random(sample.args[k].shape) < share for k in chosen}
-    layouts = {k: data.draw(st.sampled_from(LAYOUTS if masks[k].ndim == 2 else ("coo",))) for k in chosen}
+    layouts = {k: data.draw(st.sampled_from(LAYOUTS if masks[k].ndim > 1 else ("coo",))) for k in chosen}
     for k in [k for k in chosen if masks[k].ndim > 1 and data.draw(st.integers(0, 3)) == 0]:
         rows = rng.random((len(masks[k]),) + (1,) * (masks[k].ndim - 1)) < share
         masks[k], layouts[k] = np.array(np.broadcast_to(rows, masks[k].shape)), "rows"

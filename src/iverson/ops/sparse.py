@@ -162,7 +162,9 @@ def _sampled_within(
     pattern: StoredPattern,
 ) -> Any:
     x = (a, b)[i]
-    if not isinstance(wanted, Pattern) or len(x.shape) != pattern.ndim:
+    if not isinstance(wanted, Pattern) or len(x.shape) != max(wanted.pattern.ndim, 2):
+        return NotImplemented
+    if x.shape[:-2] != pattern.shape[:-2]:  # broadcast to the batch: its cotangent is a sum over that
         return NotImplemented
     held = F.from_values(g, pattern=pattern)
     return F.matmul_on(*((held, F.mH(b)) if i == 0 else (F.mH(a), held)), wanted.pattern)
