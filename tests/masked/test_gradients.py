@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
+from iverson.autograd import grad
 from iverson.testing import gradcheck, gradgradcheck
 from tests.masked.oracle import masked, pairs
 
@@ -119,6 +120,27 @@ def test_gradients_have_the_masks_of_their_leaves(pair, name, data):
         assert isinstance(x, iv.MaskedTensor)
         np.testing.assert_array_equal(x.get_mask().numpy(), mask)
         assert np.isfinite(x.detach().get_data().numpy()).all()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy_leaves_out_examples_without_a_label(reduction):
+    known = np.array([True, False, True])
+    data = np.random.default_rng(0).standard_normal((3, 4))
+    data[1] = np.nan  # what is not asked for is not read
+    labels = iv.masked_tensor(np.array([0, 3, 2]), known)
+    logits = iv.asarray(data, requires_grad=True)
+    few = iv.asarray(data[known], requires_grad=True)
+    ours = iv.cross_entropy(logits, labels, reduction=reduction)
+    theirs = iv.cross_entropy(few, iv.asarray([0, 2]), reduction=reduction)
+    kept = known if reduction == "none" else ()
+    np.testing.assert_allclose(ours.detach().to_tensor(0).numpy()[kept], theirs.detach().numpy(), rtol=1e-14)
+    gradient = grad(ours.sum(), logits).to_dense().numpy()
+    np.testing.assert_allclose(gradient[known], grad(theirs.sum(), few).numpy(), rtol=1e-14)
+    np.testing.assert_array_equal(gradient[1], 0)
+    masked = iv.masked_tensor(data, np.arange(12).reshape(3, 4) != 11, requires_grad=True)
+    assert gradcheck(lambda m: iv.cross_entropy(m, labels, reduction=reduction), (masked,))
+    with pytest.raises(iv.errors.IndexingError, match="class 4"):
+        iv.cross_entropy(logits, iv.masked_tensor(np.array([0, 3, 4]), known))
 
 
 def test_cross_entropy_leaves_out_what_has_no_class():

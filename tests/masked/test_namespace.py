@@ -181,7 +181,7 @@ REFUSED = {
     "sparse_csc_tensor": lambda m: iv.sparse_csc_tensor([0, 3], [0, 1, 2], m[0], (3, 1)),
     "sparse_bsr_tensor": lambda m: iv.sparse_bsr_tensor([0, 1], [0], m[None], (3, 3)),
     "sparse_bsc_tensor": lambda m: iv.sparse_bsc_tensor([0, 1], [0], m[None], (3, 3)),
-    "sparse_mask": lambda m: iv.sparse_mask(iv.ones((3, 3)), m),
+    "sparse_mask": lambda m: iv.sparse_mask(m, iv.to_sparse(iv.ones((3, 3)))),
     "spsolve": lambda m: iv.spsolve(m, iv.ones(3)),
     "to_scipy": iv.to_scipy,
     "with_values": lambda m: iv.with_values(m, iv.ones(3)),

@@ -151,3 +151,12 @@ def test_power_of_a_small_matrix_in_every_layout():
         found = grad(((s @ s) @ s * w).sum(), s)
         np.testing.assert_allclose(checked(found), expected)
         assert gradcheck(lambda s: (s @ s) @ s, (s,))
+
+
+def test_a_masked_tensor_names_its_pattern():
+    s = iv.sparse_csr_tensor([0, 1, 3], [1, 0, 2], [1.0, 0.0, 3.0])
+    a, b = iv.asarray(np.arange(4.0).reshape(2, 2)), iv.asarray(np.arange(6.0).reshape(2, 3))
+    for f in (lambda p: iv.sampled_matmul(a, b, p), lambda p: iv.sparse_mask(b, p)):
+        ours, theirs = f(iv.masked_tensor(s)), f(s)
+        assert ours._value.pattern is theirs._value.pattern is s._value.pattern
+        np.testing.assert_array_equal(ours.to_dense().numpy(), theirs.to_dense().numpy())

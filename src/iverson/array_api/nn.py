@@ -10,8 +10,9 @@ import numpy as np
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind, named
 from iverson.array_api.reductions import mean
 from iverson.array_api.reductions import sum as _sum
+from iverson.core.dispatch import Wrapper, held
 from iverson.core.errors import IndexingError, ShapeError
-from iverson.core.shapes import check_choice, normalize_axis
+from iverson.core.shapes import Shape, check_choice, normalize_axis
 from iverson.ops import F
 
 
@@ -49,7 +50,8 @@ def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: s
     ----------
     logits : the classes are along ``axis``; by default axis 1, or 0 for a vector, as in PyTorch.
     labels : integers, the classes' numbers, of the shape of logits without that axis; or probabilities p
-        of the shape of logits, in which it differentiates too.
+        of the shape of logits, in which it differentiates too. An example whose label is unspecified (a
+        MaskedTensor) has no loss.
     reduction : "mean" over the examples, "sum", or "none" for one loss per example.
 
     Raises ShapeError where shapes do not fit, IndexingError for a class that does not exist, DTypeError.
@@ -74,8 +76,8 @@ def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: s
             expected=f"shape {wanted} for {'class numbers' if numbers else 'probabilities'}",
         )
     if numbers:
-        classes = _classes(labels, logits.shape[k]).reshape((*wanted[:k], 1, *wanted[k:]))
-        if classes.size or reduction != "mean":
+        classes = _classes(labels, logits.shape[k], (*wanted[:k], 1, *wanted[k:]))
+        if 0 not in classes.shape or reduction != "mean":
             return F.cross_entropy(logits, classes, axis=k, reduction=reduction)
         return F.multiply(F.cross_entropy(logits, classes, axis=k, reduction="sum"), float("nan"))
     losses = -F.sum(labels * F.log_softmax(logits, axis=k), axis=(k,), keepdims=False)
@@ -84,13 +86,14 @@ def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: s
     return mean(losses) if reduction == "mean" else _sum(losses)
 
 
-def _classes(labels: Any, count: int) -> np.ndarray[Any, Any]:
-    """The class numbers, checked; a negative one, seen as unsigned, is too large."""
-    classes: np.ndarray[Any, Any] = np.asarray(F.to_numpy(labels), np.intp, order="C")
+def _classes(labels: Any, count: int, shape: Shape) -> Any:
+    """The class numbers in a shape, checked: an array, or masked as the labels are."""
+    classes: np.ndarray[Any, Any] = np.asarray(F.to_numpy(held(labels)), np.intp, order="C")
+    # A negative number, seen as unsigned, is too large.
     if classes.size and classes.view(np.uintp).max() >= count:
         bad = classes.max() if classes.max() >= count else classes.min()
         raise IndexingError("cross_entropy", "labels", got=f"class {bad}", expected=f"one in [0, {count})")
-    return classes
+    return F.reshape(labels, shape=shape) if isinstance(labels, Wrapper) else classes.reshape(shape)
 
 
 __all__ = ["cross_entropy", "log_softmax", "softmax"]

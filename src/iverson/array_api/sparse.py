@@ -258,7 +258,9 @@ def coalesce(x: Any, /) -> Any:
 
 
 def as_pattern(x: Any, operation: str, argument: str = "pattern") -> Pattern:
-    """The pattern, each entry once, that a user names by a sparse tensor (or the pattern itself)."""
+    """The pattern, each entry once, that a user names by a sparse tensor, plain or masked, or by itself."""
+    plain = x._without_meaning() if isinstance(x, Wrapper) else x
+    x = plain if isinstance(getattr(plain, "_value", None), Sparse) else x
     found: Pattern = distinct(x if isinstance(x, Pattern) else sparse_value(x, operation, argument).pattern)
     return found
 

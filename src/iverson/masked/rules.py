@@ -143,8 +143,16 @@ def _products(a: Any, b: Any) -> Any:
 
 
 def cross_entropy(op: Op, args: Args, params: Params) -> Any:
-    """Over the specified classes; the loss of an example whose class is unspecified is unspecified too."""
+    """Over the specified classes; the loss of an example whose class is unspecified is unspecified too.
+
+    Where the class of an example is not known, the example is left out before anything is computed of it.
+    """
     x, classes = args
+    if isinstance(classes, MaskedTensor):
+        masks = [classes._mask.stretched(x.shape), *(m for m in _masks((x,)))]
+        mask = common(op.name, masks, x.shape, strict=False)
+        x = MaskedTensor(entries_at(x, mask), mask)
+        classes = F.to_numpy(classes._without_meaning())
     axis, reduction = params["axis"], params["reduction"]
     losses = -F.squeeze(F.take_along(F.log_softmax(x, axis=axis), classes, axis), axis=(axis,))
     if reduction == "none":
