@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 FULL = bool(os.environ.get("IVERSON_TEST_ALL"))
 COUNT = 4_000_000 if FULL else 200_000
-LIMITS = {"pow": 4.0, "sinh": 3.0}
+LIMITS = {"pow": 4.0, "sinh": 3.0, "erfc": 3.0, "gelu": 4.0}
 UNARY = sorted(set(FUNCTIONS) - {"pow"})
 DTYPES = (np.float32, np.float64)
 SPECIAL = (
@@ -36,17 +37,47 @@ def sigmoid(x: Array) -> Array:
     return np.where(x < 0, e, 1) / (1 + e)
 
 
-def erf(x: Array) -> Array:
+def probability(double: Callable[[Array], Array], exact: Callable[[Any], Any]) -> Callable[[Array], Array]:
     """SciPy's in double; in extended precision from mpmath, on few samples."""
-    if x.dtype == np.float64:
-        return np.asarray(scipy.special.erf(x))
     import mpmath as mp
 
-    values = [mp.erf(mp.mpf(float(v))) for v in x]
-    return np.copysign(np.array([np.longdouble(mp.nstr(v, 25)) for v in values]), x)
+    def reference(x: Array) -> Array:
+        if x.dtype == np.float64:
+            return double(x)
+        with mp.workprec(120):
+            values = [np.longdouble(mp.nstr(exact(mp.mpf(float(v))), 25)) for v in x]
+        return np.array(values)
+
+    return reference
 
 
-REFERENCES = {"sigmoid": sigmoid, "erf": erf}
+def erfc(x: Any) -> Any:
+    """In mpmath numbers; beyond 100 it is far below the smallest number of every format."""
+    import mpmath as mp
+
+    return mp.erfc(min(x, mp.mpf(100)))
+
+
+def gelu(x: Any) -> Any:
+    """In mpmath numbers; 0 times infinity is nan."""
+    import mpmath as mp
+
+    return mp.nan if x == -mp.inf else x * erfc(-x / mp.sqrt(2)) / 2
+
+
+def references() -> dict[str, Callable[[Array], Array]]:
+    import mpmath as mp
+
+    return {
+        "sigmoid": sigmoid,
+        "erf": lambda x: np.copysign(probability(scipy.special.erf, mp.erf)(x), x),
+        "erfc": probability(scipy.special.erfc, erfc),
+        "gelu": lambda x: np.copysign(probability(lambda v: v * scipy.special.ndtr(v), gelu)(x), x),
+    }
+
+
+REFERENCES = references()
+SLOW = ("erf", "erfc", "gelu")
 
 
 def samples(dtype: Any, count: int, seed: int = 0) -> Array:
@@ -91,7 +122,7 @@ def check(name: str, got: Array, want: Array, *inputs: Array) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, dtype: Any) -> None:
-    slow = name == "erf" and dtype == np.float64
+    slow = name in SLOW and dtype == np.float64
     x = samples(dtype, COUNT if not slow else 4000)
     with np.errstate(all="ignore"):
         want = REFERENCES.get(name, getattr(np, name, None))(x.astype(wide(dtype)))
@@ -101,7 +132,7 @@ def test_unary(name: str, dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", UNARY)
 def test_without_fused_multiply_add(name: str, dtype: Any) -> None:
-    x = samples(dtype, 2000 if name == "erf" else 20_000, seed=1)
+    x = samples(dtype, 2000 if name in SLOW else 20_000, seed=1)
     with np.errstate(all="ignore"):
         want = REFERENCES.get(name, getattr(np, name, None))(x.astype(wide(dtype)))
     check(name, apply(name, x, has_fma=False), want, x)

@@ -224,10 +224,6 @@ def _float_max(b: Builder, x: Value, y: Value) -> Value:
     return _maximum(b, np.dtype("float64"), x, y)
 
 
-def _gelu(b: Builder, x: Value) -> Value:
-    return x * 0.5 * (_vector("erf")(b, x * math.sqrt(0.5)) + 1.0)
-
-
 _F64 = np.dtype("float64")
 
 _ANY: dict[str, Emitter] = {
@@ -276,14 +272,13 @@ _FLOAT: dict[str, Emitter] = {
     "logaddexp": _logaddexp,
     "softplus": lambda b, x: _logaddexp(b, x, b.const(0.0, x.type)),
     "silu": lambda b, x: x * _vector("sigmoid")(b, x),
-    "gelu": _gelu,
     "maximum_": _float_max,
     **{name: _vector(name) for name in vecmath.FUNCTIONS},
     **{
         name: _library(symbol)
         for name, symbol in {
             "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2",
-            "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "hypot": "hypot",
+            "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "hypot": "hypot",
             "nextafter": "nextafter", "lgamma": "lgamma",
         }.items()
     },

@@ -127,7 +127,7 @@ def _gelu(x: Any) -> Any:
 
 
 def _gelu_d(F: Any, _y: Any, x: Any) -> Any:
-    cdf = 0.5 * (1 + F.erf(x * math.sqrt(0.5)))
+    cdf = 0.5 * F.erfc(x * -math.sqrt(0.5))
     return cdf + x * F.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
 

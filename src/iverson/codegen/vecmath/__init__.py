@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iverson.codegen.ir import Value
-from iverson.codegen.vecmath.error import erf
+from iverson.codegen.vecmath.error import erf, erfc, gelu
 from iverson.codegen.vecmath.exponential import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
 from iverson.codegen.vecmath.logarithm import log, log1p, log2, log10
 from iverson.codegen.vecmath.power import pow
@@ -21,9 +21,11 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "cos": cos,
     "cosh": cosh,
     "erf": erf,
+    "erfc": erfc,
     "exp": exp,
     "exp2": exp2,
     "expm1": expm1,
+    "gelu": gelu,
     "log": log,
     "log10": log10,
     "log1p": log1p,

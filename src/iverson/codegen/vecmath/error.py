@@ -1,20 +1,39 @@
-"""erf.
+"""erf, erfc and gelu, x times the standard normal distribution function.
 
-Method: for |x| < 1, x + x (c - 1 + z P(z)) with z = x^2, c = 2/sqrt(pi); beyond, 1 - exp(-P(|x|)) where P
-is the minimax polynomial of -log erfc under the weight erfc, so that its error counts only where erfc does
-(the form is that of the rational approximations in W. Cody, Math. Comp. 23, 1969, with the logarithm in
-place of the quotient).
+Method of erf: for |x| < 1, x + x (c - 1 + z P(z)) with z = x^2, c = 2/sqrt(pi); beyond, 1 - exp(-P(|x|))
+where P is the minimax polynomial of -log erfc under the weight erfc, so that its error counts only where
+erfc does (the form is that of the rational approximations in W. Cody, Math. Comp. 23, 1969, with the
+logarithm in place of the quotient).
+
+Method of the others: erfc(a) = exp(-a^2) (1 + P(t)) / (1 + 2a) for a >= 0 with t = (a - K) / (a + K), which
+brings all a to [-1, 1) (M. Shepherd and J. Laframboise, Math. Comp. 36, 1981); erfc(-a) = 2 - erfc(a). The
+square is kept to twice the precision, as its error is that of the result.
 """
 
 from __future__ import annotations
 
+import math
+
 from iverson.codegen.ir import Builder, Value
-from iverson.codegen.vecmath.coefficients import ERF32, ERF64, ERFC32, ERFC64
-from iverson.codegen.vecmath.common import absolute, at_most, copysign, polynomial, power_of_two
+from iverson.codegen.vecmath.coefficients import ERF32, ERF64, ERFC32, ERFC64, TAIL32, TAIL64
+from iverson.codegen.vecmath.common import (
+    absolute,
+    at_most,
+    copysign,
+    estrin,
+    polynomial,
+    power_of_two,
+    scale,
+    two_product,
+)
 from iverson.codegen.vecmath.exponential import reduce
 
 # 2/sqrt(pi) - 1
 C_MINUS_ONE = 0.1283791670955126
+#: K of the tail, in single and double precision.
+CENTRE = {"float": 2.0, "double": 4.0}
+#: Beyond these, erfc is 0.
+LAST = {"float": 10.2, "double": 27.3}
 
 
 def erf(b: Builder, x: Value) -> Value:
@@ -28,3 +47,44 @@ def erf(b: Builder, x: Value) -> Value:
     power = power_of_two(bits, x.type)
     far = b.const(1.0, x.type) - b.fma(power, r + q, power)
     return copysign(b.select(a < 1.0, near, far), x)
+
+
+def erfc(b: Builder, x: Value) -> Value:
+    """1 - erf(x), without cancellation where x is large."""
+    a = at_most(b, absolute(x), LAST[x.type.elem])
+    high, low = two_product(b, a, a)
+    tail = scale(*_tail(b, -high, -low, a))
+    return b.select(x < 0.0, b.const(2.0, x.type) - tail, tail)
+
+
+def gelu(b: Builder, x: Value) -> Value:
+    """x erfc(-x / sqrt(2)) / 2; x is multiplied in before a result may become subnormal."""
+    a = at_most(b, absolute(x), LAST[x.type.elem] * math.sqrt(2))
+    high, low = two_product(b, a, a)
+    tail, bits = _tail(b, high * -0.5, low * -0.5, a * math.sqrt(0.5))
+    part = scale(tail * (a * 0.5), bits)
+    nothing = b.const(math.nan, x.type)
+    return b.select(x < 0.0, b.select(x.eq(-math.inf), nothing, -part), x - part)
+
+
+def _tail(b: Builder, high: Value, low: Value, a: Value) -> tuple[Value, Value]:
+    """y and n with erfc(a) = y 2^n for a >= 0, given -a^2 as the sum of two."""
+    bits, r, q = reduce(b, high, low)
+    e = r + 1.0
+    y, rest = _quotient(b, a)
+    return b.fma(e, y, b.fma((r - (e - 1.0)) + q, y, rest * e)), bits
+
+
+def _quotient(b: Builder, a: Value) -> tuple[Value, Value]:
+    """exp(a^2) erfc(a) for a >= 0, as the sum of two."""
+    k = CENTRE[a.type.elem]
+    one = b.const(1.0, a.type)
+    inverse = one / (a + k)
+    t = (a - k) * inverse
+    # One Newton step takes back the errors of the sum and the quotient: a - k - t (a + k) = 0.
+    t = b.fma(inverse, b.fma(-t, a, b.fma(t + 1.0, -k, a)), t)
+    p = estrin(b, t, TAIL32 if a.type.elem == "float" else TAIL64)
+    inverse = one / b.fma(a, 2.0, 1.0)
+    y = b.fma(p, inverse, inverse)
+    # And again: 1 + p - y (1 + 2 a) = 0.
+    return y, b.fma(b.fma(-y, a, 0.5), 2.0, p - y) * inverse

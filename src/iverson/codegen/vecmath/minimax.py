@@ -109,6 +109,14 @@ def goals() -> list[Goal]:
     def erfc_w(x: Any) -> Any:
         return mp.erfc(x)
 
+    def tail(k: int, last: float, degree: int, name: str) -> Goal:
+        # exp(a^2) erfc(a) = (1 + P(t)) / (1 + 2a), t = (a - k) / (a + k), 0 <= a <= last
+        def tail_p(t: Any) -> Any:
+            a = k * (1 + t) / (1 - t)
+            return (1 + 2 * a) * mp.exp(a * a) * mp.erfc(a) - 1
+
+        return Goal(name, tail_p, (-1.0, (last - k) / (last + k)), degree, lambda t: 1 / (1 + tail_p(t)))
+
     return [
         Goal("EXP32", exp_p, (-half_ln2, half_ln2), 4, one),
         Goal("EXP64", exp_p, (-half_ln2, half_ln2), 10, one),
@@ -125,6 +133,8 @@ def goals() -> list[Goal]:
         Goal("ERFC32", erfc_p, (1.0, 4.0), 6, erfc_w),
         Goal("ERF64", erf_p, (0.0, 1.0), 11, one),
         Goal("ERFC64", erfc_p, (1.0, 6.0), 17, erfc_w),
+        tail(2, 10.3, 9, "TAIL32"),
+        tail(4, 27.4, 22, "TAIL64"),
     ]
 
 
