@@ -54,6 +54,12 @@ DEFINITIONS = {
     "clamp": lambda: te.compute((6, 6), lambda i, j: A[te.clamp(i - 1, 0, 3), te.clamp(j - 1, 0, 3)] ** 2),
     "scatter": lambda: te.scatter((4,), (5,), lambda e: (N[e], A[N[e], 0] * A[e % 4, e // 4])),
     "scatter affine": lambda: te.scatter((7,), (4, 4), lambda i, j: (i + j, F.tanh(A[i, j] * B[j]))),
+    "scatter max": lambda: te.scatter(
+        (3, 4), (5, 4), lambda e, j: ((N[e] - N[e] // 2, j), A[e % 4, j] * B[j]), combine="max"
+    ),
+    "scatter min": lambda: te.scatter(
+        (3,), (4, 4), lambda i, j: ((i + j) // 3, F.tanh(A[i, j])), combine="min"
+    ),
     "gather": lambda: te.compute((5, 4), lambda e, j: A[N[e], j] * B[N[e]]),
     "choice by data": lambda: te.compute(
         (4, 4), lambda i, j: te.select(A[i, j] > 0, A[i, j] ** 3, F.tanh(A[j, i]))

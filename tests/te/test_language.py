@@ -130,7 +130,7 @@ REFUSED = [
     (lambda: te.scatter((9,), (5,), lambda e: (_rows[e], 1), combine="assign"), ArgumentError, "one writer"),
     (lambda: te.scatter((4,), (8,), lambda e: (e, 1.0)), IndexingError, "a write to"),
     (lambda: te.scatter((4,), (8,), lambda e: ((e, e), 1.0)), ShapeError, "2 target indices"),
-    (lambda: te.scatter((4,), (8,), lambda e: (e // 2, 1), combine="max"), ArgumentError, "'sum' or"),
+    (lambda: te.scatter((4,), (8,), lambda e: (e // 2, 1), combine="mean"), ArgumentError, "one of"),
     (lambda: te.compute((4, 6), lambda i: A[i, 0]), ShapeError, "a function of 1 indices"),
     (lambda: te.compute((-1,), lambda i: 1.0), ShapeError, "non-negative"),
     (lambda: te.compute((2.5,), lambda i: 1.0), ArgumentTypeError, "an int or a te.var"),

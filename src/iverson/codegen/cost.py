@@ -6,7 +6,7 @@ depend on data count as the average the index range allows, or 16.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from iverson.codegen.bounds import Ranges, Scope, affine, extremes
@@ -36,19 +36,39 @@ def cost(phase: Stmt, sizes: Mapping[str, int]) -> float:
     return _statement(phase, Scope(), ranges, 1.0)
 
 
+def trips(phase: Stmt, sizes: Mapping[str, int], wanted: Callable[[Stmt], bool]) -> float:
+    """How often the wanted statements of a phase run, counting what may be skipped."""
+    ranges: Ranges = {name: (n, n) for name, n in sizes.items()}
+
+    def total(s: Stmt, scope: Scope) -> float:
+        own = float(wanted(s))
+        if isinstance(s, If):
+            return own + sum(total(item, scope) for item in s.body)
+        if not isinstance(s, Loop):
+            return own
+        inner = replace(scope, loops=(*scope.loops, s))
+        return own + _extent(s, scope, ranges) * sum(total(item, inner) for item in s.body)
+
+    return total(phase, Scope())
+
+
+def _extent(s: Loop, scope: Scope, ranges: Ranges) -> float:
+    length = affine(s.upper, scope).plus(affine(s.lower, scope), -1)
+    low, high = extremes(length, scope, ranges)
+    extent = 16.0 if high is None else ((low or 0) + high) / 2 if low is not None else high / 2
+    return max(extent, 0.0) / s.step
+
+
 def _statement(s: Stmt, scope: Scope, ranges: Ranges, share: float) -> float:
     own = share * sum(_expression(e) for e in expressions(s)) + share
     if isinstance(s, If):
         return own + sum(_statement(item, scope, ranges, share) for item in s.body)
     if not isinstance(s, Loop):
         return own
-    length = affine(s.upper, scope).plus(affine(s.lower, scope), -1)
-    low, high = extremes(length, scope, ranges)
-    extent = 16.0 if high is None else ((low or 0) + high) / 2 if low is not None else high / 2
-    extent = max(extent, 0.0) / s.step
     inner = replace(scope, loops=(*scope.loops, s))
     share = share / 16 if s.mark == "vector" else share
-    return own + extent * sum(_statement(item, inner, ranges, share) for item in s.body)
+    below = sum(_statement(item, inner, ranges, share) for item in s.body)
+    return own + _extent(s, scope, ranges) * below
 
 
 def _expression(e: Expr) -> float:

@@ -25,9 +25,10 @@ from iverson.codegen.nodes import (
     Store,
     Update,
     UpdateArg,
+    changed,
     expressions,
-    operands,
-    rebuilt,
+    mapped,
+    rewritten,
     statements,
     subexpressions,
 )
@@ -151,20 +152,14 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 
 def _renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:
-    def expression(e: Expr) -> Expr:
-        if isinstance(e, Local):
-            return Local(names.get(e.name, e.name), e.dtype)
-        return rebuilt(e, tuple(expression(o) for o in operands(e)))
+    def local(e: Expr) -> Expr:
+        return Local(names.get(e.name, e.name), e.dtype) if isinstance(e, Local) else e
 
-    if isinstance(s, Loop):
-        body = tuple(_renamed(item, names) for item in s.body)
-        return replace(s, lower=expression(s.lower), upper=expression(s.upper), body=body)
-    if isinstance(s, If):
-        return If(expression(s.condition), tuple(_renamed(item, names) for item in s.body))
-    if isinstance(s, Store):
-        indices = tuple(expression(i) for i in s.indices)
-        return replace(s, indices=indices, value=expression(s.value))
-    if isinstance(s, UpdateArg):
-        best, at = names.get(s.best, s.best), names.get(s.at, s.at)
-        return replace(s, best=best, at=at, value=expression(s.value), position=expression(s.position))
-    return replace(s, name=names.get(s.name, s.name), value=expression(s.value))
+    def named(item: Stmt) -> Stmt:
+        if isinstance(item, UpdateArg):
+            return replace(item, best=names.get(item.best, item.best), at=names.get(item.at, item.at))
+        if isinstance(item, (Let, Declare, Update)):
+            return replace(item, name=names.get(item.name, item.name))
+        return item
+
+    return rewritten(mapped(s, lambda e: changed(e, local)), named)

@@ -6,7 +6,6 @@ A call checks dtypes, ranks, extents, strides, overlap and every index that was 
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import threading
 from collections import OrderedDict
@@ -16,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen import bounds, cache, compile, llvm, target, threads
-from iverson.codegen.cost import WORTH_THREADS, cost
-from iverson.codegen.nodes import Buffer, Kernel, Loop, Stmt, Store, statements
+from iverson.codegen import bounds, cache, compile, llvm, target
+from iverson.codegen.launch import launch
+from iverson.codegen.nodes import Buffer, Kernel
 from iverson.codegen.print import kernel_text
 from iverson.codegen.verify import verify
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
@@ -38,7 +37,7 @@ class CompiledKernel:
     source: str
     plan: bounds.Plan
     library: compile.Library
-    _facts: dict[Any, Any] = field(default_factory=dict, repr=False)
+    facts: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __call__(self, *arrays: Array, threads: int | None = None, **sizes: int) -> None:
         """Run on the arguments (``kernel.arguments``, in order); ``out`` and ``inout`` ones are written.
@@ -51,8 +50,11 @@ class CompiledKernel:
         """
         known = _bind(self.kernel, arrays, sizes)
         self._check_indices(arrays, known)
-        temporary = [_temporary(b, known) for b in self.kernel.buffers if b.role == "temp"]
-        _launch(self, arrays, temporary, known, threads)
+        given = iter(arrays)
+        by_name = {
+            b.name: _temporary(b, known) if b.role == "temp" else next(given) for b in self.kernel.buffers
+        }
+        launch(self, by_name, known, threads, compile_kernel)
 
     @property
     def llvm(self) -> str:
@@ -79,14 +81,14 @@ class CompiledKernel:
             # Nothing is loaded from an empty buffer.
             found[f"[{b.name}]"] = (int(a.min()), int(a.max())) if a.size else (0, -1)
         key = ("inside", *found.values())
-        if key in self._facts:
+        if key in self.facts:
             return
         for access in self.plan.checks:
             if not bounds.inside(access, found):
                 raise _outside(self.kernel, access, found)
-        if len(self._facts) > 1000:
-            self._facts.clear()
-        self._facts[key] = True
+        if len(self.facts) > 1000:
+            self.facts.clear()
+        self.facts[key] = True
 
     @functools.cached_property
     def _indices(self) -> tuple[Buffer, ...]:
@@ -181,97 +183,6 @@ def _check_overlap(operation: str, buffers: tuple[Buffer, ...], arrays: tuple[Ar
 def _temporary(b: Buffer, sizes: Mapping[str, int]) -> Array:
     shape = tuple(sizes[n] if isinstance(n, str) else n for n in b.shape)
     return np.empty(shape, b.dtype)
-
-
-# --- running ----------------------------------------------------------------------------------------
-
-# What an empty buffer points to: an address that may be read, should code look before it leaps.
-_NOTHING = np.zeros(64, np.uint8)
-
-
-def _launch(
-    compiled: CompiledKernel,
-    arrays: tuple[Array, ...],
-    temporary: list[Array],
-    sizes: Mapping[str, int],
-    limit: int | None,
-) -> None:
-    kernel = compiled.kernel
-    given, own = iter(arrays), iter(temporary)
-    by_name = {b.name: next(own if b.role == "temp" else given) for b in kernel.buffers}
-    values = [sizes[n] for n in kernel.sizes]
-    extents = tuple(values)
-    for k, phase in enumerate(kernel.phases):
-        function = compiled.library.functions[llvm.entry_name(kernel, k)]
-        total, worth = _shape_of_work(compiled, k, phase, extents, sizes)
-        count = 1 if total <= 1 else min(limit or threads.available(), total)
-        if not worth and limit is None:
-            count = 1
-        shared = _shared(phase) if count > 1 else ()
-        if shared and not _worth_privates(shared, by_name, worth):
-            count, shared = 1, ()
-        blocks, privates = _arguments(kernel, by_name, values, shared, count)
-        threads.run(function, total, tuple(ctypes.addressof(block) for block in blocks))
-        for name, copy in privates:
-            np.add(by_name[name], copy, out=by_name[name])
-
-
-def _shape_of_work(
-    compiled: CompiledKernel, k: int, phase: Stmt, extents: tuple[int, ...], sizes: Mapping[str, int]
-) -> tuple[int, float]:
-    """How many iterations the parallel loop has, and the work in units (0 if threads would not pay)."""
-    key = ("work", k, extents)
-    found = compiled._facts.get(key)
-    if found is None:
-        total = _iterations(phase, sizes)
-        units = cost(phase, sizes) if total > 1 else 0.0
-        found = compiled._facts[key] = (total, units if units >= WORTH_THREADS else 0.0)
-    return found
-
-
-def _iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
-    if not isinstance(phase, Loop) or phase.mark != "parallel":
-        return 1
-    ranges = {name: (n, n) for name, n in sizes.items()}
-    scope = bounds.Scope()
-    length = bounds.affine(phase.upper, scope).plus(bounds.affine(phase.lower, scope), -1)
-    low, high = bounds.extremes(length, scope, ranges)
-    if high is None or low != high:
-        raise ArgumentError("codegen", phase.var, got="bounds that depend on data", expected="sizes")
-    return max(0, -(-high // phase.step))
-
-
-def _shared(phase: Stmt) -> tuple[str, ...]:
-    """The buffers that iterations of a parallel phase add to jointly."""
-    found = [s.buffer.name for s in statements((phase,)) if isinstance(s, Store) and s.shared]
-    return tuple(dict.fromkeys(found))
-
-
-def _worth_privates(names: tuple[str, ...], by_name: Mapping[str, Array], units: float) -> bool:
-    """Whether a copy of the outputs for each thread costs less than threads save."""
-    return sum(by_name[n].size for n in names) * 4 < units
-
-
-def _arguments(
-    kernel: Kernel,
-    by_name: Mapping[str, Array],
-    sizes: list[int],
-    shared: tuple[str, ...],
-    count: int,
-) -> tuple[list[Any], list[tuple[str, Array]]]:
-    """An argument block for each thread; threads after the first add to zeroed copies of their own."""
-    privates = []
-    blocks = []
-    for k in range(count):
-        addresses = []
-        for b in kernel.buffers:
-            array = by_name[b.name]
-            if k and b.name in shared:
-                array = np.zeros_like(array)
-                privates.append((b.name, array))
-            addresses.append(array.ctypes.data if array.size else _NOTHING.ctypes.data)
-        blocks.append((ctypes.c_int64 * (len(addresses) + len(sizes)))(*addresses, *sizes))
-    return blocks, privates
 
 
 # --- compiling --------------------------------------------------------------------------------------

@@ -170,6 +170,10 @@ class _Emitter:
             self._one_entry(s, at, value)
             return
         value = b.splat(value, p.lanes)
+        if s.atomic:
+            for k in range(p.lanes):
+                self._one_entry(s, memory.lane_of(b, at, k), b.lane(value, k))
+            return
         if s.combine != "assign":
             old = memory.read(b, at, value.type)
             value = functions.combine(b, s.combine, s.buffer.dtype, old, value)
@@ -200,10 +204,14 @@ class _Emitter:
             inside, done = b.fresh("inside"), b.fresh("done")
             b.br_if(at.mask, inside, done)
             b.start(inside)
-        if s.combine != "assign":
-            old = memory.read(b, replace(at, mask=None), as_type(s.buffer.dtype))
-            value = functions.combine(b, s.combine, s.buffer.dtype, old, value)
-        memory.write(b, replace(at, mask=None), value)
+        at = replace(at, mask=None)
+        if s.atomic:
+            memory.add_atomically(b, at, value)
+        else:
+            if s.combine != "assign":
+                old = memory.read(b, at, as_type(s.buffer.dtype))
+                value = functions.combine(b, s.combine, s.buffer.dtype, old, value)
+            memory.write(b, at, value)
         if done is not None:
             b.br(done)
             b.start(done)

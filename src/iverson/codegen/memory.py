@@ -66,6 +66,28 @@ def write(b: Builder, at: Address, value: Value) -> None:
         )
 
 
+def add_atomically(b: Builder, at: Address, value: Value) -> None:
+    """Add a scalar to one entry, indivisibly."""
+    b.wrote()
+    how, align = "fadd" if value.type.is_float else "add", at.type.bits // 8
+    b.emit(
+        f"atomicrmw {how} ptr {at.pointer.ref}, {value.type} {value.ref} monotonic, align {align}",
+        value.type,
+        pure=False,
+    )
+
+
+def lane_of(b: Builder, at: Address, k: int) -> Address:
+    """Where one lane's entry is."""
+    offset = at.offset
+    if at.lanes is not None:
+        offset = offset + b.lane(at.lanes, k)
+    elif at.coefficient:
+        offset = offset + k * at.coefficient
+    mask = None if at.mask is None else b.lane(at.mask, k)
+    return Address(at.base, at.type, offset, 0, None, mask)
+
+
 def _read(b: Builder, at: Address, type: Type) -> Value:
     align = at.type.bits // 8
     if at.coefficient == 0 or type.lanes == 1:

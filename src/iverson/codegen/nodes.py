@@ -22,7 +22,7 @@ Grammar
          | Declare(name, dtype, value)    a variable of the innermost iteration, with a first value
          | Update(name, combine, value)   name (combine)= value
          | UpdateArg(best, at, combine, value, position)        both, where value is better than best
-         | Store(buffer, indices, value, combine, shared)       buffer[...] (combine)= value
+         | Store(buffer, indices, value, combine, shared, atomic)   buffer[...] (combine)= value
 
     combine ::= assign | sum | prod | max | min            argmax | argmin in an UpdateArg
     buffer  ::= Buffer(name, dtype, shape, role, strides)  role ::= in | out | inout | temp
@@ -40,7 +40,8 @@ Meaning
 
   Under parallel, vector and tile, a variable declared outside the loop may only be updated, never read
   or assigned (a reduction: it is summed in any order), and two iterations never store to one entry,
-  unless the store is a ``shared`` sum (parallel) or the loop is not vectorised for that reason.
+  unless the store is ``shared`` (parallel; never an assign: `scatter` keeps these safe, for example by
+  making sums ``atomic``) or the loop is not vectorised for that reason.
 - max and min let nan through. In an UpdateArg nan is better than every number, and of equally good
   values the one with the smallest position wins.
 - ``strides`` are in entries, an int or the name of a size for each axis; None means C order.
@@ -51,7 +52,7 @@ Meaning
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +63,8 @@ INT64: DType = np.dtype("int64")
 BOOL: DType = np.dtype("bool")
 
 COMBINES = ("assign", "sum", "prod", "max", "min")
+#: Those whose terms may come in any order.
+COMMUTING = ("sum", "prod", "max", "min")
 MARKS = ("", "parallel", "vector", "tile", "unroll")
 ROLES = ("in", "out", "inout", "temp")
 
@@ -220,13 +223,14 @@ class UpdateArg:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """``buffer[indices] (combine)= value``; ``shared`` sums may collide between parallel iterations."""
+    """``buffer[indices] (combine)= value``; ``shared`` ones may collide between parallel iterations."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     value: Expr
     combine: str = "assign"
     shared: bool = False
+    atomic: bool = False
 
 
 Stmt = Loop | If | Let | Declare | Update | UpdateArg | Store
@@ -310,6 +314,11 @@ def replaced(e: Expr, names: Mapping[str, Expr]) -> Expr:
     return rebuilt(e, tuple(replaced(o, names) for o in operands(e)))
 
 
+def changed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """The expression with ``f`` of each part, innermost first."""
+    return f(rebuilt(e, tuple(changed(o, f) for o in operands(e))))
+
+
 def rebuilt(e: Expr, below: tuple[Expr, ...]) -> Expr:
     """The expression with other operands."""
     if all(x is y for x, y in zip(below, operands(e), strict=True)):
@@ -324,22 +333,34 @@ def rebuilt(e: Expr, below: tuple[Expr, ...]) -> Expr:
     return Cast(below[0], e.dtype)
 
 
+def mapped(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
+    """The statement with ``f`` of each expression in it and in its body."""
+    if isinstance(s, (Loop, If)):
+        body = tuple(mapped(item, f) for item in s.body)
+        if isinstance(s, If):
+            return If(f(s.condition), body)
+        return replace(s, lower=f(s.lower), upper=f(s.upper), body=body)
+    if isinstance(s, Store):
+        return replace(s, indices=tuple(f(i) for i in s.indices), value=f(s.value))
+    if isinstance(s, UpdateArg):
+        return replace(s, value=f(s.value), position=f(s.position))
+    return replace(s, value=f(s.value))
+
+
+def rewritten(s: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
+    """The statement with ``f`` of it and of each statement in its body, innermost first."""
+    if isinstance(s, (Loop, If)):
+        s = replace(s, body=tuple(rewritten(item, f) for item in s.body))
+    return f(s)
+
+
 def with_buffers(s: Stmt, buffers: Mapping[str, Buffer]) -> Stmt:
     """The statement with other buffers of the same names."""
 
-    def expression(e: Expr) -> Expr:
-        new = rebuilt(e, tuple(expression(o) for o in operands(e)))
-        return Load(buffers[new.buffer.name], new.indices) if isinstance(new, Load) else new
+    def load(e: Expr) -> Expr:
+        return Load(buffers[e.buffer.name], e.indices) if isinstance(e, Load) else e
 
-    if isinstance(s, (Loop, If)):
-        body = tuple(with_buffers(item, buffers) for item in s.body)
-        if isinstance(s, If):
-            return If(expression(s.condition), body)
-        return replace(s, lower=expression(s.lower), upper=expression(s.upper), body=body)
-    if isinstance(s, Store):
-        indices = tuple(expression(i) for i in s.indices)
-        target = buffers[s.buffer.name]
-        return replace(s, buffer=target, indices=indices, value=expression(s.value))
-    if isinstance(s, UpdateArg):
-        return replace(s, value=expression(s.value), position=expression(s.position))
-    return replace(s, value=expression(s.value))
+    def store(item: Stmt) -> Stmt:
+        return replace(item, buffer=buffers[item.buffer.name]) if isinstance(item, Store) else item
+
+    return rewritten(mapped(s, lambda e: changed(e, load)), store)

@@ -94,7 +94,7 @@ def _statement(s: Stmt, depth: int) -> list[str]:
         return [f"{pad}{s.best}, {s.at} {s.combine}= {text(s.value)}, {text(s.position)}"]
     return [
         f"{pad}{s.buffer.name}[{_list(s.indices)}] {_ASSIGN[s.combine]} {text(s.value)}"
-        + ("  # shared" if s.shared else "")
+        + ("  # atomic" if s.atomic else "  # shared" if s.shared else "")
     ]
 
 

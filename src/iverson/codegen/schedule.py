@@ -16,6 +16,7 @@ from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.loops import depends
 from iverson.codegen.nodes import (
     BOOL,
+    COMMUTING,
     INT64,
     Buffer,
     Call,
@@ -300,7 +301,7 @@ class _Choice:
         if first is None and not self.task.owned and self.task.combine == "assign" and rest:
             first = rest[0]
         shared = None
-        if first is None and self.task.combine == "sum" and rest:
+        if first is None and self.task.combine in COMMUTING and rest:
             shared = rest[0]
         lead = first or shared
         for a in reversed([a for a in rest if a is not lead]):
@@ -395,12 +396,12 @@ def _guarded(where: tuple[Expr, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...
 
 
 def with_shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The block with its sums marked as shared between threads."""
+    """The block with what it combines into marked as shared between threads."""
     result: list[Stmt] = []
     for s in body:
         if isinstance(s, (Loop, If)):
             result.append(replace(s, body=with_shared(s.body)))
-        elif isinstance(s, Store) and s.combine == "sum":
+        elif isinstance(s, Store) and s.combine in COMMUTING:
             result.append(replace(s, shared=True))
         else:
             result.append(s)

@@ -11,7 +11,7 @@ import ctypes
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 #: ``function(first, last, arguments)``: iterations first to last, with the address of the arguments.
@@ -76,22 +76,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def run(function: Function, total: int, arguments: tuple[int, ...], chunks_each: int = 4) -> None:
-    """Iterations 0 to ``total``, one thread for each entry of ``arguments`` (its own arguments)."""
-    if len(arguments) == 1 or total <= 1:
-        function(0, total, arguments[0])
-        return
-    count = min(total, len(arguments) * chunks_each)
+#: A range of iterations, first to last, and the address of its arguments.
+Share = tuple[int, int, int]
+
+
+def shares(total: int, arguments: int, threads: int, each: int = 4) -> list[Share]:
+    """Iterations 0 to ``total`` in a few ranges for each thread."""
+    count = min(total, threads * each) if threads > 1 else 1
     edges = [total * k // count for k in range(count + 1)]
+    return [(first, last, arguments) for first, last in itertools.pairwise(edges)]
+
+
+def run(function: Function, work: Sequence[Share], threads: int) -> None:
+    """Run each range of iterations on one of so many threads."""
+    if threads <= 1 or len(work) <= 1:
+        for share in work:
+            function(*share)
+        return
     turns = itertools.count()
 
-    def work(own: int) -> None:
-        while (k := next(turns)) < count:
-            function(edges[k], edges[k + 1], own)
+    def take_turns() -> None:
+        while (k := next(turns)) < len(work):
+            function(*work[k])
 
     _make_room()
-    waiting: list[Future[None]] = [_executor().submit(work, own) for own in arguments[1:]]
-    work(arguments[0])
+    others = min(threads, len(work)) - 1
+    waiting: list[Future[None]] = [_executor().submit(take_turns) for _ in range(others)]
+    take_turns()
     for future in waiting:
         # One that has not begun has nothing left to do.
         if not future.cancel():

@@ -10,6 +10,7 @@ from iverson.codegen import functions
 from iverson.codegen.nodes import (
     BOOL,
     COMBINES,
+    COMMUTING,
     INT64,
     MARKS,
     ROLES,
@@ -134,8 +135,11 @@ def _store(kernel: Kernel, s: Store) -> None:
     _require(s.buffer in kernel.buffers, kernel, name, "an unknown buffer", "one of the kernel's")
     _require(s.buffer.role != "in", kernel, name, "a store", "a buffer with role out, inout or temp")
     _require(s.combine in COMBINES, kernel, name, s.combine, f"one of {COMBINES}")
-    only_sum = not s.shared or s.combine == "sum"
-    _require(only_sum, kernel, name, f"a shared {s.combine}", "a shared sum")
+    _require(
+        not s.shared or s.combine in COMMUTING, kernel, name, f"a shared {s.combine}", f"one of {COMMUTING}"
+    )
+    whole = not s.atomic or (s.shared and s.combine == "sum" and s.buffer.dtype.kind in "iuf")
+    _require(whole, kernel, name, f"an atomic {s.combine}", "a shared sum of numbers")
     _indices(kernel, s)
     _same(kernel, name, s.value.dtype, s.buffer.dtype)
 

@@ -13,6 +13,7 @@ from math import lcm
 from iverson.codegen.bounds import Affine, Scope, affine, from_affine, loop_extremes, without_division
 from iverson.codegen.loops import depends
 from iverson.codegen.nodes import (
+    COMMUTING,
     INT64,
     Call,
     Const,
@@ -96,7 +97,7 @@ def boxed(task: Task) -> tuple[Stmt, ...]:
 
 def peeled(task: Task, walk: Walked) -> list[Task] | None:
     """The task over a box of its written axes, the rest of the walk inside; None if it is not so."""
-    if task.position is not None or task.combine not in ("sum", "prod", "max", "min"):
+    if task.position is not None or task.combine not in COMMUTING:
         return None
     own = [i.name for i in task.write if isinstance(i, Var)]
     axes: list[Axis] = []
@@ -434,7 +435,7 @@ class _Walk:
         return ("vector", 2) if along else ("", 1)
 
     def _parallel(self, var: str) -> bool:
-        return self._owns(var) or self.task.combine == "sum"
+        return self._owns(var) or self.task.combine in COMMUTING
 
     def _reads_along(self, var: str) -> bool:
         lets = self.task.lets

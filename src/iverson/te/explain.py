@@ -8,7 +8,8 @@ from math import prod
 
 import numpy as np
 
-from iverson.te.eliminate import eliminate, owned
+from iverson.codegen.launch import sharing
+from iverson.te.eliminate import eliminate, is_symbolic, owned
 from iverson.te.interpret import evaluate, scalar
 from iverson.te.nodes import (
     Domain,
@@ -20,8 +21,10 @@ from iverson.te.nodes import (
     Var,
     Walk,
     extent,
+    reads_of,
 )
 from iverson.te.print import domain_text, statement_text
+from iverson.te.translate import buffer_for, compiles, phases_of, task_of
 
 #: Points counted at most for a report; beyond that the count is left out.
 MAX_COUNTED = 4_000_000
@@ -65,10 +68,20 @@ def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
             f"{s.tensor.name} {'+=' if s.combine == 'sum' else '='} ...",
             f"  domain    {domain_text(s)}",
             f"  points    {_shown(count.visited)} visited, {_shown(count.terms)} nonzero terms",
-            f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}",
+            f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}{_sharing(s)}",
             *loops,
         ]
     return "\n".join(lines)
+
+
+def _sharing(s: Statement) -> str:
+    """What keeps the entries safe that a compiled scatter writes from several threads (`codegen.scatter`)."""
+    if s.strategy != "scatter" or is_symbolic(s) or not compiles(s):
+        return ""
+    tensors = dict.fromkeys((s.tensor, *(r.tensor for r in reads_of(s.roots))))
+    buffers = {t: buffer_for(t, k) for k, t in enumerate(tensors)}
+    ways = dict.fromkeys(sharing(p) for p in phases_of(s, task_of(s, buffers, False), buffers))
+    return "".join(f"; {way}" for way in ways)
 
 
 def _shown(n: int | None) -> str:

@@ -38,6 +38,8 @@ from iverson.te.stages import check_scope, define
 from iverson.te.verify import check_definition
 
 _counter = count()
+#: How a scatter may combine.
+SCATTERS = ("sum", "prod", "max", "min", "assign")
 
 
 def placeholder(shape: Any, dtype: Any = dtypes.default_float, name: str = "") -> Placeholder:
@@ -101,8 +103,13 @@ def scatter(
 ) -> Compute:
     """``Out[f(i)] += g(i)`` for i in the box ``domain``, where ``fscatter(*i)`` returns ``(f, g)``.
 
-    f is an index or a tuple of them and may read data; with combine "assign" each entry must
-    provably be written at most once. Entries that nothing is written to are 0.
+    f is an index or a tuple of them and may read data. combine is "sum", "prod", "max", "min" or
+    "assign"; with "assign" each entry must provably be written at most once. Entries that nothing is
+    written to are 0 (1 for prod, the lowest or highest value for max and min). max and min
+    differentiate, the first of equal values taking the derivative; prod does not.
+
+    Raises ArgumentError for another combine or two possible writers of an assignment, ShapeError where
+    f does not fit the shape, IndexingError where it is provably outside.
 
     >>> idx, x = placeholder((5,), "int64", "idx"), placeholder((5,), name="x")
     >>> scatter((3,), (5,), lambda e: (idx[e], x[e]), "S")
@@ -118,8 +125,8 @@ def scatter(
         raise ShapeError(
             what, got=f"{len(indices)} target indices", expected=f"{len(extents)}, as in the shape"
         )
-    if combine not in ("sum", "assign"):
-        raise ArgumentError(what, "combine", got=repr(combine), expected="'sum' or 'assign'")
+    if combine not in SCATTERS:
+        raise ArgumentError(what, "combine", got=repr(combine), expected=f"one of {SCATTERS}")
     given = [as_index(i, name) for i in indices]
     check_scope([*given, as_expr(value, what)], axes, what)
     write = tuple(_staged(i, axes, f"{name}.index", what) for i in given)
@@ -133,6 +140,8 @@ def scatter(
             expected="one writer per element",
             remedy="use combine='sum', or an index that provably differs from point to point",
         )
+    if body.dtype.kind == "c" and combine in ("max", "min"):
+        raise ArgumentTypeError(what, "value", got=f"dtype {body.dtype}", expected="an ordered dtype")
     made = Compute(extents, body.dtype, name, (statement,))
     check_definition(made.statements[0], what)
     return made

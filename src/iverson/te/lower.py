@@ -9,43 +9,32 @@ is the oracle of all of it.
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from iverson.codegen import contract, functions, nodes, workspace
+from iverson.codegen import contract, nodes, workspace
 from iverson.codegen.fuse import fuse
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
-from iverson.codegen.nodes import INT64, Buffer, Kernel, Let, Stmt
-from iverson.codegen.schedule import Axis, Task, Walked
-from iverson.codegen.walks import boxed, nest
+from iverson.codegen.nodes import Buffer, Kernel, Stmt
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.te import interpret
 from iverson.te.boxes import as_box, merged
 from iverson.te.inline import inline
 from iverson.te.nodes import (
-    Apply,
-    Cast,
-    Const,
-    Expr,
-    For,
-    If,
     Program,
     Read,
-    Select,
     Statement,
     Tensor,
     Var,
-    Walk,
     postorder,
 )
+from iverson.te.translate import as_int, buffer_for, compiles, phases_of, task_of
 
 Array = np.ndarray[Any, Any]
-#: Expressions deeper than this are cut by a name.
-DEEP = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +179,7 @@ class _Lowering:
 
     def _buffer(self, t: Tensor) -> Buffer:
         if t not in self.buffers:
-            name = f"{_identifier(t.name)}_{len(self.buffers)}"
-            self.buffers[t] = Buffer(name, t.dtype, tuple(_int(n) for n in t.shape), "in")
+            self.buffers[t] = buffer_for(t, len(self.buffers))
         return self.buffers[t]
 
     def _share(self) -> None:
@@ -250,8 +238,7 @@ class _Lowering:
     def _statement(self, s: Statement, fresh: bool) -> None:
         out = self.buffers[s.tensor]
         covers = fresh and _covers(s)
-        compiles = all(_compiles(e) for e in postorder(s.roots)) and s.tensor.dtype.kind in "biuf"
-        task = self._task(s, covers) if compiles else None
+        task = task_of(s, self.buffers, covers) if compiles(s) else None
         if fresh and not covers:
             self._flush()
             self.steps.append(Fill(out.name, interpret.identity(s.combine, s.tensor.dtype)))
@@ -265,59 +252,9 @@ class _Lowering:
         if found is not None:
             self._flush()
             self.steps.append(found)
-        elif s.walk is None:
-            self._phases(boxed(task))
-        elif s.walk:
-            self._phases(self._walked(s, task))
-
-    def _phases(self, new: Sequence[Stmt]) -> None:
-        for phase in new:
-            self.phases = fuse(self.phases, phase)
-
-    def _task(self, s: Statement, covers: bool) -> Task:
-        t = _Translation(self.buffers)
-        axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi)) for v in s.domain.axes)
-        where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
-        write = tuple(_whole_number(t.expression(w)) for w in s.write)
-        position = None if s.position is None else t.expression(s.position)
-        body = s.body
-        value = t.value(body)
-        if s.position is None and value.dtype != s.tensor.dtype:
-            value = nodes.Cast(value, s.tensor.dtype)
-        return Task(
-            self.buffers[s.tensor],
-            write,
-            value,
-            axes,
-            where,
-            s.combine,
-            position,
-            covers,
-            tuple(t.lets),
-        )
-
-    def _walked(self, s: Statement, task: Task) -> list[Stmt]:
-        t = _Translation(self.buffers)
-        t.names = {v: a.name for v, a in zip(s.domain.axes, task.axes, strict=True)}
-        names = [a.name for a in task.axes]
-
-        def walk(item: Walk) -> Walked:
-            if isinstance(item, For):
-                inner = tuple(walk(w) for w in item.body)
-                return (
-                    t.name(item.var),
-                    t.expression(item.lower),
-                    t.expression(item.upper),
-                    item.step,
-                    inner,
-                )
-            if isinstance(item, If):
-                return (t.expression(item.condition), tuple(walk(w) for w in item.body))
-            at = [t.expression(e) for e in item.at]
-            return dict(zip(names, at, strict=True))
-
-        assert s.walk is not None
-        return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy)]
+        else:
+            for phase in phases_of(s, task, self.buffers):
+                self.phases = fuse(self.phases, phase)
 
 
 def _covers(s: Statement) -> bool:
@@ -334,109 +271,6 @@ def _covers(s: Statement) -> bool:
         return False
     axes = set(s.domain.axes)
     return all(
-        v in axes and v.lo == 0 and _int(v.hi) == _int(n) for v, n in zip(own, s.tensor.shape, strict=True)
+        v in axes and v.lo == 0 and as_int(v.hi) == as_int(n)
+        for v, n in zip(own, s.tensor.shape, strict=True)
     )
-
-
-def _int(n: Any) -> int:
-    if isinstance(n, Const):
-        n = n.value
-    if not isinstance(n, (int, np.integer)):
-        raise ArgumentError("te: lower", got=f"extent {n}", expected="an integer", remedy="bind sizes")
-    return int(n)
-
-
-def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name) or "t"
-
-
-def _compiles(e: Expr) -> bool:
-    if e.dtype.kind not in "biuf":
-        return False
-    if isinstance(e, Apply):
-        dtype = e.args[0].dtype
-        if dtype.kind in "iub" and e.dtype.kind == "f":
-            dtype = e.dtype
-        return functions.supported(e.name, dtype)
-    return True
-
-
-class _Translation:
-    """te expressions to loop-nest expressions; what is used several times gets a name."""
-
-    def __init__(self, buffers: dict[Tensor, Buffer]) -> None:
-        self.buffers = buffers
-        self.names: dict[Var, str] = {}
-        self.made: dict[Expr, nodes.Expr] = {}
-        self.lets: list[Let] = []
-
-    def name(self, v: Var) -> str:
-        return self.names.setdefault(v, f"{_identifier(v.name)}_{len(self.names)}")
-
-    def index(self, n: Any) -> nodes.Expr:
-        """A bound of an axis."""
-        return self.expression(n) if isinstance(n, Expr) else nodes.Const(int(n))
-
-    def expression(self, root: Expr) -> nodes.Expr:
-        """Without naming anything."""
-        for e in postorder([root]):
-            if e not in self.made:
-                self.made[e] = self._node(e)
-        return self.made[root]
-
-    def value(self, root: Expr) -> nodes.Expr:
-        """With names for what is computed several times, or very deep, outside of choices."""
-        uses: Counter[Expr] = Counter()
-        certain = _certain(root)
-        for e in postorder([root]):
-            uses.update(e.operands)
-        depth: dict[Expr, int] = {}
-        for e in postorder([root]):
-            depth[e] = 1 + max((depth[o] for o in e.operands), default=0)
-            if e in self.made and isinstance(e, (Const, Var)):
-                continue
-            node = self._node(e)
-            again = uses[e] > 1 and isinstance(e, (Apply, Select, Cast)) and e.dtype.kind in "fb"
-            if (again or depth[e] > DEEP) and e in certain and not isinstance(e, (Const, Var)):
-                name = f"t{len(self.lets)}"
-                self.lets.append(Let(name, node))
-                node = nodes.Local(name, node.dtype)
-                depth[e] = 0
-            self.made[e] = node
-        return self.made[root]
-
-    def _node(self, e: Expr) -> nodes.Expr:
-        if isinstance(e, Const):
-            return nodes.Const(e.value, e.dtype)
-        if isinstance(e, Var):
-            return nodes.Var(self.name(e))
-        below = tuple(self.made[o] for o in e.operands)
-        if isinstance(e, Read):
-            return nodes.Load(self.buffers[e.tensor], tuple(map(_whole_number, below)))
-        if isinstance(e, Select):
-            return nodes.Select(*below)
-        if isinstance(e, Cast):
-            return nodes.Cast(below[0], e.dtype)
-        assert isinstance(e, Apply)
-        if e.dtype.kind == "f" and below[0].dtype != e.dtype:
-            below = tuple(nodes.Cast(x, e.dtype) for x in below)
-        if e.dtype != below[0].dtype and e.dtype.kind != "b":
-            return nodes.Cast(nodes.Call(e.name, below, below[0].dtype), e.dtype)
-        return nodes.Call(e.name, below, e.dtype)
-
-
-def _whole_number(e: nodes.Expr) -> nodes.Expr:
-    return e if e.dtype == INT64 else nodes.Cast(e, INT64)
-
-
-def _certain(root: Expr) -> set[Expr]:
-    """Expressions that are evaluated wherever the root is: not only on one side of a choice."""
-    found: set[Expr] = set()
-    stack = [root]
-    while stack:
-        e = stack.pop()
-        if e in found:
-            continue
-        found.add(e)
-        stack += [e.condition] if isinstance(e, Select) else e.operands
-    return found

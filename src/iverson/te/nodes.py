@@ -159,9 +159,12 @@ COMBINES = ("assign", "sum", "prod", "max", "min", "argmax", "argmin")
 
 
 class Compute(Tensor):
-    """A tensor defined by statements; see "Meaning" above for how several combine."""
+    """A tensor defined by statements; see "Meaning" above for how several combine.
 
-    __slots__ = ("statements",)
+    linear : once asked for, the statements of `reductions.linear_statements`.
+    """
+
+    __slots__ = ("linear", "statements")
 
     def __init__(
         self,
@@ -172,6 +175,7 @@ class Compute(Tensor):
     ) -> None:
         super().__init__(shape, dtype, name)
         self.statements = tuple(replace(s, out=self) for s in statements)
+        self.linear: tuple[Statement, ...] | None = None
 
     def __getitem__(self, indices: Any) -> Expr:
         found = super().__getitem__(indices)

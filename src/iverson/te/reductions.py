@@ -4,16 +4,17 @@ B[o] = prod_k b(o, k)   a balanced tree of pairwise products: T0[o, k] = b(o, k)
                         T1[o, m] = T0[o, 2m] * T0[o, 2m + 1], ..., so that zeros among the factors
                         need no care, to any order, at the cost of one product per factor
 B[o] = max_k b(o, k)    B[o] = b(o, arg[o]) with arg[o] the saved position of the first largest
+B[f(p)] max= b(p)       B[f(p)] += [first[f(p)] = p] b(p) with first[f(p)] min= p where b(p) = B[f(p)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from iverson.core import dtypes
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, GradientError
+from iverson.te.interpret import identity
 from iverson.te.nodes import (
     Compute,
     Domain,
@@ -26,6 +27,7 @@ from iverson.te.nodes import (
     const,
     extent,
     index,
+    same,
     select,
     substitute,
     variables,
@@ -44,8 +46,6 @@ CONVENTIONS = {
     "complex": "conjugate Wirtinger: g * conj(dy/dx); the real part where x is real",
 }
 
-_saved: WeakKeyDictionary[Compute, tuple[Statement, ...]] = WeakKeyDictionary()
-
 
 def linear_statements(tensor: Compute) -> tuple[Statement, ...]:
     """Statements of combine sum or assign that define the same tensor, for differentiation.
@@ -55,18 +55,32 @@ def linear_statements(tensor: Compute) -> tuple[Statement, ...]:
     """
     if all(s.combine in ("sum", "assign") for s in tensor.statements):
         return tensor.statements
-    found = _saved.get(tensor)
-    if found is None:
+    if tensor.linear is None:
         (statement,) = tensor.statements
-        if statement.combine == "prod":
-            found = (_of_product(tensor, statement),)
-        elif statement.combine in ("max", "min"):
-            found = (_of_extremum(tensor, statement),)
-        else:
-            found = ()
-        # Weak keys: the statements must not hold the tensor itself.
-        _saved[tensor] = found
-    return found
+        tensor.linear = _rewritten(tensor, statement)
+    return tensor.linear
+
+
+def _rewritten(tensor: Compute, s: Statement) -> tuple[Statement, ...]:
+    if tensor.dtype.kind not in "fc":
+        return ()
+    if s.combine == "prod":
+        if not _is_gather(s):
+            raise GradientError(
+                "te.differentiate",
+                tensor.name,
+                got="a scatter with combine='prod'",
+                expected="sum, max, min or assign",
+                remedy="sum logarithms, or reduce with te.prod",
+            )
+        return (_of_product(tensor, s),)
+    return (_of_extremum(tensor, s) if _is_gather(s) else _of_scattered(tensor, s),)
+
+
+def _is_gather(s: Statement) -> bool:
+    """Whether the write is the first axes of the domain, counted from 0."""
+    own = tuple(v - v.lo for v in s.domain.axes[: len(s.write)])
+    return same(s.write, own)
 
 
 def _reduced_axes(statement: Statement) -> tuple[list[Var], list[Var]]:
@@ -112,6 +126,17 @@ def _of_extremum(tensor: Compute, s: Statement) -> Statement:
         (body,) = substitute([s.body], at)
         body = Select(place >= 0, body, const(0, body.dtype))
     return Statement(None, s.write, body, Domain(tuple(kept), where), "sum")
+
+
+def _of_scattered(tensor: Compute, s: Statement) -> Statement:
+    """The first of the points that attain an entry's extremum adds its value to it; others add 0."""
+    place = position(s.domain.axes)
+    attains = (s.body == tensor[s.write]) | (s.body != s.body)  # a nan is the extremum wherever it stands
+    never = const(identity("min", dtypes.int64), dtypes.int64)
+    earliest = Statement(None, s.write, Select(attains, place, never), s.domain, "min")
+    first = Compute(tensor.shape, dtypes.int64, f"{tensor.name}.first", (earliest,))
+    body = Select(first[s.write] == place, s.body, const(0, tensor.dtype))
+    return Statement(None, s.write, body, s.domain, "sum")
 
 
 def _of_product(tensor: Compute, s: Statement) -> Statement:

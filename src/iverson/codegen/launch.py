@@ -1,0 +1,210 @@
+"""Running a kernel's phases on checked arguments: how many threads, and which ranges each of them gets.
+
+Where iterations of a phase may write the same entries, `scatter` says what keeps them safe.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from iverson.codegen import bounds, llvm, scatter, threads
+from iverson.codegen.compile import Library
+from iverson.codegen.cost import WORTH_THREADS, cost
+from iverson.codegen.nodes import Kernel, Loop, Stmt
+from iverson.core.errors import ArgumentError
+
+Array = np.ndarray[Any, Any]
+
+
+class Compiled(Protocol):
+    """A compiled kernel, as far as running it goes; ``facts`` remembers what follows from it."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def library(self) -> Library: ...
+    @property
+    def facts(self) -> dict[Any, Any]: ...
+    def __call__(self, *arrays: Array, threads: int | None = None, **sizes: int) -> None: ...
+
+
+Compile = Callable[[Kernel], Compiled]
+
+# What an empty buffer points to: an address that may be read, should code look before it leaps.
+_NOTHING = np.zeros(64, np.uint8)
+
+
+def launch(
+    compiled: Compiled,
+    by_name: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    limit: int | None,
+    make: Compile,
+) -> None:
+    """Run all phases; ``limit`` is the most threads (None: as many as pay), ``make`` compiles variants."""
+    for k, phase in enumerate(compiled.kernel.phases):
+        total, units = _work(compiled, k, phase, sizes)
+        count = _threads(total, units, limit)
+        costs = _ways(compiled, k, by_name, sizes, (total, units, count)) if count > 1 else {}
+        if costs and isinstance(phase, Loop):
+            way = scatter.choose(costs).way
+            _Shared(compiled, k, phase, by_name, sizes, total, count, make).run(way)
+        else:
+            _run(compiled, k, by_name, sizes, total, count)
+
+
+def sharing(phase: Stmt) -> str:
+    """What keeps entries safe that several iterations of a phase without sizes write, in words."""
+    outputs = scatter.shared(phase)
+    if not outputs or not isinstance(phase, Loop):
+        return "each thread has entries of its own"
+    total, units = _iterations(phase, {}), cost(phase, {})
+    count = _threads(total, units, None)
+    if count == 1:
+        return "one thread, as more would not pay"
+    entries = sum(prod(n for n in s.buffer.shape if isinstance(n, int)) for s in outputs.values())
+    return str(scatter.choose(scatter.estimates(phase, units, entries, total, {}, count)))
+
+
+def _threads(total: int, units: float, limit: int | None) -> int:
+    if total <= 1 or (limit is None and units < WORTH_THREADS):
+        return 1
+    return min(limit or threads.available(), total)
+
+
+def _run(
+    compiled: Compiled,
+    k: int,
+    by_name: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    total: int,
+    count: int,
+) -> None:
+    """One phase whose iterations write entries of their own."""
+    block = _block(compiled.kernel, by_name, sizes)
+    threads.run(_function(compiled, k), threads.shares(total, ctypes.addressof(block), count), count)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A phase whose iterations may write the same entries, run in each of the ways of `scatter`."""
+
+    compiled: Compiled
+    k: int
+    phase: Loop
+    by_name: Mapping[str, Array]
+    sizes: Mapping[str, int]
+    total: int
+    count: int
+    make: Compile
+
+    def run(self, way: str) -> None:
+        ways = {"private": self.private, "sorted": self.sorted, "atomic": self.atomic}
+        if way in ways:
+            ways[way]()
+        else:
+            _run(self.compiled, self.k, self.by_name, self.sizes, self.total, 1)
+
+    def private(self) -> None:
+        copies = scatter.private(self.phase, self.by_name, self.count)
+        kernel = self.compiled.kernel
+        blocks = [_block(kernel, {**self.by_name, **copy}, self.sizes) for copy in ({}, *copies)]
+        edges = [self.total * n // self.count for n in range(self.count + 1)]
+        work = [(edges[n], edges[n + 1], ctypes.addressof(block)) for n, block in enumerate(blocks)]
+        threads.run(_function(self.compiled, self.k), work, self.count)
+        scatter.combine(self.phase, self.by_name, copies)
+
+    def sorted(self) -> None:
+        finder = self.variant("keys", scatter.keys)
+        known = {**self.sizes, scatter.COUNT: self.total}
+        keys = np.empty(self.total, np.int64)
+        finder(*(self.by_name[b.name] for b in finder.kernel.buffers[:-1]), keys, threads=self.count, **known)
+        order, ranges = scatter.order_of(keys, _first(self.phase, self.sizes), 4 * self.count)
+        variant = self.variant("sorted", scatter.in_order)
+        block = _block(variant.kernel, {**self.by_name, scatter.ORDER: order}, known)
+        work = [(first, last, ctypes.addressof(block)) for first, last in ranges]
+        threads.run(_function(variant, 0), work, self.count)
+
+    def atomic(self) -> None:
+        variant = self.variant("atomic", scatter.atomic)
+        _run(variant, 0, self.by_name, self.sizes, self.total, self.count)
+
+    def variant(self, what: str, changed: Callable[[Kernel, Loop], Kernel]) -> Compiled:
+        """A kernel that follows from this phase, compiled when it is first needed."""
+        found = self.compiled.facts.get((what, self.k))
+        if found is None:
+            found = self.compiled.facts[what, self.k] = self.make(changed(self.compiled.kernel, self.phase))
+        return found
+
+
+# --- arguments and extents -----------------------------------------------------------
+
+
+def _function(compiled: Compiled, k: int) -> Any:
+    return compiled.library.functions[llvm.entry_name(compiled.kernel, k)]
+
+
+def _block(kernel: Kernel, by_name: Mapping[str, Array], sizes: Mapping[str, int]) -> Any:
+    """What an entry point takes: addresses, then sizes."""
+    arrays = [by_name[b.name] for b in kernel.buffers]
+    addresses = [a.ctypes.data if a.size else _NOTHING.ctypes.data for a in arrays]
+    values = [sizes[n] for n in kernel.sizes]
+    return (ctypes.c_int64 * (len(addresses) + len(values)))(*addresses, *values)
+
+
+def _work(compiled: Compiled, k: int, phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, float]:
+    """How many iterations the parallel loop has, and the units of work in the phase."""
+    key = ("work", k, *(sizes[n] for n in compiled.kernel.sizes))
+    found = compiled.facts.get(key)
+    if found is None:
+        total = _iterations(phase, sizes)
+        found = compiled.facts[key] = (total, cost(phase, sizes) if total > 1 else 0.0)
+    return found
+
+
+def _ways(
+    compiled: Compiled,
+    k: int,
+    by_name: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    work: tuple[int, float, int],
+) -> dict[str, float]:
+    """What each way to share the phase's outputs costs; none where iterations share no entries."""
+    total, units, count = work
+    key = ("ways", k, count, *(sizes[n] for n in compiled.kernel.sizes))
+    found = compiled.facts.get(key)
+    if found is None:
+        phase, found = compiled.kernel.phases[k], {}
+        outputs = scatter.shared(phase)
+        if outputs and isinstance(phase, Loop):
+            entries = sum(by_name[name].size for name in outputs)
+            found = scatter.estimates(phase, units, entries, total, sizes, count)
+        compiled.facts[key] = found
+    return found
+
+
+def _iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
+    if not isinstance(phase, Loop) or phase.mark != "parallel":
+        return 1
+    scope = bounds.Scope()
+    length = bounds.affine(phase.upper, scope).plus(bounds.affine(phase.lower, scope), -1)
+    return max(0, -(-_known(length, phase, sizes) // phase.step))
+
+
+def _first(phase: Loop, sizes: Mapping[str, int]) -> int:
+    """The value of the loop's variable in its first iteration."""
+    return _known(bounds.affine(phase.lower, bounds.Scope()), phase, sizes)
+
+
+def _known(form: bounds.Affine, phase: Loop, sizes: Mapping[str, int]) -> int:
+    ranges = {name: (n, n) for name, n in sizes.items()}
+    low, high = bounds.extremes(form, bounds.Scope(), ranges)
+    if high is None or low != high:
+        raise ArgumentError("codegen", phase.var, got="bounds that depend on data", expected="sizes")
+    return high

@@ -1,0 +1,198 @@
+"""From te statements and expressions to tasks, phases and expressions of loop nests; nothing runs here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen import functions, nodes
+from iverson.codegen.nodes import INT64, Buffer, Let, Stmt
+from iverson.codegen.schedule import Axis, Task, Walked
+from iverson.codegen.walks import boxed, nest
+from iverson.core.errors import ArgumentError
+from iverson.te.nodes import (
+    Apply,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    Read,
+    Select,
+    Statement,
+    Tensor,
+    Var,
+    Walk,
+    postorder,
+)
+
+#: Expressions deeper than this are cut by a name.
+DEEP = 40
+
+
+def buffer_for(t: Tensor, number: int) -> Buffer:
+    """A buffer of its own for a tensor."""
+    return Buffer(f"{_identifier(t.name)}_{number}", t.dtype, tuple(as_int(n) for n in t.shape), "in")
+
+
+def task_of(s: Statement, buffers: Mapping[Tensor, Buffer], covers: bool) -> Task:
+    """What a statement does; ``covers`` says that it makes its tensor, from nothing and all of it."""
+    t = Translation(buffers)
+    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi)) for v in s.domain.axes)
+    where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
+    write = tuple(whole_number(t.expression(w)) for w in s.write)
+    position = None if s.position is None else t.expression(s.position)
+    body = s.body
+    value = t.value(body)
+    if s.position is None and value.dtype != s.tensor.dtype:
+        value = nodes.Cast(value, s.tensor.dtype)
+    return Task(
+        buffers[s.tensor],
+        write,
+        value,
+        axes,
+        where,
+        s.combine,
+        position,
+        covers,
+        tuple(t.lets),
+    )
+
+
+def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Sequence[Stmt]:
+    """Loop nests that carry out a statement's task: over its box, or along its walk."""
+    if s.walk is None:
+        return boxed(task)
+    t = Translation(buffers)
+    t.names = {v: a.name for v, a in zip(s.domain.axes, task.axes, strict=True)}
+    names = [a.name for a in task.axes]
+
+    def walk(item: Walk) -> Walked:
+        if isinstance(item, For):
+            inner = tuple(walk(w) for w in item.body)
+            return (
+                t.name(item.var),
+                t.expression(item.lower),
+                t.expression(item.upper),
+                item.step,
+                inner,
+            )
+        if isinstance(item, If):
+            return (t.expression(item.condition), tuple(walk(w) for w in item.body))
+        at = [t.expression(e) for e in item.at]
+        return dict(zip(names, at, strict=True))
+
+    return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy)]
+
+
+class Translation:
+    """te expressions to loop-nest expressions; what is used several times gets a name."""
+
+    def __init__(self, buffers: Mapping[Tensor, Buffer]) -> None:
+        self.buffers = buffers
+        self.names: dict[Var, str] = {}
+        self.made: dict[Expr, nodes.Expr] = {}
+        self.lets: list[Let] = []
+
+    def name(self, v: Var) -> str:
+        return self.names.setdefault(v, f"{_identifier(v.name)}_{len(self.names)}")
+
+    def index(self, n: Any) -> nodes.Expr:
+        """A bound of an axis."""
+        return self.expression(n) if isinstance(n, Expr) else nodes.Const(int(n))
+
+    def expression(self, root: Expr) -> nodes.Expr:
+        """Without naming anything."""
+        for e in postorder([root]):
+            if e not in self.made:
+                self.made[e] = self._node(e)
+        return self.made[root]
+
+    def value(self, root: Expr) -> nodes.Expr:
+        """With names for what is computed several times, or very deep, outside of choices."""
+        uses: Counter[Expr] = Counter()
+        certain = _certain(root)
+        for e in postorder([root]):
+            uses.update(e.operands)
+        depth: dict[Expr, int] = {}
+        for e in postorder([root]):
+            depth[e] = 1 + max((depth[o] for o in e.operands), default=0)
+            if e in self.made and isinstance(e, (Const, Var)):
+                continue
+            node = self._node(e)
+            again = uses[e] > 1 and isinstance(e, (Apply, Select, Cast)) and e.dtype.kind in "fb"
+            if (again or depth[e] > DEEP) and e in certain and not isinstance(e, (Const, Var)):
+                name = f"t{len(self.lets)}"
+                self.lets.append(Let(name, node))
+                node = nodes.Local(name, node.dtype)
+                depth[e] = 0
+            self.made[e] = node
+        return self.made[root]
+
+    def _node(self, e: Expr) -> nodes.Expr:
+        if isinstance(e, Const):
+            return nodes.Const(e.value, e.dtype)
+        if isinstance(e, Var):
+            return nodes.Var(self.name(e))
+        below = tuple(self.made[o] for o in e.operands)
+        if isinstance(e, Read):
+            return nodes.Load(self.buffers[e.tensor], tuple(map(whole_number, below)))
+        if isinstance(e, Select):
+            return nodes.Select(*below)
+        if isinstance(e, Cast):
+            return nodes.Cast(below[0], e.dtype)
+        assert isinstance(e, Apply)
+        if e.dtype.kind == "f" and below[0].dtype != e.dtype:
+            below = tuple(nodes.Cast(x, e.dtype) for x in below)
+        if e.dtype != below[0].dtype and e.dtype.kind != "b":
+            return nodes.Cast(nodes.Call(e.name, below, below[0].dtype), e.dtype)
+        return nodes.Call(e.name, below, e.dtype)
+
+
+def whole_number(e: nodes.Expr) -> nodes.Expr:
+    return e if e.dtype == INT64 else nodes.Cast(e, INT64)
+
+
+def _certain(root: Expr) -> set[Expr]:
+    """Expressions that are evaluated wherever the root is: not only on one side of a choice."""
+    found: set[Expr] = set()
+    stack = [root]
+    while stack:
+        e = stack.pop()
+        if e in found:
+            continue
+        found.add(e)
+        stack += [e.condition] if isinstance(e, Select) else e.operands
+    return found
+
+
+def compiles(s: Statement) -> bool:
+    """Whether compiled code can run a statement."""
+    return s.tensor.dtype.kind in "biuf" and all(_compiles(e) for e in postorder(s.roots))
+
+
+def _compiles(e: Expr) -> bool:
+    if e.dtype.kind not in "biuf":
+        return False
+    if isinstance(e, Apply):
+        dtype = e.args[0].dtype
+        if dtype.kind in "iub" and e.dtype.kind == "f":
+            dtype = e.dtype
+        return functions.supported(e.name, dtype)
+    return True
+
+
+def as_int(n: Any) -> int:
+    """An extent of a bound program."""
+    if isinstance(n, Const):
+        n = n.value
+    if not isinstance(n, (int, np.integer)):
+        raise ArgumentError("te: lower", got=f"extent {n}", expected="an integer", remedy="bind sizes")
+    return int(n)
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name) or "t"
