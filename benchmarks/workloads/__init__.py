@@ -9,6 +9,7 @@ from benchmarks.workloads import (
     te_dense,
     te_images,
     te_pairs,
+    te_segments,
     te_sparse,
 )
 
@@ -20,6 +21,7 @@ MODULES = (
     te_dense,
     te_images,
     te_pairs,
+    te_segments,
     te_sparse,
 )
 WORKLOADS: dict[str, Workload] = {

@@ -222,6 +222,18 @@ def test_elementwise_stages_are_fused() -> None:
     assert len(compiled.buffers) == 2, "no memory for T and U"
 
 
+def test_scatters_that_are_added_to_something_go_into_the_sum() -> None:
+    index, x = te.placeholder((50,), "int64", "index"), te.placeholder((50, 6), F32, "x")
+    table = te.placeholder((3, 6), F32, "table")
+    added = te.scatter((3, 6), (50, 6), lambda e, j: ((index[e], j), x[e, j]), "S")
+    once = te.compute((3, 6), lambda i, j: table[i, j] * 2.0 + added[i, j], "U")
+    compiled = agree(eliminate(program_of([once])))
+    assert len(compiled.buffers) == 4, "no memory for S"
+    twice = te.compute((3, 6), lambda i, j: added[i, j] + added[2 - i, j], "U")
+    assert len(agree(eliminate(program_of([twice]))).buffers) == 4, "S is read elsewhere too"
+    assert len(agree(eliminate(program_of([once, added]))).buffers) == 5, "S is asked for"
+
+
 def test_what_does_not_compile_is_interpreted() -> None:
     a = te.placeholder((6,), "complex128", "A")
     program = program_of([te.compute((6,), lambda i: a[i] * a[i], "square")])

@@ -1,10 +1,25 @@
-"""Inlining: stages computed where they are read instead of stored, if that saves memory and costs little."""
+"""Inlining: stages computed where they are read instead of stored, if that saves memory and costs little.
+
+And the other way round: a scatter into a stage that is then added to something goes straight into the sum.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from iverson.te.nodes import Apply, Expr, Program, Read, Select, Statement, Tensor, postorder, substitute
+from iverson.te.nodes import (
+    Apply,
+    Expr,
+    Program,
+    Read,
+    Select,
+    Statement,
+    Tensor,
+    postorder,
+    same,
+    substitute,
+)
 
 #: A stage that costs at most this much is computed again wherever it is read more than once.
 CHEAP = 4
@@ -30,6 +45,37 @@ def inline(program: Program) -> tuple[Statement, ...]:
             _put(own[0], s) if any(s is r for r in readers) else s for s in statements if s is not own[0]
         ]
     return tuple(statements)
+
+
+def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) -> tuple[Statement, ...]:
+    """Scatters into a stage that is only added to something, as scatters into the sum itself.
+
+    ``T[f(p)] += g(p); U[i] = h(i) + T[i]  ->  U[i] += h(i); U[f(p)] += g(p)``: no pass over T.
+    """
+    result = list(statements)
+    for reader in statements:
+        parts = _addends(reader)
+        for read, rest in zip(parts, reversed(parts), strict=True):
+            if not isinstance(read, Read) or read.tensor in outputs or not same(read.indices, reader.write):
+                continue
+            own = [s for s in result if s.tensor is read.tensor]
+            users = [s for s in result if _reads(s, read.tensor)]
+            once = (
+                len(users) == 1 and users[0] is reader and not _reads(replace(reader, body=rest), read.tensor)
+            )
+            if once and own and all(s.combine == "sum" and s.strategy == "scatter" for s in own):
+                place = next(k for k, s in enumerate(result) if s is reader)
+                moved = [replace(s, out=reader.tensor) for s in own]
+                result[place : place + 1] = [replace(reader, body=rest, combine="sum"), *moved]
+                result = [s for s in result if s.tensor is not read.tensor]
+                break
+    return tuple(result)
+
+
+def _addends(s: Statement) -> tuple[Expr, ...]:
+    """The two sides of a sum that a statement assigns to each entry of its tensor."""
+    sums = _whole(s) and isinstance(s.body, Apply) and s.body.name == "add" and s.body.dtype.kind in "iufc"
+    return s.body.operands if sums else ()
 
 
 def _reads(s: Statement, tensor: Tensor) -> list[Read]:

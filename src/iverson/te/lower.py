@@ -23,7 +23,7 @@ from iverson.codegen.nodes import Buffer, Kernel, Stmt
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.te import interpret
 from iverson.te.boxes import as_box, merged
-from iverson.te.inline import inline
+from iverson.te.inline import accumulated, inline
 from iverson.te.nodes import (
     Program,
     Read,
@@ -169,7 +169,7 @@ class _Lowering:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.statements = tuple(as_box(s) for s in merged(inline(program)))
+        self.statements = tuple(as_box(s) for s in merged(accumulated(inline(program), program.outputs)))
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
