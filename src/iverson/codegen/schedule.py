@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iverson.codegen.bounds import Scope, affine
+from iverson.codegen.cost import WORTH_THREADS, cost
 from iverson.codegen.loops import depends
 from iverson.codegen.nodes import (
     BOOL,
@@ -269,11 +270,19 @@ class _Choice:
                 return self._split(t, self.tile, rest, body, "tile", self.tile)
             body = (Loop(t.name, t.lower, t.upper, body, mark="tile", factor=self.tile),)
         if v is not None and v in self.outer:
+            whole = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
             if not any(a in self.plain and _wide(a) for a in rest) and t is None and _wide(v):
+                if rest and self._is_small(rest, whole):
+                    return Loop("once", Const(0), Const(1), _loops(rest, whole))
                 size = _share(v.extent) if rest else _block(v.extent)
                 return self._split(v, size, rest, body, "vector", self.factor)
-            body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
+            body = whole
         return self._around(rest, body)
+
+    def _is_small(self, rest: list[Axis], body: tuple[Stmt, ...]) -> bool:
+        """Whether loops around a body are surely too little work for threads: then blocks are in the way."""
+        known = all(a.extent is not None for a in self.task.axes) and self.task.walk is None
+        return known and sum(cost(s, {}) for s in _loops(rest, body)) < WORTH_THREADS
 
     def _split(
         self, a: Axis, size: int, rest: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
@@ -287,9 +296,7 @@ class _Choice:
         body = (Loop(a.name, Var(start), end, body, mark=mark, factor=factor),)
         if v is not None and v in self.outer and v is not a:
             body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
-        for other in reversed(rest):
-            body = (Loop(other.name, other.lower, other.upper, body),)
-        return Loop(start, a.lower, a.upper, body, step=size, mark="parallel")
+        return Loop(start, a.lower, a.upper, _loops(rest, body), step=size, mark="parallel")
 
     def _around(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
         """The remaining loops, one that owns its entries outermost."""
@@ -304,8 +311,7 @@ class _Choice:
         if first is None and self.task.combine in COMMUTING and rest:
             shared = rest[0]
         lead = first or shared
-        for a in reversed([a for a in rest if a is not lead]):
-            body = (Loop(a.name, a.lower, a.upper, body),)
+        body = _loops([a for a in rest if a is not lead], body)
         if lead is None:
             return Loop("once", Const(0), Const(1), body)
         if shared is not None:
@@ -362,6 +368,13 @@ class _Choice:
                 budget = 1
             body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if small else ""),)
         return body
+
+
+def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Plain loops around a body, the first axis outermost."""
+    for a in reversed(axes):
+        body = (Loop(a.name, a.lower, a.upper, body),)
+    return body
 
 
 def along(walk: tuple[Walked, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
