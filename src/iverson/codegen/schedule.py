@@ -42,6 +42,8 @@ from iverson.codegen.threads import available
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
+#: Rows of a register tile of two vectors.
+TILE = 8
 #: Entries a thread takes at a time where the only axis left is the vector's.
 BLOCK = 4096
 
@@ -136,9 +138,7 @@ def fused(first: Stmt, second: Stmt) -> Stmt | None:
 
 def schedule(task: Task) -> Stmt:
     """A phase that carries out the task."""
-    reduced = [a for a in task.axes if not any(depends(i, {a.name}) for i in task.write)]
-    outer = _in_write_order(task, [a for a in task.axes if a not in reduced])
-    return _Choice(task, outer, reduced).phase()
+    return Choice(task).phase()
 
 
 def _in_write_order(task: Task, axes: list[Axis]) -> list[Axis]:
@@ -176,13 +176,15 @@ def is_held(e: Expr, name: str) -> bool:
     return affine(e, scope).terms.get(name) == 1 and not scope.atoms
 
 
-class _Choice:
+class Choice:
     """The choices for one task, and the nest they make."""
 
-    def __init__(self, task: Task, outer: list[Axis], reduced: list[Axis]) -> None:
-        self.task, self.outer, self.reduced = task, outer, reduced
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.reduced = [a for a in task.axes if not any(depends(i, {a.name}) for i in task.write)]
+        self.outer = _in_write_order(task, [a for a in task.axes if a not in self.reduced])
         self.store = Store(task.out, task.write, task.value)
-        self.plain = [a for a in outer if a.name in task.owned]
+        self.plain = [a for a in self.outer if a.name in task.owned]
         self.vector = self._vector_axis()
         self.factor, self.tile = 1, 1
         self.second: tuple[Axis, int] | None = None
@@ -190,10 +192,10 @@ class _Choice:
 
     # --- weighing ---------------------------------------------------------------------------------
 
-    def _weight(self, a: Axis) -> float:
-        """What an entry costs if this axis is the vector's; lower is better."""
-        cost = MOTION_COST
-        total = sum(cost[motion(x, a.name, self.task.lets)] for x in self.task.loads) + 0.5
+    def weight(self, a: Axis, known: Mapping[Load, float] | None = None) -> float:
+        """What an entry costs if this axis is the vector's, some reads at a known cost; lower is better."""
+        cost, known = MOTION_COST, known or {}
+        total = 0.5 + sum(known.get(x, cost[motion(x, a.name, self.task.lets)]) for x in self.task.loads)
         if a in self.outer:
             total += cost[motion(self.store, a.name)] / (16 if self.task.reduces else 1)
         else:
@@ -210,7 +212,7 @@ class _Choice:
         ]
         candidates = [*even, *(self.reduced if self.task.combine != "assign" else ())]
         usable = [a for a in candidates if a.extent is None or a.extent > 1]
-        best = min(usable, key=self._weight, default=None)
+        best = min(usable, key=self.weight, default=None)
         if best is not None and not self.task.reduces and self._only_scattered(best):
             return None
         return best
@@ -236,7 +238,11 @@ class _Choice:
             for a in self.plain
             if a is not v and (a.extent is None or a.extent > 1) and not moves_walk(task.walk, a.name)
         ]
-        choices.sort(key=shared, reverse=True)
+
+        def steps(a: Axis) -> float:
+            return sum(MOTION_COST[motion(x, a.name, task.lets)] for x in task.loads)
+
+        choices.sort(key=lambda a: (-shared(a), -min(a.extent or TILE, TILE), steps(a)))
         best = choices[0] if choices else None
         if v in self.reduced:
             self.factor = 2 if best else 4
@@ -246,12 +252,15 @@ class _Choice:
                 self.second = (choices[1], _divisor(choices[1].extent or 4, 4))
         else:
             self.factor = 2 if v.extent is None or v.extent > LANES else 1
-            self.tile = 8 if self.factor == 2 else 12
+            self.tile = TILE if self.factor == 2 else 12
         if best is None or shared(best) == 0:
             self.factor = 4
             return None
         if best.extent is not None:
-            self.tile = _divisor(best.extent, self.tile)
+            whole = _divisor(best.extent, self.tile)
+            if best.extent % whole and v not in self.reduced:
+                whole = _divisor(best.extent, 12)
+            self.tile = whole
         return best
 
     # --- building ---------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from iverson.codegen.nodes import (
     statements,
     subexpressions,
 )
+from iverson.codegen.pack import packed
 from iverson.codegen.schedule import (
     MOTION_COST,
     Axis,
@@ -89,7 +90,9 @@ def boxed(task: Task) -> tuple[Stmt, ...]:
             tasks = _phases(task, last.name, 1)
     phases: list[Stmt] = []
     for t in tasks:
-        phase = schedule(pinned(t))
+        copies, t = packed(pinned(t))
+        phases += copies
+        phase = schedule(t)
         both = fused(phases[-1], phase) if phases else None
         phases[-1:] = [both] if both is not None else [*phases[-1:], phase]
     return tuple(phases)

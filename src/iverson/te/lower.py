@@ -68,11 +68,13 @@ class Lowered:
     """A compiled program: ``lowered(*inputs)`` gives the outputs as new arrays.
 
     source : all its loop nests and products as pseudo-code.
+    scratch : arrays that live for a call and stand for no tensor.
     """
 
     program: Program
     steps: tuple[Step, ...]
     buffers: dict[Tensor, Buffer]
+    scratch: tuple[Buffer, ...] = ()
 
     def __call__(self, *inputs: Any, threads: int | None = None) -> tuple[Array, ...]:
         """The outputs for arrays in the order of ``program.inputs``.
@@ -90,6 +92,9 @@ class Lowered:
                 arrays[b.name] = workspace.take(_shape(b), b.dtype)
                 passing.append(arrays[b.name])
             values[tensor] = arrays[b.name]
+        for b in self.scratch:
+            arrays[b.name] = workspace.take(_shape(b), b.dtype)
+            passing.append(arrays[b.name])
         for step in self.steps:
             if isinstance(step, Fill):
                 arrays[step.name][...] = step.value
@@ -176,6 +181,7 @@ class _Lowering:
         self._share()
         self.steps: list[Step] = []
         self.phases: list[Stmt] = []
+        self.scratch: dict[str, Buffer] = {}
 
     def _buffer(self, t: Tensor) -> Buffer:
         if t not in self.buffers:
@@ -214,7 +220,7 @@ class _Lowering:
         for t in self.program.outputs:
             if t not in started and t not in self.program.inputs:
                 self.steps.insert(0, Fill(self.buffers[t].name, 0))
-        return Lowered(self.program, tuple(self.steps), self.buffers)
+        return Lowered(self.program, tuple(self.steps), self.buffers, tuple(self.scratch.values()))
 
     def _flush(self) -> None:
         if not self.phases:
@@ -229,6 +235,8 @@ class _Lowering:
                 for x in nodes.subexpressions(e):
                     if isinstance(x, nodes.Load):
                         used[x.buffer.name] = x.buffer
+        own = {b.name for b in self.buffers.values()}
+        self.scratch |= {n: b for n, b in used.items() if n not in own}
         final = {n: Buffer(n, b.dtype, b.shape, "inout" if n in written else "in") for n, b in used.items()}
         phases = tuple(nodes.with_buffers(p, final) for p in self.phases)
         kernel = Kernel("te", tuple(final.values()), phases)
