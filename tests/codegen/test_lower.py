@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import contract
+from iverson.codegen import contract, nodes
 from iverson.core import work
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.te import interpret, lower
@@ -232,6 +232,26 @@ def test_scatters_that_are_added_to_something_go_into_the_sum() -> None:
     twice = te.compute((3, 6), lambda i, j: added[i, j] + added[2 - i, j], "U")
     assert len(agree(eliminate(program_of([twice]))).buffers) == 4, "S is read elsewhere too"
     assert len(agree(eliminate(program_of([once, added]))).buffers) == 5, "S is asked for"
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_an_extremum_and_its_position_are_found_in_one_pass(name: str) -> None:
+    output = reduction(name)
+    head = te.placeholder(output.shape, output.dtype, "G")
+    gradients = list(differentiate(output, program_of([output]).inputs[:1], head=head))
+    compiled = agree(eliminate(program_of([output, *gradients])))
+    runs = [s for s in compiled.steps if isinstance(s, lower.Run)]
+    passes = [p for run in runs for p in run.kernel.phases if loads(p, "A_")]
+    assert len(passes) == 1, "the operand is read once"
+
+
+def loads(phase: nodes.Stmt, prefix: str) -> bool:
+    inside = (e for s in nodes.statements((phase,)) for e in nodes.expressions(s))
+    return any(
+        isinstance(x, nodes.Load) and x.buffer.name.startswith(prefix)
+        for e in inside
+        for x in nodes.subexpressions(e)
+    )
 
 
 def test_what_does_not_compile_is_interpreted() -> None:

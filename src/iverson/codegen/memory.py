@@ -6,6 +6,7 @@ memory and bits in registers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from iverson.codegen.ir import I8, PTR, Builder, Type, Value
@@ -210,13 +211,16 @@ def _mask(b: Builder, at: Address, lanes: int) -> Value:
     return b.const(True, Type("i1", lanes)) if at.mask is None else b.splat(at.mask, lanes)
 
 
-def across(b: Builder, x: Value, combine: object) -> Value:
+def across(b: Builder, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
     """All lanes combined into a scalar, in a tree: ``combine(a, b)`` of two vectors of one width."""
     while x.type.lanes > 1:
-        half = x.type.lanes // 2
-        low = _shuffle(b, x, x, list(range(half)))
-        high = _shuffle(b, x, x, list(range(half, 2 * half)))
-        if half == 1:
-            low, high = b.lane(x, 0), b.lane(x, 1)
-        x = combine(low, high)  # type: ignore[operator]
+        x = combine(*halves(b, x))
     return x
+
+
+def halves(b: Builder, x: Value) -> tuple[Value, Value]:
+    """The first and the second half of the lanes."""
+    half = x.type.lanes // 2
+    if half == 1:
+        return b.lane(x, 0), b.lane(x, 1)
+    return _shuffle(b, x, x, list(range(half))), _shuffle(b, x, x, list(range(half, 2 * half)))

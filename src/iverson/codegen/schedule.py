@@ -78,6 +78,7 @@ class Task:
     fresh : ``out`` holds nothing yet, and the task reaches all of it: its first value need not be read.
     lets : names for values that are used several times in ``value``, in order.
     position : for argmax and argmin, what is stored.
+    best : for argmax and argmin, where the value there is stored as well.
     walk : the reduction's loops, where they are not the box of the axes that the write leaves out.
     """
 
@@ -91,6 +92,7 @@ class Task:
     fresh: bool = False
     lets: tuple[Let, ...] = ()
     walk: tuple[Walked, ...] | None = None
+    best: Buffer | None = None
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -351,11 +353,13 @@ class Choice:
         update = UpdateArg("best", "at", task.combine, task.value, task.position)
         at, nowhere = Local("at", INT64), Const(2**63 - 1)
         none = Call("equal", (at, nowhere), BOOL)
+        value = () if task.best is None else (Store(task.best, task.write, Local("best", dtype)),)
         return (
             Declare("best", dtype, Const(identity(task.combine, dtype), dtype)),
             Declare("at", INT64, nowhere),
             *self._reduction(_guarded(task.where, (*task.lets, update))),
             Store(task.out, task.write, Select(none, Const(-1), at)),
+            *value,
         )
 
     def _reduction(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from iverson.codegen import functions, loops
+from iverson.codegen import functions, loops, memory
 from iverson.codegen.ir import I64, Builder, Type, Value, as_type
 from iverson.codegen.lanes import Lane, Point, Slot, Wide, add
 from iverson.codegen.loops import updated
@@ -160,9 +160,20 @@ class Vectors:
             b.put(slot.pointer, functions.combine(b, u.combine, slot.dtype, old, total))
             return
         best, at = self.e.slot(u.best, p), self.e.slot(u.at, p)
-        for values, positions in zip(copies(u.best), copies(u.at), strict=True):
-            for k in range(self.lanes):
-                position = b.lane(positions, k)
-                # A lane that saw nothing has no position to offer.
-                seen = position.ne(b.const(_NOWHERE, position.type))
-                self.e.challenge(u.combine, best, at, b.lane(values, k), position, seen)
+        pairs = list(zip(copies(u.best), copies(u.at), strict=True))
+        while len(pairs) > 1:
+            pairs = [self._better(u, best.dtype, *pairs[:2]), *pairs[2:]]
+        (pair,) = pairs
+        while pair[0].type.lanes > 1:
+            values, positions = (memory.halves(b, x) for x in pair)
+            pair = self._better(u, best.dtype, (values[0], positions[0]), (values[1], positions[1]))
+        self.e.challenge(u.combine, best, at, *pair, None)
+
+    def _better(
+        self, u: UpdateArg, dtype: DType, first: tuple[Value, Value], second: tuple[Value, Value]
+    ) -> tuple[Value, Value]:
+        """The better of two values with their positions; one that was never updated has the last position."""
+        b = self.b
+        wins, ties = functions.better(b, u.combine, dtype, first[0], second[0])
+        wins = wins | (ties & (second[1] < first[1]))
+        return b.select(wins, second[0], first[0]), b.select(wins, second[1], first[1])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,16 @@ from iverson.codegen.nodes import Buffer, Kernel, Stmt
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.te import interpret
 from iverson.te.boxes import as_box, merged
+from iverson.te.extrema import covers_all, together
 from iverson.te.inline import accumulated, inline
 from iverson.te.nodes import (
     Program,
     Read,
     Statement,
     Tensor,
-    Var,
     postorder,
 )
-from iverson.te.translate import as_int, buffer_for, compiles, phases_of, task_of
+from iverson.te.translate import buffer_for, compiles, phases_of, task_of
 
 Array = np.ndarray[Any, Any]
 
@@ -174,7 +174,8 @@ class _Lowering:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.statements = tuple(as_box(s) for s in merged(accumulated(inline(program), program.outputs)))
+        whole = merged(accumulated(inline(program), program.outputs))
+        self.statements, self.extrema = together([as_box(s) for s in whole])
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
@@ -196,25 +197,30 @@ class _Lowering:
         last: dict[Tensor, int] = {}
         for k, s in enumerate(self.statements):
             read = (e.tensor for e in postorder(s.roots) if isinstance(e, Read))
-            last |= dict.fromkeys((s.tensor, *read), k)
+            last |= dict.fromkeys((*self._written(s), *read), k)
         lent = set(self.buffers)
         free: list[Tensor] = []
         for k, s in enumerate(self.statements):
-            if s.tensor not in self.buffers:
-                kind = (s.tensor.dtype, s.tensor.shape)
-                old = next((t for t in free if (t.dtype, t.shape) == kind), None)
+            for new in self._written(s):
+                if new in self.buffers:
+                    continue
+                old = next((t for t in free if (t.dtype, t.shape) == (new.dtype, new.shape)), None)
                 if old is not None:
                     free.remove(old)
-                    self.buffers[s.tensor] = self.buffers[old]
-                self._buffer(s.tensor)
+                    self.buffers[new] = self.buffers[old]
+                self._buffer(new)
             done = [t for t, at in last.items() if at == k and t not in lent]
             free += [t for t in done if t.dtype.kind == "f"]
+
+    def _written(self, s: Statement) -> tuple[Tensor, ...]:
+        extremum = self.extrema.get(s.tensor)
+        return (s.tensor,) if extremum is None else (s.tensor, extremum)
 
     def run(self) -> Lowered:
         started: set[Tensor] = set()
         for s in self.statements:
             fresh = s.tensor not in started
-            started.add(s.tensor)
+            started.update(self._written(s))
             self._statement(s, fresh)
         self._flush()
         for t in self.program.outputs:
@@ -245,8 +251,10 @@ class _Lowering:
 
     def _statement(self, s: Statement, fresh: bool) -> None:
         out = self.buffers[s.tensor]
-        covers = fresh and _covers(s)
+        covers = fresh and covers_all(s)
         task = task_of(s, self.buffers, covers) if compiles(s) else None
+        if task is not None and s.tensor in self.extrema:
+            task = replace(task, best=self.buffers[self.extrema[s.tensor]])
         if fresh and not covers:
             self._flush()
             self.steps.append(Fill(out.name, interpret.identity(s.combine, s.tensor.dtype)))
@@ -263,22 +271,3 @@ class _Lowering:
         else:
             for phase in phases_of(s, task, self.buffers):
                 self.phases = fuse(self.phases, phase)
-
-
-def _covers(s: Statement) -> bool:
-    """Whether a statement reaches every entry of its tensor, so that nothing need be filled in before.
-
-    With a walk it is not asked; an entry's first value then comes from a fill. A guarded reduction does,
-    as every entry gets what its accumulator holds; other guarded statements do not.
-    """
-    reduces = s.combine != "assign" and len(s.domain.axes) > len(s.write)
-    if s.walk is not None or (s.domain.where and not reduces):
-        return False
-    own = [w for w in s.write if isinstance(w, Var)]
-    if len(own) != len(s.write) or len(set(own)) != len(own):
-        return False
-    axes = set(s.domain.axes)
-    return all(
-        v in axes and v.lo == 0 and as_int(v.hi) == as_int(n)
-        for v, n in zip(own, s.tensor.shape, strict=True)
-    )
