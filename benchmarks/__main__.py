@@ -44,9 +44,13 @@ def main() -> int:
 
     summary = report.summarise(comparisons)
     print(report.summary_table(summary))
+    means, budgets = report.means(comparisons), report.budgets(summary)
+    for text in (means and report.means_table(means), budgets and report.budgets_table(budgets)):
+        if text:
+            print(f"\n{text}")
     if args.json:
         result = {"machine": header, "seed": seed, "quick": args.quick}
-        result |= {"comparisons": comparisons, "summary": summary}
+        result |= {"comparisons": comparisons, "summary": summary, "means": means, "budgets": budgets}
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(result, indent=1) + "\n")
     return int(broken)

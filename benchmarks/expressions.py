@@ -11,10 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.workload import Call, Inputs, UnavailableError, Workload
-
-GRADIENT_BUDGET = 4.0
-"""Our forward and gradients may take this many times our forward, and that forward itself."""
+from benchmarks.workload import (
+    GRADIENT_BUDGET,
+    OURS_FORWARD,
+    Call,
+    Inputs,
+    UnavailableError,
+    Workload,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,7 @@ class Op:
         define: from placeholders by name to the tensor expression.
         torch, jax: from the arrays by name to the result.
         target: by peer, the largest ratio for the forward; the same holds with all gradients.
+        group: as in a `Workload`.
     """
 
     name: str
@@ -39,6 +44,7 @@ class Op:
     jax: Callable[..., Any]
     kinked: bool = False
     target: Mapping[str, float] = field(default_factory=dict)
+    group: str = ""
 
 
 def pair(op: Op) -> tuple[Workload, Workload]:
@@ -52,6 +58,7 @@ def pair(op: Op) -> tuple[Workload, Workload]:
 
     budget = {OURS_FORWARD: 1 + GRADIENT_BUDGET}
     common: dict[str, Any] = {"sizes": op.sizes, "size_is": op.size_is, "draw": op.draw, "kinked": op.kinked}
+    common["group"] = op.group
     forward = {
         "iverson": lambda inputs: with_iverson(op, inputs),
         "torch": lambda inputs: with_torch(op.torch, inputs),
@@ -73,7 +80,6 @@ def pair(op: Op) -> tuple[Workload, Workload]:
 
 
 HEAD = "head"
-OURS_FORWARD = "iverson forward"
 
 
 def floating(inputs: Inputs) -> list[str]:

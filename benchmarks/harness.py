@@ -102,6 +102,7 @@ def measure(workload: Workload, size: int, seed: int, effort: Effort) -> dict[st
         "size": size,
         "size_is": workload.size_is,
         "drawn": size not in workload.sizes,
+        "group": workload.group,
         "target": dict(workload.target),
         "status": status,
         "seconds": {library: timing.seconds for library, timing in timings.items()},
@@ -137,6 +138,17 @@ def difference(got: Sequence[np.ndarray], expected: Sequence[np.ndarray], *, kin
 
 def interleave(calls: Mapping[str, Call], effort: Effort) -> dict[str, Timing]:
     """Times the calls in turns, beginning each round with another library."""
+    # What stands now (libraries, compiled programs) is no garbage: a collection need look at the rest only.
+    gc.collect()
+    gc.freeze()
+    try:
+        return turns(calls, effort)
+    finally:
+        gc.unfreeze()
+
+
+def turns(calls: Mapping[str, Call], effort: Effort) -> dict[str, Timing]:
+    """The rounds of `interleave`."""
     repeats = {library: calibrate(call, effort) for library, call in calls.items()}
     seconds: dict[str, list[float]] = {library: [] for library in calls}
     libraries = list(calls)

@@ -7,11 +7,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from benchmarks.harness import NOT_INSTALLED, UNAVAILABLE, Timing
-from benchmarks.workload import OURS
+from benchmarks.workload import GRADIENT_BUDGET, OURS, OURS_FORWARD
 
 Row = dict[str, Any]
 
+#: By group, the largest geometric means of our ratio to these peers (the fastest of them) that pass.
+GROUPS = {"composite": ((("torch",), 0.2), (("torch compile", "jax"), 0.5))}
+
 SIZES_HEAD = ("workload", "size", OURS, "peer", "", "ratio", "worst round", "target", "")
+MEANS_HEAD = ("group", "workloads", "peers", "geometric mean", "target", "")
+BUDGET_HEAD = ("workload", "gradients / forward", "worst", "target", "")
 SUMMARY_HEAD = ("workload", "peer", "median ratio", "worst ratio", "target", "")
 
 
@@ -27,7 +32,7 @@ def compare(row: Row) -> list[Row]:
             ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
             ratio, worst = statistics.median(ratios), max(ratios)
         comparisons.append(
-            {key: row[key] for key in ("workload", "size", "size_is", "drawn")}
+            {key: row[key] for key in ("workload", "size", "size_is", "drawn", "group")}
             | {"peer": peer, "ratio": ratio, "worst_round": worst, "target": target}
             | {"ours_seconds": ours, "peer_seconds": theirs}
             | {"verdict": verdict(ratio, target, [row["status"][OURS], row["status"][peer]])}
@@ -62,6 +67,40 @@ def summarise(comparisons: Iterable[Row]) -> list[Row]:
             | {"verdict": untimed[0] if untimed else verdict(worst, target, ())}
         )
     return summary
+
+
+def means(comparisons: Iterable[Row]) -> list[Row]:
+    """Per group and set of peers, the geometric mean over workloads of the ratio to the fastest peer.
+
+    A workload counts with the median over its sizes, and only where some peer of the set was timed.
+    """
+    rows = list(comparisons)
+    result = []
+    for group, goals in GROUPS.items():
+        for peers, target in goals:
+            fastest: dict[tuple[str, int], float] = {}
+            for row in rows:
+                if row["group"] == group and row["peer"] in peers and row["ratio"] is not None:
+                    key = (row["workload"], row["size"])
+                    fastest[key] = max(fastest.get(key, 0.0), row["ratio"])
+            names = list(dict.fromkeys(name for name, _ in fastest))
+            medians = [statistics.median(r for (w, _), r in fastest.items() if w == name) for name in names]
+            mean = statistics.geometric_mean(medians) if medians else None
+            result.append(
+                {"group": group, "peers": peers, "workloads": len(names), "mean": mean, "target": target}
+                | {"verdict": verdict(mean, target, ())}
+            )
+    return [row for row in result if row["workloads"]]
+
+
+def budgets(summary: Iterable[Row]) -> list[Row]:
+    """Per workload with gradients, what these cost in units of its own forward."""
+    rows = [row for row in summary if row["peer"] == OURS_FORWARD and row["median"] is not None]
+    return [
+        {"workload": row["workload"], "median": row["median"] - 1, "worst": row["worst"] - 1}
+        | {"verdict": verdict(row["worst"] - 1, GRADIENT_BUDGET, ())}
+        for row in rows
+    ]
 
 
 def is_broken(status: str) -> bool:
@@ -105,6 +144,39 @@ def summary_table(summary: Iterable[Row]) -> str:
                 row["verdict"],
             )
             for row in summary
+        ],
+    )
+
+
+def means_table(rows: Iterable[Row]) -> str:
+    return table(
+        MEANS_HEAD,
+        [
+            (
+                row["group"],
+                str(row["workloads"]),
+                "best of " * (len(row["peers"]) > 1) + ", ".join(row["peers"]),
+                ratio_text(row["mean"]),
+                target_text(row["target"]),
+                row["verdict"],
+            )
+            for row in rows
+        ],
+    )
+
+
+def budgets_table(rows: Iterable[Row]) -> str:
+    return table(
+        BUDGET_HEAD,
+        [
+            (
+                row["workload"],
+                ratio_text(row["median"]),
+                ratio_text(row["worst"]),
+                target_text(GRADIENT_BUDGET),
+                row["verdict"],
+            )
+            for row in rows
         ],
     )
 

@@ -17,6 +17,10 @@ Call = Callable[[], Any]
 """Does the timed work once and returns a tensor or a sequence of tensors."""
 
 OURS = "iverson"
+OURS_FORWARD = "iverson forward"
+"""The part of a workload with gradients that is its forward."""
+GRADIENT_BUDGET = 4.0
+"""Our gradients may take this many times our forward, besides that forward itself."""
 
 
 class UnavailableError(Exception):
@@ -40,6 +44,7 @@ class Workload:
         kinked: whether rounding can put an entry on the other side of a kink, so that a few rows of
             right results differ.
         target: by peer, the largest ratio of our time to the peer's that passes.
+        group: a name shared by workloads of which geometric means are reported (`report.GROUPS`).
     """
 
     name: str
@@ -51,6 +56,7 @@ class Workload:
     part: frozenset[str] = frozenset()
     kinked: bool = False
     target: Mapping[str, float] = field(default_factory=dict)
+    group: str = ""
 
     def rng(self, seed: int) -> np.random.Generator:
         """The generator of this workload in the run of that seed, whatever else runs."""

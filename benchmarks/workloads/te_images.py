@@ -74,6 +74,7 @@ def kernel_prediction() -> Op:
         torch=with_torch,
         jax=with_jax,
         target=TARGET,
+        group="composite",
     )
 
 
@@ -124,6 +125,7 @@ def cost_volume() -> Op:
         torch=with_torch,
         jax=with_jax,
         target=TARGET,
+        group="composite",
     )
 
 
@@ -214,6 +216,7 @@ def bilateral() -> Op:
         jax=with_jax,
         kinked=True,
         target=TARGET,
+        group="composite",
     )
 
 
@@ -264,6 +267,7 @@ def involution() -> Op:
         torch=with_torch,
         jax=with_jax,
         target=TARGET,
+        group="composite",
     )
 
 
@@ -317,6 +321,7 @@ def heat() -> Op:
         torch=with_torch,
         jax=with_jax,
         target=TARGET,
+        group="composite",
     )
 
 
@@ -365,6 +370,7 @@ def response_norm() -> Op:
         torch=with_torch,
         jax=with_jax,
         target=TARGET,
+        group="composite",
     )
 
 

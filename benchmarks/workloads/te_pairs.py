@@ -75,6 +75,7 @@ def banded_attention() -> Op:
         torch=with_torch,
         jax=with_jax,
         target=TARGET,
+        group="composite",
     )
 
 
@@ -118,6 +119,7 @@ def rbf() -> Op:
         torch=with_torch,
         jax=with_jax,
         target=TARGET,
+        group="composite",
     )
 
 
@@ -156,6 +158,7 @@ def chamfer() -> Op:
         jax=with_jax,
         kinked=True,
         target=TARGET,
+        group="composite",
     )
 
 
@@ -204,6 +207,7 @@ def message_passing() -> Op:
         torch=with_torch,
         jax=with_jax,
         target=TARGET,
+        group="composite",
     )
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.expressions import GRADIENT_BUDGET, OURS_FORWARD
-from benchmarks.workload import Call, Inputs, Workload
+from benchmarks.workload import GRADIENT_BUDGET, OURS_FORWARD, Call, Inputs, Workload
 
 PER_ROW, WIDTH = 20, 64
 
