@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from iverson.codegen.bounds import Scope, affine
@@ -42,6 +43,8 @@ from iverson.codegen.threads import available
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
+#: Points that make a reduction long, and the updates written out at most in a long and in a short one.
+MANY, WRITTEN, ALL_WRITTEN = 16, 64, 160
 #: Rows of a register tile of two vectors.
 TILE = 8
 #: Entries a thread takes at a time where the only axis left is the vector's.
@@ -291,9 +294,10 @@ class Choice:
         return self._around(rest, body)
 
     def _is_small(self, rest: list[Axis], body: tuple[Stmt, ...]) -> bool:
-        """Whether loops around a body are surely too little work for threads: then blocks are in the way."""
+        """Whether a scatter is surely too little work for threads: each would read the addresses anew."""
         known = all(a.extent is not None for a in self.task.axes) and self.task.walk is None
-        return known and sum(cost(s, {}) for s in _loops(rest, body)) < WORTH_THREADS
+        scatters = any(a not in self.plain for a in rest)
+        return known and scatters and sum(cost(s, {}) for s in _loops(rest, body)) < WORTH_THREADS
 
     def _split(
         self, a: Axis, size: int, rest: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
@@ -368,7 +372,8 @@ class Choice:
             return along(self.task.walk, body)
         v = self.vector
         axes = [a for a in self.reduced if a is not v]
-        budget = 160 // (self.factor * self.tile)
+        points = prod(2 * MANY if a.extent is None else a.extent for a in self.reduced)
+        budget = (WRITTEN if points > MANY else ALL_WRITTEN) // (self.factor * self.tile)
         if v in self.reduced and v is not None:
             body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
             budget = 1
