@@ -21,7 +21,7 @@ from iverson.codegen.nodes import (
     statements,
     with_buffers,
 )
-from iverson.codegen.schedule import Axis, Task
+from iverson.codegen.task import Axis, Task
 from iverson.te import language as te
 from iverson.te import lower
 from iverson.te.differentiate import differentiate

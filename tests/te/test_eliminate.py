@@ -15,6 +15,7 @@ from iverson import te
 from iverson.te import sets
 from iverson.te.affine import affine_of, interval
 from iverson.te.interpret import Visits, run
+from iverson.te.lower import lower
 from iverson.te.nodes import Compute, Domain, Expr, Statement, Var, apply, index
 from iverson.te.verify import check
 
@@ -171,3 +172,21 @@ def test_explain() -> None:
     assert te.program_text(te.eliminate(gradient[0])).splitlines()[-1].endswith("H[o] * W[a0 - o * 2]")
     unbound = te.compute((te.var("n"),), lambda i: i * 2.0, "unbound")
     assert "sizes are not bound yet" in te.explain(unbound)
+
+
+def test_an_address_that_depends_on_data_keeps_its_choices() -> None:
+    """Clamps beside an index that is read are no cases of their own: one statement, in the primal's order."""
+    at, x = te.placeholder((9,), "int64", "at"), te.placeholder((9, 9), name="x")
+    spread = te.scatter(
+        (4, 5), (9, 9), lambda i, j: ((te.clamp(at[i] + 1, 0, 3), te.clamp((j - 2) // 2, 0, 4)), x[i, j]), "S"
+    )
+    program = te.eliminate(spread)
+    (statement,) = program.statements
+    assert (statement.strategy, statement.walk) == ("scatter", None)
+    rng = np.random.default_rng(3)
+    feed = [rng.integers(-2, 6, 9), rng.normal(size=(9, 9))]
+    want = np.zeros((4, 5))
+    rows, columns = np.clip(feed[0] + 1, 0, 3), np.clip((np.arange(9) - 2) // 2, 0, 4)
+    np.add.at(want, (rows[:, None], columns[None, :]), feed[1])
+    for found in (run(program, feed), lower(program)(*feed)):
+        np.testing.assert_allclose(found[0], want)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.nodes import Buffer, Call, Const, Load, Var
-from iverson.codegen.schedule import Task
+from iverson.codegen.task import Task
 from iverson.core import work
 
 Array = np.ndarray[Any, Any]

@@ -30,7 +30,8 @@ from iverson.codegen.nodes import (
     Var,
     changed,
 )
-from iverson.codegen.schedule import LANES, MOTION_COST, Axis, Choice, Task, motion
+from iverson.codegen.schedule import LANES, Choice
+from iverson.codegen.task import MOTION_COST, Axis, Task, motion
 
 #: Points below which a copy is never made.
 WORTH = 2_000_000

@@ -9,21 +9,22 @@ live in registers. What a nest means does not depend on any of this.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import Any
 
-from iverson.codegen.bounds import Scope, affine
+import numpy as np
+
 from iverson.codegen.cost import WORTH_THREADS, cost
 from iverson.codegen.loops import depends
 from iverson.codegen.nodes import (
     BOOL,
     COMMUTING,
     INT64,
-    Buffer,
     Call,
+    Cast,
     Const,
     Declare,
+    DType,
     Expr,
     If,
     Let,
@@ -37,90 +38,21 @@ from iverson.codegen.nodes import (
     UpdateArg,
     Var,
     identity,
-    subexpressions,
+    statements,
 )
+from iverson.codegen.task import MOTION_COST, Axis, Task, Walked, motion
 from iverson.codegen.threads import available
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
 #: Points that make a reduction long, and the updates written out at most in a long and in a short one.
 MANY, WRITTEN, ALL_WRITTEN = 16, 64, 160
+#: Iterations of plain innermost loops that are written out.
+SHORT = 8
 #: Rows of a register tile of two vectors.
 TILE = 8
 #: Entries a thread takes at a time where the only axis left is the vector's.
 BLOCK = 4096
-
-
-#: A walk is nested: ``(var, lower, upper, step, body)`` a loop, ``(condition, body)`` a guard, and a dict
-#: from axes to expressions a point at which the task runs.
-Walked = Any
-
-
-@dataclass(frozen=True)
-class Axis:
-    """An index ``lower <= name < upper``."""
-
-    name: str
-    lower: Expr
-    upper: Expr
-
-    @property
-    def extent(self) -> int | None:
-        form = affine(self.upper, Scope()).plus(affine(self.lower, Scope()), -1)
-        return None if form.terms else max(form.const, 0)
-
-
-#: What a read costs by its `motion`, in contiguous reads.
-MOTION_COST = {0: 0.3, 1: 1.0, 2: 12.0, 3: 2.5}
-
-
-@dataclass(frozen=True)
-class Task:
-    """``out[write] (combine)= value`` at every point of the axes where all of ``where`` hold.
-
-    fresh : ``out`` holds nothing yet, and the task reaches all of it: its first value need not be read.
-    lets : names for values that are used several times in ``value``, in order.
-    position : for argmax and argmin, what is stored.
-    best : for argmax and argmin, where the value there is stored as well.
-    walk : the reduction's loops, where they are not the box of the axes that the write leaves out.
-    """
-
-    out: Buffer
-    write: tuple[Expr, ...]
-    value: Expr
-    axes: tuple[Axis, ...]
-    where: tuple[Expr, ...] = ()
-    combine: str = "assign"
-    position: Expr | None = None
-    fresh: bool = False
-    lets: tuple[Let, ...] = ()
-    walk: tuple[Walked, ...] | None = None
-    best: Buffer | None = None
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        extra = () if self.position is None else (self.position,)
-        return (self.value, *extra, *self.where, *(x.value for x in self.lets))
-
-    @property
-    def loads(self) -> tuple[Load, ...]:
-        """The distinct reads."""
-        found = (x for e in self.expressions for x in subexpressions(e) if isinstance(x, Load))
-        return tuple(dict.fromkeys(found))
-
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """Axes that are an index of the write by themselves: different values, different entries."""
-        names = {a.name for a in self.axes}
-        forms = [affine(i, Scope()) for i in self.write]
-        alone = [tuple(f.terms) for f in forms]
-        return tuple(t[0] for t in alone if len(t) == 1 and t[0] in names)
-
-    @property
-    def reduces(self) -> bool:
-        """Whether an entry is a combination of several values."""
-        inner = any(not any(depends(i, {a.name}) for i in self.write) for a in self.axes)
-        return self.walk is not None or (inner and self.combine != "assign")
 
 
 def fused(first: Stmt, second: Stmt) -> Stmt | None:
@@ -153,32 +85,6 @@ def _in_write_order(task: Task, axes: list[Axis]) -> list[Axis]:
         return min(n for n, i in enumerate(task.write) if depends(i, {a.name}))
 
     return sorted(axes, key=place)
-
-
-def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
-    """How an access moves with an axis: 0 not at all, 1 to the next entry, 3 by two to four, 2 otherwise."""
-    scope = Scope(lets={x.name: x.value for x in lets})
-    moves = 0
-    for axis, index in enumerate(access.indices):
-        form = affine(index, scope)
-        atoms = [t for t in form.terms if t in scope.atoms and depends(scope.atoms[t], {name})]
-        held = len(atoms) == 1 and form.terms[atoms[0]] == 1 and is_held(scope.atoms[atoms[0]], name)
-        hidden = bool(atoms) and (not held or name in form.terms)
-        c = 1 if held else form.terms.get(name, 0)
-        if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
-            return 2
-        if c:
-            moves = 1 if c == 1 else 3 if 2 <= c <= 4 else 2
-    return moves
-
-
-def is_held(e: Expr, name: str) -> bool:
-    """Whether an expression is an axis plus constants, held between bounds: its reads are contiguous."""
-    if isinstance(e, Call) and e.name in ("minimum", "maximum"):
-        moving = [a for a in e.args if depends(a, {name})]
-        return len(moving) == 1 and is_held(moving[0], name)
-    scope = Scope()
-    return affine(e, scope).terms.get(name) == 1 and not scope.atoms
 
 
 class Choice:
@@ -353,18 +259,25 @@ class Choice:
     def _inside_arg(self) -> tuple[Stmt, ...]:
         task = self.task
         assert task.position is not None
-        dtype = task.value.dtype
-        update = UpdateArg("best", "at", task.combine, task.value, task.position)
-        at, nowhere = Local("at", INT64), Const(2**63 - 1)
-        none = Call("equal", (at, nowhere), BOOL)
+        dtype, kind = task.value.dtype, self._position_dtype()
+        position = task.position if kind == INT64 else Cast(task.position, kind)
+        update = UpdateArg("best", "at", task.combine, task.value, position)
+        at, nowhere = Local("at", kind), Const(np.iinfo(kind).max, kind)
+        place: Expr = Select(Call("equal", (at, nowhere), BOOL), Const(-1, kind), at)
         value = () if task.best is None else (Store(task.best, task.write, Local("best", dtype)),)
         return (
             Declare("best", dtype, Const(identity(task.combine, dtype), dtype)),
-            Declare("at", INT64, nowhere),
+            Declare("at", kind, nowhere),
             *self._reduction(_guarded(task.where, (*task.lets, update))),
-            Store(task.out, task.write, Select(none, Const(-1), at)),
+            Store(task.out, task.write, place if kind == INT64 else Cast(place, INT64)),
             *value,
         )
+
+    def _position_dtype(self) -> DType:
+        """Positions in registers are as wide as the values they belong to, if that is enough."""
+        points = prod(2**31 if a.extent is None else a.extent for a in self.reduced)
+        narrow = self.task.value.dtype.itemsize <= 4 and self.task.walk is None and points < 2**31
+        return np.dtype("int32") if narrow else INT64
 
     def _reduction(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The reduction loops, the vector's innermost and small constant ones written out."""
@@ -389,9 +302,12 @@ class Choice:
 
 
 def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Plain loops around a body, the first axis outermost."""
+    """Loops around a body, the first axis outermost; the innermost are written out if they are short."""
+    budget = 1 if any(isinstance(s, Loop) for s in statements(body)) else SHORT
     for a in reversed(axes):
-        body = (Loop(a.name, a.lower, a.upper, body),)
+        n = a.extent
+        budget = budget // n if n else 0
+        body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if budget and n != 1 else ""),)
     return body
 
 

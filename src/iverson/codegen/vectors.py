@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
 from iverson.codegen import functions, loops, memory
 from iverson.codegen.ir import I64, Builder, Type, Value, as_type
 from iverson.codegen.lanes import Lane, Point, Slot, Wide, add
@@ -17,7 +19,6 @@ from iverson.codegen.nodes import DType, Loop, Stmt, Update, UpdateArg, identity
 from iverson.codegen.target import Machine as Target
 
 Points = list[Point]
-_NOWHERE = 2**63 - 1
 
 
 class Emitter(Protocol):
@@ -131,7 +132,8 @@ class Vectors:
             firsts = {u.name: identity(u.combine, self.e.slot(u.name, p).dtype)}
         else:
             best = self.e.slot(u.best, p).dtype
-            firsts = {u.best: identity(u.combine, best), u.at: _NOWHERE}
+            last = np.iinfo(self.e.slot(u.at, p).dtype).max
+            firsts = {u.best: identity(u.combine, best), u.at: last}
         return [(name, self._fresh(self.e.slot(name, p).dtype, v)) for name, v in firsts.items()]
 
     def _fresh(self, dtype: DType, first: object) -> Wide:

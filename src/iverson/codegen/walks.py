@@ -1,6 +1,6 @@
 """Loop nests along a given walk: exact loops that elimination found, with accumulators and marks put in.
 
-What a walk is made of is said in `schedule`. Axes that are read under ``// d`` are cut into d phases first,
+What a walk is made of is said in `task`. Axes that are read under ``// d`` are cut into d phases first,
 in each of which the quotient is an axis of its own.
 """
 
@@ -34,16 +34,8 @@ from iverson.codegen.nodes import (
     subexpressions,
 )
 from iverson.codegen.pack import packed
-from iverson.codegen.schedule import (
-    MOTION_COST,
-    Axis,
-    Task,
-    Walked,
-    fused,
-    motion,
-    schedule,
-    with_shared,
-)
+from iverson.codegen.schedule import fused, schedule, with_shared
+from iverson.codegen.task import MOTION_COST, Axis, Task, Walked, motion
 
 #: A loop that runs at most this often is not worth lanes.
 SHORT = 4

@@ -48,6 +48,7 @@ from iverson.te.pieces import disjoint, index_cases
 from iverson.te.stages import split_guard
 
 OWN_AXES = "the write is axes themselves"
+BY_DATA = "the address depends on data"
 
 
 def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
@@ -76,7 +77,7 @@ def _kept(planned: list[Statement]) -> list[Statement]:
 
 
 def cases(statement: Statement) -> list[Statement]:
-    """Statements that together are this one, each with convex guards and an index without choices.
+    """Statements that together are this one, each with convex guards and an affine index without choices.
 
     Only sums are split: their terms may come in any number of statements.
     """
@@ -87,8 +88,11 @@ def cases(statement: Statement) -> list[Statement]:
     guards, body = split_guard(statement.body)
     if statement.combine == "assign" and guards:
         guards, body = (), statement.body
+    # An address that depends on data is walked in the primal's order: its choices may stay in it.
+    indirect = depends_on_data(statement.write)
+    choices = [((), statement.write)] if indirect else index_cases(statement.write)
     result = []
-    for conditions, write in index_cases(statement.write):
+    for conditions, write in choices:
         where = (*statement.domain.where, *guards, *conditions)
         pieces = disjoint(where)
         for piece in [where] if pieces is None else pieces:
@@ -108,11 +112,13 @@ def plan(statement: Statement) -> Statement:
         box = _own_axes_first(statement, [affine_of(e) for e in statement.write])
         if box is not None:  # nothing to leave out: digits would only make its loops shorter
             return replace(box, strategy="gather", reason=OWN_AXES)
+    if depends_on_data(statement.write) and not statement.domain.where:
+        return replace(statement, strategy="scatter", reason=BY_DATA)
     s = normalize(statement)
     constraints = constraints_in(s.domain)
     forms = [affine_of(e) for e in s.write]
     if depends_on_data(s.write):
-        return _walked(s, constraints, "scatter", "the address depends on data")
+        return _walked(s, constraints, "scatter", BY_DATA)
     if not all(map(is_pure, forms)) or constraints is None:
         why = "guards" if constraints is None else "index"
         return replace(s, strategy="scatter", reason=f"the {why} is not affine")

@@ -10,7 +10,7 @@ import numpy as np
 
 from iverson.codegen import functions, nodes
 from iverson.codegen.nodes import INT64, Buffer, Let, Stmt
-from iverson.codegen.schedule import Axis, Task, Walked
+from iverson.codegen.task import Axis, Task, Walked
 from iverson.codegen.walks import boxed, nest
 from iverson.core.errors import ArgumentError
 from iverson.te.nodes import (

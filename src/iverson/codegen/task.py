@@ -1,0 +1,111 @@
+"""What a phase is to do: ``out[write] (combine)= value`` over a box of axes, and how its accesses move.
+
+How it is done, in which order and with which marks, is `schedule`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iverson.codegen.bounds import Scope, affine
+from iverson.codegen.loops import depends
+from iverson.codegen.nodes import Buffer, Call, Expr, Let, Load, Store, subexpressions
+
+#: A walk is nested: ``(var, lower, upper, step, body)`` a loop, ``(condition, body)`` a guard, and a dict
+#: from axes to expressions a point at which the task runs.
+Walked = Any
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An index ``lower <= name < upper``."""
+
+    name: str
+    lower: Expr
+    upper: Expr
+
+    @property
+    def extent(self) -> int | None:
+        form = affine(self.upper, Scope()).plus(affine(self.lower, Scope()), -1)
+        return None if form.terms else max(form.const, 0)
+
+
+#: What a read costs by its `motion`, in contiguous reads.
+MOTION_COST = {0: 0.3, 1: 1.0, 2: 12.0, 3: 2.5}
+
+
+@dataclass(frozen=True)
+class Task:
+    """``out[write] (combine)= value`` at every point of the axes where all of ``where`` hold.
+
+    fresh : ``out`` holds nothing yet, and the task reaches all of it: its first value need not be read.
+    lets : names for values that are used several times in ``value``, in order.
+    position : for argmax and argmin, what is stored.
+    best : for argmax and argmin, where the value there is stored as well.
+    walk : the reduction's loops, where they are not the box of the axes that the write leaves out.
+    """
+
+    out: Buffer
+    write: tuple[Expr, ...]
+    value: Expr
+    axes: tuple[Axis, ...]
+    where: tuple[Expr, ...] = ()
+    combine: str = "assign"
+    position: Expr | None = None
+    fresh: bool = False
+    lets: tuple[Let, ...] = ()
+    walk: tuple[Walked, ...] | None = None
+    best: Buffer | None = None
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        extra = () if self.position is None else (self.position,)
+        return (self.value, *extra, *self.where, *(x.value for x in self.lets))
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """The distinct reads."""
+        found = (x for e in self.expressions for x in subexpressions(e) if isinstance(x, Load))
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """Axes that are an index of the write by themselves: different values, different entries."""
+        names = {a.name for a in self.axes}
+        forms = [affine(i, Scope()) for i in self.write]
+        alone = [tuple(f.terms) for f in forms]
+        return tuple(t[0] for t in alone if len(t) == 1 and t[0] in names)
+
+    @property
+    def reduces(self) -> bool:
+        """Whether an entry is a combination of several values."""
+        inner = any(not any(depends(i, {a.name}) for i in self.write) for a in self.axes)
+        return self.walk is not None or (inner and self.combine != "assign")
+
+
+def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
+    """How an access moves with an axis: 0 not at all, 1 to the next entry, 3 by two to four, 2 otherwise."""
+    scope = Scope(lets={x.name: x.value for x in lets})
+    moves = 0
+    for axis, index in enumerate(access.indices):
+        form = affine(index, scope)
+        atoms = [t for t in form.terms if t in scope.atoms and depends(scope.atoms[t], {name})]
+        held = len(atoms) == 1 and form.terms[atoms[0]] == 1 and is_held(scope.atoms[atoms[0]], name)
+        hidden = bool(atoms) and (not held or name in form.terms)
+        c = 1 if held else form.terms.get(name, 0)
+        if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
+            return 2
+        if c:
+            moves = 1 if c == 1 else 3 if 2 <= c <= 4 else 2
+    return moves
+
+
+def is_held(e: Expr, name: str) -> bool:
+    """Whether an expression is an axis plus constants, held between bounds: its reads are contiguous."""
+    if isinstance(e, Call) and e.name in ("minimum", "maximum"):
+        moving = [a for a in e.args if depends(a, {name})]
+        return len(moving) == 1 and is_held(moving[0], name)
+    scope = Scope()
+    return affine(e, scope).terms.get(name) == 1 and not scope.atoms
