@@ -12,7 +12,7 @@ import json
 from benchmarks.harness import Effort, measure
 from benchmarks.workloads import WORKLOADS
 
-QUICK = Effort(rounds=3, turn=0.01, warm_up=0.02, settle=0.01, slow_peers=False)
+QUICK = Effort(rounds=3, turn=0.005, warm_up=0.01, settle=0.005, slow_peers=False)
 
 
 def main() -> None:
