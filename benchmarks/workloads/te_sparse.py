@@ -35,11 +35,12 @@ def make(n: int, rng: np.random.Generator) -> Inputs:
 
 
 def spmm(inputs: Inputs, *, gradients: bool) -> Call:
-    from benchmarks import nests
+    from benchmarks.nests import transposed
+    from iverson.kernels import nests
 
     rows, columns, values, a, b = (inputs[k] for k in ("rows", "columns", "values", "a", "b"))
-    forward = nests.spmm()
-    sample, turn = nests.sddmm(), nests.transposed()
+    kind = values.dtype, rows.dtype, b.shape[1]
+    forward, sample, turn = nests.spmm(*kind), nests.sddmm(*kind), transposed()
     n = {"n": len(a), "m": len(b)}
 
     def call() -> list[np.ndarray]:
@@ -56,10 +57,12 @@ def spmm(inputs: Inputs, *, gradients: bool) -> Call:
 
 
 def sddmm(inputs: Inputs, *, gradients: bool) -> Call:
-    from benchmarks import nests
+    from benchmarks.nests import transposed
+    from iverson.kernels import nests
 
     rows, columns, g, a, b = (inputs[k] for k in ("rows", "columns", "weights", "a", "b"))
-    forward, product, turn = nests.sddmm(), nests.spmm(), nests.transposed()
+    kind = g.dtype, rows.dtype, b.shape[1]
+    forward, product, turn = nests.sddmm(*kind), nests.spmm(*kind), transposed()
     n = {"n": len(a), "m": len(b)}
 
     def call() -> list[np.ndarray]:
@@ -76,19 +79,19 @@ def sddmm(inputs: Inputs, *, gradients: bool) -> Call:
 
 
 def softmax(inputs: Inputs, *, gradients: bool) -> Call:
-    from benchmarks import nests
+    from iverson.kernels import nests
 
-    rows, columns, values, g = (inputs[k] for k in ("rows", "columns", "values", "weights"))
-    forward, pullback = nests.softmax(), nests.softmax_pullback()
-    n = {"n": len(rows) - 1, "m": len(rows) - 1}
+    rows, values, g = (inputs[k] for k in ("rows", "values", "weights"))
+    kind, n = (values.dtype, rows.dtype), len(rows) - 1
+    forward, pullback = nests.segment_softmax(*kind), nests.softmax_pullback(*kind)
 
     def call() -> list[np.ndarray]:
         out = np.empty_like(values)
-        forward(rows, columns, values, out, **n)
+        forward(rows, values, out, n=n)
         if not gradients:
             return [out]
         dv = np.empty_like(values)
-        pullback(rows, columns, out, g, dv, **n)
+        pullback(rows, out, g, dv, n=n)
         return [out, dv]
 
     return call

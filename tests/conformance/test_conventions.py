@@ -10,6 +10,7 @@ import pytest
 import iverson as iv
 from iverson.autograd import grad
 from iverson.core.errors import LinearAlgebraError
+from iverson.layouts import Segments
 from iverson.ops import TABLE, F
 
 DOCS = Path(__file__).parents[2] / "docs" / "conventions.md"
@@ -45,7 +46,9 @@ VALUES = {
     "clip": [("clip", ([0.0, 1.0], 0.0, 1.0), {}, [[1.0, 1.0], 0.0, 0.0])],
     "max": [("max", ([1.0, 3.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.0, 0.5, 0.5]])],
     "min": [("min", ([1.0, 1.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.5, 0.5, 0.0]])],
-    "segment_max": [("segment_max", ([1.0, 3.0, 3.0], np.array([0, 1, 1])), {"count": 2}, [[1.0, 0.5, 0.5]])],
+    "segment_max": [
+        ("segment_max", ([1.0, 3.0, 3.0],), {"segments": Segments(np.array([0, 1, 1]), 2)}, [[1.0, 0.5, 0.5]])
+    ],
     "norm": [("norm", ([0.0, 0.0],), {"axis": (0,), "keepdims": False}, [[0.0, 0.0]])],
     # sum of L for L L^H = x: dL22/dx12 is shared by x12 and x21.
     "cholesky": [("cholesky", ([[4.0, 0.0], [0.0, 1.0]],), {}, [[[0.25, 0.25], [0.25, 0.5]]])],

@@ -10,7 +10,7 @@ from iverson.array_api.arguments import as_operand
 from iverson.array_api.indexing import positions
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
-from iverson.layouts import CooPattern
+from iverson.layouts import CooPattern, Segments, Sparse
 from iverson.layouts.pattern import index_dtype
 from iverson.ops import TABLE, F
 
@@ -35,32 +35,60 @@ def embedding(indices: Any, table: Any, /) -> Any:
     return rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + table.shape[1:])
 
 
-def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Any, int]:
+def _array(ids: Any) -> Any:
+    return np.asarray(ids) if isinstance(ids, (list, tuple)) else ids
+
+
+def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Segments]:
     x = as_operand(x, operation)
-    given = F.to_numpy(as_operand(ids, operation, "segment_ids"))
+    held = getattr(ids, "_value", ids)
+    if isinstance(held, Sparse):
+        return x, _rows_of(held, count, operation)
+    given = F.to_numpy(as_operand(_array(ids), operation, "segment_ids"))
     if count is None:
         count = int(given.max()) + 1 if given.size else 0
     count = as_int(count, operation, "num_segments")
     if given.dtype.kind not in "iu":
         raise DTypeError(operation, "segment_ids", got=f"dtype {given.dtype}", expected="integers")
+    if given.ndim != 1:
+        raise ShapeError(operation, "segment_ids", got=f"shape {given.shape}", expected="one axis")
     if given.size and given.min() < 0:
         raise ArgumentError(operation, "segment_ids", got=f"segment {given.min()}", expected="none below 0")
-    return x, positions(given, count, operation, "segment_ids"), count
+    return x, Segments(positions(given, count, operation, "segment_ids"), count)
+
+
+def _rows_of(x: Sparse, count: Any, operation: str) -> Segments:
+    if len(x.pattern.shape) != 2 or x.pattern.blocksize or x.dense_shape:
+        raise ArgumentError(
+            operation,
+            "segment_ids",
+            got=f"a tensor of shape {x.shape} in layout '{x.pattern.layout}'",
+            expected="a matrix of single entries",
+            remedy="call to_layout(x, 'csr') first",
+        )
+    if count is not None and as_int(count, operation, "num_segments") != x.shape[0]:
+        raise ArgumentError(
+            operation, "num_segments", got=str(count), expected=f"{x.shape[0]}, as there are rows, or None"
+        )
+    return Segments.rows(x.pattern)
 
 
 def segment_sum(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
     """The sum of the slices of x (along its first axis) with each number; 0 for a segment without any.
 
-    ``num_segments`` is by default one more than the largest number. Raises IndexingError for numbers
-    beyond it, ArgumentError below 0, ShapeError unless there is one for each slice.
+    segment_ids : an integer for each slice, or a sparse matrix with a stored entry for each: its row counts.
+    num_segments : by default one more than the largest number, or as many as the matrix has rows.
+
+    Raises IndexingError for numbers beyond ``num_segments``, ArgumentError below 0, DTypeError for ones that
+    are not integers, ShapeError unless there is one for each slice.
 
     >>> from iverson import asarray
     >>> segment_sum(asarray([1.0, 2.0, 4.0]), [0, 2, 0])
     iverson.Tensor([5., 0., 2.])
     """
-    x, ids, count = _segments(x, np.asarray(segment_ids), num_segments, "segment_sum")
-    TABLE["segment_softmax"].abstract(x, ids, count=count)
-    return F.scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
+    x, segments = _segments(x, segment_ids, num_segments, "segment_sum")
+    TABLE["segment_sum"].abstract(x, segments=segments)
+    return F.segment_sum(x, segments=segments)
 
 
 def segment_max(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
@@ -70,19 +98,24 @@ def segment_max(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
     >>> segment_max(asarray([1.0, 2.0, 4.0]), [0, 1, 0])
     iverson.Tensor([4., 2.])
     """
-    x, ids, count = _segments(x, np.asarray(segment_ids), num_segments, "segment_max")
-    return F.segment_max(x, ids, count=count)
+    x, segments = _segments(x, segment_ids, num_segments, "segment_max")
+    TABLE["segment_max"].abstract(x, segments=segments)
+    return F.segment_max(x, segments=segments)
 
 
 def segment_softmax(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
-    """exp(x) over the sum of exp(x) of its segment: as the softmax of each row of a sparse matrix's values.
+    """exp(x) over the sum of exp(x) of its segment. As `segment_sum`.
+
+    With a sparse matrix for ``segment_ids`` and its values for x, the softmax of each of its rows over the
+    stored entries.
 
     >>> from iverson import asarray
     >>> segment_softmax(asarray([1.0, 2.0, 1.0]), [0, 1, 0])
     iverson.Tensor([0.5, 1. , 0.5])
     """
-    x, ids, count = _segments(x, np.asarray(segment_ids), num_segments, "segment_softmax")
-    return F.segment_softmax(x, ids, count=count)
+    x, segments = _segments(x, segment_ids, num_segments, "segment_softmax")
+    TABLE["segment_softmax"].abstract(x, segments=segments)
+    return F.segment_softmax(x, segments=segments)
 
 
 __all__ = ["embedding", "segment_max", "segment_softmax", "segment_sum"]

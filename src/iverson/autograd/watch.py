@@ -6,6 +6,7 @@ The gradient of a sparse tensor is the derivative over all entries (design, 2.1)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def watch(parents: Sequence[Node | None], needs: Sequence[Need], k: int) -> Watc
     if parent is None or parent.extra is None or parent.op is not None or parent.extra.stored is None:
         return None
     meta = parent.result_meta(0)
-    large = np.prod(meta.shape, dtype=np.float64) * meta.dtype.itemsize >= LARGE_GRADIENT
+    large = prod(meta.shape) * meta.dtype.itemsize >= LARGE_GRADIENT
     return Watch(parent) if large and needs[k] is FULL else None
 
 

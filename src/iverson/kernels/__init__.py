@@ -7,6 +7,7 @@ under the op's name or family. Kernels work on layouts' values and know nothing 
 from iverson.kernels import (
     box,
     packed,
+    segments,
     sparse_elementwise,
     sparse_moves,
     sparse_products,
@@ -20,6 +21,7 @@ __all__ = [
     "packed",
     "register",
     "run",
+    "segments",
     "sparse_elementwise",
     "sparse_moves",
     "sparse_products",

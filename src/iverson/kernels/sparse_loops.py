@@ -1,13 +1,11 @@
-"""Compiled loops over the stored entries of rows: the product with a matrix, and one sampled at entries.
+"""Compiled loops over the stored entries of rows: products with matrices, and sums and softmax by segment.
 
-``i`` runs over rows, ``p`` over the entries of row i, ``j`` over the columns of a dense operand, in lanes.
-Kernels are compiled per dtype, index dtype and width when first called; indices are checked on every call by
+The loops themselves are in `nests`, which is imported when first needed; indices are checked on every call by
 the code generator's own plan. Nothing here knows of layouts.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,98 +13,79 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 #: Below this many products, the compiled loop is not worth its tens of milliseconds of compiling.
 WORTHWHILE = 1 << 18
+#: The same for entries of segments, each of which costs several passes in NumPy.
+WORTHWHILE_ENTRIES = 1 << 14
 
 
 def compiled_for(count: int, width: int, *dtypes: Any) -> bool:
     """Whether a product of ``count`` entries with rows of ``width`` takes the compiled loop."""
-    return dtypes[0].kind == "f" and len(set(dtypes)) == 1 and count * width >= WORTHWHILE
+    return count * width >= WORTHWHILE and dtypes[0].kind == "f" and all(d == dtypes[0] for d in dtypes)
+
+
+def compiled_for_segments(*arrays: Array) -> bool:
+    """Whether vectors of entries take the compiled loop over segments."""
+    first = arrays[0]
+    same = all(a.ndim == 1 and a.dtype == first.dtype for a in arrays)
+    return first.size >= WORTHWHILE_ENTRIES and first.dtype.kind == "f" and same
+
+
+def compiled_for_rows(g: Array) -> bool:
+    """Whether rows added at given places take the compiled loop."""
+    return g.size >= WORTHWHILE_ENTRIES and g.dtype.kind == "f"
 
 
 def rows_times_matrix(indptr: Array, indices: Array, values: Array, b: Array) -> Array:
     """out[i, j] = sum over p of values[p] b[indices[p], j]."""
+    from iverson.kernels import nests
+
     out = np.empty((indptr.size - 1, b.shape[1]), values.dtype)
-    kernel = _spmm(values.dtype, indptr.dtype, b.shape[1])
-    kernel(indptr, indices, np.ascontiguousarray(values), np.ascontiguousarray(b), out, n=len(out), m=len(b))
+    kernel = nests.spmm(values.dtype, indptr.dtype, b.shape[1])
+    kernel(indptr, indices, np.ascontiguousarray(values), np.ascontiguousarray(b), out)
     return out
 
 
 def products_at_entries(indptr: Array, indices: Array, a: Array, b: Array) -> Array:
     """out[p] = sum over j of a[row p, j] b[indices[p], j]; a and b hold rows."""
+    from iverson.kernels import nests
+
     out = np.empty(indices.size, a.dtype)
-    kernel = _sddmm(a.dtype, indptr.dtype, a.shape[1])
-    kernel(indptr, indices, np.ascontiguousarray(a), np.ascontiguousarray(b), out, n=len(a), m=len(b))
+    kernel = nests.sddmm(a.dtype, indptr.dtype, a.shape[1])
+    kernel(indptr, indices, np.ascontiguousarray(a), np.ascontiguousarray(b), out)
     return out
 
 
-@cache
-def _spmm(dtype: Any, index: Any, width: int) -> Any:
-    from iverson.codegen.nodes import Buffer, Call, Load, Local, Store, Update, Var
+def rows_at(ids: Array, g: Array, rows: int) -> Array:
+    """out[i] = the sum of the g[p] with ids[p] = i, for rows i of a matrix."""
+    from iverson.kernels import nests
 
-    nest = _Nest(dtype, index, width)
-    i, j, p = Var("i"), Var("j"), Var("p")
-    values, b = Buffer("values", dtype, ("z",)), Buffer("b", dtype, ("m", width))
-    out = Buffer("out", dtype, ("n", width), "out")
-    term = Call("multiply", (Load(values, (p,)), Load(b, (nest.column, j))), dtype)
-    body = nest.across(
-        nest.zero(), nest.entries(Update("acc", "sum", term)), Store(out, (i, j), Local("acc", dtype))
-    )
-    return nest.compiled("spmm", (values, b, out), body)
+    out = np.zeros((rows, g.shape[1]), g.dtype)
+    nests.scatter_rows(g.dtype, ids.dtype, g.shape[1])(ids, np.ascontiguousarray(g), out)
+    return out
 
 
-@cache
-def _sddmm(dtype: Any, index: Any, width: int) -> Any:
-    from iverson.codegen.nodes import Buffer, Call, Load, Local, Store, Update, Var
+def segment_sum(starts: Array, x: Array) -> Array:
+    """out[i] = the sum of x[starts[i]:starts[i + 1]]."""
+    from iverson.kernels import nests
 
-    nest = _Nest(dtype, index, width)
-    i, j, p = Var("i"), Var("j"), Var("p")
-    a, b = Buffer("a", dtype, ("n", width)), Buffer("b", dtype, ("m", width))
-    out = Buffer("out", dtype, ("z",), "out")
-    term = Call("multiply", (Load(a, (i, j)), Load(b, (nest.column, j))), dtype)
-    body = nest.entries(
-        nest.zero(), nest.across(Update("acc", "sum", term)), Store(out, (p,), Local("acc", dtype))
-    )
-    return nest.compiled("sddmm", (a, b, out), body)
+    out = np.empty(starts.size - 1, x.dtype)
+    nests.segment_sum(x.dtype, starts.dtype)(starts, np.ascontiguousarray(x), out)
+    return out
 
 
-class _Nest:
-    """The pieces both loops are made of."""
+def segment_softmax(starts: Array, x: Array) -> Array:
+    """exp(x) over the sum of that over x[starts[i]:starts[i + 1]]."""
+    from iverson.kernels import nests
 
-    def __init__(self, dtype: Any, index: Any, width: int) -> None:
-        from iverson.codegen.nodes import INT64, Buffer, Load, Var
+    out = np.empty_like(x)
+    nests.segment_softmax(x.dtype, starts.dtype)(starts, np.ascontiguousarray(x), out, n=starts.size - 1)
+    return out
 
-        self.dtype, self.width = dtype, width
-        self.rows, self.columns = Buffer("rows", index, ("r",)), Buffer("columns", index, ("z",))
-        self._int = INT64
-        self.column = self._whole(Load(self.columns, (Var("p"),)))
 
-    def _whole(self, load: Any) -> Any:
-        from iverson.codegen.nodes import Cast
+def softmax_pullback(starts: Array, y: Array, g: Array) -> Array:
+    """y (g - sum of y g over the segment)."""
+    from iverson.kernels import nests
 
-        return load if load.dtype == self._int else Cast(load, self._int)
-
-    def entries(self, *body: Any) -> Any:
-        from iverson.codegen.nodes import Call, Const, Load, Loop, Var
-
-        i = Var("i")
-        after = Call("add", (i, Const(1)), self._int)
-        first, last = (self._whole(Load(self.rows, (at,))) for at in (i, after))
-        return Loop("p", first, last, body)
-
-    def across(self, *body: Any) -> Any:
-        from iverson.codegen.nodes import Const, Loop
-
-        return Loop("j", Const(0), Const(self.width), body, mark="vector", factor=4)
-
-    def zero(self) -> Any:
-        from iverson.codegen.nodes import Const, Declare
-
-        return Declare("acc", self.dtype, Const(0.0, self.dtype))
-
-    def compiled(self, name: str, buffers: tuple[Any, ...], *body: Any) -> Any:
-        from iverson.codegen.kernel import compile_kernel
-        from iverson.codegen.nodes import Const, Kernel, Loop, Size
-
-        rows = Loop("i", Const(0), Size("n"), body, mark="parallel")
-        return compile_kernel(
-            Kernel(name, (self.rows, self.columns, *buffers), (rows,), ("r", "z", "n", "m"))
-        )
+    out = np.empty_like(y)
+    kernel = nests.softmax_pullback(y.dtype, starts.dtype)
+    kernel(starts, np.ascontiguousarray(y), np.ascontiguousarray(g), out, n=starts.size - 1)
+    return out

@@ -19,7 +19,7 @@ from iverson.kernels.sparse_forms import (
     sparse,
     sparse_only,
 )
-from iverson.layouts import CooPattern, Sparse, Zero, coalesced, to_strided
+from iverson.layouts import CompressedPattern, CooPattern, Sparse, Zero, coalesced, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 
@@ -40,6 +40,9 @@ def permute_dims(op: Op, values: Values, params: Params) -> Any:
     if axes == tuple(range(len(axes))):
         return x
     k = x.pattern.ndim
+    if axes == (1, 0) and type(x.pattern) is CompressedPattern and not x.pattern.blocks:
+        turned = x.pattern.permuted(axes)
+        return turned.kind(turned, x.values)
     if any(a >= k for a in axes[:k]):
         x = sparse_only(x)
         k = x.pattern.ndim

@@ -8,6 +8,7 @@ the pattern.
 from __future__ import annotations
 
 from copy import copy
+from functools import cache
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,7 +22,7 @@ from iverson.kernels.registry import register, zeros_like_result
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, coalesced, to_strided
 from iverson.layouts.batches import diagonal
-from iverson.layouts.conversion import converted, like, reordered
+from iverson.layouts.conversion import Padded, converted, like, reordered
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -65,19 +66,22 @@ def _operand(value: Any) -> Any:
 def matmul(op: Op, values: Values, params: Params) -> Any:
     """Sparse times sparse stays sparse. Batches, of sparse or of dense matrices, are one product each."""
     a, b = map(_operand, values)
-    result = zeros_like_result(op, values, params)
+    if len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype and a.shape[1] == b.shape[0]:
+        dtype = a.dtype
+    else:
+        dtype = zeros_like_result(op, values, params).dtype
     if is_sparse(a) and is_sparse(b):
         a, b = sparse_only(a), sparse_only(b)
-        return like(_sparse_times(a, b, result.dtype), a.pattern)
+        return like(_sparse_times(a, b, dtype), a.pattern)
     if is_sparse(b):
         if b.dense_shape and len(b.shape) == 2:
             b = coalesced(b)
-            return (a[..., b.pattern.indices[0]] @ b.entries).astype(result.dtype, copy=False)
-        turned = _times(_turned(sparse_only(b)), np.swapaxes(a, -1, -2), result.dtype)
+            return (a[..., b.pattern.indices[0]] @ b.entries).astype(dtype, copy=False)
+        turned = _times(_turned(sparse_only(b)), np.swapaxes(a, -1, -2), dtype)
         return np.swapaxes(turned, -1, -2)
     if a.dense_shape and len(a.shape) == 2 and b.ndim == 2:
-        return a.pattern.value((a.entries @ b).astype(result.dtype, copy=False))
-    return _times(sparse_only(a), b, result.dtype)
+        return a.pattern.value((a.entries @ b).astype(dtype, copy=False))
+    return _times(sparse_only(a), b, dtype)
 
 
 def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
@@ -127,7 +131,23 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
             pattern.indptr, pattern.indices, reordered(s.entries, source), b
         )
     layout = "csc" if s.pattern.layout == "csc" else "csr"
-    return np.asarray(to_scipy(s, layout) @ b).astype(dtype, copy=False)
+    if s.dtype != b.dtype or s.dtype.kind not in "fc":
+        return np.asarray(to_scipy(s, layout) @ b).astype(dtype, copy=False)
+    # What SciPy's operator comes down to, without what is around it: for a small product that is most.
+    pattern, source = converted_csr(s, layout)
+    out = np.zeros((s.shape[0], b.shape[1]), b.dtype)
+    entries = s.values if source is None else reordered(s.entries, source)
+    entries, right = np.ascontiguousarray(entries), b.ravel()
+    _loops()[layout](*s.shape, b.shape[1], pattern.indptr, pattern.indices, entries, right, out.ravel())
+    return out
+
+
+@cache
+def _loops() -> dict[str, Any]:
+    """SciPy's products of a compressed matrix with a dense one, added to the last argument."""
+    from scipy.sparse import _sparsetools
+
+    return {"csr": _sparsetools.csr_matvecs, "csc": _sparsetools.csc_matvecs}
 
 
 def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
@@ -140,7 +160,7 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     if sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype) and pattern.distinct:
         csr, source = converted(pattern, "csr") if pattern.layout != "csr" else (pattern, None)
         assert isinstance(csr, CompressedPattern)
-        if not (isinstance(source, np.ndarray) and (source < 0).any()):
+        if not isinstance(source, Padded):
             found = sparse_loops.products_at_entries(csr.indptr, csr.indices, a, rows)
             if source is None or isinstance(source, slice):
                 return found.reshape(pattern.stored_shape)

@@ -1,4 +1,4 @@
-"""Kernels between tensors and the values stored on a pattern, between layouts, and over segments."""
+"""Kernels between tensors and the values stored on a pattern, and between layouts."""
 
 from __future__ import annotations
 
@@ -105,19 +105,3 @@ def other_to_layout(op: Op, values: Values, params: Params) -> Any:
 def coalesce(op: Op, values: Values, params: Params) -> Any:
     """Stored entries once each, in row-major order."""
     return coalesced(values[0], ordered=True)
-
-
-def segment_max(x: Array, ids: Array, *, count: int) -> Array:
-    """The largest of the slices of x with each id; -inf (the least number) where there is none."""
-    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    out = np.full((count, *x.shape[1:]), least, x.dtype)
-    np.maximum.at(out, ids, x)
-    return out
-
-
-def segment_softmax(x: Array, ids: Array, *, count: int) -> Array:
-    """exp(x) over the sum of exp(x) of its segment, shifted by the segment's maximum."""
-    out = np.exp(x - segment_max(x, ids, count=count)[ids])
-    total = np.zeros((count, *x.shape[1:]), x.dtype)
-    np.add.at(total, ids, out)
-    return np.asarray(out / total[ids])

@@ -8,6 +8,7 @@ import numpy as np
 
 from iverson.core import work
 from iverson.core.shapes import Shape
+from iverson.kernels import sparse_loops
 from iverson.kernels.keys import Key, key_region
 from iverson.layouts import Box, Zero
 
@@ -56,14 +57,16 @@ def index_put(x: Array, v: Array, key: Key) -> Array:
 
 def gather(x: Array, *indices: Array, axes: Shape) -> Array:
     """x at integer index arrays on some axes; the indexed axes come first in the result."""
+    if axes == (0,):
+        return np.asarray(x.take(indices[0], axis=0))
     return np.moveaxis(x, axes, range(len(axes)))[indices]
 
 
 def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
     """The adjoint of `gather`: g added into zeros at the indexed places, repeats summed.
 
-    Addresses are made linear and equal ones summed by a sparse product, which SciPy does in one pass
-    (``numpy.add.at`` visits them one by one).
+    Addresses are made linear. Many terms are added in a compiled loop, fewer by a sparse product, which SciPy
+    does in one pass (``numpy.add.at`` visits them one by one).
     """
     lead = tuple(shape[k] for k in axes)
     rest = tuple(n for k, n in enumerate(shape) if k not in axes)
@@ -71,9 +74,11 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
     width = int(np.prod(rest))
     result = np.zeros((rows, width), g.dtype)
     if indices and g.size:
-        addresses = np.ravel_multi_index(np.broadcast_arrays(*indices), lead).ravel()
+        addresses = _linear(indices, lead)
         terms = g.reshape(addresses.size, width)
-        if width == 1 and g.dtype.kind == "f":
+        if sparse_loops.compiled_for_rows(terms):
+            result = sparse_loops.rows_at(addresses, terms, rows)
+        elif width == 1 and g.dtype.kind == "f":
             result[:, 0] = np.bincount(addresses, terms[:, 0], rows)
         else:
             import scipy.sparse
@@ -83,6 +88,13 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
             selector = scipy.sparse.csr_array((ones, (addresses, columns)), (rows, addresses.size))
             result = np.asarray(selector @ terms)
     return np.moveaxis(result.reshape(lead + rest), range(len(axes)), axes)
+
+
+def _linear(indices: tuple[Array, ...], extents: Shape) -> Array:
+    """Row-major addresses of checked index arrays."""
+    if len(indices) == 1:
+        return indices[0].ravel()
+    return np.ravel_multi_index(np.broadcast_arrays(*indices), extents).ravel()
 
 
 def matmul(a: Array, b: Array) -> Array:

@@ -22,6 +22,7 @@ from iverson.layouts.registry import (
     support_region,
     to_strided,
 )
+from iverson.layouts.segments import Segments
 from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner
 from iverson.layouts.zero import Zero
 
@@ -38,6 +39,7 @@ __all__ = [
     "Layout",
     "Packed",
     "Pattern",
+    "Segments",
     "Sparse",
     "Zero",
     "aligned_empty",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,8 +15,16 @@ from iverson.layouts.coo import CooPattern, coalesced
 from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, coordinates_of, index_dtype
 from iverson.layouts.registry import to_strided as strided_of
 
-#: Where the entries of a converted value come from; -1 is a place of a block that was not stored.
-Source = Array | slice | None
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """Where the entries of blocks come from; -1 is a place that was not stored."""
+
+    source: Array
+
+
+#: Where the entries of a converted value come from.
+Source = Array | slice | Padded | None
 Blocks = tuple[int, int] | None
 
 SPARSE_LAYOUTS = ("coo", *KINDS)
@@ -69,10 +78,13 @@ def reordered(entries: Array, source: Source) -> Array:
     """Stored entries in the order of a converted pattern."""
     if source is None:
         return entries
-    if isinstance(source, slice) or not source.size or source.min() >= 0:
+    if isinstance(source, slice):
         return entries[source]
-    padded = np.concatenate([entries, np.zeros((1, *entries.shape[1:]), entries.dtype)])
-    return padded[source]
+    if isinstance(source, Padded):
+        entries = np.concatenate([entries, np.zeros((1, *entries.shape[1:]), entries.dtype)])
+        source = source.source
+    found: Array = entries.take(source, axis=0)
+    return found
 
 
 def _converted(pattern: Pattern, layout: str, blocks: Blocks) -> tuple[Pattern, Source]:
@@ -114,7 +126,7 @@ def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Patt
     source = np.full((keys.size, r, c), -1, np.int64)
     source[block, rows % r, columns % c] = np.arange(pattern.count)
     made = _compress(pattern.shape, lines, indices, axis, blocks, pattern.index_dtype)
-    return made, source.ravel()
+    return made, Padded(source.ravel()) if (source < 0).any() else source.ravel()
 
 
 def _compress(

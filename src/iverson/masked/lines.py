@@ -85,7 +85,7 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
 def _over_lines(op: Op, x: MaskedTensor, own: Lines) -> Any:
     """One entry for each line."""
     if op.name == "sum":
-        return F.scatter_add(x._held, own.line, axes=(0,), shape=own.keys.shape)
+        return F.segment_sum(x._held, segments=own.segments)
     parts = [part._held for part in _bundled(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
     return taken(parts, np.argsort(own.bundled))
 
@@ -174,7 +174,7 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
     if isinstance(x._mask, Stored):
         if op.name == "softmax":
             own = x._mask.lines((params["axis"],))
-            return MaskedTensor(F.segment_softmax(x._held, own.line, count=own.keys.size), x._mask)
+            return MaskedTensor(F.segment_softmax(x._held, segments=own.segments), x._mask)
         return _along(softmax, op, x, params["axis"])
     nothing = ~np.any(x._mask.array, axis=params["axis"], keepdims=True)
     fill = np.broadcast_to(np.where(nothing, 0.0, -np.inf).astype(x.dtype), x.shape)

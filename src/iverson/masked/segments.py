@@ -12,6 +12,7 @@ import numpy as np
 from iverson.core.dispatch import bind
 from iverson.core.op import Abstract, Op
 from iverson.core.shapes import Shape
+from iverson.layouts import Segments
 from iverson.layouts.pattern import addresses
 from iverson.masked.mask import Array, Mask
 from iverson.masked.moves import routed
@@ -43,17 +44,24 @@ def scatter_add(op: Op, args: Args, params: Params) -> Any:
     return MaskedTensor(bind(op, (x._held, number), {"axes": (0,), "shape": (mask.count,)}), mask)
 
 
-def largest(op: Op, args: Args, params: Params) -> Any:
-    """Of the specified entries of each segment; unspecified where there is none."""
-    x, ids = args
-    shape = op.abstract(Abstract(x.shape, x.dtype), ids, **params).shape
-    mask, number = _targets(x._mask, (ids,), (0,), shape)
-    return MaskedTensor(bind(op, (x._held, number), {"count": mask.count}), mask)
+def folded(op: Op, args: Args, params: Params) -> Any:
+    """Over the specified entries of each segment; unspecified where there is none."""
+    (x,) = args
+    shape = op.abstract(Abstract(x.shape, x.dtype), **params).shape
+    mask, groups = _groups(x, params["segments"], shape)
+    return MaskedTensor(bind(op, (x._held,), {"segments": groups}), mask)
 
 
 def softmax(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each segment; the mask stays."""
-    x, ids = args
-    op.abstract(Abstract(x.shape, x.dtype), ids, **params)
-    mask, number = _targets(x._mask, (ids,), (0,), (params["count"], *x.shape[1:]))
-    return MaskedTensor(bind(op, (x._held, number), {"count": mask.count}), x._mask)
+    (x,) = args
+    op.abstract(Abstract(x.shape, x.dtype), **params)
+    segments = params["segments"]
+    _, groups = _groups(x, segments, (segments.count, *x.shape[1:]))
+    return MaskedTensor(bind(op, (x._held,), {"segments": groups}), x._mask)
+
+
+def _groups(x: MaskedTensor, segments: Segments, shape: Shape) -> tuple[Mask, Segments]:
+    """The mask of a result of a shape with a slice for each segment, and to which of its entries x's go."""
+    mask, number = _targets(x._mask, (segments.ids,), (0,), shape)
+    return mask, Segments(number, mask.count)

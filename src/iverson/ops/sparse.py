@@ -1,4 +1,4 @@
-"""Ops between tensors and the values stored on a pattern, and over segments.
+"""Ops between tensors and the values stored on a pattern.
 
 ``from_values`` and ``values_at`` are each other's adjoint; a pattern is a constant of both. What needs only
 the values on a pattern demands only that pattern of everything before it (`iverson.core.needs.Pattern`).
@@ -256,82 +256,6 @@ define(
         linear_in=LINEAR,
         demand=_same,
         samples=lambda s: [Sample((s((2, 3)),))],
-    )
-)
-
-
-# -- segments --------------------------------------------------------------------------------------
-
-
-def _segments_abstract(name: str, full: bool) -> Any:
-    def abstract(x: Any, ids: Any, *, count: int) -> Abstract:
-        if len(ids.shape) != 1 or x.shape[:1] != ids.shape:
-            raise ShapeError(
-                name,
-                "segment_ids",
-                got=f"shape {ids.shape} for x of shape {x.shape}",
-                expected="one number for each slice of x along its first axis",
-            )
-        return Abstract(x.shape if full else (count, *x.shape[1:]), x.dtype)
-
-    return abstract
-
-
-def _summed(F: Any, x: Any, ids: Any, count: int) -> Any:
-    return F.scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
-
-
-def _spread(F: Any, s: Any, ids: Any) -> Any:
-    return F.gather(s, ids, axes=(0,))
-
-
-def _share_of_largest(F: Any, y: Any, x: Any, ids: Any, count: int) -> Any:
-    """1/n at the n entries that attain the maximum of their segment: a constant."""
-    attained = F.astype(F.equal(x, _spread(F, y, ids)), dtype=x.dtype)
-    return attained / _spread(F, F.maximum(_summed(F, attained, ids, count), 1), ids)
-
-
-_ids = np.array([0, 2, 2, 0, 3])
-
-define(
-    Op(
-        name="segment_max",
-        forward=sparse_values.segment_max,
-        abstract=_segments_abstract("segment_max", False),
-        vjp=(
-            lambda F, g, y, x, ids, *, count: _spread(F, g, ids) * _share_of_largest(F, y, x, ids, count),
-            None,
-        ),
-        jvp=(
-            lambda F, t, y, x, ids, *, count: _summed(
-                F, t * _share_of_largest(F, y, x, ids, count), ids, count
-            ),
-            None,
-        ),
-        samples=lambda s: [
-            Sample((s.distinct((5,)), _ids), {"count": 4}, lambda F, y: F.gather(y, _ids, axes=(0,))),
-            Sample((s.distinct((5, 2)), _ids), {"count": 4}, lambda F, y: F.gather(y, _ids, axes=(0,))),
-        ],
-        exceptions={"complex": "complex numbers have no order"},
-        convention="equal maxima of a segment share the derivative evenly",
-    )
-)
-
-
-def _softmax_pull(F: Any, g: Any, y: Any, _x: Any, ids: Any, *, count: int) -> Any:
-    """y (g - sum of y g over the segment), which is its own transpose for real y."""
-    return y * (g - _spread(F, _summed(F, y * g, ids, count), ids))
-
-
-define(
-    Op(
-        name="segment_softmax",
-        forward=sparse_values.segment_softmax,
-        abstract=_segments_abstract("segment_softmax", True),
-        vjp=(_softmax_pull, None),
-        jvp=(_softmax_pull, None),
-        samples=lambda s: [Sample((s((5,)), _ids), {"count": 4}), Sample((s((5, 2)), _ids), {"count": 4})],
-        exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
     )
 )
 

@@ -1,0 +1,181 @@
+"""Loops over the stored entries of rows, as nests of the code generator's IR; `sparse_loops` calls them.
+
+``i`` runs over rows (or segments), ``p`` over the entries of row i, ``j`` over the columns of a dense operand
+in lanes. Each is compiled per dtype, index dtype and width when first asked for, and knows of no layouts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.kernel import CompiledKernel, compile_kernel
+from iverson.codegen.nodes import (
+    INT64,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Declare,
+    Expr,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Size,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    expressions,
+    statements,
+    subexpressions,
+)
+
+I, J, P = Var("i"), Var("j"), Var("p")
+
+
+class Rows:
+    """The pieces that nests are made of, for entries of a dtype and dense operands of a width."""
+
+    def __init__(self, dtype: Any, index: Any, width: int = 1) -> None:
+        self.dtype, self.width = np.dtype(dtype), width
+        self.rows = Buffer("rows", np.dtype(index), ("r",))
+        self.columns = Buffer("columns", np.dtype(index), ("z",))
+        self.column = _int64(Load(self.columns, (P,)))
+
+    def along_entries(self, name: str, role: str = "in") -> Buffer:
+        return Buffer(name, self.dtype, ("z",), role)
+
+    def by_row(self, name: str, role: str = "in") -> Buffer:
+        return Buffer(name, self.dtype, ("n", self.width), role)
+
+    def by_column(self, name: str, role: str = "in") -> Buffer:
+        return Buffer(name, self.dtype, ("m", self.width), role)
+
+    def number(self, value: float) -> Const:
+        return Const(value, self.dtype)
+
+    def f(self, name: str, *args: Expr) -> Expr:
+        return Call(name, args, self.dtype)
+
+    def mul(self, x: Expr, y: Expr) -> Expr:
+        return self.f("multiply", x, y)
+
+    def zero(self, name: str = "acc") -> Declare:
+        return Declare(name, self.dtype, self.number(0.0))
+
+    def total(self, name: str = "acc") -> Local:
+        return Local(name, self.dtype)
+
+    def entries(self, *body: Stmt, mark: str = "") -> Loop:
+        """A loop over the entries of row i."""
+        first, last = (_int64(Load(self.rows, (at,))) for at in (I, Call("add", (I, Const(1)), INT64)))
+        return Loop("p", first, last, body, mark=mark)
+
+    def across(self, *body: Stmt) -> Loop:
+        """A loop over the dense columns, in lanes."""
+        return Loop("j", Const(0), Const(self.width), body, mark="vector", factor=4)
+
+    def each(self, *body: Stmt) -> Loop:
+        """A loop over the rows, in threads."""
+        return Loop("i", Const(0), Size("n"), body, mark="parallel")
+
+    def normalised(self, score: Expr, out: Buffer) -> tuple[Stmt, ...]:
+        """out[p] = exp(score - m) / s with m, s the maximum and the sum over the row."""
+        power = Load(out, (P,))
+        return (
+            Declare("highest", self.dtype, self.number(-np.inf)),
+            self.entries(Let("score", score), Store(out, (P,), self.total("score")), mark="vector"),
+            self.entries(Update("highest", "max", power), mark="vector"),
+            Let("top", self.total("highest")),
+            self.zero("whole"),
+            self.entries(
+                Let("e", self.f("exp", self.f("subtract", power, self.total("top")))),
+                Store(out, (P,), self.total("e")),
+                Update("whole", "sum", self.total("e")),
+                mark="vector",
+            ),
+            Let("share", self.f("divide", self.number(1.0), self.total("whole"))),
+            self.entries(Store(out, (P,), self.mul(power, self.total("share"))), mark="vector"),
+        )
+
+    def compiled(self, name: str, buffers: tuple[Buffer, ...], *phases: Stmt) -> CompiledKernel:
+        """The kernel of these phases on row starts, columns if they are read, and the buffers."""
+        read = [e for s in statements(phases) for x in expressions(s) for e in subexpressions(x)]
+        held = {e.buffer for e in read if isinstance(e, Load)}
+        own = tuple(b for b in (self.rows, self.columns) if b in held)
+        sizes = {e.name for e in read if isinstance(e, Size)}
+        sizes |= {n for b in (*own, *buffers) for n in b.shape if isinstance(n, str)}
+        return compile_kernel(Kernel(name, (*own, *buffers), phases, tuple(sorted(sizes))))
+
+
+def _int64(load: Load) -> Expr:
+    return load if load.dtype == INT64 else Cast(load, INT64)
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+@cache
+def spmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
+    """out[i, j] = sum over p of values[p] b[column p, j]."""
+    of = Rows(dtype, index, width)
+    values, b, out = of.along_entries("values"), of.by_column("b"), of.by_row("out", "out")
+    term = of.mul(Load(values, (P,)), Load(b, (of.column, J)))
+    body = of.across(of.zero(), of.entries(Update("acc", "sum", term)), Store(out, (I, J), of.total()))
+    return of.compiled("spmm", (values, b, out), of.each(body))
+
+
+@cache
+def sddmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
+    """out[p] = sum over j of a[row p, j] b[column p, j]; also the gradient of `spmm` in its values."""
+    of = Rows(dtype, index, width)
+    a, b, out = of.by_row("a"), of.by_column("b"), of.along_entries("out", "out")
+    term = of.mul(Load(a, (I, J)), Load(b, (of.column, J)))
+    body = of.entries(of.zero(), of.across(Update("acc", "sum", term)), Store(out, (P,), of.total()))
+    return of.compiled("sddmm", (a, b, out), of.each(body))
+
+
+@cache
+def scatter_rows(dtype: Any, index: Any, width: int) -> CompiledKernel:
+    """out[column p, j] += g[p, j], one p after the other; ``out`` starts at 0."""
+    of = Rows(dtype, index, width)
+    g, out = Buffer("g", of.dtype, ("z", width)), of.by_column("out", "inout")
+    body = Store(out, (of.column, J), Load(g, (P, J)), "sum")
+    loop = Loop("p", Const(0), Size("z"), (of.across(body),))
+    return of.compiled("scatter_rows", (g, out), loop)
+
+
+# --- segments -------------------------------------------------------------------------------------
+
+
+@cache
+def segment_sum(dtype: Any, index: Any) -> CompiledKernel:
+    """out[i] = sum over p of x[p]."""
+    of = Rows(dtype, index)
+    x, out = of.along_entries("x"), Buffer("out", of.dtype, ("n",), "out")
+    sums = of.entries(Update("acc", "sum", Load(x, (P,))), mark="vector")
+    return of.compiled("segment_sum", (x, out), of.each(of.zero(), sums, Store(out, (I,), of.total())))
+
+
+@cache
+def segment_softmax(dtype: Any, index: Any) -> CompiledKernel:
+    """out[p] = exp(x[p]) over the sum of that over the row, shifted by the row's maximum."""
+    of = Rows(dtype, index)
+    x, out = of.along_entries("x"), of.along_entries("out", "out")
+    return of.compiled("segment_softmax", (x, out), of.each(*of.normalised(Load(x, (P,)), out)))
+
+
+@cache
+def softmax_pullback(dtype: Any, index: Any) -> CompiledKernel:
+    """out[p] = y[p] (g[p] - sum over the row of y g)."""
+    of = Rows(dtype, index)
+    y, g, out = of.along_entries("y"), of.along_entries("g"), of.along_entries("out", "out")
+    terms = of.entries(Update("acc", "sum", of.mul(Load(y, (P,)), Load(g, (P,)))), mark="vector")
+    each = of.mul(Load(y, (P,)), of.f("subtract", Load(g, (P,)), of.total("mean")))
+    body = (of.zero(), terms, Let("mean", of.total()), of.entries(Store(out, (P,), each), mark="vector"))
+    return of.compiled("softmax_pullback", (y, g, out), of.each(*body))
