@@ -6,6 +6,8 @@ from benchmarks.workloads import (
     lstm_backward,
     overhead,
     second_derivative,
+    sparse,
+    sparse_models,
     te_dense,
     te_images,
     te_pairs,
@@ -23,6 +25,8 @@ MODULES = (
     te_pairs,
     te_segments,
     te_sparse,
+    sparse,
+    sparse_models,
 )
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS
