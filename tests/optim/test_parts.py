@@ -124,6 +124,27 @@ def test_each_entry_moves_as_a_parameter_of_its_own(name, dtype, kinds, seed):
     np.testing.assert_allclose(whole.detach().numpy(), expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("shape", [(), (5,), (40_000,)])
+def test_masks_and_lists_over_one_axis_or_none(name, shape):
+    """Lists longer than a piece too."""
+    rng = np.random.default_rng(0)
+    start, g, mask = rng.standard_normal(shape), rng.standard_normal(shape), rng.random(shape) < 0.6
+    gradients = [iv.masked_tensor(np.where(mask, g, np.nan), mask)]
+    x = iv.zeros(shape, requires_grad=True)
+    gradients.append(grad(iv.masked_tensor(x, mask), x, gradients[0]))
+    if shape:
+        (at,) = np.nonzero(mask)
+        gradients.append(iv.sparse_coo_tensor(at[None, ::-1], g[mask][::-1], shape))
+    expected = iv.asarray(start, copy=True, requires_grad=True)
+    make(name, [expected]).step([iv.asarray(g)])
+    for gradient in gradients:
+        p = iv.asarray(start, copy=True, requires_grad=True)
+        make(name, [p]).step([gradient])
+        moved = np.where(mask, expected.detach().numpy(), start)
+        np.testing.assert_allclose(p.detach().numpy(), moved, rtol=1e-14)
+
+
 @pytest.mark.peers
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 @pytest.mark.parametrize("name", ["sgd", "adagrad"])

@@ -158,12 +158,13 @@ class Optimizer(ABC):
             return
         for name, array in state.items():
             state[name] = spread(array, part.axes, value.shape)
-        pieces = {name: part.of(array) for name, array in state.items()}
-        piece = part.of(value)
-        self._update(piece, gradient, pieces)
-        part.write(value, piece)
-        for name, array in state.items():
-            part.write(array, pieces[name])
+        for piece, entries in part.pieces(gradient):
+            held_state = {name: piece.of(array) for name, array in state.items()}
+            held_value = piece.of(value)
+            self._update(held_value, entries, held_state)
+            piece.write(value, held_value)
+            for name, array in state.items():
+                piece.write(array, held_state[name])
 
     def _flatten(self, gradients: Any) -> list[Any]:
         import optree

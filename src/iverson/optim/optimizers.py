@@ -192,8 +192,13 @@ class Adagrad(Optimizer):
         if self.lr_decay:
             state["step"] += 1
             rate = self.lr / (1 + (_counts(state["step"], value) - 1) * self.lr_decay)
-        state["sum"] += gradient * gradient
-        value -= rate * gradient / (np.sqrt(state["sum"]) + self.eps)
+        step = np.square(gradient, out=np.empty_like(gradient))
+        state["sum"] += step
+        np.sqrt(state["sum"], out=step)
+        step += self.eps
+        np.divide(gradient, step, out=step)
+        step *= rate
+        value -= step
 
 
 @final

@@ -6,6 +6,7 @@ a mask. A step reads and writes the parameter and its state there, and nowhere e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from iverson.layouts.conversion import with_sparse_axes
 from iverson.layouts.pattern import addresses
 
 Array = np.ndarray[Any, Any]
+#: How many entries of a list are read, changed and written at a time.
+PIECE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,30 @@ class Part:
         """Whether reading this part gives a view."""
         return not self.axes or type(self.index[0]) is slice
 
+    @property
+    def listed(self) -> bool:
+        """Whether it is a list of places."""
+        return isinstance(self.index, tuple) and getattr(self.index[0], "dtype", bool) != bool
+
     def of(self, array: Array) -> Array:
         """The part of an array: itself, a view, or a copy. One of fewer axes lacks them at the end."""
-        return array if not self.axes else array[self.index]
+        if not self.axes:
+            return array
+        if self.axes == 1 and self.listed:
+            taken: Array = array.take(self.index[0], axis=0)
+            return taken
+        found: Array = array[self.index]
+        return found
+
+    def pieces(self, entries: Array) -> Iterator[tuple[Part, Array]]:
+        """The part with its entries, a list of places in pieces of a size that stays in a core's cache."""
+        if not self.axes or not self.listed:
+            yield self, entries
+            return
+        rows = max(PIECE // max(entries[:1].size, 1), 1)
+        for k in range(0, len(entries), rows):
+            at = slice(k, k + rows)
+            yield Part(tuple(i[at] for i in self.index), self.axes), entries[at]
 
     def write(self, array: Array, piece: Array) -> None:
         """Write a piece that `of` gave back."""
