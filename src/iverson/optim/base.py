@@ -16,7 +16,7 @@ from iverson.core.dispatch import Operand, Wrapper, held
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
-from iverson.optim.parts import Part, part_of, part_of_stored, spread, writable
+from iverson.optim.parts import Part, part_of, part_of_masked, part_of_stored, spread, writable
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Array]
@@ -139,8 +139,7 @@ class Optimizer(ABC):
         if type(value) is Zero:
             return None
         if isinstance(g, MaskedTensor):
-            index = np.unravel_index(g._mask.keys, g.shape) if g.ndim else (np.ones((), bool),)
-            return Part(index, max(g.ndim, 1)), to_strided(value)
+            return part_of_masked(g._mask.keys, g.shape, to_strided(value))
         if isinstance(plain._value, Sparse):
             return part_of_stored(plain._value, value, argument)
         return part_of(value)

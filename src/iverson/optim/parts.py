@@ -46,7 +46,7 @@ class Part:
     @property
     def listed(self) -> bool:
         """Whether it is a list of places."""
-        return isinstance(self.index, tuple) and getattr(self.index[0], "dtype", bool) != bool
+        return isinstance(self.index, tuple) and getattr(self.index[0], "dtype", None) in (np.int32, np.int64)
 
     def of(self, array: Array) -> Array:
         """The part of an array: itself, a view, or a copy. One of fewer axes lacks them at the end."""
@@ -77,18 +77,31 @@ class Part:
 WHOLE = Part((), 0)
 
 
-def part_of(value: Any) -> tuple[Part, Array]:
-    """Where a layout's value is stored, each entry once, and what is stored there."""
+def part_of(value: Any) -> tuple[Part, Array] | None:
+    """Where a layout's value is stored, each entry once, and what is stored there; None for nothing."""
     index, entries = stored(value)
+    if not entries.size:
+        return None
+    if not value.shape:
+        return WHOLE, entries.reshape(())
     if isinstance(index, tuple):
         box = [k for k, s in enumerate(index) if not _everything(s, value.shape[k])]
         index = index[: box[-1] + 1] if box else ()
         return (Part(index, len(index)) if index else WHOLE), entries
-    return Part(index, index.ndim) if index.ndim else Part((index,), 1), entries
+    return Part(index, index.ndim), entries
 
 
 def _everything(index: Any, extent: int) -> bool:
     return type(index) is slice and index == slice(0, extent)
+
+
+def part_of_masked(keys: Array, shape: Shape, entries: Array) -> tuple[Part, Array] | None:
+    """The same of a masked gradient: row-major addresses of its specified entries, and what they are."""
+    if not keys.size:
+        return None
+    if not shape:
+        return WHOLE, entries.reshape(())
+    return Part(np.unravel_index(keys, shape), len(shape)), entries
 
 
 def part_of_stored(held: Sparse, gradient: Any, argument: str) -> tuple[Part, Array]:
@@ -163,4 +176,4 @@ def spread(array: Array, axes: int, shape: Shape) -> Array:
     return np.broadcast_to(array.reshape(array.shape + (1,) * (axes - array.ndim)), shape[:axes]).copy()
 
 
-__all__ = ["WHOLE", "Part", "part_of", "part_of_stored", "spread", "writable"]
+__all__ = ["WHOLE", "Part", "part_of", "part_of_masked", "part_of_stored", "spread", "writable"]
