@@ -13,7 +13,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 #: Below this many products, the compiled loop is not worth its tens of milliseconds of compiling.
 WORTHWHILE = 1 << 18
-#: The same for entries of segments, each of which costs several passes in NumPy.
+#: Below this many, waking threads takes longer than it saves: a tenth of a millisecond, measured.
+WORTH_THREADS = 1 << 22
+#: The same as `WORTHWHILE` for entries of segments, each of which costs several passes in NumPy.
 WORTHWHILE_ENTRIES = 1 << 14
 
 
@@ -34,13 +36,18 @@ def compiled_for_rows(g: Array) -> bool:
     return g.size >= WORTHWHILE_ENTRIES and g.dtype.kind == "f"
 
 
+def _threads(products: int) -> int | None:
+    return None if products >= WORTH_THREADS else 1
+
+
 def rows_times_matrix(indptr: Array, indices: Array, values: Array, b: Array) -> Array:
     """out[i, j] = sum over p of values[p] b[indices[p], j]."""
     from iverson.kernels import nests
 
     out = np.empty((indptr.size - 1, b.shape[1]), values.dtype)
     kernel = nests.spmm(values.dtype, indptr.dtype, b.shape[1])
-    kernel(indptr, indices, np.ascontiguousarray(values), np.ascontiguousarray(b), out)
+    arrays = indptr, indices, np.ascontiguousarray(values), np.ascontiguousarray(b), out
+    kernel(*arrays, threads=_threads(indices.size * b.shape[1]))
     return out
 
 
@@ -50,7 +57,8 @@ def products_at_entries(indptr: Array, indices: Array, a: Array, b: Array) -> Ar
 
     out = np.empty(indices.size, a.dtype)
     kernel = nests.sddmm(a.dtype, indptr.dtype, a.shape[1])
-    kernel(indptr, indices, np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+    arrays = indptr, indices, np.ascontiguousarray(a), np.ascontiguousarray(b), out
+    kernel(*arrays, threads=_threads(indices.size * a.shape[1]))
     return out
 
 
