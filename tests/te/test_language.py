@@ -160,3 +160,15 @@ def test_guards_that_do_protect_are_accepted() -> None:
     te.compute((4, 6), lambda i, j: te.sum(te.bracket(j + k < 6) * A[i, te.clamp(j + k, 0, 5)], k))
     te.compute((4, 6), lambda i, j: te.sum(te.bracket(j + k < 6) * A[i, j + k], k))
     te.compute((8,), lambda i: te.select((i >= 2) & (i < 6), te.sum(A[i - 2, k], k), 0))
+
+
+def test_elementwise_functions_are_functions_of_the_module() -> None:
+    a = te.placeholder((3,), "float64", "A")
+    by_module = te.compute((3,), lambda i: te.exp(te.maximum(a[i], 0)))
+    by_name = te.compute((3,), lambda i: te.F.exp(te.F.maximum(a[i], 0)))
+    values = np.array([-1.0, 0.5, 2.0])
+    (left,), (right,) = (run(te.program_of([t]), [values]) for t in (by_module, by_name))
+    np.testing.assert_array_equal(left, right)
+    np.testing.assert_allclose(left, np.exp(np.maximum(values, 0)), rtol=1e-15)
+    with pytest.raises(AttributeError, match="no attribute 'expp'"):
+        _ = te.expp

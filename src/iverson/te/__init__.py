@@ -16,9 +16,17 @@
     '            for j in 0:4:'
     '                dC/dA[i, k] += H[i, j] * B[k, j]'
 
+Elementwise functions are those of the op table: ``te.exp``, ``te.erf``, ``te.maximum``, ...
+
+    >>> te.compute((2,), lambda i: te.exp(A[i, 0])).shape
+    (2,)
+
 The grammar is on one page in `iverson.te.nodes`. Above `codegen` and `layouts`, below `kernels`.
 """
 
+from typing import Any
+
+from iverson.core.scalars import SCALARS
 from iverson.te.differentiate import DifferentiationResult, differentiate
 from iverson.te.eliminate import eliminate
 from iverson.te.explain import explain
@@ -44,6 +52,14 @@ from iverson.te.language import (
 from iverson.te.nodes import Compute, Placeholder, Program, Tensor, program_of, select
 from iverson.te.operator import op
 from iverson.te.print import program_text
+
+
+def __getattr__(name: str) -> Any:
+    """Elementwise functions of the op table: ``te.exp`` is ``te.F.exp``."""
+    if name in SCALARS:
+        return getattr(F, name)
+    raise AttributeError(f"module 'iverson.te' has no attribute {name!r}")
+
 
 __all__ = [
     "Compute",

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen import contract, nodes, workspace
+from iverson.codegen.finish import finished
 from iverson.codegen.fuse import fuse
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
+from iverson.codegen.task import Task
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.te import interpret
 from iverson.te.boxes import as_box, merged
@@ -182,6 +184,8 @@ class _Lowering:
         self._share()
         self.steps: list[Step] = []
         self.phases: list[Stmt] = []
+        #: What the last phase stores every entry of, once.
+        self.whole: Tensor | None = None
         self.scratch: dict[str, Buffer] = {}
 
     def _buffer(self, t: Tensor) -> Buffer:
@@ -196,8 +200,7 @@ class _Lowering:
         """
         last: dict[Tensor, int] = {}
         for k, s in enumerate(self.statements):
-            read = (e.tensor for e in postorder(s.roots) if isinstance(e, Read))
-            last |= dict.fromkeys((*self._written(s), *read), k)
+            last |= dict.fromkeys((*self._written(s), *_read(s)), k)
         lent = set(self.buffers)
         free: list[Tensor] = []
         for k, s in enumerate(self.statements):
@@ -249,6 +252,20 @@ class _Lowering:
         self.steps.append(Run(kernel, compile_kernel(kernel)))
         self.phases = []
 
+    def _finished(self, s: Statement, task: Task) -> bool:
+        """Whether the last phase now stores this statement's values, made of results that only it reads."""
+        if not self.phases or self.whole is None or self.whole in self.program.outputs:
+            return False
+        readers = [r for r in self.statements if self.whole in _read(r)]
+        if len(readers) != 1 or readers[0] is not s or not covers_all(s):
+            return False
+        phase = finished(self.phases[-1], self.buffers[self.whole], task)
+        if phase is None:
+            return False
+        self.phases[-1] = phase
+        self.whole = s.tensor
+        return True
+
     def _statement(self, s: Statement, fresh: bool) -> None:
         out = self.buffers[s.tensor]
         covers = fresh and covers_all(s)
@@ -265,9 +282,18 @@ class _Lowering:
             self.steps.append(Interpreted(s))
             return
         found = contract.product(task) if s.walk is None else None
+        if self._finished(s, task):
+            return
         if found is not None:
             self._flush()
             self.steps.append(found)
         else:
-            for phase in phases_of(s, task, self.buffers):
+            phases = phases_of(s, task, self.buffers)
+            for phase in phases:
                 self.phases = fuse(self.phases, phase)
+            self.whole = s.tensor if covers and len(phases) == 1 else None
+
+
+def _read(s: Statement) -> dict[Tensor, None]:
+    """The tensors a statement reads."""
+    return {e.tensor: None for e in postorder(s.roots) if isinstance(e, Read)}

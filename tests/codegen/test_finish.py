@@ -1,0 +1,128 @@
+"""Results of reductions finished in registers: when that is done, and that it changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iverson.codegen.nodes import Store, statements
+from iverson.te import language as te
+from iverson.te import lower
+from iverson.te.functions import F
+from iverson.te.nodes import Tensor, program_of
+from tests.codegen.test_lower import agree
+
+X = te.placeholder((6, 40), "float32", "X")
+B = te.placeholder((6,), "float32", "B")
+D = te.placeholder((40, 9), "float32", "D")
+
+
+def rows(x: Tensor = X) -> Tensor:
+    k = te.reduce_axis((0, x.shape[1]))
+    return te.compute((x.shape[0],), lambda i: te.sum(x[i, k] * x[i, k], axis=k), "R")
+
+
+def largest(x: Tensor = X) -> Tensor:
+    k = te.reduce_axis((0, x.shape[1]))
+    return te.compute((x.shape[0],), lambda i: te.max(x[i, k], axis=k), "R")
+
+
+def table() -> Tensor:
+    k = te.reduce_axis((0, 40))
+    return te.compute((6, 9), lambda i, j: te.sum(F.abs(X[i, k] - D[k, j]), axis=k), "R")
+
+
+def each(r: Tensor, f: Callable[..., Any]) -> Tensor:
+    return te.compute(r.shape, lambda *i: f(r[i], *i), "U")
+
+
+FINISHED = {
+    "root": lambda: [each(rows(), lambda r, i: F.sqrt(r))],
+    "shifted": lambda: [each(rows(), lambda r, i: F.tanh(r + B[i]))],
+    "read twice": lambda: [each(rows(), lambda r, i: r * F.exp(-r) + r)],
+    "chosen": lambda: [each(largest(), lambda r, i: te.select(r > B[i], r, 0.5 * r))],
+    "twice": lambda: [each(each(rows(), lambda r, i: F.sqrt(r)), lambda u, i: u / (1 + u))],
+    "matrix": lambda: [each(table(), lambda r, i, j: F.exp(-r) * B[i])],
+    "index": lambda: [each(rows(), lambda r, i: r * i)],
+    "next to another": lambda: [each(rows(), lambda r, i: F.sqrt(r)), largest()],
+}
+
+
+def reversed_too() -> list[Tensor]:
+    r = rows()
+    return [te.compute((6,), lambda i: r[5 - i] - r[i], "U")]
+
+
+def of_two() -> list[Tensor]:
+    r = rows()
+    return [each(r, lambda x, i: F.sqrt(x)), each(r, lambda x, i: x + 1)]
+
+
+def kept() -> list[Tensor]:
+    r = rows()
+    return [r, each(r, lambda x, i: F.sqrt(x))]
+
+
+def spread() -> list[Tensor]:
+    r = rows()
+    return [te.compute((6, 40), lambda i, j: X[i, j] / r[i], "U")]
+
+
+STORED = {"reversed": reversed_too, "read by two": of_two, "an output": kept, "spread": spread}
+
+
+def buffers_stored(outputs: list[Tensor]) -> set[str]:
+    made = lower.lower(program_of(outputs))
+    found = set()
+    for step in made.steps:
+        if isinstance(step, lower.Run):
+            found |= {s.buffer.name for s in statements(step.kernel.phases) if isinstance(s, Store)}
+    return found
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_the_result_of_a_reduction_never_reaches_memory(name: str) -> None:
+    outputs = FINISHED[name]()
+    assert len(buffers_stored(outputs)) == len(outputs)
+    agree(program_of(outputs))
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_it_is_stored_where_it_is_read_in_other_ways(name: str) -> None:
+    outputs = STORED[name]()
+    assert len(buffers_stored(outputs)) > 1
+    agree(program_of(outputs))
+
+
+def scaled(name: str) -> Callable[..., Any]:
+    return lambda r, *_: getattr(F, name)(0.01 * r)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    n=st.integers(1, 70),
+    m=st.integers(1, 70),
+    names=st.lists(st.sampled_from(("sqrt", "tanh", "exp", "sigmoid")), max_size=3),
+)
+def test_chains_of_any_size(n: int, m: int, names: list[str]) -> None:
+    x = te.placeholder((n, m), "float64", "X")
+    u = rows(x)
+    for name in names:
+        u = each(u, scaled(name))
+    agree(program_of([u]))
+
+
+def test_a_value_too_large_to_write_out_is_computed_from_memory() -> None:
+    u = rows()
+
+    def grown(r: Any, i: Any) -> Any:
+        for _ in range(12):
+            r = F.sqrt(r + 1) + F.tanh(r)
+        return r
+
+    assert len(buffers_stored([each(u, grown)])) == 2
+    agree(program_of([each(u, grown)]))
