@@ -155,12 +155,12 @@ class Vandal:
         return y
 
 
-@pytest.mark.parametrize("calls", [1, 2, 3, 7])
+@pytest.mark.parametrize("calls", [1, 2, 3, 4])
 def test_inputs_are_restored_when_the_function_raises(calls: int) -> None:
     x, n = leaf(3), np.array([2.0])
     values, node, buffer = np.array(x.detach()), x._node, x._value
     with pytest.raises((RuntimeError, GradcheckError), match="the function's own error"):
-        gradcheck(Vandal(calls), (x, n), check_determinism=calls != 7)
+        gradcheck(Vandal(calls), (x, n), check_determinism=calls != 4)
     assert x._node is node
     assert x._value is buffer
     assert np.array_equal(np.array(x.detach()), values)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, random_direction
+from iverson.testing.groups import Members, columns
 from iverson.testing.numerical import Numerical, Quotients
 from iverson.testing.report import Finding, GradcheckError
 from iverson.testing.settings import Settings, Tolerances
@@ -80,50 +83,100 @@ class Check:
 def check_slow(check: Check) -> None:
     """Compare full Jacobians; raises GradcheckError."""
     record = check.record
-    numerical, suspects = _numerical(check)
-    reverse = np.zeros_like(numerical)
+    reverse = np.zeros((record.size, sum(s.size for s in record.input_spaces)))
     row = 0
     for k, space in enumerate(record.spaces):
         for coordinate in range(space.size):
             reverse[row] = record.row(k, coordinate)
             row += 1
+    numerical, suspects = _numerical(check, reverse)
     turn = _tangents(check)
     turned = reverse if turn is None else reverse @ turn
     _compare(check, "reverse", turned, numerical)
     forward = None
     if check.settings.check_forward:
-        places = (check.place(j) for j in range(numerical.shape[1]))
-        columns = [record.column(*place) for place in places]
-        forward = np.stack(columns, axis=1) if columns else np.zeros_like(numerical)
+        forward = _forward(check, reverse)
         _compare(check, "forward", forward if turn is None else forward @ turn, numerical)
     if check.settings.check_smoothness:
         _check_smooth(check, suspects, turned)
     _check_exact(check, reverse, forward)
 
 
-def _numerical(check: Check) -> tuple[Matrix, list[tuple[int, int]]]:
+def _numerical(check: Check, reverse: Matrix) -> tuple[Matrix, list[tuple[int, int]]]:
     """The Jacobian by difference quotients, and where to look for kinks."""
-    columns: list[Vector] = []
     suspects: list[tuple[int, int]] = []
+    source = check.numerical
+
+    def together(k: int, first: int, members: Members, weights: Vector) -> Vector | None:
+        quotients = source.along(k, _spread(check, k, members, weights), source.eps)
+        told = np.isfinite(quotients.central).all() and not check.kinked(quotients).any()
+        return quotients.central if told else None
+
+    def alone(k: int, first: int, coordinate: int) -> Vector:
+        quotients = source.along_unit(k, coordinate)
+        column = first + coordinate
+        suspects.extend((int(row), column) for row in np.flatnonzero(check.kinked(quotients)))
+        return quotients.central
+
+    found = _by_columns(check, reverse, together, alone, lambda k, m: source.scales(k)[m])
+    return found, sorted(suspects, key=lambda place: place[1])
+
+
+def _forward(check: Check, reverse: Matrix) -> Matrix:
+    """The Jacobian in forward mode."""
+    record = check.record
+
+    def together(k: int, first: int, members: Members, weights: Vector) -> Vector:
+        return record.forward(record.embed(k, _spread(check, k, members, weights)))
+
+    return _by_columns(
+        check, reverse, together, lambda k, first, j: record.column(k, j), lambda k, m: np.ones(m.size)
+    )
+
+
+def _spread(check: Check, k: int, members: Members, weights: Vector) -> Vector:
+    """The direction of a variable with weights in some coordinates."""
+    direction = np.zeros(check.record.input_spaces[k].size)
+    direction[members] = weights
+    return direction
+
+
+def _by_columns(
+    check: Check,
+    reverse: Matrix,
+    together: Callable[[int, int, Members, Vector], Vector | None],
+    alone: Callable[[int, int, int], Vector],
+    scales: Callable[[int, Members], Vector],
+) -> Matrix:
+    """A Jacobian by columns, of a variable's coordinates that meet in no output together."""
+    found = np.zeros_like(reverse)
+    whole = check.record.problem.project is not None or check.settings.allow_nonfinite
+    first = 0
     for k, space in enumerate(check.record.input_spaces):
-        for coordinate in range(space.size):
-            quotients = check.numerical.along_unit(k, coordinate)
-            suspects += [(int(row), len(columns)) for row in np.flatnonzero(check.kinked(quotients))]
-            columns.append(quotients.central)
-    empty = np.zeros((check.record.size, 0))
-    return (np.stack(columns, axis=1) if columns else empty), suspects
+        part = reverse[:, first : first + space.size]
+        made = columns(
+            np.full_like(part, np.nan) if whole else part,
+            lambda m, k=k: scales(k, m) * random_direction(check.rng, m.size),  # type: ignore[misc]
+            partial(together, k, first),
+            partial(alone, k, first),
+            lambda a, b: np.abs(a - b) <= check.allowed(b),
+        )
+        for coordinate, column in made:
+            found[:, first + coordinate] = column
+        first += space.size
+    return found
 
 
 def _tangents(check: Check) -> Matrix | None:
     """Where each coordinate's direction leads in the set that perturbations stay in, a column each."""
     if check.record.problem.project is None:
         return None
-    columns = [
+    tangents = [
         check.numerical.tangent(k, *check.numerical.unit(k, coordinate))
         for k, space in enumerate(check.record.input_spaces)
         for coordinate in range(space.size)
     ]
-    return np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+    return np.stack(tangents, axis=1) if tangents else np.zeros((0, 0))
 
 
 def _excess(check: Check, analytic: Matrix, numerical: Matrix) -> Matrix:

@@ -1,0 +1,81 @@
+"""Columns of a sparse Jacobian in groups that share no row: one call of the function serves a group.
+
+The idea is that of A. R. Curtis, M. J. D. Powell and J. K. Reid, "On the estimation of sparse Jacobian
+matrices", Journal of the Institute of Mathematics and its Applications 13, 1974. Here the rules under test
+say where the Jacobian is zero, so that is checked and not relied on: a group whose derivative is not what its
+columns add up to, with random weights, is taken apart, and its columns are found one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iverson.testing.directions import Vector
+
+Matrix = NDArray[np.float64]
+Members = NDArray[np.intp]
+
+
+def disjoint(support: NDArray[np.bool_]) -> list[Members]:
+    """Columns in groups of which no two hold True in one row: each joins the first group that has room.
+
+    There are as many groups at least as a row has Trues; where that says little is won, each is alone.
+
+    >>> disjoint(np.array([[True, False, False, True], [False, True, True, False]]))
+    [array([0, 1]), array([2, 3])]
+    """
+    if 2 * support.sum(axis=1).max(initial=0) > support.shape[1]:
+        return list(np.arange(support.shape[1])[:, None])
+    taken: list[NDArray[np.bool_]] = []
+    groups: list[list[int]] = []
+    for k, column in enumerate(support.T):
+        for rows, members in zip(taken, groups, strict=True):
+            if not (rows & column).any():
+                rows |= column
+                members.append(k)
+                break
+        else:
+            taken.append(column.copy())
+            groups.append([k])
+    return [np.array(members) for members in groups]
+
+
+def columns(
+    expected: Matrix,
+    weights: Callable[[Members], Vector],
+    together: Callable[[Members, Vector], Vector | None],
+    alone: Callable[[int], Vector],
+    near: Callable[[Matrix, Matrix], NDArray[np.bool_]],
+) -> Iterator[tuple[int, Vector]]:
+    """The columns of a Jacobian, by number: of groups where these are as expected, else one by one.
+
+    expected : what the rules under test say. What is not 0 (nan, say) counts as support.
+    weights : of the columns of a group, at random, none of them 0.
+    together : the weighted sum of columns, or None where it tells nothing.
+    alone : one column.
+    near : which entries found are as near to expected ones as they must be.
+    """
+    support = expected != 0
+    for members in disjoint(support):
+        found = None
+        if members.size > 1:
+            w = weights(members)
+            total = together(members, w)
+            found = None if total is None else total[:, None] / w
+        if found is None:
+            yield from ((int(k), alone(int(k))) for k in members)
+            continue
+        own = support[:, members]
+        empty = ~own.any(axis=1)
+        whole = np.where(own, found, 0.0)
+        nothing = np.where(empty[:, None], found, 0.0)
+        if near(expected[:, members], whole).all() and near(np.zeros_like(nothing), nothing).all():
+            yield from ((int(k), whole[:, n]) for n, k in enumerate(members))
+        else:
+            yield from ((int(k), alone(int(k))) for k in members)
+
+
+__all__ = ["columns", "disjoint"]
