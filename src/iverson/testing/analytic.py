@@ -57,11 +57,13 @@ class Record:
         undefined: Collection[int] = (),
         needed: Sequence[int] | None = None,
         mode: str = "reverse",
+        casts: bool = True,
     ) -> dict[int, Vector]:
         """The gradient in each needed variable, for a cotangent of all outputs.
 
         undefined : outputs whose cotangent is never given.
         needed : the variables asked for (default: all).
+        casts : whether to refuse rules that give fewer digits than come in.
         """
         parts = split(cotangent, self.spaces)
         seeds = [
@@ -69,7 +71,7 @@ class Record:
             for k in self.tracked
             if k not in undefined
         ]
-        return self._pull(seeds, needed, mode)
+        return self._pull(seeds, needed, mode, casts)
 
     def row(self, output: int, coordinate: int) -> Vector:
         """One row of the Jacobian: the gradient of one coordinate of one output in all variables."""
@@ -83,15 +85,21 @@ class Record:
             start = sum(s.size for s in self.spaces[:output])
             cotangent = np.zeros(self.size)
             cotangent[start + coordinate] = 1.0
-            found = self.reverse(cotangent)
+            found = self.reverse(cotangent, casts=False)  # passes over all outputs look at these
         return np.concatenate([found[k] for k in range(len(self.variables))])
 
-    def _pull(self, seeds: Any, needed: Sequence[int] | None, mode: str) -> dict[int, Vector]:
+    def _pull(
+        self, seeds: Any, needed: Sequence[int] | None, mode: str, casts: bool = True
+    ) -> dict[int, Vector]:
         wanted = range(len(self.variables)) if needed is None else needed
         targets = {self.variables[k].slot: FULL for k in wanted}
-        with blaming(self.problem.operation, mode, "the reverse pass"), work.counting() as counted:
-            found = reverse(seeds, targets, create_graph=False)
-            self._check_casts(counted)
+        with blaming(self.problem.operation, mode, "the reverse pass"):
+            if casts:
+                with work.counting() as counted:
+                    found = reverse(seeds, targets, create_graph=False)
+                self._check_casts(counted)
+            else:
+                found = reverse(seeds, targets, create_graph=False)
             return {k: self._received(k, found.get(self.variables[k].slot)) for k in wanted}
 
     def _received(self, k: int, gradient: Any) -> Vector:
