@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,3 +127,62 @@ def test_a_value_too_large_to_write_out_is_computed_from_memory() -> None:
 
     assert len(buffers_stored([each(u, grown)])) == 2
     agree(program_of([each(u, grown)]))
+
+
+STEPS = (
+    lambda r, i, j, x, b: F.tanh(r),
+    lambda r, i, j, x, b: r + b[j],
+    lambda r, i, j, x, b: te.select(r > 0, r, 0.2 * r),
+    lambda r, i, j, x, b: F.exp(-F.abs(r)) * x[i, 0],
+    lambda r, i, j, x, b: r * i + j,
+)
+SUMS = (
+    lambda i, j, k, x, y: te.sum(F.abs(x[i, k] - y[k, j]), axis=k),
+    lambda i, j, k, x, y: te.max(x[i, k] * y[k, j], axis=k),
+    lambda i, j, k, x, y: te.sum(te.select((i + k + j) % 2 == 0, x[i, k] * y[k, j], 0.0), axis=k),
+)
+EXTENTS = st.sampled_from((1, 2, 5, 17, 33))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    shape=st.tuples(EXTENTS, EXTENTS, EXTENTS),
+    reduction=st.sampled_from(SUMS),
+    steps=st.lists(st.sampled_from(STEPS), max_size=3),
+    extra=st.sets(st.sampled_from(("stage", "turned", "rows"))),
+)
+def test_random_programs(shape: Any, reduction: Any, steps: Any, extra: Any) -> None:
+    """Chains after a reduction, whose stages others may read too; guarded reductions of a single point."""
+    n, m, inner = shape
+    x, y, b = (
+        te.placeholder(s, "float64", t) for s, t in (((n, inner), "X"), ((inner, m), "Y"), ((m,), "B"))
+    )
+    k = te.reduce_axis((0, inner))
+    stages = [te.compute((n, m), lambda i, j: reduction(i, j, k, x, y), "R")]
+    for step in steps:
+        stages.append(chained(stages[-1], step, x, b))
+    last, middle = stages[-1], stages[len(stages) // 2]
+    outputs = [last]
+    if "stage" in extra and middle is not last:
+        outputs.append(middle)
+    if "turned" in extra:
+        outputs.append(te.compute((n, m), lambda i, j: middle[n - 1 - i, j] + middle[i, j], "V"))
+    if "rows" in extra:
+        q = te.reduce_axis((0, m))
+        outputs.append(te.compute((n,), lambda i: te.sum(last[i, q], axis=q), "W"))
+    agree(program_of(outputs))
+
+
+def chained(r: Tensor, step: Any, x: Tensor, b: Tensor) -> Tensor:
+    return te.compute(r.shape, lambda i, j: step(r[i, j], i, j, x, b), "U")
+
+
+def test_a_guarded_reduction_of_one_point_gives_zero_where_the_guard_fails() -> None:
+    k = te.reduce_axis((0, 1))
+    x = te.placeholder((4,), "float64", "X")
+    r = te.compute((4,), lambda i: te.sum(te.select((i + k) % 2 == 0, x[i], 0.0), axis=k), "R")
+    made = lower.lower(program_of([r]))
+    values = np.array([1.0, 2.0, 3.0, 4.0])
+    for _ in range(3):
+        np.full(4, np.nan)  # what memory held before must not show
+        np.testing.assert_array_equal(made(values)[0], [1.0, 0.0, 3.0, 0.0])

@@ -81,8 +81,12 @@ class Task:
     @property
     def reduces(self) -> bool:
         """Whether an entry is a combination of several values."""
-        inner = any(not any(depends(i, {a.name}) for i in self.write) for a in self.axes)
-        return self.walk is not None or (inner and self.combine != "assign")
+        return self.walk is not None or (bool(self.inner) and self.combine != "assign")
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """Axes that the write does not move with."""
+        return tuple(a.name for a in self.axes if not any(depends(i, {a.name}) for i in self.write))
 
 
 def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:

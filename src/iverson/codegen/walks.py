@@ -57,10 +57,16 @@ def nest(task: Task, walk: Walked, strategy: str) -> tuple[Stmt, ...]:
 
 
 def pinned(task: Task) -> Task:
-    """The task without axes that take a single value: the value stands in their place."""
+    """The task without axes that take a single value: the value stands in their place.
+
+    A guarded reduction stays one: where its guard fails, an entry gets what the accumulator starts with.
+    """
     single: dict[str, Expr] = {
         a.name: a.lower for a in task.axes if a.extent == 1 and isinstance(a.lower, Const)
     }
+    inner = task.inner
+    if task.where and inner and single.keys() >= set(inner):
+        del single[inner[-1]]
     if not single:
         return task
 
