@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled, no_grad
-from iverson.autograd.node import Node, user_frame
+from iverson.autograd.node import Node, user_call
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
@@ -172,7 +172,7 @@ def _recorded(
     known = tuple(
         (h._value.shape, h._value.dtype) if isinstance(h, Handle) else None for h in map(held, args)
     )
-    node = Node(op, known, {}, parents, indices, metas if multiple else metas[0], user_frame())
+    node = Node(op, known, {}, parents, indices, metas if multiple else metas[0], user_call())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
     ctx._to_save = ()

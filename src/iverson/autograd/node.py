@@ -8,14 +8,13 @@ a topological order.
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 from weakref import ref
 
 from iverson.core import dispatch
+from iverson.core.caller import user_frame
 from iverson.core.dispatch import make_handle
 from iverson.core.op import Abstract, Op
 from iverson.core.shapes import Shape
@@ -23,9 +22,6 @@ from iverson.core.shapes import Shape
 _SCALARS = frozenset((int, float, complex, bool, type(None)))
 _numbers = itertools.count()
 next_number = _numbers.__next__
-
-#: Frames of these files are ours; the first frame outside is the user's.
-_PACKAGE = str(Path(__file__).parent.parent)
 
 Hook = Callable[[Any], Any]
 
@@ -177,15 +173,10 @@ def leaf(shape: tuple[int, ...], dtype: Any) -> Node:
     return Node(None, (), _NO_PARAMS, (), (), (shape, dtype), None)
 
 
-def user_frame() -> tuple[CodeType, int] | None:
+def user_call() -> tuple[CodeType, int] | None:
     """The code object and instruction of the innermost frame outside this package."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
-            return code, frame.f_lasti
-        frame = frame.f_back
-    return None
+    frame = user_frame()
+    return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
 def reachable(roots: Iterable[Node], floor: int) -> list[Node]:

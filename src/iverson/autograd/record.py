@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, user_frame
+from iverson.autograd.node import Node, user_call
 from iverson.core import dispatch, work
 from iverson.core.dispatch import Handle, Interpreter, register_interpreter
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError
@@ -99,7 +99,7 @@ def _record(
     indices = tuple([0 if p is None else a._index for p, a in zip(parents, args, strict=True)])
     if op.multiple:
         kept_out: Any = out if result_saved else tuple((o.shape, o.dtype) for o in out)
-        node = Node(op, held, params, tuple(parents), indices, kept_out, user_frame())
+        node = Node(op, held, params, tuple(parents), indices, kept_out, user_call())
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
     node = Node(
         op,
@@ -108,7 +108,7 @@ def _record(
         tuple(parents),
         indices,
         out if result_saved else (out.shape, out.dtype),
-        user_frame(),
+        user_call(),
     )
     return handle(out, node)
 

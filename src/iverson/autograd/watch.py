@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.node import Node, extra, leaf
-from iverson.core.errors import DensifyWarning, warn
+from iverson.core.caller import warn
+from iverson.core.errors import DensifyWarning
 from iverson.core.needs import FULL, Need
 from iverson.core.op import abstract_of
 from iverson.core.table import TABLE, F

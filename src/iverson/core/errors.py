@@ -6,10 +6,6 @@ is also the built-in kind a Python programmer would expect, so ``except ValueErr
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
-
 
 class IversonError(Exception):
     """Base of all Iverson errors: ``operation: argument: got ...; expected ...; remedy``.
@@ -94,20 +90,3 @@ class LinearAlgebraError(IversonError, ValueError):
 
 class DensifyWarning(UserWarning):
     """An operation had no kernel for a layout and made every entry explicit."""
-
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
-
-def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost line outside the package: the user's."""
-    level = 1
-    while level < 1000:
-        try:
-            frame = sys._getframe(level)
-        except ValueError:
-            break
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
-            break
-        level += 1
-    warnings.warn(message, category, stacklevel=level + 1)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.errors import ArgumentTypeError, DensifyWarning, warn
+from iverson.core.caller import warn
+from iverson.core.errors import ArgumentTypeError, DensifyWarning
 from iverson.core.region import Region
 
 

@@ -281,9 +281,9 @@ class _Lowering:
                 self.steps.append(Fill(out.name, interpret.identity(s.combine, s.tensor.dtype)))
             self.steps.append(Interpreted(s))
             return
-        found = contract.product(task) if s.walk is None else None
         if self._finished(s, task):
             return
+        found = contract.product(task) if s.walk is None else None
         if found is not None:
             self._flush()
             self.steps.append(found)

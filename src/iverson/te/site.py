@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-from types import FrameType
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from iverson.core.caller import user_frame
 
 
 def user_line() -> str:
     """``file:line`` of the innermost frame outside the package; "" where there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not os.path.abspath(name).startswith(_PACKAGE + os.sep):
-            return f"{os.path.basename(name)}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
+    frame = user_frame()
+    return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def operation(function: str, name: str = "") -> str:
