@@ -205,8 +205,8 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
     if op.shared is not None and not overridden:
         shared = (op.shared(F, g, y, *inputs, **params),)
     if callable(vjp):
-        found = [(k, vjp(F, k, *shared, g, y, *inputs, **params)) for k in wanted]
-        return _checked(node, needs, found)
+        given = vjp(F, wanted, *shared, g, y, *inputs, **params)
+        return _checked(node, needs, list(zip(wanted, given, strict=True)))
     result = []
     for k in wanted:
         rule = vjp[k] if k < len(vjp) else None

@@ -69,8 +69,9 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
         if rule is not None:
             terms.append(rule(F, t, y, *inputs, **params))
         elif group is not None:
-            done |= set(group)
-            args = [_or_zero(incoming[j], inputs[j]) if j in group else inputs[j] for j in range(len(inputs))]
+            within = set(group)
+            done |= within
+            args = [_or_zero(incoming[j], x) if j in within else x for j, x in enumerate(inputs)]
             terms.append(bind(op, tuple(args), params))
         else:
             by_transpose.append(k)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -115,8 +115,9 @@ class Op:
     abstract : ``abstract(*avals, **params)`` gives the result's Abstract (a tuple where ``multiple``);
         it raises the user-facing error where shapes or dtypes do not fit.
     vjp : per input, ``rule(F, g, y, *inputs, **params)``; None where the op is not differentiable in
-        that input. With ``shared``, rules take its value after F. A variadic op has one rule,
-        ``rule(F, i, g, y, *inputs, **params)``.
+        that input. With ``shared``, rules take its value after F. A variadic op has one rule for all inputs,
+        ``rule(F, wanted, g, y, *inputs, **params)``, which gives a list with the cotangents of the inputs at
+        the positions in ``wanted``: one call, so that the work grows with the number of inputs.
     jvp : per input, ``rule(F, t, y, *inputs, **params)``; follows from ``linear_in`` where the op is linear.
     linear_in : groups of inputs; the op is linear in the inputs of a group together, the others fixed.
         Zero rules, the jvp of a linear op and simplification follow from it.
@@ -227,7 +228,7 @@ def reads(rule: Rule, skip: int, count: int, cotangent: bool = True) -> frozense
     """The inputs (by position) and "y" that a rule reads, from its parameters' names.
 
     ``skip`` is how many parameters stand before ``y`` (``F, g`` or ``F, shared, g``), one more if
-    ``cotangent`` (``F, i, g``).
+    ``cotangent`` (``F, wanted, g``).
     """
     declared = getattr(rule, "reads", None)
     if declared is not None:
@@ -246,6 +247,19 @@ def reads(rule: Rule, skip: int, count: int, cotangent: bool = True) -> frozense
             found.add("y" if position < 0 else position)
         position += 1
     return frozenset(found)
+
+
+def by_position(rule: Rule) -> Rule:
+    """The rule of a variadic op from ``rule(F, i, g, y, *inputs, **params)``, the cotangent of input i alone.
+
+    For ops with one or two inputs that have a derivative: the arguments are handed over for each of them.
+    """
+
+    @wraps(rule)
+    def of_all(F: Any, wanted: Sequence[int], *args: Any, **params: Any) -> list[Any]:
+        return [rule(F, i, *args, **params) for i in wanted]
+
+    return of_all
 
 
 def reading(what: Sequence[int | str]) -> Callable[[Rule], Rule]:

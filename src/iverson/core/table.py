@@ -66,7 +66,7 @@ class override_vjp:
     ----------
     name : an op of the table.
     rule : per input, ``rule(F, g, y, *inputs, **params)`` or None for "not differentiable"; a single
-        callable does for an op of one input, and has the form ``rule(F, i, g, y, ...)`` for a variadic op.
+        callable does for an op of one input; for a variadic op it is the one rule of all inputs (`Op.vjp`).
 
     Graphs recorded while the override stands keep every value the new rule may read. Raises ArgumentError
     for a name that is not in the table.

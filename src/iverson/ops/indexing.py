@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.needs import FULL, NOTHING, Box, Need
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.op import Abstract, Op, Sample, by_position
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
@@ -142,6 +142,7 @@ def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Abstract:
     return Abstract((*lead, *(n for k, n in enumerate(x.shape) if k not in axes)), x.dtype)
 
 
+@by_position
 def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape) -> Any:
     """g added up at the indexed places: as a box from the first to the last of them."""
     if i:
@@ -185,6 +186,7 @@ define(
 )
 
 
+@by_position
 def _scatter_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape, shape: Shape) -> Any:
     return None if i else F.gather(g, *indices, axes=axes)
 
@@ -205,6 +207,7 @@ define(
 )
 
 
+@by_position
 def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
     if i == 0:
         return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)

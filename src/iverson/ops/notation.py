@@ -144,10 +144,11 @@ def _rule(name: str) -> Any:
     if not callable(TABLE[name].vjp):
         return derived_rules(name)[0]
 
-    def variadic(F: Any, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+    def variadic(F: Any, wanted: list[int], g: Any, y: Any, *xs: Any, **params: Any) -> list[Any]:
         from iverson.te.operator import rules_of
 
-        return _variadic_rules(name, len(xs), rules_of)[i](F, g, y, *xs, **params)
+        rules = _variadic_rules(name, len(xs), rules_of)
+        return [rules[i](F, g, y, *xs, **params) for i in wanted]
 
     return variadic
 

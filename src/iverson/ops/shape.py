@@ -278,9 +278,9 @@ define(
         name="concat",
         forward=lambda *xs, axis, offsets: np.concatenate(xs, axis),
         abstract=_concat_abstract,
-        vjp=lambda F, i, g, _y, *_xs, axis, offsets: F.index_basic(
-            g, key=_concat_key(_y, _xs[i], axis, offsets[i])
-        ),
+        vjp=lambda F, wanted, g, _y, *_xs, axis, offsets: [
+            F.index_basic(g, key=_concat_key(_y, _xs[i], axis, offsets[i])) for i in wanted
+        ],
         linear_in=JOINTLY,
         moves=True,
         demand=_concat_demand,
@@ -331,9 +331,9 @@ define(
         name="stack",
         forward=lambda *xs, axis: np.stack(xs, axis),
         abstract=_stack_abstract,
-        vjp=lambda F, i, g, _y, *_xs, axis: F.index_basic(
-            g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)
-        ),
+        vjp=lambda F, wanted, g, _y, *_xs, axis: [
+            F.index_basic(g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)) for i in wanted
+        ],
         linear_in=JOINTLY,
         moves=True,
         demand=_stack_demand,
@@ -461,7 +461,7 @@ define(
         name="add_n",
         forward=strided.add_n,
         abstract=lambda *xs: Abstract(xs[0].shape, dtypes.result_type(*xs)),
-        vjp=lambda F, i, g, _y, *_xs: g,
+        vjp=lambda F, wanted, g, _y, *_xs: [g] * len(wanted),
         linear_in=JOINTLY,
         zero_preserving=True,
         samples=lambda s: [Sample((s((2, 3)), s((2, 3)), s((2, 3))))],

@@ -1,0 +1,111 @@
+"""The work of gradients of what takes or gives n arrays grows as n: calls, and arguments handed over, are
+counted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.autograd import grad
+from iverson.ops import TABLE
+
+
+def scalars(n: int) -> list[Any]:
+    return [iv.asarray(float(k), requires_grad=True) for k in range(n)]
+
+
+def vectors(n: int) -> list[Any]:
+    return [iv.ones(3).requires_grad_() for _ in range(n)]
+
+
+def vector(n: int) -> list[Any]:
+    return [iv.ones((n, 2)).requires_grad_()]
+
+
+def sparse(n: int) -> list[Any]:
+    return [iv.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (3,)).requires_grad_() for _ in range(n)]
+
+
+def masked(n: int) -> list[Any]:
+    mask = np.array([True, False, True])
+    return [iv.masked_tensor(iv.ones(3), mask).requires_grad_() for _ in range(n)]
+
+
+def first_derivatives(y: Any, xs: list[Any]) -> Any:
+    return sum(g.sum() for g in grad(y, xs, create_graph=True))
+
+
+def written(x: Any) -> Any:
+    y = x * 2
+    for k in range(x.shape[0]):
+        y[k] = y[k] + 1
+    return y.sum()
+
+
+def powers(x: Any, n: int) -> Any:
+    """n uses of one array."""
+    return sum((x[0] * float(k) for k in range(n)), start=iv.asarray(0.0)).sum()
+
+
+CASES: dict[str, tuple[Callable[[int], list[Any]], Callable[[list[Any], int], Any]]] = {
+    "stack": (scalars, lambda xs, n: iv.stack(xs).sum()),
+    "stack of sparse": (sparse, lambda xs, n: iv.stack(xs).sum()),
+    "stack of masked": (masked, lambda xs, n: iv.stack(xs).sum().to_tensor(0)),
+    "stack of vectors on axis 1": (vectors, lambda xs, n: (iv.stack(xs, axis=1) ** 2).sum()),
+    "concat": (vectors, lambda xs, n: iv.concat(xs).sum()),
+    "concat of sparse": (sparse, lambda xs, n: iv.concat(xs).sum()),
+    "concat of masked": (masked, lambda xs, n: iv.concat(xs).sum().to_tensor(0)),
+    "second order of stack": (scalars, lambda xs, n: first_derivatives((iv.stack(xs) ** 2).sum(), xs)),
+    "jvp of stack": (scalars, lambda xs, n: iv.jvp(lambda *a: iv.stack(a).sum(), xs, [iv.ones(())] * n)[1]),
+    "unstack": (vector, lambda xs, n: sum(iv.unstack(xs[0]), start=iv.zeros(2)).sum()),
+    "split": (vector, lambda xs, n: sum((p.sum() for p in iv.split(xs[0], n)), start=iv.asarray(0.0))),
+    "rows written": (vector, lambda xs, n: written(xs[0])),
+    "broadcast_arrays": (scalars, lambda xs, n: iv.stack(iv.broadcast_arrays(*xs)).sum()),
+    "one array n times": (vector, lambda xs, n: powers(xs[0], n)),
+}
+
+
+def handed_over(function: Callable[[], Any]) -> tuple[int, Any]:
+    """Calls of Python and C functions, and arguments collected by ``*args``, while a function runs."""
+    count = 0
+
+    def listen(frame: Any, event: str, _arg: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+        code = frame.f_code
+        if event == "call" and code.co_flags & 4:
+            count += len(frame.f_locals[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]])
+
+    sys.setprofile(listen)
+    try:
+        result = function()
+    finally:
+        sys.setprofile(None)
+    return count, result
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_work_grows_with_the_number_of_arrays(name):
+    make, f = CASES[name]
+    f(make(4), 4)  # what is worked out once
+    work = []
+    for n in (32, 96):
+        xs = make(n)
+        forward, y = handed_over(lambda xs=xs, n=n: f(xs, n))
+        backward, found = handed_over(lambda y=y, xs=xs: grad(y, xs))
+        assert len(found) == len(xs)
+        work.append((forward, backward))
+    for small, large in zip(*work, strict=True):
+        assert large <= 3.3 * small, work
+
+
+def test_every_variadic_rule_is_among_them():
+    """An op whose rule serves any number of inputs is in one of the cases: `add_n` sums cotangents, `gather`
+    and its kin have at most two inputs with a derivative."""
+    variadic = {name for name, op in TABLE.items() if callable(op.vjp)}
+    assert variadic == {"stack", "concat", "add_n", "gather", "gather_put", "scatter_add"}
