@@ -55,7 +55,7 @@ CORRECT: dict[str, tuple[Any, Any]] = {
     "identity": (lambda x: x, (A,)),
     "output twice": (lambda x: (x * 2,) * 2, (A,)),
     "input twice": (lambda x, y: x * y, (A, A)),
-    "in place": (lambda x: x.__imul__(2) * x, (A,)),
+    "in place": (lambda x: (x * 1).__imul__(2) * x, (A,)),
     "no outputs": (lambda x: None, (A,)),
     "intermediate": (F.sin, (leaf(3) * 2,)),
     "gradient inside": (lambda x: grad(total(x * x * x), x, create_graph=True), (A,)),

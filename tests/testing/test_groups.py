@@ -86,6 +86,15 @@ def test_terms_that_a_rule_forgets_do_not_cancel_in_a_group(missing):
     assert caught.value.finding.output_index == (10,)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("forgotten", [iv.sum, lambda x: x[1], iv.flip, lambda x: iv.roll(x, 1)])
+def test_what_a_rule_forgets_beside_a_large_entry_is_seen(forgotten, scale):
+    """J = scale I + 1e-6 scale M, of which the rule gives the first term: M stands where zeros should."""
+    for n in (3, 20):
+        fn = wrong(lambda x: scale * (x + 1e-6 * forgotten(x)), lambda x, g: scale * g)
+        assert not gradcheck(fn, (leaf(n),), raise_exception=False, check_forward=False)
+
+
 def test_a_wrong_entry_is_named_as_if_it_were_alone():
     def backward(x, g):
         return 2 * g + scattered(50, (31, 1e-3)) * g

@@ -95,6 +95,39 @@ def test_the_other_meaning_has_its_own_number():
     assert "in the masked meaning it would be 0.333333333" in str(error)
 
 
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+@pytest.mark.parametrize(
+    "there",
+    [
+        iv.sum,
+        lambda m: iv.reshape(m.to_tensor(0).to_dense(), (4,))[:2],
+        lambda m: m.to_tensor(0).to_dense() * 1j,
+        lambda m: m.to_tensor(0).to_dense() / 0 + iv.asarray([1.0, 2.0, 3.0]),
+        lambda m: (m, m),
+        lambda m: None,
+    ],
+    ids=["rank 0", "another shape", "complex", "fails", "two outputs", "nothing"],
+)
+def test_results_that_differ_between_the_meanings_do_not_hide_the_report(there, check):
+    """The entry at fault need not be there in the other meaning."""
+
+    class Wrong(iv.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.to_dense() ** 3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * (3 * x.detach() * x).to_dense() * iv.asarray([[1.0, 1.0], [1.0, 1.5]])
+
+    fn = lambda x: there(x) if isinstance(x, iv.MaskedTensor) else Wrong.apply(x)
+    with pytest.raises(GradcheckError) as caught:
+        check(fn, (sparse("csr"),))
+    assert "the contract that broke" in str(caught.value)
+
+
 def test_a_masked_input_hears_of_the_regular_meaning():
     class WrongMean(iv.autograd.Function):
         @staticmethod

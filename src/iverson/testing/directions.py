@@ -97,12 +97,13 @@ class Space:
         return (*index, ("real", "imaginary")[coordinate % 2]) if self.complex else index
 
     def coordinate(self, index: tuple[Any, ...]) -> int | None:
-        """The coordinate that `locate` gives an index for; None where that entry is not declared."""
-        entry = self._rank(index[:-1] if self.complex else index)
-        return entry if entry is None or not self.complex else 2 * entry + (index[-1] == "imaginary")
+        """The coordinate that `locate` gives an index for; None where no such entry is declared."""
+        part = index[-1:] in (("real",), ("imaginary",))
+        entry = self._rank(index[:-1] if part else index) if part == self.complex else None
+        return entry if entry is None or not part else 2 * entry + (index[-1] == "imaginary")
 
     def _rank(self, index: tuple[int, ...]) -> int | None:
-        return int(np.ravel_multi_index(index, self.shape)) if self.shape else 0
+        return address_of(index, self.shape)
 
     @property
     def addresses(self) -> NDArray[Any] | None:
@@ -133,6 +134,17 @@ class Space:
             inside[() if self.stored is None else self.stored.slices] = True
         mask = np.repeat(inside.reshape(-1), 2 if self.complex else 1).astype(np.float64)
         return [m for m in (mask, 1.0 - mask) if m.any()]
+
+
+def address_of(index: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
+    """The place in C order of an entry; None where a tensor of this shape has no such entry.
+
+    >>> address_of((1, 0), (2, 3)), address_of((2, 0), (2, 3)), address_of((), ())
+    (3, None, 0)
+    """
+    if len(index) != len(shape) or not all(0 <= i < n for i, n in zip(index, shape, strict=True)):
+        return None
+    return int(np.ravel_multi_index(index, shape)) if shape else 0
 
 
 SpaceMaker = Callable[[Any], Space]

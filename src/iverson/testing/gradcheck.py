@@ -60,7 +60,8 @@ def gradcheck(
         else (None, numbers) is left alone.
     inputs : a tuple or list of arguments, or a single one: pytrees of Tensors of any shape and layout and
         of anything else. Tensors that require grad are differentiated in, every entry of them, stored or
-        not; all else is passed on as it is. They come back unchanged, also if ``fn`` raises.
+        not; all else is passed on as it is. They come back unchanged, also if ``fn`` raises; a ``fn`` that
+        changes one of them (an entry, an array, what a tensor stands for) is refused.
     eps : the step for an entry of magnitude 1. Default: 2**-20, about 1e-6 (quotients of functions of
         single precision are taken in double precision, where ``fn`` follows its inputs' dtype).
     atol, rtol : ``|analytic - numerical| <= atol + rtol |numerical|`` is required of each entry. Defaults:

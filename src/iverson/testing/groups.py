@@ -3,7 +3,9 @@
 The idea is that of A. R. Curtis, M. J. D. Powell and J. K. Reid, "On the estimation of sparse Jacobian
 matrices", Journal of the Institute of Mathematics and its Applications 13, 1974. Here the rules under test
 say where the Jacobian is zero, so that is checked and not relied on: a group whose derivative is not what its
-columns add up to, with random weights, is taken apart, and its columns are found one by one.
+columns add up to, with random weights, is taken apart, and its columns are found one by one. A row holds one
+entry of a group, which may be large, and zeros: the sum is held against the tolerance of a zero, since one
+relative to the entry would hide what stands where the zeros should be.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def columns(
     weights: Callable[[Members], Vector],
     together: Callable[[Members, Vector], Vector | None],
     alone: Callable[[int], Vector],
-    near: Callable[[Matrix, Matrix], NDArray[np.bool_]],
+    zero: float,
 ) -> Iterator[tuple[int, Vector]]:
     """The columns of a Jacobian, by number: of groups where these are as expected, else one by one.
 
@@ -56,26 +58,20 @@ def columns(
     weights : of the columns of a group, at random, none of them 0.
     together : the weighted sum of columns, or None where it tells nothing.
     alone : one column.
-    near : which entries found are as near to expected ones as they must be.
+    zero : how large an entry that must be zero may be.
     """
     support = expected != 0
     for members in disjoint(support):
-        found = None
         if members.size > 1:
             w = weights(members)
             total = together(members, w)
-            found = None if total is None else total[:, None] / w
-        if found is None:
-            yield from ((int(k), alone(int(k))) for k in members)
-            continue
-        own = support[:, members]
-        empty = ~own.any(axis=1)
-        whole = np.where(own, found, 0.0)
-        nothing = np.where(empty[:, None], found, 0.0)
-        if near(expected[:, members], whole).all() and near(np.zeros_like(nothing), nothing).all():
-            yield from ((int(k), whole[:, n]) for n, k in enumerate(members))
-        else:
-            yield from ((int(k), alone(int(k))) for k in members)
+            if total is not None:
+                rest = np.abs(total - expected[:, members] @ w)
+                if (rest <= zero * np.abs(w).min()).all():
+                    whole = np.where(support[:, members], total[:, None] / w, 0.0)
+                    yield from ((int(k), whole[:, n]) for n, k in enumerate(members))
+                    continue
+        yield from ((int(k), alone(int(k))) for k in members)
 
 
 __all__ = ["columns", "disjoint"]

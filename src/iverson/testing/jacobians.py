@@ -159,7 +159,7 @@ def _by_columns(
             lambda m, k=k: scales(k, m) * random_direction(check.rng, m.size),  # type: ignore[misc]
             partial(together, k, first),
             partial(alone, k, first),
-            lambda a, b: np.abs(a - b) <= check.allowed(b),
+            check.tolerances.atol,
         )
         for coordinate, column in made:
             found[:, first + coordinate] = column

@@ -15,7 +15,7 @@ import numpy as np
 
 from iverson.layouts import Sparse, to_strided
 from iverson.masked import MaskedTensor, masked_tensor
-from iverson.testing.directions import Space, Vector, register_space
+from iverson.testing.directions import Space, Vector, address_of, register_space
 from iverson.testing.perturbation import Output, Problem
 from iverson.testing.report import OFF_PATTERN, Finding, GradcheckError
 
@@ -38,7 +38,7 @@ class MaskedSpace(Space):
         return tuple(int(k) for k in np.unravel_index(flat, self.mask.shape))
 
     def _rank(self, index: tuple[int, ...]) -> int | None:
-        address = int(np.ravel_multi_index(index, self.mask.shape)) if index else 0
+        address = address_of(index, self.mask.shape)
         found = np.flatnonzero(self.mask.keys == address)
         return int(found[0]) if found.size else None
 

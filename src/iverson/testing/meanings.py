@@ -69,15 +69,24 @@ def _numerical(finding: Finding, other: Callable[[], Problem], eps: float | None
         numerical = Numerical(record, eps)
     except Exception:  # whatever the function does with inputs that it was not written for
         return None
-    k = next(k for k, v in enumerate(problem.variables) if v.name == finding.input)
-    coordinate = record.input_spaces[k].coordinate(finding.input_index)
+    k = next((k for k, v in enumerate(problem.variables) if v.name == finding.input), None)
+    row = _row(record, finding)
+    coordinate = None if k is None else record.input_spaces[k].coordinate(finding.input_index)
+    if k is None or row is None or coordinate is None:
+        return None
+    try:
+        return float(numerical.along_unit(k, coordinate).central[row])
+    except GradcheckError:  # the function is not defined nearby in this meaning
+        return None
+
+
+def _row(record: Record, finding: Finding) -> int | None:
+    """The coordinate of all outputs that a finding is about; None where there is no such entry."""
     row = 0
     for output in record.outputs:
         if output.name == finding.output and finding.output_index is not None:
             at = output.space.coordinate(finding.output_index)
-            if coordinate is None or at is None:
-                return None
-            return float(numerical.along_unit(k, coordinate).central[row + at])
+            return None if at is None else row + at
         row += output.space.size
     return None
 

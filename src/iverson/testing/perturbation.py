@@ -1,6 +1,6 @@
 """Calling the user's function: on the user's own inputs, or on perturbed copies of them.
 
-The inputs are never perturbed in place. What the function itself does to them is undone after each call.
+The inputs are never perturbed in place. What the function itself does to them is undone, and reported.
 """
 
 from __future__ import annotations
@@ -114,8 +114,9 @@ class Problem:
         self.leaves: list[Any] = list(map(held, leaves))
         self._whole = [like(x, held(x)) for x in leaves]
         self._given = leaves
+        self._names = [name(path_name("inputs", p)) for p in paths]
         self._state = [(x._value, x._node, x._index) if _is_handle(x) else x for x in self.leaves]
-        self.variables = self._find_variables([name(path_name("inputs", p)) for p in paths])
+        self.variables = self._find_variables(self._names)
         if project is not None:
             self._check_in_set()
 
@@ -156,10 +157,26 @@ class Problem:
                     )
 
     def own(self) -> tuple[Any, tuple[Output, ...]]:
-        """The structure and the Tensors of ``fn(*inputs)``, recorded, on the user's very objects."""
-        with self._restoring(), enable_grad(), np.errstate(all="ignore"):
+        """The structure and the Tensors of ``fn(*inputs)``, recorded, on the user's very objects.
+
+        Raises GradcheckError for an input that is not what it was before the call.
+        """
+        with self._restoring() as changed, enable_grad(), np.errstate(all="ignore"):
             named, spec = flatten_outputs(self.fn(*self.args))
-            return spec, tuple(self._output(name, handle) for name, handle in named)
+            outputs = tuple(self._output(name, handle) for name, handle in named)
+        for name, what in changed:
+            raise GradcheckError.of(
+                self.operation,
+                Finding(
+                    "changed input",
+                    name,
+                    explanation="work on a copy inside fn: the derivative is that at the inputs as given, "
+                    "and whoever calls fn loses them",
+                ),
+                got=f"{what} that fn has changed",
+                expected="fn to leave its inputs as they are",
+            )
+        return spec, outputs
 
     def at(self, changed: Variable | None, point: Vector | None, wide: bool) -> Any:
         """As `own`, on copies of the inputs, with one variable at another point.
@@ -252,20 +269,30 @@ class Problem:
         return Output(self.name(name), handle._value, slot, space_of(output))
 
     @contextmanager
-    def _restoring(self) -> Iterator[None]:
-        """Put every input back as it was, also if the block raises: what handles stand for, and entries."""
+    def _restoring(self) -> Iterator[list[tuple[str, str]]]:
+        """Put every input back as it was, also if the block raises: what handles stand for, and entries.
+
+        What had changed is in the list afterwards: the input's name, and what of it.
+        """
         before = [[b.copy() for b in _buffers(s)] for s in self._state]
+        changed: list[tuple[str, str]] = []
         try:
-            yield
+            yield changed
         finally:
-            for given, whole in zip(self._given, self._whole, strict=True):
+            for name, given, whole in zip(self._names, self._given, self._whole, strict=True):
                 if isinstance(given, Wrapper):
+                    if held(given) is not held(whole):
+                        changed.append((name, "a tensor"))
                     given._become(whole)
-            for leaf, state, copies in zip(self.leaves, self._state, before, strict=True):
+            for name, leaf, state, copies in zip(self._names, self.leaves, self._state, before, strict=True):
                 if _is_handle(leaf):
+                    now = (leaf._value, leaf._node, leaf._index)
+                    if any(a is not b for a, b in zip(now, state, strict=True)):
+                        changed.append((name, "a tensor"))
                     leaf._value, leaf._node, leaf._index = state
                 for buffer, copy in zip(_buffers(state), copies, strict=True):
                     if buffer.tobytes() != copy.tobytes():
+                        changed.append((name, "an array"))
                         buffer[...] = copy
 
 

@@ -24,7 +24,7 @@ class Finding:
     mode : what was being checked: "reverse", "forward", "reverse against forward", "linearity",
         "undefined cotangents", "needed inputs", "undefined cotangents and needed inputs",
         "undefined tangents", "dtype", "shape", "mask", "masked contract", "determinism", "layout",
-        "smoothness" or "evaluation".
+        "smoothness", "changed input" or "evaluation".
     input, output : which tensors, as a path from ``inputs`` and ``outputs``; "" where it is none.
     input_index, output_index : the worst entry, with ``"real"`` or ``"imaginary"`` appended for a
         complex tensor; None where the check has no single entry.
