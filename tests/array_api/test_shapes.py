@@ -131,7 +131,10 @@ CASES = {
         ((2, 4), lambda f, x: f(x, n=2)),
         ((2, 4), lambda f, x: f(x, axis=0)),
         ((2, 4), lambda f, x: f(x, n=0)),
-        ((2, 4), lambda f, x: f(x, prepend=x[:, :1], append=x)),
+        *[
+            ((2, 4), lambda f, x, n=n: f(x, n=n, prepend=x[:, :1], append=x))  # none at all for n=0
+            for n in range(4)
+        ],
         ((2, 1), lambda f, x: f(x, n=3)),
     ],
     "broadcast_arrays": [((2, 1), lambda f, x: f(x, np.ones((1, 3)), np.ones(())))],

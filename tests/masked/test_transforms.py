@@ -139,8 +139,16 @@ def test_printing(x, shown):
     assert repr(x) == str(x) == shown
 
 
-def test_large_ones_are_abridged():
-    assert "..." in repr(iv.masked_tensor(iv.ones(5000), np.arange(5000) % 2 == 0))
+@pytest.mark.parametrize("shape", [(5000,), (2, 900), (60, 50), (3, 2000), (11, 12, 13), (1, 7, 300)])
+def test_large_ones_are_abridged_as_numpy_does(shape):
+    values = np.random.default_rng(0).standard_normal(shape)
+    expected = repr(iv.asarray(values)).replace("Tensor", "MaskedTensor")
+    assert "".join(repr(iv.masked_tensor(values, np.ones(shape, bool))).split()) == "".join(expected.split())
+    mask = np.random.default_rng(1).random(shape) < 0.5
+    cells = np.where(mask, np.arange(mask.size).reshape(shape), "--")
+    expected = np.array2string(cells, separator=", ").replace("'", "").replace(" ", "")
+    shown = repr(iv.masked_tensor(np.arange(mask.size).reshape(shape), mask)).replace(" ", "")
+    assert shown == f"iverson.MaskedTensor({expected})"
 
 
 def test_policy():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -25,18 +25,23 @@ def arrays_and_keys(draw):
     basic = draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
     if kind == "basic":
         return shape, basic
-    count = draw(st.integers(1, len(shape)))
+    count = draw(st.just(len(shape)) | st.integers(1, len(shape)))
     index_shape = draw(hnp.array_shapes(min_dims=0, max_dims=2, max_side=3))
-    items = [
-        draw(hnp.arrays(np.int64, index_shape, elements=st.integers(-n, n - 1)))
-        if draw(st.booleans())
-        else slice(None)
-        for n in shape[:count]
-    ]
+    whole, one = st.just(slice(None)), lambda n: st.integers(-n, n - 1)
+    some = lambda n: hnp.arrays(np.int64, index_shape, elements=one(n))
+    # Wherever an ellipsis or None stands, the ellipsis also for no axis, it may keep index arrays apart.
+    before = draw(st.integers(0, count))
+    extents = shape[:before] + shape[len(shape) - count + before :]
+    items = [draw(st.one_of(some(n), some(n), whole, one(n))) for n in extents]
+    if before < count or draw(st.booleans()):
+        items.insert(before, ...)
+    for _ in range(draw(st.integers(0, 2))):
+        items.insert(draw(st.integers(0, len(items))), None)
     return shape, tuple(items)
 
 
 @given(arrays_and_keys())
+@example(((3, 4), (None, np.arange(3), ..., 3)))
 @settings(max_examples=200, deadline=None)
 def test_reading_is_numpys(case):
     shape, key = case

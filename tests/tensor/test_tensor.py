@@ -43,6 +43,27 @@ def test_repr(make, expected):
     assert repr(make()) == expected
 
 
+LARGE = {
+    "strided": lambda x: x,
+    **{name: lambda x, name=name: iv.to_layout(x, name) for name in ("coo", "csr", "csc")},
+    **{name: lambda x, name=name: iv.to_layout(x, name, blocksize=(2, 2)) for name in ("bsr", "bsc")},
+    "zero": lambda x: grad(iv.asarray(0.0), iv.zeros(x.shape, requires_grad=True)),
+    "box": lambda x: grad(x.requires_grad_()[:150].sum(), x),
+    "masked": lambda x: iv.masked_tensor(x, x.numpy() > 0),
+    "masked coo": lambda x: iv.masked_tensor(x, iv.to_sparse(x > 0)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_no_repr_formats_more_than_it_shows(name):
+    x = LARGE[name](iv.asarray(np.random.default_rng(0).standard_normal((200, 200))))
+    texts = []
+    with np.printoptions(formatter={"float_kind": lambda v: texts.append(v) or f"{v:.3f}"}):
+        shown = repr(x)
+    assert len(texts) <= 36
+    assert len(shown) < 1000
+
+
 def test_python_numbers():
     x = iv.asarray(2.5)
     assert (float(x), int(x), complex(x), x.item(), bool(x), f"{x:.2f}") == (

@@ -13,6 +13,7 @@ import numpy as np
 
 from iverson.autograd import is_grad_enabled
 from iverson.core import dtypes
+from iverson.core.arrays import plain
 from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import F
@@ -36,7 +37,9 @@ def as_operand(x: Any, operation: str, argument: str = "x") -> Any:
     """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
     if isinstance(x, Operand):
         return x
-    if isinstance(x, (np.ndarray, np.generic, *SCALARS)):
+    if isinstance(x, np.ndarray):
+        return asarray(plain(x, operation, argument))
+    if isinstance(x, (np.generic, *SCALARS)):
         return asarray(x)
     raise ArgumentTypeError(
         operation,

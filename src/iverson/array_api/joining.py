@@ -172,8 +172,9 @@ def take_positions(x: Any, positions: np.ndarray[Any, Any], axis: int) -> Any:
 def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along an axis, taken ``n`` times.
 
-    ``prepend`` and ``append`` are arrays put before and after x along the axis first. Raises
-    ArgumentError for a negative ``n``, ShapeError where they do not fit, AxisError.
+    ``prepend`` and ``append`` are arrays put before and after x along the axis first; with ``n=0`` the result
+    is x, without them, as in NumPy. Raises ArgumentError for a negative ``n``, ShapeError where they do not
+    fit, AxisError.
 
     >>> from iverson import asarray
     >>> diff(asarray([1, 4, 9])), diff(asarray([1, 4, 9]), n=2)
@@ -184,6 +185,8 @@ def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: 
     times = as_int(n, "diff", "n")
     if times < 0:
         raise ArgumentError("diff", "n", got=str(n), expected="a number of times")
+    if times == 0:
+        return x
     parts = [p for p in (prepend, x, append) if p is not None]
     if len(parts) > 1:
         x = concat(parts, axis=k)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle
 from iverson.core.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_shape
@@ -19,7 +20,7 @@ Array = np.ndarray[Any, Any]
 def _integers(x: Any, operation: str, argument: str) -> Array:
     """An index array: int32 and int64 as they are, other integers as int64."""
     try:
-        array = to_strided(x._value) if isinstance(x, Handle) else np.asarray(x)
+        array = to_strided(x._value) if isinstance(x, Handle) else plain(x, operation, argument)
     except ValueError as error:
         raise ShapeError(
             operation, argument, got=str(error), expected="an array of integers, all rows of one length"

@@ -12,6 +12,7 @@ import numpy as np
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, user_call
 from iverson.core import dispatch, work
+from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Interpreter, register_interpreter
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError
 from iverson.core.op import Op
@@ -139,8 +140,8 @@ def _value_of(op: Op, a: Any) -> Any:
     """The value of an argument that is no plain handle, array or Python scalar."""
     if isinstance(a, Handle):
         return a._value
-    if isinstance(a, np.generic):
-        return np.asarray(a)
+    if isinstance(a, np.ndarray | np.generic):
+        return plain(a, op.name, "")
     if type(a) in layouts_by_type:
         return a
     raise ArgumentTypeError(

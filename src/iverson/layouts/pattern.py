@@ -129,7 +129,7 @@ class Sparse:
 
     def __init__(self, pattern: Any, values: Array) -> None:
         self.pattern = pattern
-        self.values = values
+        self.values = np.asarray(values)  # never a subclass: an unpickled memory map, say
         #: The extents of the dense trailing axes.
         self.dense_shape: Shape = values.shape[len(pattern.stored_shape) :]
         self.shape: Shape = pattern.shape + self.dense_shape

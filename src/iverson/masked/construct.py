@@ -22,8 +22,8 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
 
     Parameters
     ----------
-    data : a Tensor, a NumPy array, a scalar or nested lists of numbers; or a MaskedTensor, to be masked
-        further.
+    data : a Tensor, a NumPy array, a scalar or nested lists of numbers; or a MaskedTensor or an array of
+        `numpy.ma`, to be masked further.
     mask : bools that broadcast to data's shape; where the mask is itself a MaskedTensor, what it leaves
         unspecified is too. None specifies all entries, of a sparse tensor those it stores. The pattern of a
         sparse mask is shared, and work on the result grows with its size.
@@ -37,6 +37,8 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     >>> m * 2, m.sum()
     (iverson.MaskedTensor([2., --, 6.]), iverson.MaskedTensor(4.))
     """
+    if isinstance(data, np.ma.MaskedArray):
+        data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
     given = data if isinstance(data, MaskedTensor) else asarray(data)
     if isinstance(getattr(given, "_value", None), Sparse) and not given._value.pattern.distinct:
         given = F.coalesce(given)
@@ -65,6 +67,8 @@ def _mask_of(data: Any, mask: Any) -> Mask:
         if isinstance(value, Sparse):
             return Stored(value.pattern, value.dense_shape)
         return Mask(np.ones(data.shape, bool))
+    if isinstance(mask, np.ma.MaskedArray):
+        mask = masked_tensor(mask)
     if isinstance(mask, Wrapper):
         mask = mask._as_index()
     given = mask if isinstance(mask, Handle) else asarray(mask)

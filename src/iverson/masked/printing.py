@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,16 +35,41 @@ def show(x: Any) -> str:
 
 
 def entries(x: Any, prefix: str = "") -> str:
-    """The entries alone, as NumPy prints them."""
+    """The entries alone, as NumPy prints them: of a large tensor only those at the edges are formatted."""
+    cells, dots = (_edges if x.size > np.get_printoptions()["threshold"] else _all)(x)
+    width = max((len(text) for text in cells.flat), default=0)
+    for axis, middle in dots:
+        cells = np.insert(cells, middle, "", axis)
+    return np.array2string(
+        cells,
+        separator=", ",
+        prefix=prefix,
+        threshold=0 if dots else cells.size + 1,
+        formatter={"all": lambda text: str(text).rjust(width)},
+    )
+
+
+def _all(x: Any) -> tuple[Any, list[tuple[int, int]]]:
+    """The text of each entry."""
     cells = np.full(x.size, ABSENT, object)
     cells[x._mask.keys] = _texts(to_strided(x._held._value))
-    cells = cells.reshape(x.shape)
-    width = 0
-    if cells.size <= np.get_printoptions()["threshold"]:
-        width = max((len(text) for text in cells.flat), default=0)
-    return np.array2string(
-        cells, separator=", ", prefix=prefix, formatter={"all": lambda text: str(text).rjust(width)}
-    )
+    return cells.reshape(x.shape), []
+
+
+def _edges(x: Any) -> tuple[Any, list[tuple[int, int]]]:
+    """The texts of the entries that are shown, and by axis before which of them some are left out."""
+    edge = np.get_printoptions()["edgeitems"]
+    long = [k for k, n in enumerate(x.shape) if n > 2 * edge]
+    places = [np.r_[:edge, n - edge : n] if k in long else np.arange(n) for k, n in enumerate(x.shape)]
+    mask = x._mask.array
+    there = mask[np.ix_(*places)]
+    cells = np.full(there.shape, ABSENT, object)
+    keys = np.ravel_multi_index(np.meshgrid(*places, indexing="ij"), x.shape)[there]
+    # The vector is in row-major order: a position in it is how many entries come before.
+    flat = mask.reshape(-1)
+    before = [np.count_nonzero(flat[a:b]) for a, b in pairwise([0, *keys.tolist()])]
+    cells[there] = _texts(to_strided(x._held._value)[np.cumsum(before, dtype=np.intp)])
+    return cells, [(k, edge) for k in long]
 
 
 def _texts(values: np.ndarray[Any, Any]) -> list[str]:

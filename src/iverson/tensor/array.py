@@ -15,6 +15,7 @@ import numpy as np
 
 from iverson.autograd import api
 from iverson.core import dtypes
+from iverson.core.arrays import plain
 from iverson.core.dispatch import Operand, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.core.op import Op
@@ -30,17 +31,17 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     op = TABLE[name]
 
     def forward(self: Any, other: Any) -> Any:
-        if type(other) is not type(self) and not _is_operand(other, name):
+        if type(other) is not type(self) and (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
         return bind(op, (self, other))
 
     def reflected(self: Any, other: Any) -> Any:
-        if not _is_operand(other, name):
+        if (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
         return bind(op, (other, self))
 
     def in_place(self: Any, other: Any) -> Any:
-        if not _is_operand(other, name):
+        if (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
         self._rebind(op, bind(op, (self, other)))
         return self
@@ -48,12 +49,15 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     return forward, reflected, in_place
 
 
-def _is_operand(other: Any, operation: str) -> bool:
-    """Whether an operator takes the other side; raises DTypeError for entries that Iverson does not have."""
+def _operand(other: Any, operation: str) -> Any:
+    """The other side as an operator takes it, or NotImplemented.
+
+    Raises DTypeError for entries that Iverson does not have, ArgumentTypeError for an array of `numpy.ma`.
+    """
     if type(other) in _SCALARS or isinstance(other, Operand):
-        return True
-    if type(other) is not np.ndarray and not isinstance(other, np.generic):
-        return False
+        return other
+    if not isinstance(other, np.ndarray | np.generic):
+        return NotImplemented
     if other.dtype.char not in _CHARS and other.dtype not in dtypes.ALL:
         raise DTypeError(
             operation,
@@ -62,7 +66,7 @@ def _is_operand(other: Any, operation: str) -> bool:
             expected="bool, an integer, float32/64 or complex64/128",
             remedy="convert it with astype",
         )
-    return True
+    return other if type(other) is np.ndarray else plain(other, operation, "other")
 
 
 def _unary(name: str) -> Callable[..., Any]:
@@ -78,12 +82,16 @@ def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
     """As `_binary`, for a product of matrices: vectors and batches are brought to the op's form first."""
 
     def forward(self: Any, other: Any) -> Any:
-        return indexing.matmul(self, other) if _is_operand(other, "matmul") else NotImplemented
+        other = _operand(other, "matmul")
+        return NotImplemented if other is NotImplemented else indexing.matmul(self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        return indexing.matmul(other, self) if _is_operand(other, "matmul") else NotImplemented
+        other = _operand(other, "matmul")
+        return NotImplemented if other is NotImplemented else indexing.matmul(other, self)
 
     def in_place(self: Any, other: Any) -> Any:
+        if (other := _operand(other, "matmul")) is NotImplemented:
+            return NotImplemented
         self._rebind(TABLE["matmul"], indexing.matmul(self, other))
         return self
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import TABLE
@@ -66,6 +67,8 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         obj = np.from_dlpack(obj)
     if isinstance(obj, (list, tuple)):
         obj = _without_tensors(obj)
+    elif isinstance(obj, np.ndarray):
+        obj = plain(obj, "asarray", "obj")
     if wanted is not None and hasattr(obj, "dtype"):
         _check_not_cut(obj.dtype, wanted)
     try:
@@ -109,6 +112,12 @@ def _check_not_cut(own: Any, wanted: Any) -> None:
 def _without_tensors(items: Any) -> Any:
     """Nested sequences with Tensors of rank 0 or more replaced by arrays (they must not track gradients)."""
     return [
-        _without_tensors(i) if isinstance(i, (list, tuple)) else np.asarray(i) if isinstance(i, Handle) else i
+        _without_tensors(i)
+        if isinstance(i, (list, tuple))
+        else np.asarray(i)
+        if isinstance(i, Handle)
+        else plain(i, "asarray", "obj")
+        if isinstance(i, np.ndarray)
+        else i
         for i in items
     ]

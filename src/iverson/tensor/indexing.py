@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.record import record_assignment
+from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Operand, Wrapper, bind, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
@@ -21,10 +22,10 @@ from iverson.ops import TABLE, F
 
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]``."""
-    items = _expand(key, x.shape)
+    items, gap = _expand(key, x.shape)
     if not any(isinstance(i, np.ndarray) for i in items):
         return bind(_INDEX, (x,), {"key": _canonical(items, x.shape)})
-    basic, arrays, axes, target = _split(items, x.shape)
+    basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
     result = F.gather(part, *arrays, axes=axes)
     return _lead_to(result, arrays[0].ndim, target)
@@ -32,7 +33,7 @@ def getitem(x: Any, key: Any) -> Any:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``: the handle is rebound; the buffer is written in place if nobody else has it."""
-    if not isinstance(value, (Operand, int, float, complex, bool, np.ndarray)):
+    if not isinstance(value, (Operand, int, float, complex, bool)):
         value = _as_array(value, "assignment", "value")
     if isinstance(value, Wrapper) and not isinstance(x, Wrapper):
         raise ArgumentTypeError(
@@ -43,13 +44,13 @@ def setitem(x: Any, key: Any, value: Any) -> None:
             remedy="call to_tensor(fill) on it, or make a masked tensor of the one assigned to",
         )
     _check_value_dtype(x, value)
-    items = _expand(key, x.shape)
+    items, gap = _expand(key, x.shape)
     if not any(isinstance(i, np.ndarray) for i in items):
         canonical = _canonical(items, x.shape)
         _check_fits(value, key_shape(canonical, x.shape))
         _assign_basic(x, value, canonical)
         return
-    basic, arrays, axes, target = _split(items, x.shape)
+    basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
     lead = arrays[0].ndim
     rest = tuple(n for k, n in enumerate(part.shape) if k not in axes)
@@ -121,8 +122,11 @@ def _check_fits(value: Any, shape: Shape) -> None:
         )
 
 
-def _expand(key: Any, shape: Shape) -> list[Any]:
-    """The key as one item per axis (and None), ellipses and masks spelled out, integer arrays checked."""
+def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
+    """The key as one item per axis (and None), ellipses and masks spelled out, integer arrays checked.
+
+    Then before which item an ellipsis stood: it keeps index arrays apart also where it stands for no axis.
+    """
     raw = key if isinstance(key, tuple) else (key,)
     items: list[Any] = [_item(item) for item in raw]
     used = sum(len(i.shape) if _is_mask(i) else 0 if i is None or i is Ellipsis else 1 for i in items)
@@ -136,11 +140,13 @@ def _expand(key: Any, shape: Shape) -> list[Any]:
             expected=f"at most {len(shape)} for shape {shape}",
         )
     fill = [slice(None)] * (len(shape) - used)
-    at = next((k for k, i in enumerate(items) if i is Ellipsis), None)
-    items = [*items, *fill] if at is None else [*items[:at], *fill, *items[at + 1 :]]
+    at = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))
+    items = [*items[:at], *fill, *items[at + 1 :]]
     result: list[Any] = []
-    axis = 0
-    for item in items:
+    axis, gap = 0, 0
+    for k, item in enumerate(items):
+        if k == at:
+            gap = len(result)
         if item is None:
             result.append(None)
         elif _is_mask(item):
@@ -161,12 +167,12 @@ def _expand(key: Any, shape: Shape) -> list[Any]:
         else:
             result.append(_checked(item, shape[axis], axis))
             axis += 1
-    return result
+    return result, gap
 
 
 def _as_array(items: Any, operation: str, argument: str) -> Any:
     try:
-        return np.asarray(items)
+        return plain(items, operation, argument)
     except ValueError as error:  # nested sequences of different lengths
         raise ArgumentError(operation, argument, got=f"{items!r}", remedy=str(error)) from None
 
@@ -182,7 +188,7 @@ def _item(item: Any) -> Any:
         item = item._as_index()
     if isinstance(item, Handle):
         item = item._value if _is_mask(item._value) else to_strided(item._value)
-    elif isinstance(item, (list, bool, np.bool_)):
+    elif isinstance(item, (list, bool, np.bool_, np.ndarray)):
         item = _as_array(item, "index", "key")
         item = item.astype(int) if item.size == 0 and item.dtype.kind == "f" else item
     if _is_mask(item):
@@ -247,11 +253,14 @@ def _canonical(items: list[Any], shape: Shape) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def _split(items: list[Any], shape: Shape) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
+def _split(
+    items: list[Any], gap: int, shape: Shape
+) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
     """An advanced key as: a basic key, the broadcast index arrays, their axes after it, and where the indexed
     axes stand in the result (first, unless all index arrays are neighbours)."""
     advanced = [k for k, i in enumerate(items) if isinstance(i, (np.ndarray, int))]
     neighbours = advanced == list(range(advanced[0], advanced[-1] + 1))
+    neighbours = neighbours and not advanced[0] < gap <= advanced[-1]
     read = [slice(None) if k in advanced else i for k, i in enumerate(items)]
     read = [None if isinstance(i, _OnNewAxis) else r for r, i in zip(read, items, strict=True)]
     basic = _canonical(read, shape)

@@ -218,6 +218,8 @@ def _copied(value: Any) -> Any:
 
 
 def _unpickle(value: Any, requires_grad: bool) -> Tensor:
+    if isinstance(value, np.ndarray):
+        value = np.asarray(value)  # joblib hands large arrays in as memory maps
     return Tensor(value).requires_grad_(requires_grad)
 
 

@@ -32,8 +32,8 @@ class CompressedPattern(Pattern):
         self, shape: Shape, indptr: Array, indices: Array, axis: int, blocks: tuple[int, int] | None = None
     ) -> None:
         super().__init__(shape, (indices.size, *(blocks or ())))
-        self.indptr = indptr
-        self.indices = indices
+        # Never a subclass: an unpickled memory map, say.
+        self.indptr, self.indices = np.asarray(indptr), np.asarray(indices)
         self.axis = axis
         self.blocks = blocks
         self._source: Any = None

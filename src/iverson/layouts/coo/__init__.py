@@ -26,7 +26,7 @@ class CooPattern(Pattern):
 
     def __init__(self, shape: Shape, indices: Array, distinct: bool | None = None) -> None:
         super().__init__(shape, indices.shape[1:])
-        self.indices = indices
+        self.indices = np.asarray(indices)  # never a subclass: an unpickled memory map, say
         self._distinct = distinct
         self._source: Any = None
 
