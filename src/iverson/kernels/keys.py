@@ -92,6 +92,14 @@ def is_dense(key: Key) -> bool:
     return all(not isinstance(item, slice) or item.step == 1 for item in key)
 
 
+def reads_everything(key: Key, shape: Shape) -> bool:
+    """Whether ``x[key]`` is x itself, whatever x is."""
+    return len(key) == len(shape) and all(
+        isinstance(item, slice) and (item.step == 1 or n == 1) and len(range(*item.indices(n))) == n
+        for item, n in zip(key, shape, strict=True)
+    )
+
+
 def key_region(key: Key, shape: Shape) -> Region:
     """The smallest region of x that holds all entries ``x[key]`` reads."""
     start, stop, axis = [], [], 0

@@ -21,6 +21,10 @@ def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
 
     The kernel is called as ``kernel(op, values, params)`` when at least one value is of that type, and may
     return NotImplemented for calls it does not cover. A kernel for the type itself goes before its bases'.
+
+    It returns an operand itself only where the op, with the other operands and the parameters given, is the
+    identity in that operand: it is recorded as that. Where this value merely stays as it is (an entry that a
+    reversed slice reads at its own place), it returns another object.
     """
 
     def add(kernel: Kernel) -> Kernel:

@@ -10,6 +10,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
+from iverson.kernels.keys import reads_everything
 from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import (
     broadcast,
@@ -203,6 +204,8 @@ def _line_sums(x: Sparse, axes: list[int]) -> Array:
 def index_basic(op: Op, values: Values, params: Params) -> Any:
     """x[key]: the stored entries that the key reads, at their new places."""
     x = values[0]
+    if reads_everything(params["key"], x.shape):
+        return x
     shape = zeros_like_result(op, values, params).shape
     k, axis = x.pattern.ndim, 0
     keep = np.ones(x.pattern.count, bool)
@@ -226,12 +229,8 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
     zeros = np.zeros(int(keep.sum()), x.pattern.index_dtype)
     indices = [zeros if row is None else row[keep].astype(zeros.dtype) for row in rows]
     stacked = np.stack(indices) if indices else np.zeros((0, zeros.size), zeros.dtype)
-    if all(isinstance(i, slice) for i in params["key"][:k]) and keep.all() and shape == x.shape:
-        return (
-            x
-            if bool((stacked == x.pattern.coordinates).all()) and len(inner) == 1
-            else _placed(x, shape, stacked, inner)
-        )
+    if keep.all():
+        return _placed(x, shape, stacked, inner)
     return _placed(x, shape, stacked, inner, keep)
 
 

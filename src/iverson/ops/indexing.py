@@ -70,6 +70,7 @@ define(
             Sample((s((4, 5)),), {"key": (2, slice(1, 4, 1))}),
             Sample((s((4, 5)),), {"key": (slice(3, None, -2), None, slice(0, 5, 2))}),
             Sample((s((4,)),), {"key": (slice(0, 0, 1),)}),
+            Sample((s((3, 5)),), {"key": (slice(2, None, -1), slice(4, None, -1))}),
         ],
     )
 )
