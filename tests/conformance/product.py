@@ -10,6 +10,8 @@ import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,10 @@ from iverson.layouts import (
     Zero,
     can_hold,
     from_strided,
+    layout_of,
     layouts,
+    layouts_by_type,
+    stored,
     to_strided,
 )
 from iverson.ops import TABLE
@@ -93,7 +98,10 @@ def cases_of(name: str, layout: str) -> list[Case]:
 def drawn(name: str, layout: str, count: int = 3) -> list[Case]:
     """This run's cases of one cell: all of them, or a seeded sample with every dtype and order in it."""
     everything = cases_of(name, layout)
-    if EXHAUSTIVE or len(everything) <= count:
+    if EXHAUSTIVE:
+        return everything
+    everything = [case for case in everything if stores(case)] or everything
+    if len(everything) <= count:
         return everything
     rng = np.random.default_rng([SEED, sum(map(ord, name + layout))])
     order = rng.permutation(len(everything))
@@ -108,9 +116,38 @@ def drawn(name: str, layout: str, count: int = 3) -> list[Case]:
     return [everything[k] for k in sorted(chosen)]
 
 
-def in_layout(value: Any, layout: str, rng: np.random.Generator) -> tuple[Any, Any]:
+def held_and_dense(case: Case) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The arguments of a case, those that can be in its layout, and the same entries as arrays."""
+    return _held_and_dense(case.op, case.layout, case.dtype, case.sample)
+
+
+def _held_and_dense(name: str, layout: str, dtype: str, k: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    rng = np.random.default_rng(SEED)
+    sample = samples_of(TABLE[name], dtype)[k]
+    # Integers are entries where an op takes nothing else; elsewhere they are indices.
+    kinds = "fc" if floating(sample) else "iu"
+    held, dense = zip(*(in_layout(a, layout, rng, kinds) for a in sample.args), strict=True)
+    return held, dense
+
+
+def stores(case: Case) -> bool:
+    """Whether an argument of the case is in its layout, and has something in it."""
+    return _stores(case.op, case.layout, case.dtype, case.sample)
+
+
+@cache
+def _stores(name: str, layout: str, dtype: str, k: int) -> bool:
+    return any(holds_something(value, layout) for value in _held_and_dense(name, layout, dtype, k)[0])
+
+
+def holds_something(value: Any, layout: str) -> bool:
+    own = type(value) in layouts_by_type and layout_of(value).name == layout
+    return own and (stored(value)[1].size > 0 if layout != "zero" else prod(value.shape) > 0)
+
+
+def in_layout(value: Any, layout: str, rng: np.random.Generator, kinds: str = "fc") -> tuple[Any, Any]:
     """A value of the layout with entries from ``value``, and the same entries as an array."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds:
         return value, value
     if layout == "zero":
         return Zero(value.shape, value.dtype), np.zeros_like(value)
@@ -121,11 +158,19 @@ def in_layout(value: Any, layout: str, rng: np.random.Generator) -> tuple[Any, A
             box = Box(value.shape, region, value[region.slices].copy())
             return box, box.read(Region.full(value.shape))
     if layout == "packed":
-        mask = np.asarray(rng.random(value.shape) < 0.5)
+        mask = some_of(value, rng)
         return Packed(mask, value[mask]), np.where(mask, value, 0)
     if layout in SPARSE_LAYOUTS:
         return in_sparse_layout(value, layout, rng)
     return value, value
+
+
+def some_of(value: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """About half of the entries: drawn again until one of them is not 0, where there is one."""
+    while True:
+        chosen = np.asarray(rng.random(value.shape) < 0.5)
+        if value[chosen].any() or not value.any():
+            return chosen
 
 
 def in_sparse_layout(value: np.ndarray[Any, Any], layout: str, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -136,13 +181,13 @@ def in_sparse_layout(value: np.ndarray[Any, Any], layout: str, rng: np.random.Ge
         blocks = (2 - value.shape[-2] % 2, next(b for b in (2, 3, 1) if value.shape[-1] % b == 0))
     if not can_hold(layout, value.shape, blocks):
         return value, value
-    dense = np.where(rng.random(value.shape) < 0.5, value, 0)
+    dense = np.where(some_of(value, rng), value, 0)
     axes = int(rng.integers(1, value.ndim + 1)) if layout == "coo" else None
     held = from_strided(dense, layout, blocks, axes)
     if layout == "coo" and rng.random() < 0.5:
-        half = held.entries / 2
+        part = held.entries // 2 if held.dtype.kind in "iu" else held.entries / 2
         pattern = CooPattern(held.pattern.shape, np.concatenate([held.pattern.indices] * 2, axis=1))
-        held = pattern.value(np.concatenate([half, half]))
+        held = pattern.value(np.concatenate([part, held.entries - part]))
     if held.pattern.count and blocks is None and rng.random() < 0.5:
         held.values[0] = 0
     return held, to_strided(held)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.layouts import Sparse, layouts, stored, to_strided
 from iverson.transforms import jvp
+from tests.conformance.product import in_layout
 from tests.sparse.common import LAYOUTS, checked, held, holds, weighted
 
 D = holds(density=1.0, seed=5) + 0.1
@@ -231,3 +233,29 @@ def test_a_structural_zero_annihilates_inf():
     np.testing.assert_array_equal(checked(grad(y.sum(), d)), [[2, 0], [0, 0]])
     b = iv.asarray([[1.0], [np.inf]])
     np.testing.assert_array_equal((s @ b).detach().numpy(), [[2], [0]])
+
+
+@pytest.mark.parametrize("layout", [found.name for found in layouts()])
+@pytest.mark.parametrize("divisor", ["dense", "column", "sparse", "scalar"])
+def test_nothing_over_zero_is_nothing(layout, divisor):
+    """0 / 0 is nan where the 0 is stored, 0 where it is not: one rule for every layout."""
+    x = holds()
+    d = np.where(np.random.default_rng(1).random((4, 6)) < 0.5, 0.0, 2.0)
+    d[:2] = 0
+    value, dense = in_layout(x, layout, np.random.default_rng(3))
+    if isinstance(value, Sparse):
+        value.values.ravel()[0] = 0  # stored all the same
+        dense = to_strided(value)
+    by, y = {
+        "dense": (d, d),
+        "column": (d[:, :1], d[:, :1]),
+        "sparse": (held(d, "coo"), d),
+        "scalar": (0.0, 0.0),
+    }[divisor]
+    at = np.zeros((4, 6), bool)
+    at[stored(value)[0]] = layout != "zero"
+    with np.errstate(all="ignore"):
+        expected = np.where(at, dense / y, 0)
+        found = iv.Tensor(value) / by
+    np.testing.assert_array_equal(checked(found), expected)
+    assert layout == "zero" or np.isnan(expected).any()

@@ -94,7 +94,13 @@ def _scaled(name: str, says: str, shows: str) -> Callable[..., Any]:
 add = _scaled("add", "x1 + alpha * x2 (alpha is 1 unless given).", "[4., 5.]")
 subtract = _scaled("subtract", "x1 - alpha * x2 (alpha is 1 unless given).", "[-2., -1.]")
 multiply = _binary("multiply", "x1 * x2.", "[1., 2.]", "3.", "[3., 6.]")
-divide = _binary("divide", "x1 / x2.", "[1, 2]", "2", "[0.5, 1. ]")
+divide = _binary(
+    "divide",
+    "x1 / x2; what a sparse x1 does not store is 0 in the result too, also over 0.",
+    "[1, 2]",
+    "2",
+    "[0.5, 1. ]",
+)
 floor_divide = _binary("floor_divide", "x1 / x2 rounded towards -inf.", "[7, -7]", "2", "[ 3, -4]")
 remainder = _binary("remainder", "What is left of x1 / x2, with the sign of x2.", "[7, -7]", "2", "[1, 1]")
 pow = _binary("pow", "x1 to the power x2.", "[2., 3.]", "2", "[4., 9.]")

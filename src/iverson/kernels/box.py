@@ -12,7 +12,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels import keys
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Box, Zero, support_region
+from iverson.layouts import Box, Sparse, Zero, support_region
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -32,7 +32,20 @@ def read(value: Any, region: Region) -> Any:
     own = region.projected(value.shape)
     if type(value) is Zero:
         return np.zeros(own.shape, value.dtype)
+    if isinstance(value, Sparse):
+        return _read_sparse(value, own)
     return value.read(own) if type(value) is Box else value[own.slices]
+
+
+def _read_sparse(value: Sparse, region: Region) -> np.ndarray[Any, Any]:
+    """The entries of a sparse operand in a region, strided: no other is made explicit."""
+    k = value.pattern.ndim
+    out = np.zeros((*region.shape[:k], *value.dense_shape), value.dtype)
+    at = value.pattern.coordinates
+    start, stop = (np.array(corner[:k])[:, None] for corner in (region.start, region.stop))
+    inside = ((at >= start) & (at < stop)).all(axis=0)
+    np.add.at(out, tuple(at[:, inside] - start), value.entries[inside])
+    return out[(slice(None),) * k + region.slices[k:]]
 
 
 def _known(values: Values) -> bool:
@@ -62,7 +75,7 @@ def result_region(op: Op, values: Values, shape: Shape) -> Region:
 @register("elementwise", Zero)
 def elementwise(op: Op, values: Values, params: Params) -> Any:
     """f computed only in the region outside of which it is known to be zero."""
-    if not _known(values):
+    if not all(isinstance(v, Sparse) or _known((v,)) for v in values):
         return NotImplemented
     shape = zeros_like_result(op, values, params).shape
     region = result_region(op, values, shape)

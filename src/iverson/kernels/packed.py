@@ -11,7 +11,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Packed, Zero
+from iverson.layouts import Packed, Zero, to_strided
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -28,16 +28,15 @@ def _at(value: Any, mask: Any) -> Any:
         return value.values
     if type(value) is Zero:
         return np.zeros((), value.dtype)
-    if getattr(value, "ndim", 0) == 0:
+    if not getattr(value, "shape", ()):
         return value
+    value = to_strided(value)  # of the mask's size, which is held
     return (value if value.shape == mask.shape else np.broadcast_to(value, mask.shape))[mask]
 
 
 @register("elementwise", Packed)
 def elementwise(op: Op, values: Values, params: Params) -> Any:
     """The result is zero where all packed operands are: then it is computed at their common entries alone."""
-    if any(type(v) not in (np.ndarray, Packed, Zero) and hasattr(v, "shape") for v in values):
-        return NotImplemented
     at = [k for k, v in enumerate(values) if type(v) is Packed]
     first = values[at[0]]
     zeros = {k for k, v in enumerate(values) if type(v) in (Packed, Zero)}
