@@ -1,7 +1,7 @@
 """An operand handed back as the result is recorded as the identity: so the op must be the identity in it.
 
-Values that an op happens to leave as they are (nothing stored, a stored entry that is moved onto its own place,
-zeros written where there are zeros) are not enough: the derivative is that of the op.
+Values that an op happens to leave as they are (nothing stored, a stored entry that is moved onto its own
+place, zeros written where there are zeros) are not enough: the derivative is that of the op.
 """
 
 from __future__ import annotations

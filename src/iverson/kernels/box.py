@@ -45,7 +45,8 @@ def _read_sparse(value: Sparse, region: Region) -> np.ndarray[Any, Any]:
     start, stop = (np.array(corner[:k])[:, None] for corner in (region.start, region.stop))
     inside = ((at >= start) & (at < stop)).all(axis=0)
     np.add.at(out, tuple(at[:, inside] - start), value.entries[inside])
-    return out[(slice(None),) * k + region.slices[k:]]
+    found: np.ndarray[Any, Any] = out[(slice(None),) * k + region.slices[k:]]
+    return found
 
 
 def _known(values: Values) -> bool:
@@ -209,7 +210,8 @@ def index_put(op: Op, values: Values, params: Params) -> Any:
     if type(x) is not Box or type(v) is not Zero:
         return NotImplemented
     if keys.region_through_key(x.region, key, x.shape) is None:
-        return Box(x.shape, x.region, x.inner)  # another value: the op is not the identity, here it changes none
+        # Another value: the op is not the identity, though here it changes nothing.
+        return Box(x.shape, x.region, x.inner)
     if keys.is_dense(key) and keys.key_region(key, x.shape).intersect(x.region) == x.region:
         return Zero(x.shape, x.dtype)
     inner = x.inner.copy()
