@@ -100,7 +100,6 @@ def one_per_row() -> Iterator[list[str]]:
             kind=OnePerRow,
             to_strided=to_dense,
             check=check,
-            region=lambda x: None,
             buffers=lambda x: (x.columns, x.values),
             rebuild=lambda x, buffers: OnePerRow(x.shape, *buffers),
         )

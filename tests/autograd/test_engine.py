@@ -352,13 +352,13 @@ def test_zero_layout_constants_are_simplified_away():
 
 def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
     """``at_pattern`` reads its cotangent at a pattern only; the rule of the op that made it is told so."""
-    from iverson.core.needs import Pattern
+    from iverson.core.entries import Stored
     from iverson.core.op import Abstract, Op
     from iverson.layouts import CooPattern
     from iverson.ops import F, defined
 
     stored = np.array([[0, 2, 2], [1, 0, 3]])
-    pattern = Pattern(CooPattern((3, 4), stored, True))
+    pattern = Stored(CooPattern((3, 4), stored, True))
     parts = []
 
     def watched(F, rule, part, i, g, y, x):

@@ -18,8 +18,8 @@ from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.core import work
 from iverson.core.dispatch import bind
+from iverson.core.entries import FULL
 from iverson.core.errors import LinearAlgebraError
-from iverson.core.needs import FULL
 from iverson.core.op import Sample, abstract_of
 from iverson.layouts import layout_of, to_strided
 from iverson.ops import TABLE, F

@@ -17,6 +17,7 @@ import pytest
 import iverson as iv
 from iverson.autograd import grad
 from iverson.core.dispatch import bind
+from iverson.core.entries import Stored
 from iverson.core.op import Op, Sampler
 from iverson.kernels import register as register_kernel
 from iverson.kernels.registry import _kernels
@@ -102,8 +103,7 @@ def registered() -> Iterator[list[str]]:
             kind=TwoOfFour,
             to_strided=sparse_to_strided,
             check=check_values,
-            region=lambda x: None,
-            pattern=lambda x: x.pattern,
+            support=lambda x: Stored(x.pattern),
             stored=stored,
             buffers=lambda x: (x.values,),
             rebuild=lambda x, buffers: TwoOfFour(x.pattern, buffers[0]),

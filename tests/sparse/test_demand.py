@@ -93,6 +93,46 @@ def test_the_same_as_dense(name, layout, monkeypatch):
         np.testing.assert_allclose(checked(found.detach()), checked(wanted.detach()), rtol=1e-10, atol=1e-10)
 
 
+#: Functions that read some of S @ b.
+READ_IN_PART = {
+    "a row": lambda y: y[1].sum(),
+    "rows": lambda y: (y[2:4] ** 2).sum(),
+    "an entry": lambda y: y[3, 0],
+    "every other row": lambda y: (y[1::2] ** 2).sum(),
+    "rows by index": lambda y: (iv.take(y, np.array([1, 3, 1]), axis=0) ** 2).sum(),
+    "a row of its exponential": lambda y: iv.exp(y)[1].sum(),
+}
+
+
+@pytest.mark.parametrize("name", READ_IN_PART)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_product_read_in_part_is_differentiated_there_alone(layout, name, monkeypatch):
+    """Support and demand are intersected: of the cotangent of S, what the rows read reach of its pattern."""
+    counts: list[int] = []
+
+    def spied(F: Any, pattern: Any, *rest: Any) -> Any:
+        counts.append(pattern.count)
+        return product_at(F, pattern, *rest)
+
+    product_at = matmul.product_at
+    monkeypatch.setattr(matmul, "product_at", spied)
+    rng = np.random.default_rng(5)
+    s = held(rng.standard_normal((6, 6)), layout)
+    v, pattern = s.values().requires_grad_(), s._value.pattern
+    b = iv.asarray(rng.standard_normal((6, 2)), requires_grad=True)
+    x = iv.ops.F.from_values(v, pattern=pattern)
+    dense = s.to_dense().detach().requires_grad_()
+    whole = checked(grad(READ_IN_PART[name](dense @ b), dense))
+    y = READ_IN_PART[name](x @ b)
+    found = grad(y, v)
+    entries = whole[tuple(pattern.coordinates)].reshape(pattern.stored_shape)
+    np.testing.assert_allclose(checked(found), entries, rtol=1e-12)
+    rows = np.flatnonzero(whole.any(axis=1))
+    height = pattern.blocksize[0] if pattern.blocksize else 1
+    lines = rows[-1] // height - rows[0] // height + 1
+    assert counts == [6 * height * lines]
+
+
 #: What else may read the cotangent of a product P = S @ S beside another product.
 READERS = {
     "a product": lambda p, b: p @ b,

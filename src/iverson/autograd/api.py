@@ -16,8 +16,8 @@ from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import leaf_of
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
+from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
-from iverson.core.needs import FULL
 from iverson.core.shapes import check_choice
 from iverson.core.table import F
 from iverson.layouts import Zero

@@ -20,12 +20,23 @@ from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, make_handle
+from iverson.core.entries import (
+    FULL,
+    NOTHING,
+    Box,
+    Entries,
+    Factors,
+    Stored,
+    covers,
+    in_products,
+    meet,
+    plain,
+)
 from iverson.core.errors import DTypeError, GradientError, ShapeError
-from iverson.core.needs import FULL, NOTHING, Box, Factors, Need, Pattern, in_products
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.core.table import OVERRIDES, F
-from iverson.layouts import Zero, support_pattern, support_region
+from iverson.layouts import Zero, support_of
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
 Arrived = dict[Node, Any]
@@ -33,7 +44,7 @@ Arrived = dict[Node, Any]
 
 def reverse(
     seeds: Sequence[tuple[Slot, Any]],
-    targets: Mapping[Slot, Need],
+    targets: Mapping[Slot, Entries],
     *,
     create_graph: bool,
     order: list[Node] | None = None,
@@ -57,7 +68,7 @@ def _walk(
     order: list[Node],
     needs: Needs,
     seeds: Sequence[tuple[Slot, Any]],
-    targets: Mapping[Slot, Need],
+    targets: Mapping[Slot, Entries],
     recording: bool,
 ) -> dict[Slot, Any]:
     arrived: Arrived = {}
@@ -79,7 +90,7 @@ def _walk(
     return found
 
 
-def _is_unneeded(parent: Node | None, need: Need) -> bool:
+def _is_unneeded(parent: Node | None, need: Entries) -> bool:
     return parent is not None and need is NOTHING
 
 
@@ -116,12 +127,12 @@ def _multiplied(ct: Any) -> Any:
     """A cotangent as one handle: `Factors` are multiplied at the pattern needed of it, or everywhere."""
     if type(ct) is not Factors:
         return ct
-    if isinstance(ct.need, Pattern):
+    if isinstance(ct.need, Stored):
         return F.matmul_on(ct.left, ct.right, ct.need.pattern)
     return F.matmul(ct.left, ct.right)
 
 
-def _collect(node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[Slot, Need]) -> Any:
+def _collect(node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries]) -> Any:
     """The complete cotangent of a node's results, after its hooks; a tuple where it has several."""
     if not node.multiple:
         return _completed(node, 0, at_node, found, targets)
@@ -129,7 +140,9 @@ def _collect(node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[
     return tuple([complete[k] if k in complete else _undefined(node, k) for k in range(len(node.out))])
 
 
-def _completed(node: Node, index: int, ct: Any, found: dict[Slot, Any], targets: Mapping[Slot, Need]) -> Any:
+def _completed(
+    node: Node, index: int, ct: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries]
+) -> Any:
     if type(ct) is Sum:
         ct = ct.total()
     if node.extra is not None:
@@ -154,7 +167,7 @@ def _hooked(node: Node, index: int, ct: Any) -> Any:
     return ct
 
 
-def _cotangents(node: Node, g: Any, needs: Sequence[Need]) -> list[tuple[int, Any]]:
+def _cotangents(node: Node, g: Any, needs: Sequence[Entries]) -> list[tuple[int, Any]]:
     """The defined cotangents of the arguments that are needed, by position."""
     op = node.op
     assert op is not None
@@ -190,7 +203,7 @@ def _report_cast(node: Node, ct: Any, meta: tuple[Shape, Any], g: Any) -> None:
         work.cast(node.describe(), str(given), str(meta[1]), arrived)
 
 
-def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[int, Any]]:
+def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Entries]) -> list[tuple[int, Any]]:
     """What the rules give for the arguments that are needed (None for no derivative)."""
     wanted = [k for k, need in enumerate(needs) if need is not NOTHING]
     if op.joint is not None:
@@ -219,9 +232,11 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
                     result.append((k, ct))
                     continue
             everywhere = overridden or (needs[k] is FULL and type(getattr(g, "_value", None)) is np.ndarray)
-            part = None if everywhere else _part(op, k, g, needs[k], inputs, y, params)
+            part = FULL if everywhere else _part(op, k, g, needs[k], inputs, y, params)
+            if part is NOTHING:
+                continue
             watched = watch(node.parents, needs, k)
-            if part is not None:
+            if isinstance(part, Box | Stored):
                 ct = _compute_part(op, rule, part, k, shared, g, y, inputs, params)
             else:
                 ct = rule(F if watched is None else watched, g, y, *inputs, **params)
@@ -231,7 +246,7 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Need]) -> list[tuple[i
     return result
 
 
-def _checked(node: Node, needs: Sequence[Need], found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+def _checked(node: Node, needs: Sequence[Entries], found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     """What rules for all inputs at once gave, after a warning where a large sparse leaf's is dense."""
     for k, ct in found:
         watched = watch(node.parents, needs, k)
@@ -245,30 +260,25 @@ def _with_shared(rule: Any, shared: Any, F: Any, *args: Any, **params: Any) -> A
 
 
 def _part(
-    op: Op, k: int, g: Any, need: Need, inputs: tuple[Any, ...], y: Any, params: dict[str, Any]
-) -> Box | Pattern | None:
-    """Where input k's cotangent is both demanded and possibly nonzero, if that is less than everywhere."""
-    if isinstance(need, Pattern):
-        return need
-    region = need.region if isinstance(need, Box) else None
+    op: Op, k: int, g: Any, demand: Entries, inputs: tuple[Any, ...], y: Any, params: dict[str, Any]
+) -> Entries:
+    """What is computed of input k's cotangent: where it is both demanded and possibly nonzero."""
+    support: Entries = FULL
     # Where a tracked cotangent is zero now, its derivative may not be: only constants may be cut.
-    if op.support is not None and not op.multiple and (g._node is None or not is_grad_enabled()):
-        pattern = support_pattern(g._value)
-        if pattern is not None and region is None:
-            found: Pattern | None = op.support(Pattern(pattern), k, inputs, y, **params)
-            return found
-        own = support_region(g._value)
-        if own is not None:
-            own = op.support(own, k, inputs, y, **params)
-        if own is not None:
-            region = own if region is None else own.intersect(region)
-    return None if region is None or region.covers(inputs[k].shape) else Box(region)
+    if (
+        op.support is not None
+        and not op.multiple
+        and type(g) is not Factors
+        and (g._node is None or not is_grad_enabled())
+    ):
+        support = op.support(support_of(g._value), k, inputs, y, **params)
+    return plain(meet(demand, support), inputs[k].shape)
 
 
 def _compute_part(
     op: Op,
     rule: Any,
-    part: Box | Pattern,
+    part: Box | Stored,
     k: int,
     shared: Any,
     g: Any,
@@ -280,17 +290,17 @@ def _compute_part(
 
     What lies outside a pattern is computed where no rule can avoid it; nobody reads it.
     """
-    region = part.region if isinstance(part, Box) else None
-    if region is not None and not region.size:
-        return None
     if op.within is not None:
         ct = op.within(F, rule, part, k, *shared, g, y, *inputs, **params)
         if ct is not NotImplemented:
             return ct
     ct = rule(F, g, y, *inputs, **params)
-    if ct is None or region is None or ct.shape != inputs[k].shape:
+    if ct is None or isinstance(part, Stored) or ct.shape != inputs[k].shape:
         return ct
-    return F.place(F.index_basic(ct, key=region.slices), key=region.slices, shape=ct.shape)
+    if covers(part, support_of(ct._value), ct.shape) and (ct._node is None or not is_grad_enabled()):
+        return ct
+    key = part.region.slices
+    return F.place(F.index_basic(ct, key=key), key=key, shape=ct.shape)
 
 
 def _input_meta(node: Node, k: int) -> tuple[Shape, Any]:

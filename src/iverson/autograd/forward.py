@@ -17,8 +17,8 @@ from iverson.autograd.node import Node, leaf, reachable
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.entries import FULL
 from iverson.core.errors import GradientError
-from iverson.core.needs import FULL
 from iverson.core.op import Op
 from iverson.core.table import F
 from iverson.layouts import Zero
@@ -126,7 +126,7 @@ def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: list[i
     The cotangent g is a variable at 0; differentiating <J^T g, t> in g gives J t.
     """
     from iverson.autograd.engine import _cotangents
-    from iverson.core.needs import NOTHING
+    from iverson.core.entries import NOTHING
 
     metas = [node.result_meta(j) for j in range(len(node.out) if op.multiple else 1)]
     variables = [

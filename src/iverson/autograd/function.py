@@ -12,8 +12,8 @@ from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, user_call
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
+from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
-from iverson.core.needs import NOTHING, Need
 from iverson.core.op import Abstract, Op
 from iverson.layouts import Zero
 
@@ -206,7 +206,7 @@ def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any
 
 
 def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
-    def joint(needs: tuple[Need, ...], node: Node, g: Any) -> Any:
+    def joint(needs: tuple[Entries, ...], node: Node, g: Any) -> Any:
         wanted = tuple(need is not NOTHING for need in needs)
         grads = map(like, outputs, map(alias, g if node.multiple else (g,)))
         found = _method(cls, "backward")(ctx._for_call(node, wanted), *grads)

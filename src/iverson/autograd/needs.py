@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.node import Node
-from iverson.core.needs import FULL, NOTHING, Need, Pattern, entry_by_entry, union
+from iverson.core.entries import FULL, NOTHING, Entries, Stored, entry_by_entry, join
 from iverson.core.op import Op
 from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import Zero, layouts_by_type, support_pattern
@@ -26,16 +26,16 @@ class Needs:
     __slots__ = ("of_args", "of_results")
 
     def __init__(self) -> None:
-        self.of_args: dict[Node, list[Need]] = {}
+        self.of_args: dict[Node, list[Entries]] = {}
         self.of_results: dict[Node | None, Any] = {}
 
-    def result(self, node: Node, index: int) -> Need:
+    def result(self, node: Node, index: int) -> Entries:
         """The need of the cotangent of one result."""
-        found: Need | tuple[Need, ...] = self.of_results.get(node, NOTHING)
+        found: Entries | tuple[Entries, ...] = self.of_results.get(node, NOTHING)
         return found[index] if isinstance(found, tuple) else found
 
 
-def find_needs(order: list[Node], targets: Mapping[Slot, Need], recording: bool = False) -> Needs:
+def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bool = False) -> Needs:
     """Needs of all nodes in ``order`` (oldest first), given what is demanded of the targets.
 
     A node's result is needed where it is a target, and where the op says that the needs of its inputs
@@ -43,7 +43,7 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need], recording: bool 
     """
     needs = Needs()
     results, known = needs.of_results, needs.of_results.get
-    requested: dict[Node, dict[int, Need]] = {}
+    requested: dict[Node, dict[int, Entries]] = {}
     for (node, index), need in targets.items():
         requested.setdefault(node, {})[index] = need
     for node in order:
@@ -73,7 +73,7 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Need], recording: bool 
 _PLAIN = frozenset((tuple, np.ndarray, int, float, complex, bool, type(None)))
 
 
-def _demanded(node: Node, of_args: list[Need], whole: bool, recording: bool) -> Any:
+def _demanded(node: Node, of_args: list[Entries], whole: bool, recording: bool) -> Any:
     """What the op reads of its results' cotangents to serve the needs of its arguments."""
     op = node.op
     assert op is not None
@@ -82,7 +82,7 @@ def _demanded(node: Node, of_args: list[Need], whole: bool, recording: bool) -> 
         bound = None if _PLAIN.issuperset(map(type, node.args)) else _bounded(node, op, of_args, recording)
         if bound is not None:
             return bound
-    if op.moves and not whole and any(isinstance(n, Pattern) for n in of_args):
+    if op.moves and not whole and any(isinstance(n, Stored) for n in of_args):
         return _moved(node, op, of_args)
     if demand is None or (whole and not op.spreads):
         return FULL
@@ -90,7 +90,7 @@ def _demanded(node: Node, of_args: list[Need], whole: bool, recording: bool) -> 
     return demand(tuple(of_args), shapes, node.result_shape(0), **node.params)
 
 
-def _bounded(node: Node, op: Op, of_args: list[Need], recording: bool) -> Need | None:
+def _bounded(node: Node, op: Op, of_args: list[Entries], recording: bool) -> Entries | None:
     """Where the result can depend on the arguments needed, given what other arguments are zero outside of.
 
     An argument that is tracked may be differentiated later where it is zero now: in a pass that is recorded,
@@ -105,13 +105,13 @@ def _bounded(node: Node, op: Op, of_args: list[Need], recording: bool) -> Need |
                 lasting[k] = pattern
     if op.reach is None:
         return _factors(node, op, of_args, lasting) if lasting else None
-    found: Need | None = None
+    found: Entries | None = None
     if patterns:
         found = op.reach(tuple(of_args), lasting, node.result_shape(0), **node.params)
     return found
 
 
-def _factors(node: Node, op: Op, of_args: list[Need], patterns: dict[int, Any]) -> Need | None:
+def _factors(node: Node, op: Op, of_args: list[Entries], patterns: dict[int, Any]) -> Entries | None:
     """Where the result of an elementwise op can depend on the arguments needed: on a sparse factor's pattern.
 
     The op is zero where one of its groups is (`Op.linear_in`), whatever the other arguments are.
@@ -120,25 +120,25 @@ def _factors(node: Node, op: Op, of_args: list[Need], patterns: dict[int, Any]) 
     patterns = {k: p for k, p in patterns.items() if node.args[k].shape == shape}
     if not patterns:
         return None
-    bounds: list[Need] = []
+    bounds: list[Entries] = []
     for k, need in enumerate(of_args):
-        if isinstance(need, Pattern):
+        if isinstance(need, Stored):
             bounds.append(need)
         elif need is not NOTHING:
             others = [g for g in op.groups(len(of_args)) if k not in g]
             factor = next((patterns[g[0]] for g in others if len(g) == 1 and g[0] in patterns), None)
             if factor is None:
                 return None
-            bounds.append(Pattern(factor))
-    return union(bounds)
+            bounds.append(Stored(factor))
+    return join(bounds)
 
 
-def _moved(node: Node, op: Op, of_args: list[Need]) -> Need:
+def _moved(node: Node, op: Op, of_args: list[Entries]) -> Entries:
     """Where the entries needed of an op that moves entries go: found by moving a value on their pattern."""
     values: list[Any] = []
     linear = {k for group in op.groups(len(of_args)) for k in group}
     for k, (held, need) in enumerate(zip(node.args, of_args, strict=True)):
-        if isinstance(need, Pattern):
+        if isinstance(need, Stored):
             shape = held[0] if type(held) is tuple else held.shape
             stored = (need.pattern.count, *shape[need.pattern.ndim :])
             values.append(need.pattern.value(np.ones(stored, bool)))
@@ -150,11 +150,11 @@ def _moved(node: Node, op: Op, of_args: list[Need]) -> Need:
             )
     found = run_in_layouts(op, tuple(values), node.params)
     pattern = support_pattern(found) if type(found) in layouts_by_type else None
-    return FULL if pattern is None else Pattern(pattern)
+    return FULL if pattern is None else Stored(pattern)
 
 
-def _merged(node: Node, own: Any, requested: dict[int, Need]) -> Any:
+def _merged(node: Node, own: Any, requested: dict[int, Entries]) -> Any:
     if not node.multiple:
-        return union([own, requested[0]])
+        return join([own, requested[0]])
     of_results = own if type(own) is tuple else (own,) * len(node.out)
-    return tuple(union([n, requested.get(k, NOTHING)]) for k, n in enumerate(of_results))
+    return tuple(join([n, requested.get(k, NOTHING)]) for k, n in enumerate(of_results))

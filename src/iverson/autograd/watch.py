@@ -13,8 +13,8 @@ import numpy as np
 
 from iverson.autograd.node import Node, extra, leaf
 from iverson.core.caller import warn
+from iverson.core.entries import FULL, Entries
 from iverson.core.errors import DensifyWarning
-from iverson.core.needs import FULL, Need
 from iverson.core.op import abstract_of
 from iverson.core.table import TABLE, F
 from iverson.layouts import Sparse, Zero, layouts_by_type
@@ -74,7 +74,7 @@ class Watch:
         )
 
 
-def watch(parents: Sequence[Node | None], needs: Sequence[Need], k: int) -> Watch | None:
+def watch(parents: Sequence[Node | None], needs: Sequence[Entries], k: int) -> Watch | None:
     """The watch over argument k's cotangent, if that is a large sparse leaf with all entries asked for."""
     parent = parents[k]
     if parent is None or parent.extra is None or parent.op is not None or parent.extra.stored is None:

@@ -134,11 +134,11 @@ class Op:
         (g may be so too), or NotImplemented.
     moves : the op only moves entries; so where it moves those of a pattern needed of its inputs, its
         cotangent is needed.
-    within : ``within(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or a Pattern)
+    within : ``within(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or Stored)
         of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. With
         ``shared``, it takes that value after i, as rules take it after F.
-    support : ``support(where, i, inputs, y, **params)``: where input i's cotangent can be nonzero when the
-        result's is zero outside a region (or a Pattern); lets ``within`` serve supports as well as demands.
+    support : ``support(where, i, inputs, y, **params)``: the entries of input i's cotangent that may be
+        nonzero when the result's is zero outside ``where``; ``within`` serves its meet with the demand.
     family : the key under which kernels for other layouts are registered (default: the name).
     zero_preserving : the result is 0 where all operands are 0.
     multiple : results come as a tuple.

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.entries import hull
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels import keys
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Box, Sparse, Zero, support_region
+from iverson.layouts import Box, Sparse, Zero, support_of
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -55,8 +56,12 @@ def _known(values: Values) -> bool:
 
 def _region(value: Any, shape: Shape) -> Region:
     """Where an operand may be nonzero, in the index space of the broadcast result."""
-    own = support_region(value) if hasattr(value, "shape") else None
-    return Region.full(shape) if own is None else own.broadcast(value.shape, shape)
+    return _own(value).broadcast(value.shape, shape) if hasattr(value, "shape") else Region.full(shape)
+
+
+def _own(value: Any) -> Region:
+    """Where an operand may be nonzero."""
+    return hull(support_of(value), value.shape)
 
 
 def result_region(op: Op, values: Values, shape: Shape) -> Region:
@@ -233,7 +238,7 @@ def concat(op: Op, values: Values, params: Params) -> Any:
     result, axis = zeros_like_result(op, values, params), params["axis"]
     parts = []
     for value, offset in zip(values, params["offsets"], strict=True):
-        own = support_region(value) or Region.full(value.shape)
+        own = _own(value)
         if own.size:
             by = tuple(offset if k == axis else 0 for k in range(len(result.shape)))
             parts.append((own.shifted(by), read(value, own)))
@@ -249,7 +254,7 @@ def stack(op: Op, values: Values, params: Params) -> Any:
     result, axis = zeros_like_result(op, values, params), params["axis"]
     parts = []
     for k, value in enumerate(values):
-        own = support_region(value) or Region.full(value.shape)
+        own = _own(value)
         if own.size:
             region = Region(
                 (*own.start[:axis], k, *own.start[axis:]),
@@ -278,8 +283,8 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     a, b = values
     result = zeros_like_result(op, values, params)
-    of_a = support_region(a) or Region.full(a.shape)
-    of_b = support_region(b) or Region.full(b.shape)
+    of_a = _own(a)
+    of_b = _own(b)
     inner = (
         max(of_a.start[-1], of_b.start[-2]),
         min(of_a.stop[-1], of_b.stop[-2]),

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.kernels import box
 from iverson.kernels.registry import register
 from iverson.kernels.sparse_forms import read, sparse
 from iverson.layouts import Box, CooPattern, Pattern, Zero, coalesced, convert, from_strided, to_strided
@@ -30,13 +33,28 @@ def values_at(x: Any, *, pattern: Pattern) -> Array:
 
 @sparse("values_at")
 def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
+    """What is stored at the pattern; of a part of that pattern, at its places."""
     x, pattern = values[0], params["pattern"]
     if x.pattern is pattern:
         return x.values
+    at = x.pattern.places_in(pattern)
+    if at is not None:
+        return _placed(x.values, at, (*pattern.stored_shape, *x.dense_shape))
     if x.pattern.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
         return _slices(coalesced(x), pattern)
     entries = read(x, pattern, x.shape)
     return entries.reshape(pattern.stored_shape + entries.shape[1:])
+
+
+def _placed(values: Array, at: Array, shape: Shape) -> Any:
+    """Values at increasing positions of the first axis: a box from the first to the last."""
+    first, last = (int(at[0]), int(at[-1]) + 1) if at.size else (0, 0)
+    inner = values
+    if last - first != at.size:
+        inner = np.zeros((last - first, *shape[1:]), values.dtype)
+        inner[at - first] = values
+    rest = (0,) * (len(shape) - 1)
+    return box.make(shape, Region((first, *rest), (last, *shape[1:])), inner)
 
 
 def _slices(x: Any, pattern: Pattern) -> Array:

@@ -18,8 +18,8 @@ from iverson.layouts.registry import (
     nbytes,
     register,
     stored,
+    support_of,
     support_pattern,
-    support_region,
     to_strided,
 )
 from iverson.layouts.segments import Segments
@@ -56,7 +56,7 @@ __all__ = [
     "nonzero_indices",
     "register",
     "stored",
+    "support_of",
     "support_pattern",
-    "support_region",
     "to_strided",
 ]

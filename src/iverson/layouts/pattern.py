@@ -10,10 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar
+from weakref import ref
 
 import numpy as np
 
 from iverson.core.errors import ShapeError
+from iverson.core.region import Region
 from iverson.core.shapes import Shape
 
 Array = np.ndarray[Any, Any]
@@ -26,7 +28,7 @@ class Pattern(ABC):
     of the flattened values is at ``coordinates[:, n]``.
     """
 
-    __slots__ = ("__weakref__", "_facts", "shape", "stored_shape")
+    __slots__ = ("__weakref__", "_facts", "_part_of", "shape", "stored_shape")
     layout: ClassVar[str]
     #: The type of values on patterns of this layout.
     kind: type[Sparse]
@@ -42,6 +44,7 @@ class Pattern(ABC):
         self.shape = shape
         self.stored_shape = stored_shape
         self._facts: dict[Any, Any] = {}
+        self._part_of: tuple[ref[Pattern], Array] | None = None
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What follows from the pattern under ``key``, made at the first call."""
@@ -108,6 +111,41 @@ class Pattern(ABC):
         at[at == own.size] = 0
         there = own[at] == keys if own.size else np.zeros(keys.shape, bool)
         return (at if isinstance(order, slice) else order[at] if own.size else at), there
+
+    def subset(self, at: Array) -> Pattern:
+        """A pattern of at least the entries (of a pattern of blocks, blocks) at increasing positions."""
+        return self
+
+    def within(self, region: Region) -> Pattern:
+        """A pattern of at least the entries in a region (axes after the sparse ones do not count)."""
+        if region.covers((*self.shape, *region.stop[self.ndim :])):
+            return self
+        start, stop = (np.array(c[: self.ndim])[:, None] for c in (region.start, region.stop))
+        inside = (self.coordinates >= start) & (self.coordinates < stop)
+        return self._where(np.logical_and.reduce(inside, axis=0))
+
+    def met_with(self, other: Pattern) -> Pattern:
+        """A pattern of at least the entries that another pattern over the same axes stores too."""
+        return self._where(other.find(self.keys)[1])
+
+    def _where(self, kept: Array) -> Pattern:
+        stored = kept.reshape(self.stored_shape)
+        return self._part(np.flatnonzero(stored.any(axis=tuple(range(1, stored.ndim)))))
+
+    def _part(self, at: Array) -> Pattern:
+        """As `subset`, but remembering what it is a part of."""
+        if at.size == self.stored_shape[0]:
+            return self
+        found = self.subset(at)
+        if found is not self:
+            found._part_of = ref(self), at
+        return found
+
+    def places_in(self, whole: Pattern) -> Array | None:
+        """The positions in ``whole`` of what this pattern stores, if it was made as a part of that one."""
+        if self._part_of is None or self._part_of[0]() is not whole:
+            return None
+        return self._part_of[1]
 
     def value(self, entries: Array) -> Any:
         """The sparse value with the given stored entries: shape (count, *dense trailing axes)."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core.caller import warn
+from iverson.core.entries import FULL, Entries
 from iverson.core.errors import ArgumentTypeError, DensifyWarning
-from iverson.core.region import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,7 @@ class Layout:
     kind : the type of its values, which have ``shape`` and ``dtype``.
     to_strided : the documented conversion that makes every entry explicit.
     check : raises if a value breaks the layout's invariants.
-    region : the box outside of which a value is zero, or None for "no such bound".
-    pattern : the sparse pattern outside of which a value is zero, each entry once, or None.
+    support : the entries outside of which a value is zero (a pattern stores each once).
     buffers : the NumPy arrays a value is made of (to count bytes and find shared memory).
     stored : which entries a value stores, each once: an index into an array of its shape (slices, a boolean
         array or a tuple of integer arrays) and what is there. None for all of them.
@@ -36,10 +35,9 @@ class Layout:
     kind: type
     to_strided: Callable[[Any], np.ndarray[Any, Any]]
     check: Callable[[Any], None]
-    region: Callable[[Any], Region | None]
     buffers: Callable[[Any], tuple[np.ndarray[Any, Any], ...]]
     rebuild: Callable[[Any, tuple[np.ndarray[Any, Any], ...]], Any]
-    pattern: Callable[[Any], Any] = lambda value: None
+    support: Callable[[Any], Entries] = lambda value: FULL
     stored: Callable[[Any], tuple[Any, np.ndarray[Any, Any]] | None] = lambda value: None
     densify_warns: bool = True
     priority: int = 10
@@ -73,14 +71,14 @@ def layout_of(value: Any) -> Layout:
         ) from None
 
 
-def support_region(value: Any) -> Region | None:
-    """The box outside of which ``value`` is structurally zero, or None where its layout has no such bound."""
-    return layout_of(value).region(value)
+def support_of(value: Any) -> Entries:
+    """The entries outside of which ``value`` is structurally zero."""
+    return layout_of(value).support(value)
 
 
 def support_pattern(value: Any) -> Any:
-    """The sparse pattern outside of which ``value`` is zero, or None where its layout has none."""
-    return layout_of(value).pattern(value)
+    """The sparse pattern outside of which ``value`` is zero, or None where its support is not one."""
+    return getattr(support_of(value), "pattern", None)
 
 
 def stored(value: Any) -> tuple[Any, np.ndarray[Any, Any]]:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, join
 from iverson.core.errors import DTypeError
-from iverson.core.needs import FULL, NOTHING, Box, Need, Pattern, union
 from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
-from iverson.core.region import Region
 from iverson.core.scalars import ANY, SCALARS, Scalar, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
@@ -153,25 +152,25 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
     return reading(tuple(reads(d, skip=1, count=scalar.arity, cotangent=False)))(rule)
 
 
-def demand(needs: tuple[Need, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Need:
+def demand(needs: tuple[Entries, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Entries:
     """An entry of the result's cotangent is read where that entry of some input's is."""
     passed = [
         need if need is NOTHING or (need is not FULL and own == out) else FULL
         for need, own in zip(needs, shapes, strict=True)
     ]
-    return union(passed)
+    return join(passed)
 
 
-def support(where: Region | Pattern, i: int, inputs: tuple[Any, ...], y: Any, **_: Any) -> Any:
+def support(where: Entries, i: int, inputs: tuple[Any, ...], y: Any, **_: Any) -> Entries:
     """Input i's cotangent is zero where the result's is (unless that input was broadcast)."""
-    return where if getattr(inputs[i], "shape", ()) == y.shape else None
+    return where if getattr(inputs[i], "shape", ()) == y.shape else FULL
 
 
-def within(F: Any, rule: Rule, part: Box | Pattern, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+def within(F: Any, rule: Rule, part: Box | Stored, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
     """The rule on the region or pattern alone: all it reads is cut to that first."""
     if xs[i].shape != y.shape:
         return NotImplemented
-    if isinstance(part, Pattern):
+    if isinstance(part, Stored):
         return _within_pattern(F, rule, part.pattern, g, y, *xs, **params)
     region = part.region
 

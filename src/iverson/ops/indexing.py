@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.needs import FULL, NOTHING, Box, Need
+from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Abstract, Op, Sample, by_position
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -22,7 +22,7 @@ from iverson.ops.notation import moved, said, stretched_index
 LINEAR = ((0,),)
 
 
-def _index_demand(needs: tuple[Need, ...], shapes: Any, out: Shape, *, key: Any) -> Need:
+def _index_demand(needs: tuple[Entries, ...], shapes: Any, out: Shape, *, key: Any) -> Entries:
     need = needs[0]
     if not isinstance(need, Box):
         return FULL
@@ -76,7 +76,9 @@ define(
 )
 
 
-def _place_demand(needs: tuple[Need, ...], _shapes: Any, _out: Shape, *, key: Any, shape: Shape) -> Need:
+def _place_demand(
+    needs: tuple[Entries, ...], _shapes: Any, _out: Shape, *, key: Any, shape: Shape
+) -> Entries:
     return Box(keys.key_region(key, shape)) if needs[0] is FULL else FULL
 
 
@@ -108,7 +110,7 @@ def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
     return F.index_put(g, F.zero((), g.dtype), key=key)
 
 
-def _index_put_demand(needs: tuple[Need, ...], _shapes: Any, out: Shape, *, key: Any) -> Need:
+def _index_put_demand(needs: tuple[Entries, ...], _shapes: Any, out: Shape, *, key: Any) -> Entries:
     """For v alone, only the entries it was written to are read."""
     return Box(keys.key_region(key, out)) if needs[0] is NOTHING else FULL
 

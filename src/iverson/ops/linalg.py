@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.entries import Box, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
-from iverson.core.needs import Box, Pattern
 from iverson.core.op import Abstract, Op, Rule, Sample, abstract_of
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
@@ -68,10 +68,10 @@ def _positive(s: Any, *shape: int) -> Any:
 
 
 def _solve_within(
-    F: Any, _rule: Rule, wanted: Box | Pattern, i: int, c: Any, _g: Any, y: Any, a: Any, _b: Any
+    F: Any, _rule: Rule, wanted: Box | Stored, i: int, c: Any, _g: Any, y: Any, a: Any, _b: Any
 ) -> Any:
     """grad A at a pattern alone: the product with x^H is sampled there, as of a product A x."""
-    if i or not isinstance(wanted, Pattern):
+    if i or not isinstance(wanted, Stored):
         return NotImplemented
     return product_at(F, wanted.pattern, 0, -c, y, a, y)
 

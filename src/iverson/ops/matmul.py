@@ -10,14 +10,14 @@ from math import prod
 from typing import Any
 
 from iverson.core import dtypes
+from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, Factors, Stored, hull
 from iverson.core.errors import ShapeError
-from iverson.core.needs import FACTORED, FULL, NOTHING, Box, Factored, Factors, Need, Pattern
 from iverson.core.op import Abstract, Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
 from iverson.kernels import sparse_forms, sparse_products, strided
-from iverson.layouts import support_region
+from iverson.layouts import support_of
 from iverson.ops.notation import said, stretched_index
 
 
@@ -42,10 +42,10 @@ def cut(F: Any, x: Any, region: Region) -> Any:
     return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
 
 
-def _within(F: Any, _rule: Rule, wanted: Box | Pattern, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _within(F: Any, _rule: Rule, wanted: Box | Stored, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
     x = (a, b)[i]
-    if isinstance(wanted, Pattern):
+    if isinstance(wanted, Stored):
         return product_at(F, wanted.pattern, i, g, y, a, b)
     if x.shape[:-2] != y.shape[:-2]:
         return NotImplemented
@@ -97,7 +97,7 @@ def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
     return F.reshape(F.permute_dims(whole, axes=(*kept, *last)), shape=(*first, *matrix))
 
 
-def _demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
+def _demand(needs: tuple[Entries, ...], _shapes: Any, out: Shape) -> Entries:
     """Rows of a alone ask for those rows of g; columns of b alone for those columns."""
     need_a, need_b = needs
     if isinstance(need_a, Box) and not isinstance(need_b, Box) and need_b is not FULL:
@@ -109,11 +109,22 @@ def _demand(needs: tuple[Need, ...], _shapes: Any, out: Shape) -> Need:
     return FULL
 
 
+def _support(where: Entries, i: int, inputs: tuple[Any, ...], y: Any) -> Entries:
+    """Rows of g that are zero give zero rows of a's cotangent, columns zero columns of b's."""
+    x = inputs[i]
+    if not isinstance(where, Box) or x.shape[:-2] != y.shape[:-2]:
+        return where if where is NOTHING else FULL
+    start, stop = list(where.region.start), list(where.region.stop)
+    summed = -1 - i
+    start[summed], stop[summed] = 0, x.shape[summed]
+    return Box(Region(tuple(start), tuple(stop)))
+
+
 #: The cotangent of a product of fewer entries costs less whole than finding where it is read.
 SMALL = 1 << 16
 
 
-def _reach(needs: tuple[Need, ...], patterns: dict[int, Any], out: Shape) -> Need | None:
+def _reach(needs: tuple[Entries, ...], patterns: dict[int, Any], out: Shape) -> Entries | None:
     """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet.
 
     Where that may change, all of the cotangent is read, but only multiplied with the factors.
@@ -124,12 +135,12 @@ def _reach(needs: tuple[Need, ...], patterns: dict[int, Any], out: Shape) -> Nee
     for k, need in enumerate(needs):
         if need is not NOTHING:
             p = patterns.get(1 - k)
-            if not (isinstance(need, Pattern) and p is not None and need.pattern.ndim == p.ndim == len(out)):
-                products = all(n is NOTHING or isinstance(n, Pattern | Factored) for n in needs)
+            if not (isinstance(need, Stored) and p is not None and need.pattern.ndim == p.ndim == len(out)):
+                products = all(n is NOTHING or n is FACTORED or isinstance(n, Stored) for n in needs)
                 return FACTORED if products and len(out) == 2 else None
             met.append((need.pattern, p) if k == 0 else (p, need.pattern))
     found = sparse_forms.union([sparse_products.product_pattern(p, q) for p, q in met], out, met[0][0])
-    return Pattern(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
+    return Stored(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
 
 
 def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
@@ -158,8 +169,8 @@ def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
 
 def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:
     """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
-    region = support_region(g._value) if g._node is None else None
-    if region is not None:
+    region = hull(support_of(g._value), g.shape) if g._node is None else Region.full(g.shape)
+    if not region.covers(g.shape):
         rows = Region.full(g.shape[:-1]).intersect(Region(region.start[:-1], region.stop[:-1]))
         g, a = (cut(F, x, Region((*rows.start, 0), (*rows.stop, x.shape[-1]))) for x in (g, a))
     count = prod(g.shape[:-1])
@@ -190,6 +201,7 @@ define(
         ),
         linear_in=((0,), (1,)),
         demand=_demand,
+        support=_support,
         reach=_reach,
         factors=_factors,
         within=_within,

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.errors import ArgumentError, DTypeError
-from iverson.core.needs import Pattern
 from iverson.core.op import Abstract, Op, Sample
+from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -54,11 +55,26 @@ _normal = _samples(lambda s, shape: s(shape))
 _distinct = _samples(lambda s, shape: s.distinct(shape))
 
 
+def _sum_support(
+    where: Entries, _i: int, inputs: tuple[Any, ...], _y: Any, *, axis: Shape, keepdims: bool
+) -> Entries:
+    """An entry's cotangent is zero where that of the sum it went into is."""
+    if not isinstance(where, Box):
+        return where if where is NOTHING else FULL
+    given = iter(zip(where.region.start, where.region.stop, strict=True))
+    start, stop = [], []
+    for k, extent in enumerate(inputs[0].shape):
+        low, high = next(given) if keepdims or k not in axis else (0, 1)
+        start.append(0 if k in axis else low)
+        stop.append(extent * (high - low) if k in axis else high)
+    return Box(Region(tuple(start), tuple(stop)))
+
+
 def _sum_within(
     F: Any, _rule: Any, wanted: Any, _i: int, g: Any, _y: Any, _x: Any, *, axis: Shape, keepdims: bool
 ) -> Any:
     """At a pattern, each entry takes the cotangent of the sum it went into: nothing is broadcast."""
-    if not isinstance(wanted, Pattern) or wanted.pattern.ndim != len(_x.shape) or not axis:
+    if not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape) or not axis:
         return NotImplemented
     pattern = wanted.pattern
     if keepdims:
@@ -77,6 +93,7 @@ define(
         abstract=_abstract,
         vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
         linear_in=LINEAR,
+        support=_sum_support,
         within=_sum_within,
         te=reduction("sum"),
         samples=_normal,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Factors, Stored, join
 from iverson.core.errors import ShapeError
-from iverson.core.needs import FULL, NOTHING, Box, Factors, Need, Pattern, union
 from iverson.core.op import JOINTLY, Abstract, Op, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -115,11 +115,11 @@ def _inverse(axes: Shape) -> Shape:
     return tuple(int(k) for k in np.argsort(axes))
 
 
-def _permute_demand(needs: tuple[Need, ...], _shapes: Any, _out: Shape, *, axes: Shape) -> Need:
+def _permute_demand(needs: tuple[Entries, ...], _shapes: Any, _out: Shape, *, axes: Shape) -> Entries:
     need = needs[0]
-    if isinstance(need, Pattern):
+    if isinstance(need, Stored):
         own = axes[: need.pattern.ndim]
-        return Pattern(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
+        return Stored(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
     return Box(need.region.permuted(axes)) if isinstance(need, Box) else need
 
 
@@ -260,7 +260,9 @@ def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
     return region.slices
 
 
-def _concat_demand(needs: tuple[Need, ...], shapes: Any, out: Shape, *, axis: int, offsets: Shape) -> Need:
+def _concat_demand(
+    needs: tuple[Entries, ...], shapes: Any, out: Shape, *, axis: int, offsets: Shape
+) -> Entries:
     placed = []
     for need, own, offset in zip(needs, shapes, offsets, strict=True):
         by = [offset if k == axis else 0 for k in range(len(out))]
@@ -270,7 +272,7 @@ def _concat_demand(needs: tuple[Need, ...], shapes: Any, out: Shape, *, axis: in
             placed.append(Box(need.region.shifted(by)))
         elif need is not NOTHING:
             return FULL
-    return union(placed)
+    return join(placed)
 
 
 define(
@@ -311,7 +313,7 @@ def _stack_abstract(*xs: Any, axis: int) -> Abstract:
     return Abstract((*first[:axis], len(xs), *first[axis:]), dtypes.result_type(*xs))
 
 
-def _stack_demand(needs: tuple[Need, ...], shapes: Any, _out: Shape, *, axis: int) -> Need:
+def _stack_demand(needs: tuple[Entries, ...], shapes: Any, _out: Shape, *, axis: int) -> Entries:
     placed = []
     for i, (need, shape) in enumerate(zip(needs, shapes, strict=True)):
         own = Region.full(shape) if need is FULL else getattr(need, "region", None)
@@ -323,7 +325,7 @@ def _stack_demand(needs: tuple[Need, ...], shapes: Any, _out: Shape, *, axis: in
             placed.append(Box(Region(start, stop)))
         elif need is not NOTHING:
             return FULL
-    return union(placed)
+    return join(placed)
 
 
 define(

@@ -1,7 +1,7 @@
 """Ops between tensors and the values stored on a pattern.
 
 ``from_values`` and ``values_at`` are each other's adjoint; a pattern is a constant of both. What needs only
-the values on a pattern demands only that pattern of everything before it (`iverson.core.needs.Pattern`).
+the values on a pattern demands only that pattern of everything before it (`iverson.core.entries.Stored`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.entries import Box, Entries, Stored
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.needs import Box, Need, Pattern
 from iverson.core.op import Abstract, Op, Rule, Sample
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import sparse_products, sparse_values
-from iverson.layouts import SPARSE_LAYOUTS, CooPattern, can_hold, from_strided
-from iverson.layouts import Pattern as StoredPattern
+from iverson.layouts import SPARSE_LAYOUTS, CooPattern, Pattern, can_hold, from_strided
 from iverson.layouts.conversion import converted
 
 LINEAR = ((0,),)
@@ -36,11 +35,11 @@ def distinct(pattern: Any) -> Any:
     return pattern if pattern.distinct else pattern.coalescing()[0]
 
 
-def _values_shape(shape: Shape, pattern: StoredPattern) -> Shape:
+def _values_shape(shape: Shape, pattern: Pattern) -> Shape:
     return pattern.stored_shape + tuple(shape[pattern.ndim :])
 
 
-def _from_values_abstract(values: Any, *, pattern: StoredPattern) -> Abstract:
+def _from_values_abstract(values: Any, *, pattern: Pattern) -> Abstract:
     lead = len(pattern.stored_shape)
     if values.shape[:lead] != pattern.stored_shape:
         raise ShapeError(
@@ -52,7 +51,7 @@ def _from_values_abstract(values: Any, *, pattern: StoredPattern) -> Abstract:
     return Abstract(pattern.shape + tuple(values.shape[lead:]), values.dtype)
 
 
-def _values_at_abstract(x: Any, *, pattern: StoredPattern) -> Abstract:
+def _values_at_abstract(x: Any, *, pattern: Pattern) -> Abstract:
     if tuple(x.shape[: pattern.ndim]) != pattern.shape:
         raise ShapeError(
             "values_at",
@@ -63,7 +62,7 @@ def _values_at_abstract(x: Any, *, pattern: StoredPattern) -> Abstract:
     return Abstract(_values_shape(x.shape, pattern), x.dtype)
 
 
-def _patterns() -> list[StoredPattern]:
+def _patterns() -> list[Pattern]:
     """One pattern of each layout, and of a COO tensor with repeats; of a batch in two of the layouts."""
     held = np.zeros((4, 6))
     held[[0, 0, 1, 3], [1, 4, 0, 5]] = 1
@@ -83,7 +82,7 @@ define(
         abstract=_from_values_abstract,
         vjp=(lambda F, g, _y, _v, *, pattern: F.values_at(g, pattern=pattern),),
         linear_in=LINEAR,
-        demand=lambda needs, shapes, out, *, pattern: Pattern(distinct(pattern)),
+        demand=lambda needs, shapes, out, *, pattern: Stored(distinct(pattern)),
         spreads=True,
         samples=lambda s: [
             *(Sample((s(p.stored_shape),), {"pattern": p}, _dense_result) for p in _patterns()),
@@ -114,7 +113,7 @@ def on_pattern(x: Any, pattern: Any) -> Any:
     return namespace.from_values(namespace.values_at(x, pattern=pattern), pattern=pattern)
 
 
-def _sampled_abstract(a: Any, b: Any, *, pattern: StoredPattern) -> Abstract:
+def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Abstract:
     for name, x in (("a", a), ("b", b)):
         if len(x.shape) < 2:
             raise ShapeError("sampled_matmul", name, got=f"shape {x.shape}", expected="at least two axes")
@@ -152,17 +151,17 @@ def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
 def _sampled_within(
     F: Any,
     _rule: Rule,
-    wanted: Box | Pattern,
+    wanted: Box | Stored,
     i: int,
     g: Any,
     _y: Any,
     a: Any,
     b: Any,
     *,
-    pattern: StoredPattern,
+    pattern: Pattern,
 ) -> Any:
     x = (a, b)[i]
-    if not isinstance(wanted, Pattern) or len(x.shape) != max(wanted.pattern.ndim, 2):
+    if not isinstance(wanted, Stored) or len(x.shape) != max(wanted.pattern.ndim, 2):
         return NotImplemented
     if x.shape[:-2] != pattern.shape[:-2]:  # broadcast to the batch: its cotangent is a sum over that
         return NotImplemented
@@ -214,20 +213,20 @@ def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Abstract:
     return Abstract(x.shape, x.dtype)
 
 
-def _same(needs: tuple[Need, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Need:
+def _same(needs: tuple[Entries, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Entries:
     return needs[0]
 
 
 def _converted_demand(
-    needs: tuple[Need, ...], _shapes: Any, out: Shape, *, layout: str, blocksize: Any
-) -> Need:
+    needs: tuple[Entries, ...], _shapes: Any, out: Shape, *, layout: str, blocksize: Any
+) -> Entries:
     """The demanded pattern in the new layout, in which the result of a sparse tensor is stored."""
     need = needs[0]
-    if not isinstance(need, Pattern) or layout == "strided" or need.pattern.ndim != len(out):
+    if not isinstance(need, Stored) or layout == "strided" or need.pattern.ndim != len(out):
         return need
     pattern = need.pattern
     same = pattern.layout == layout and pattern.blocksize == blocksize
-    return need if same else Pattern(converted(pattern, layout, blocksize)[0])
+    return need if same else Stored(converted(pattern, layout, blocksize)[0])
 
 
 define(

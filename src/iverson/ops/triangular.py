@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.entries import Box, Stored
 from iverson.core.errors import ShapeError
-from iverson.core.needs import Box, Pattern
 from iverson.core.op import Abstract, Op, Rule, Sample
 from iverson.core.table import define
 from iverson.kernels import sparse_products
@@ -31,7 +31,7 @@ def _triangle(F: Any, x: Any, lower: bool) -> Any:
 def _within(
     F: Any,
     _rule: Rule,
-    wanted: Box | Pattern,
+    wanted: Box | Stored,
     i: int,
     c: Any,
     _g: Any,
@@ -41,7 +41,7 @@ def _within(
     *,
     lower: bool,
 ) -> Any:
-    if i or not isinstance(wanted, Pattern) or wanted.pattern.ndim != 2:
+    if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != 2:
         return NotImplemented
     return _triangle(F, F.matmul_on(-c, F.mH(y), wanted.pattern), lower)
 

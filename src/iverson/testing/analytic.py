@@ -14,7 +14,7 @@ from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.core import work
 from iverson.core.dispatch import make_handle
-from iverson.core.needs import FULL
+from iverson.core.entries import FULL
 from iverson.core.region import Region
 from iverson.layouts import Box
 from iverson.testing.directions import Space, Vector, split

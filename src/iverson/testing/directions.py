@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from iverson.autograd.api import variable
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, held, make_handle
+from iverson.core.entries import hull
 from iverson.core.region import Region
-from iverson.layouts import Sparse, support_region, to_strided
+from iverson.layouts import Sparse, support_of, to_strided
 
 Vector = NDArray[np.float64]
 
@@ -168,7 +169,8 @@ def space_of(handle: Operand) -> Space:
 def _stored(value: Any) -> Region | NDArray[Any] | None:
     """Where a layout's value stores entries."""
     if not isinstance(value, Sparse):
-        return support_region(value)
+        region = hull(support_of(value), value.shape)
+        return None if region.covers(value.shape) else region
     inner = int(np.prod(value.dense_shape))
     addresses: NDArray[Any] = value.pattern.keys[:, None] * inner + np.arange(inner)
     return addresses.reshape(-1)

@@ -17,8 +17,8 @@ from iverson.autograd.forward import push
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
 from iverson.core.dispatch import Wrapper, alias, held, like
+from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from iverson.core.needs import FULL
 from iverson.core.region import Region
 from iverson.core.shapes import as_int, check_choice
 from iverson.layouts import Box, Zero

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import entries
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.registry import Layout, layout_of, register
@@ -62,7 +63,7 @@ LAYOUT = register(
         kind=Box,
         to_strided=_to_strided,
         check=_check,
-        region=lambda value: value.region,
+        support=lambda value: entries.Box(value.region) if value.region.size else entries.NOTHING,
         stored=lambda value: (value.region.slices, value.inner),
         buffers=lambda value: (value.inner,),
         rebuild=lambda value, buffers: Box(value.shape, value.region, buffers[0]),

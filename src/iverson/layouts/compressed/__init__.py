@@ -13,6 +13,8 @@ from weakref import ref
 
 import numpy as np
 
+from iverson.core.entries import Stored
+from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse, check, coordinates_of, stored, to_strided
@@ -83,6 +85,24 @@ class CompressedPattern(Pattern):
         columns = columns[:, None, None] * c + np.arange(c, dtype=self.index_dtype)
         each = [*(k[:, None, None] for k in first), rows, columns]
         return np.stack([np.broadcast_to(k, self.stored_shape).ravel() for k in each])
+
+    def subset(self, at: Array) -> CompressedPattern:
+        indptr = np.searchsorted(at, self.indptr).astype(self.index_dtype)
+        return CompressedPattern(self.shape, indptr, self.indices[at], self.axis, self.blocks)
+
+    def within(self, region: Region) -> Pattern:
+        """As `Pattern.within`; lines outside of the region are not looked at."""
+        if self.ndim > 2:
+            return super().within(region)
+        sides = self.blocks or (1, 1)
+        (first, last), (low, high) = (
+            (region.start[k] // sides[k], -(-region.stop[k] // sides[k])) for k in (self.axis, 1 - self.axis)
+        )
+        at = np.arange(self.indptr[first], self.indptr[max(first, last)])
+        if low > 0 or high < self.grid[1 - self.axis]:
+            across = self.indices[at]
+            at = at[(across >= low) & (across < high)]
+        return self._part(at)
 
     def permuted(self, axes: Shape) -> Pattern:
         """As `Pattern.permuted`: compressed where rows and columns change places, else in COO."""
@@ -157,8 +177,7 @@ def _register(name: str, kind: type[Sparse]) -> None:
             kind=kind,
             to_strided=to_strided,
             check=check,
-            region=lambda value: None,
-            pattern=lambda value: value.pattern,
+            support=lambda value: Stored(value.pattern),
             stored=stored,
             buffers=lambda value: (value.values,),
             rebuild=lambda value, buffers: kind(value.pattern, buffers[0]),

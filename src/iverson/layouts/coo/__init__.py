@@ -10,6 +10,7 @@ from weakref import ref
 
 import numpy as np
 
+from iverson.core.entries import Stored
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import Array, Pattern, Sparse, check, coordinates_of, stored, to_strided
 from iverson.layouts.registry import Layout, register
@@ -67,6 +68,9 @@ class CooPattern(Pattern):
         first[1:] = keys[1:] != keys[:-1]
         starts = np.flatnonzero(first)
         return CooPattern.of_keys(keys[starts], self.shape, self.index_dtype), starts
+
+    def subset(self, at: Array) -> CooPattern:
+        return CooPattern(self.shape, self.indices[:, at], self._distinct or None)
 
     def permuted(self, axes: Shape) -> CooPattern:
         if axes == tuple(range(self.ndim)):
@@ -139,8 +143,9 @@ LAYOUT = register(
         kind=Coo,
         to_strided=to_strided,
         check=check,
-        region=lambda value: None,
-        pattern=lambda value: value.pattern if value.pattern.distinct else value.pattern.coalescing()[0],
+        support=lambda value: Stored(
+            value.pattern if value.pattern.distinct else value.pattern.coalescing()[0]
+        ),
         stored=lambda value: stored(coalesced(value)),
         # A pattern is immutable and shared: it is nobody's own memory.
         buffers=lambda value: (value.values,),

@@ -53,7 +53,6 @@ LAYOUT = register(
         kind=Packed,
         to_strided=_to_strided,
         check=_check,
-        region=lambda value: None,
         stored=lambda value: (value.mask, value.values),
         buffers=lambda value: (value.mask, value.values),
         rebuild=lambda value, buffers: Packed(buffers[0], buffers[1]),

@@ -61,7 +61,6 @@ LAYOUT = register(
         kind=np.ndarray,
         to_strided=lambda value: value,
         check=_check,
-        region=lambda value: None,
         buffers=lambda value: (value,),
         rebuild=lambda value, buffers: buffers[0],
         densify_warns=False,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.region import Region
+from iverson.core.entries import NOTHING
 from iverson.core.shapes import Shape
 from iverson.layouts.registry import Layout, register
 
@@ -38,7 +38,7 @@ LAYOUT = register(
         kind=Zero,
         to_strided=lambda value: np.zeros(value.shape, value.dtype),
         check=_check,
-        region=lambda value: Region((0,) * len(value.shape), (0,) * len(value.shape)),
+        support=lambda value: NOTHING,
         buffers=lambda value: (),
         rebuild=lambda value, buffers: Zero(value.shape, value.dtype),
         densify_warns=False,

@@ -1,0 +1,185 @@
+"""Entries: sets of entries of a tensor, one algebra for supports and demands.
+
+    Entries = Nothing | Box(region) | Stored(pattern) | Full
+
+A *support* is where a value may be nonzero, a *demand* where somebody reads it; what is computed of a
+cotangent is their `meet`. A demand also says whether only matrix products read it. Sets are worked out per
+pass and handed on as arguments; nothing here is state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nothing:
+    """No entry: a zero, or a cotangent nobody reads."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Full:
+    """Every entry.
+
+    products : as a demand, they are read in matrix products alone, so that a cotangent may come as `Factors`.
+    """
+
+    products: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The entries in a region."""
+
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The entries that a sparse pattern stores (with dense trailing axes, all of each slice).
+
+    Equal patterns are the same object. ``products`` is as for `Full`.
+    """
+
+    pattern: Any
+    products: bool = False
+
+
+class Factors:
+    """The matrix ``left @ right``, not multiplied out: a cotangent that only products read.
+
+    need : which entries of it are.
+    """
+
+    __slots__ = ("left", "need", "right")
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left = left
+        self.right = right
+        self.need: Entries = FULL
+
+    @property
+    def dtype(self) -> Any:
+        return np.result_type(self.left.dtype, self.right.dtype)
+
+
+Entries = Nothing | Box | Stored | Full
+NOTHING = Nothing()
+FULL = Full()
+FACTORED = Full(products=True)
+
+
+def in_products(demand: Entries) -> bool:
+    """Whether the entries are read in matrix products alone."""
+    return getattr(demand, "products", False)
+
+
+def entry_by_entry(demand: Entries) -> Entries:
+    """The same entries, however they are read."""
+    if type(demand) is Stored:
+        return Stored(demand.pattern) if demand.products else demand
+    return FULL if demand is FACTORED else demand
+
+
+def plain(entries: Entries, shape: Shape) -> Entries:
+    """The same entries of an array of ``shape``: a box that is empty, or everything, by that name.
+
+    >>> plain(Box(Region((0,), (3,))), (3,)) is FULL, plain(Box(Region((1,), (1,))), (3,)) is NOTHING
+    (True, True)
+    """
+    if type(entries) is not Box:
+        return entries
+    if not entries.region.size:
+        return NOTHING
+    return FULL if entries.region.covers(shape) else entries
+
+
+def hull(entries: Entries, shape: Shape) -> Region:
+    """The smallest region known to hold the entries (of a pattern, everything)."""
+    if type(entries) is Box:
+        return entries.region
+    return Region((0,) * len(shape), (0,) * len(shape)) if entries is NOTHING else Region.full(shape)
+
+
+def meet(a: Entries, b: Entries) -> Entries:
+    """Entries of both, read as a's are. Exact, but for three supersets that cost less than what they save:
+
+    - of a pattern of blocks, blocks that are in part in the other set stay whole;
+    - of a pattern with dense trailing axes, slices that are in part in the other set stay whole;
+    - of two patterns over different axes, a is kept.
+
+    >>> meet(Box(Region((0,), (3,))), Box(Region((2,), (9,))))
+    Box(region=Region(start=(2,), stop=(3,)))
+    """
+    if isinstance(b, Full):
+        return a
+    if isinstance(a, Nothing) or isinstance(b, Nothing):
+        return NOTHING
+    if isinstance(a, Full):
+        return Stored(b.pattern, a.products) if isinstance(b, Stored) else b
+    if isinstance(a, Box):
+        return (
+            _boxes(a.region, b.region) if isinstance(b, Box) else _stored(b.pattern.within(a.region), False)
+        )
+    if isinstance(b, Box):
+        return _stored(a.pattern.within(b.region), a.products)
+    if a.pattern is b.pattern or a.pattern.ndim != b.pattern.ndim:
+        return a
+    return _stored(a.pattern.met_with(b.pattern), a.products)
+
+
+def _boxes(a: Region, b: Region) -> Entries:
+    both = a.intersect(b)
+    return Box(both) if both.size else NOTHING
+
+
+def _stored(pattern: Any, products: bool) -> Entries:
+    return Stored(pattern, products) if pattern.count else NOTHING
+
+
+def join(sets: Iterable[Entries]) -> Entries:
+    """A set that holds all of the given ones. Of boxes it is their hull, of different kinds everything.
+
+    Different patterns give everything too: to merge them mostly costs more than it saves.
+
+    >>> join([Box(Region((0,), (2,))), NOTHING, Box(Region((4,), (5,)))])
+    Box(region=Region(start=(0,), stop=(5,)))
+    """
+    result: Entries = NOTHING
+    for entries in sets:
+        if result is NOTHING or entries == result:
+            result = entries
+        elif isinstance(entries, Box) and isinstance(result, Box):
+            result = Box(result.region.hull(entries.region))
+        elif isinstance(entries, Stored) and isinstance(result, Stored) and entries.pattern is result.pattern:
+            result = Stored(entries.pattern)
+        elif entries is not NOTHING:
+            return FULL
+    return result
+
+
+def covers(outer: Entries, inner: Entries, shape: Shape) -> bool:
+    """Whether ``outer`` is known to hold all of ``inner``, in an array of ``shape``; False if unknown."""
+    if type(outer) is Full or inner is NOTHING:
+        return True
+    if type(outer) is Box:
+        own = hull(inner, shape)
+        return not own.size or outer.region.intersect(own) == own
+    if type(outer) is Stored:
+        return type(inner) is Stored and inner.pattern is outer.pattern
+    return False
+
+
+def size(entries: Entries, shape: Shape) -> int:
+    """How many entries there are in the set."""
+    if type(entries) is Stored:
+        return int(entries.pattern.count) * prod(shape[entries.pattern.ndim :])
+    return hull(entries, shape).size

@@ -1,0 +1,208 @@
+"""The algebra of supports and demands, against sets of index tuples held as boolean arrays."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iverson.core.entries import (
+    FACTORED,
+    FULL,
+    NOTHING,
+    Box,
+    Entries,
+    Full,
+    Nothing,
+    Stored,
+    covers,
+    hull,
+    join,
+    meet,
+    plain,
+    size,
+)
+from iverson.core.region import Region
+from iverson.layouts import SPARSE_LAYOUTS, from_strided, to_strided
+
+Mask = np.ndarray[Any, Any]
+
+
+def mask_of(entries: Entries, shape: tuple[int, ...]) -> Mask:
+    """Where the entries of a set are."""
+    out = np.zeros(shape, bool)
+    if isinstance(entries, Full):
+        out[...] = True
+    elif isinstance(entries, Box):
+        out[entries.region.slices] = True
+    elif isinstance(entries, Stored):
+        out[tuple(entries.pattern.coordinates)] = True
+    else:
+        assert isinstance(entries, Nothing)
+    return out
+
+
+@st.composite
+def regions(draw: Any, shape: tuple[int, ...]) -> Region:
+    corners = [sorted(draw(st.tuples(st.integers(0, n), st.integers(0, n)))) for n in shape]
+    return Region(tuple(a for a, _ in corners), tuple(b for _, b in corners))
+
+
+@st.composite
+def entries_of(draw: Any, shape: tuple[int, ...]) -> Entries:
+    kind = draw(st.sampled_from(["nothing", "full", "in products", "box", "stored"]))
+    if kind == "box":
+        return Box(draw(regions(shape)))
+    if kind == "stored":
+        layout = draw(st.sampled_from(SPARSE_LAYOUTS))
+        held = np.array(draw(st.lists(st.booleans(), min_size=12, max_size=12)), float)[: shape[0] * shape[1]]
+        blocks = (shape[0] // 2, 1) if layout[0] == "b" else None
+        pattern = from_strided(held.reshape(shape[:2]), layout, blocks).pattern
+        return Stored(pattern, products=draw(st.booleans()))
+    return {"nothing": NOTHING, "full": FULL, "in products": FACTORED}[kind]
+
+
+SHAPES = st.sampled_from([(4, 3), (2, 1), (4, 3, 2)])
+
+
+@st.composite
+def several(draw: Any, count: int) -> tuple[Any, ...]:
+    shape = draw(SHAPES)
+    return (shape, *(draw(entries_of(shape)) for _ in range(count)))
+
+
+def is_exact(*sets: Entries) -> bool:
+    """Whether no set is of blocks or of slices, of which `meet` may keep more than the exact set."""
+    return not any(
+        isinstance(e, Stored) and (e.pattern.blocksize is not None or e.pattern.ndim != 2) for e in sets
+    )
+
+
+@given(several(2))
+def test_meet_holds_what_both_hold_and_nothing_outside_either(case):
+    shape, a, b = case
+    met, exact = mask_of(meet(a, b), shape), mask_of(a, shape) & mask_of(b, shape)
+    assert (met >= exact).all()
+    assert (met <= mask_of(a, shape) | mask_of(b, shape)).all()
+    if is_exact(a, b) and len(shape) == 2:
+        assert (met == exact).all()
+        assert (mask_of(meet(b, a), shape) == exact).all()
+
+
+@given(several(2))
+def test_meet_is_read_as_its_first_set(case):
+    _, a, b = case
+    met = meet(a, b)
+    if isinstance(met, Stored | Full):
+        assert met.products == getattr(a, "products", False)
+
+
+@given(several(3))
+def test_meet_is_associative_up_to_supersets(case):
+    shape, a, b, c = case
+    exact = mask_of(a, shape) & mask_of(b, shape) & mask_of(c, shape)
+    for met in (meet(meet(a, b), c), meet(a, meet(b, c))):
+        assert (mask_of(met, shape) >= exact).all()
+        if is_exact(a, b, c) and len(shape) == 2:
+            assert (mask_of(met, shape) == exact).all()
+
+
+@given(several(3))
+def test_join_holds_all_and_is_the_same_in_any_order(case):
+    shape, *sets = case
+    masks = [mask_of(e, shape) for e in sets]
+    joined = mask_of(join(sets), shape)
+    assert (joined >= np.logical_or.reduce(masks)).all()
+    for order in itertools.permutations(sets):
+        assert (mask_of(join(order), shape) >= np.logical_or.reduce(masks)).all()
+    for e, mask in zip(sets, masks, strict=True):
+        assert (mask_of(join([e, e]), shape) == mask).all()
+        assert (mask_of(join([NOTHING, e, NOTHING]), shape) == mask).all()
+        assert join([e, FULL]) is FULL or e is NOTHING
+
+
+@given(several(2))
+def test_covers_is_never_wrong(case):
+    shape, a, b = case
+    if covers(a, b, shape):
+        assert (mask_of(a, shape) >= mask_of(b, shape)).all()
+    assert covers(a, a, shape)
+    assert covers(a, NOTHING, shape)
+    assert covers(FULL, a, shape)
+    joined = join([a, b])
+    assert covers(joined, a, shape) or isinstance(a, Stored | Full)
+
+
+@given(several(1))
+def test_size_hull_and_plain_names(case):
+    shape, a = case
+    mask = mask_of(a, shape)
+    assert size(a, shape) == mask.sum()
+    inside = np.zeros(shape, bool)
+    inside[hull(a, shape).slices] = True
+    assert (inside >= mask).all()
+    named = plain(a, shape)
+    assert (mask_of(named, shape) == mask).all()
+    if isinstance(a, Box):
+        assert (named is NOTHING) == (not mask.any())
+        assert (named is FULL) == bool(mask.all() and mask.any())
+
+
+HELD = np.array([[1.0, 0, 2], [0, 0, 3], [4, 5, 0], [0, 0, 0]])
+P, Q = (Stored(from_strided(x, "csr").pattern) for x in (HELD, np.flip(HELD)))
+TOP, LOW = Box(Region((0, 0), (2, 3))), Box(Region((2, 0), (4, 3)))
+
+#: The meet of two sets, for every pair of kinds: its kind and how many entries it has.
+MEETS = [
+    (NOTHING, NOTHING, Nothing, 0),
+    (NOTHING, FULL, Nothing, 0),
+    (NOTHING, TOP, Nothing, 0),
+    (NOTHING, P, Nothing, 0),
+    (FULL, NOTHING, Nothing, 0),
+    (FULL, FULL, Full, 12),
+    (FULL, TOP, Box, 6),
+    (FULL, P, Stored, 5),
+    (TOP, NOTHING, Nothing, 0),
+    (TOP, FULL, Box, 6),
+    (TOP, LOW, Nothing, 0),
+    (TOP, Box(Region((1, 1), (4, 3))), Box, 2),
+    (TOP, P, Stored, 3),
+    (P, NOTHING, Nothing, 0),
+    (P, FULL, Stored, 5),
+    (P, LOW, Stored, 2),
+    (P, Box(Region((3, 0), (4, 3))), Nothing, 0),
+    (P, P, Stored, 5),
+    (P, Q, Stored, 2),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "kind", "count"), MEETS)
+def test_every_pair_of_kinds(a, b, kind, count):
+    met = meet(a, b)
+    assert type(met) is kind
+    assert size(met, HELD.shape) == count
+
+
+def test_the_table_has_every_pair_of_kinds():
+    kinds = {Nothing, Full, Box, Stored}
+    assert {(type(a), type(b)) for a, b, _, _ in MEETS} == set(itertools.product(kinds, kinds))
+
+
+@pytest.mark.parametrize("layout", SPARSE_LAYOUTS)
+def test_a_part_of_a_pattern_knows_its_places(layout):
+    held = np.array([[1.0, 0, 2, 0], [0, 0, 3, 4], [4, 5, 0, 0], [0, 0, 0, 6]])
+    pattern = from_strided(held, layout, (1, 2) if layout[0] == "b" else None).pattern
+    part = pattern.within(Region((1, 1), (3, 4)))
+    part.check()
+    assert part.layout == layout
+    at = part.places_in(pattern)
+    values = np.arange(pattern.count, dtype=float).reshape(pattern.stored_shape)
+    whole, some = (p.value(v.reshape(p.count)) for p, v in ((pattern, values), (part, values[at])))
+    inside = to_strided(some) != 0
+    assert inside[1:3, 1:].sum() == (held[1:3, 1:] != 0).sum()
+    np.testing.assert_array_equal(to_strided(some)[inside], to_strided(whole)[inside])
+    assert pattern.within(Region((0, 0), (4, 4))) is pattern
