@@ -21,6 +21,32 @@ LABELS, IMAGE = np.array([1, 3, 0]), draw((1, 1, 3, 4))
 ALONG = np.array([[0, 0, 3], [1, 2, 1], [3, 3, 3]])
 T = torch.from_numpy
 
+
+def svd_parts(u, s, vh):
+    """What a decomposition with square factors determines, up to the phase of pairs of singular vectors."""
+    k = s.shape[-1]
+    u, vh = u[..., :k], vh[..., :k, :]
+    return s, (u * s[..., None, :] ** 2) @ vh, u @ u.mT.conj() if hasattr(u, "conj") else u @ iv.conj(u.mT)
+
+
+def qr_parts(q, r, n):
+    return q[..., :n], r[..., :n, :]
+
+
+def span(n):
+    """The projector on the columns from the n-th on, which is I - Q Q^H of the others."""
+    return lambda q: q[..., n:] @ iv.conj(q[..., n:].mT)
+
+
+def other_span(q):
+    return torch.eye(q.shape[-2], dtype=q.dtype) - q @ q.mT.conj()
+
+
+MATRICES = {
+    f"{dtype}-{'x'.join(map(str, shape))}": draw(shape, dtype)
+    for dtype in ("float64", "complex128")
+    for shape in ((3, 3), (4, 2), (2, 4), (2, 4, 3), (2, 2, 3), (0, 3), (3, 0), (2, 0, 3), (0, 3, 2))
+}
 #: name: (Iverson, PyTorch, arrays)
 CASES = {
     "var": (lambda x: iv.var(x, axis=1, correction=1), lambda x: torch.var(x, 1), X),
@@ -133,6 +159,49 @@ CASES = {
         S + np.diag([0, 4, 9]),
     ),
     "svdvals": (linalg.svdvals, torch.linalg.svdvals, Z),
+    **{
+        f"svd-full-{name}": (
+            lambda x: svd_parts(*linalg.svd(x)),
+            lambda x: svd_parts(*torch.linalg.svd(x)),
+            x,
+        )
+        for name, x in MATRICES.items()
+    },
+    **{
+        f"svd-full-span-{name}": (
+            lambda x: span(x.shape[-1])(linalg.svd(x).U),
+            lambda x: other_span(torch.linalg.qr(x).Q),
+            x,
+        )
+        for name, x in MATRICES.items()
+        if x.shape[-2] > x.shape[-1]
+    },
+    **{
+        f"svd-full-span-of-rows-{name}": (
+            lambda x: span(x.shape[-2])(iv.conj(linalg.svd(x).Vh.mT)),
+            lambda x: other_span(torch.linalg.qr(x.mT.conj()).Q),
+            x,
+        )
+        for name, x in MATRICES.items()
+        if x.shape[-2] < x.shape[-1]
+    },
+    **{
+        f"qr-complete-{name}": (
+            lambda x: qr_parts(*linalg.qr(x, mode="complete"), x.shape[-1]),
+            lambda x: tuple(torch.linalg.qr(x)),
+            x,
+        )
+        for name, x in MATRICES.items()
+    },
+    **{
+        f"qr-complete-span-{name}": (
+            lambda x: span(x.shape[-1])(linalg.qr(x, mode="complete").Q),
+            lambda x: other_span(torch.linalg.qr(x).Q),
+            x,
+        )
+        for name, x in MATRICES.items()
+        if x.shape[-2] > x.shape[-1]
+    },
     "qr": (lambda x: tuple(linalg.qr(x)), torch.linalg.qr, X[:, :2]),
     "matrix_power": (lambda x: linalg.matrix_power(x, -3), lambda x: torch.linalg.matrix_power(x, -3), S),
     **{

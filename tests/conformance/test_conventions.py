@@ -9,7 +9,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.core.errors import LinearAlgebraError
+from iverson.core.errors import GradientError, LinearAlgebraError
 from iverson.layouts import Segments
 from iverson.ops import TABLE, F
 
@@ -58,6 +58,7 @@ NOT_FINITE = {
     "svd": lambda x: F.svd(x)[0],
     "qr": lambda x: F.qr(x)[0],
 }
+OF_SPANS = ("svd_full", "qr_complete")
 DEGENERATE = {"eigh": np.eye(2), "svd": np.eye(2), "qr": np.zeros((2, 2))}
 
 
@@ -72,11 +73,22 @@ def test_degenerate_decompositions_have_no_finite_derivative(name):
     x = iv.asarray(DEGENERATE[name], requires_grad=True)
     out = NOT_FINITE[name](x)
     seed = iv.asarray(np.array([[0.3, 1.0], [-2.0, 0.7]]))
-    try:
-        found = grad(out, x, seed).numpy()
-    except LinearAlgebraError:
-        return
-    assert not np.isfinite(found).all()
+    assert not np.isfinite(grad(out, x, seed).numpy()).all()
+    assert not np.isfinite(iv.jvp(NOT_FINITE[name], (x.detach(),), (seed,))[1].numpy()).all()
+
+
+@pytest.mark.parametrize("name", OF_SPANS)
+def test_further_columns_are_differentiated_through_their_span_alone(name):
+    x = iv.asarray([[1.0], [2.0], [2.0]], requires_grad=True)
+    rest = getattr(F, name)(x)[-1]
+    span = rest @ rest.mT
+    # The projector on the complement of a line: d(N N^T) = -(P + P^T), P = N N^T dx x^T / |x|^2.
+    seed = np.arange(9.0).reshape(3, 3)
+    expected = -span.detach().numpy() @ (seed + seed.T) @ x.detach().numpy() / 9
+    np.testing.assert_allclose(grad(span, x, iv.asarray(seed)).numpy(), expected, rtol=1e-12, atol=1e-12)
+    for scale in (1e-8, 1.0, 1e8):
+        with pytest.raises(GradientError, match="the space they span"):
+            grad((rest * np.arange(6.0).reshape(3, 2) * scale).sum(), x)
 
 
 def test_det_of_a_singular_matrix():
@@ -87,7 +99,7 @@ def test_det_of_a_singular_matrix():
 
 def test_every_convention_has_a_case_and_a_row():
     listed = {op.name for op in TABLE.values() if op.convention}
-    assert listed == set(VALUES) | set(NOT_FINITE) | {"det"}
+    assert listed == set(VALUES) | set(NOT_FINITE) | set(OF_SPANS) | {"det"}
     text = DOCS.read_text()
     for op in TABLE.values():
         if op.convention:

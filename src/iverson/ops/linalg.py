@@ -41,20 +41,33 @@ def _solve_abstract(a: Any, b: Any) -> Abstract:
     return Abstract((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(a, b)))
 
 
-def _lapack(name: str, body: Any) -> Any:
-    """A NumPy routine whose failure is an Iverson error that says which matrix property is missing."""
+def _lapack(name: str, body: Any, argument: str = "x", finite: bool = False) -> Any:
+    """A NumPy routine whose failure is an Iverson error that says which matrix property is missing.
+
+    finite : the entries must be. Of inf or nan, LAPACK's iterations for singular values and eigenvalues may
+        never end, or end with finite numbers that mean nothing.
+    """
 
     def forward(*args: Any, **params: Any) -> Any:
+        if finite and not np.isfinite(args[0]).all():
+            raise _not_finite(name, argument, args[0])
         try:
             result = body(*args, **params)
         except np.linalg.LinAlgError as error:
             TABLE[name].abstract(*map(abstract_of, args), **params)  # a wrong shape is told first
             raise LinearAlgebraError(
-                name, "a", got=str(error), expected="a matrix it can decompose"
+                name, argument, got=str(error), expected="a matrix it can decompose"
             ) from None
         return tuple(result) if isinstance(result, tuple) else result
 
     return forward
+
+
+def _not_finite(name: str, argument: str, x: Any) -> LinearAlgebraError:
+    at = tuple(int(k) for k in np.argwhere(~np.isfinite(x))[0])
+    return LinearAlgebraError(
+        name, argument, got=f"{x[at]} at {at}", expected="finite entries", remedy="find them with isfinite"
+    )
 
 
 def _well(s: Any, *shape: int) -> Any:
@@ -80,7 +93,7 @@ def _solve_within(
 define(
     Op(
         name="solve",
-        forward=_lapack("solve", np.linalg.solve),
+        forward=_lapack("solve", np.linalg.solve, "a"),
         abstract=_solve_abstract,
         shared=lambda F, g, _y, a, _b: F.solve(F.mH(a), g),
         vjp=(
@@ -198,16 +211,21 @@ def _symmetrized(x: Any) -> Any:
     return 0.5 * (x + np.conj(np.swapaxes(x, -1, -2)))
 
 
+def _substituted(F: Any, triangular: Any, b: Any, *, lower: bool) -> Any:
+    """The solution of a triangular system; inf or nan where its matrix is singular."""
+    return F.solve_triangular(triangular, b, lower=lower, check=False)
+
+
 def _cholesky_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
     # A = L L^H: L^-1 dL = Phi(L^-1 dA L^-H), so grad A = herm(L^-H Phi(L^H gL) L^-1).
     inner = _half_lower(F, F.matmul(F.mH(y), g))
-    left = F.solve(F.mH(y), inner)
-    return _hermitian(F, F.mH(F.solve(F.mH(y), F.mH(left))))
+    left = _substituted(F, F.mH(y), inner, lower=False)
+    return _hermitian(F, F.mH(_substituted(F, F.mH(y), F.mH(left), lower=False)))
 
 
 def _cholesky_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
-    left = F.solve(y, _hermitian(F, t))
-    return F.matmul(y, _half_lower(F, F.mH(F.solve(y, F.mH(left)))))
+    left = _substituted(F, y, _hermitian(F, t), lower=True)
+    return F.matmul(y, _half_lower(F, F.mH(_substituted(F, y, F.mH(left), lower=True))))
 
 
 def _cholesky_abstract(x: Any) -> Abstract:
@@ -276,7 +294,7 @@ def _eigh_gauge(F: Any, w: Any, v: Any) -> Any:
 define(
     Op(
         name="eigh",
-        forward=_lapack("eigh", lambda x: np.linalg.eigh(_symmetrized(x))),
+        forward=_lapack("eigh", lambda x: np.linalg.eigh(_symmetrized(x)), finite=True),
         abstract=_eigh_abstract,
         vjp=(_eigh_vjp,),
         jvp=(_eigh_jvp,),
@@ -360,7 +378,7 @@ def _svd_gauge(F: Any, u: Any, s: Any, vh: Any) -> Any:
 define(
     Op(
         name="svd",
-        forward=_lapack("svd", lambda x: np.linalg.svd(x, full_matrices=False)),
+        forward=_lapack("svd", lambda x: np.linalg.svd(x, full_matrices=False), finite=True),
         abstract=_svd_abstract,
         vjp=(_svd_vjp,),
         jvp=(_svd_jvp,),
@@ -399,7 +417,7 @@ def _qr_tall_vjp(F: Any, gq: Any, gr: Any, q: Any, r: Any) -> Any:
     doubled = upper + F.mH(upper)
     copied = doubled - F.diag(0.5 * F.diagonal(doubled, offset=0))
     rhs = gq + F.matmul(q, copied)
-    return F.mH(F.solve(r, F.mH(rhs)))
+    return F.mH(_substituted(F, r, F.mH(rhs), lower=False))
 
 
 def _qr_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
@@ -415,7 +433,7 @@ def _qr_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
 
 def _qr_tall_jvp(F: Any, t: Any, q: Any, r: Any) -> Any:
     # With B = Q^H dA R^-1: Q^H dQ = W is skew with the strict lower triangle of B, dR = (B - W) R.
-    t_r = F.mH(F.solve(F.mH(r), F.mH(t)))
+    t_r = F.mH(_substituted(F, F.mH(r), F.mH(t), lower=True))
     b = F.matmul(F.mH(q), t_r)
     lower = F.tril(b, k=-1)
     w = lower - F.mH(lower)

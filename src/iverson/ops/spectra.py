@@ -1,4 +1,4 @@
-"""More of a matrix's spectrum: its values alone, the general eigenproblem, the pseudoinverse, full bases."""
+"""More of a matrix's spectrum: full bases, the pseudoinverse, the general eigenproblem, values alone."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
-from iverson.core.errors import ShapeError
+from iverson.core.errors import GradientError, ShapeError
 from iverson.core.op import Abstract, Op, Sample
-from iverson.core.table import define
+from iverson.core.table import F, define
 from iverson.ops.linalg import (
     _eigh_abstract,
     _eigh_gauge,
@@ -18,36 +18,154 @@ from iverson.ops.linalg import (
     _hermitian_samples,
     _lapack,
     _off_diagonal_inverse,
+    _qr_abstract,
+    _qr_jvp,
+    _qr_vjp,
     _square,
+    _substituted,
     _svd_abstract,
+    _svd_gauge,
     _svd_jvp,
+    _svd_vjp,
     _symmetrized,
 )
 
 
-def _without_rule(name: str, body: Any, shapes: Any) -> None:
-    """A decomposition whose extra columns x does not determine: a value, without a derivative."""
+# A decomposition with a square Q (or U, V) has columns N of it that x does not determine: any basis of the
+# complement of the others will do. A function of their span has a derivative all the same. With P = (A^+)^H,
+# N stays orthogonal to the others by dN = -P dA^H N (rows N of a wide A: dN = -N dA^H P), to which any
+# N W with a skew W may be added. So grad A = -N gN^H P (-P gN^H N), if the function does not change with
+# W: if N^H gN (N gN^H) is Hermitian.
+def _complement_vjp(F: Any, name: str, g: Any, rest: Any, p: Any, tall: bool) -> Any:
+    rows, turned = (F.mH(rest), F.mH(g)) if tall else (rest, g)
+    _check_basis(name, F.to_numpy(F.matmul(rows, F.mH(turned))), g)
+    return -F.matmul(rest, F.matmul(F.mH(g), p)) if tall else -F.matmul(F.matmul(p, F.mH(g)), rest)
 
-    def abstract(x: Any) -> tuple[Abstract, ...]:
-        dtype = dtypes.to_inexact(x.dtype)
-        real = dtypes.real_of(dtype)
-        return tuple(
-            Abstract((*x.shape[:-2], *s), real if len(s) == 1 else dtype) for s in shapes(*x.shape[-2:])
-        )
 
-    define(
-        Op(
-            name=name,
-            forward=_lapack(name, body),
-            abstract=abstract,
-            multiple=True,
-            samples=lambda s: [Sample((s((3, 2)),)), Sample((s((2, 2, 3)),))],
-        )
+def _complement_jvp(F: Any, t: Any, rest: Any, p: Any, tall: bool) -> Any:
+    return -F.matmul(p, F.matmul(F.mH(t), rest)) if tall else -F.matmul(F.matmul(rest, F.mH(t)), p)
+
+
+def _check_basis(name: str, products: Any, g: Any) -> None:
+    """Raise GradientError if the result depends on which basis was taken: ``products`` are not Hermitian."""
+    skew = np.abs(products - np.conj(np.swapaxes(products, -1, -2))).max(initial=0)
+    eps = np.finfo(products.dtype).eps
+    if skew <= max(np.sqrt(eps) * np.abs(F.to_numpy(g)).max(initial=0), 100 * eps) or np.isnan(skew):
+        return
+    raise GradientError(
+        f"backward of {name}",
+        "x",
+        got="a function of the single columns that only the square matrix has",
+        expected="a function of the space they span: x does not determine the basis of it",
+        remedy="read the first min(m, n) columns, or take the others as the projector N @ N.mH",
     )
 
 
-_without_rule("svd_full", np.linalg.svd, lambda m, n: ((m, m), (min(m, n),), (n, n)))
-_without_rule("qr_complete", lambda x: np.linalg.qr(x, "complete"), lambda m, n: ((m, m), (m, n)))
+def _svd_full(x: Any) -> tuple[Any, ...]:
+    """U, S and V^H as of `svd`, and the other columns of U, or rows of V^H."""
+    u, s, vh = np.linalg.svd(x)
+    k = s.shape[-1]
+    rest = u[..., k:] if x.shape[-2] > x.shape[-1] else vh[..., k:, :]
+    return u[..., :k], s, vh[..., :k, :], rest
+
+
+def _svd_full_abstract(x: Any) -> tuple[Abstract, ...]:
+    u, s, vh = _svd_abstract(x)
+    *batch, m, n = x.shape
+    return u, s, vh, Abstract((*batch, m, m - n) if m > n else (*batch, n - m, n), u.dtype)
+
+
+def _conjugate_inverse(F: Any, y: Any) -> Any:
+    """(A^+)^H of U, S, V^H."""
+    u, s, vh = y[:3]
+    return F.matmul(u / F.expand_dims(s, axis=(s.ndim - 1,)), vh)
+
+
+def _is_tall(x: Any) -> bool:
+    return bool(x.shape[-2] > x.shape[-1])
+
+
+def _svd_full_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+    rest = _complement_vjp(F, "svd", g[3], y[3], _conjugate_inverse(F, y), _is_tall(x))
+    return _svd_vjp(F, g[:3], y[:3], x) + rest
+
+
+def _svd_full_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+    rest = _complement_jvp(F, t, y[3], _conjugate_inverse(F, y), _is_tall(x))
+    return *_svd_jvp(F, t, y[:3], x), rest
+
+
+def _projected(F: Any, rest: Any, tall: bool) -> Any:
+    """The projector on the space that columns (or rows) span."""
+    return F.matmul(rest, F.mH(rest)) if tall else F.matmul(F.mH(rest), rest)
+
+
+define(
+    Op(
+        name="svd_full",
+        forward=_lapack("svd_full", _svd_full, finite=True),
+        abstract=_svd_full_abstract,
+        vjp=(_svd_full_vjp,),
+        jvp=(_svd_full_jvp,),
+        multiple=True,
+        samples=lambda s: [
+            Sample(
+                (s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1),),
+                post=lambda F, u, s, vh, rest, tall=shape[-2] > shape[-1]: (
+                    *_svd_gauge(F, u, s, vh),
+                    _projected(F, rest, tall),
+                ),
+            )
+            for shape in ((4, 2), (2, 2, 3))
+        ],
+        convention="further columns: GradientError for what is not a function of their span",
+    )
+)
+
+
+def _qr_complete(x: Any) -> tuple[Any, ...]:
+    """Q and R as of `qr`, and the other columns of Q."""
+    q, r = np.linalg.qr(x, "complete")
+    n = x.shape[-1]
+    return q[..., :n], r[..., :n, :], q[..., n:]
+
+
+def _qr_complete_abstract(x: Any) -> tuple[Abstract, ...]:
+    q, r = _qr_abstract(x)
+    *batch, m, n = x.shape
+    return q, r, Abstract((*batch, m, m - n), q.dtype)
+
+
+def _qr_complete_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+    q, r, rest = y
+    p = F.mH(_substituted(F, r, F.mH(q), lower=False))
+    return _qr_vjp(F, g[:2], y[:2], x) + _complement_vjp(F, "qr", g[2], rest, p, tall=True)
+
+
+def _qr_complete_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+    q, r, rest = y
+    p = F.mH(_substituted(F, r, F.mH(q), lower=False))
+    return *_qr_jvp(F, t, y[:2], x), _complement_jvp(F, t, rest, p, tall=True)
+
+
+define(
+    Op(
+        name="qr_complete",
+        forward=_lapack("qr_complete", _qr_complete),
+        abstract=_qr_complete_abstract,
+        vjp=(_qr_complete_vjp,),
+        jvp=(_qr_complete_jvp,),
+        multiple=True,
+        samples=lambda s: [
+            Sample(
+                (s(shape) + 2 * np.eye(*shape[-2:]),),
+                post=lambda F, q, r, rest: (q, r, _projected(F, rest, True)),
+            )
+            for shape in ((4, 2), (2, 3, 2))
+        ],
+        convention="further columns: GradientError for what is not a function of their span",
+    )
+)
 
 
 def _pinv_abstract(x: Any, *, rtol: float) -> Abstract:
@@ -82,7 +200,7 @@ def _pinv_jvp(F: Any, t: Any, y: Any, x: Any, *, rtol: float) -> Any:
 define(
     Op(
         name="pinv",
-        forward=_lapack("pinv", lambda x, *, rtol: np.linalg.pinv(x, rtol=rtol)),
+        forward=_lapack("pinv", lambda x, *, rtol: np.linalg.pinv(x, rtol=rtol), finite=True),
         abstract=_pinv_abstract,
         vjp=(_pinv_vjp,),
         jvp=(_pinv_jvp,),
@@ -128,7 +246,7 @@ def _eig_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
 define(
     Op(
         name="eig",
-        forward=_lapack("eig", _eig),
+        forward=_lapack("eig", _eig, finite=True),
         abstract=_eig_abstract,
         vjp=(_eig_vjp,),
         jvp=(_eig_jvp,),
@@ -155,7 +273,7 @@ def _svdvals_vjp(F: Any, g: Any, _y: Any, x: Any) -> Any:
 define(
     Op(
         name="eigvalsh",
-        forward=_lapack("eigvalsh", lambda x: np.linalg.eigvalsh(_symmetrized(x))),
+        forward=_lapack("eigvalsh", lambda x: np.linalg.eigvalsh(_symmetrized(x)), finite=True),
         abstract=lambda x: _eigh_abstract(x)[0],
         vjp=(_eigvalsh_vjp,),
         jvp=(lambda F, t, _y, x: _eigh_jvp(F, t, F.eigh(x), x)[0],),
@@ -165,7 +283,7 @@ define(
 define(
     Op(
         name="svdvals",
-        forward=_lapack("svdvals", lambda x: np.linalg.svd(x, compute_uv=False)),
+        forward=_lapack("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), finite=True),
         abstract=lambda x: _svd_abstract(x)[1],
         vjp=(_svdvals_vjp,),
         jvp=(lambda F, t, _y, x: _svd_jvp(F, t, F.svd(x), x)[1],),

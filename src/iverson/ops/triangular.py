@@ -1,4 +1,8 @@
-"""Solving with triangular matrices: only the triangle is read, so only there does the gradient live."""
+"""Solving with triangular matrices: only the triangle is read, so only there does the gradient live.
+
+With ``check`` a zero on the diagonal raises; without it, it gives inf or nan, as the derivative of a
+decomposition does where there is none (`docs/conventions.md`).
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,15 @@ from iverson.core.table import define
 from iverson.kernels import sparse_products
 
 
-def _abstract(a: Any, b: Any, *, lower: bool) -> Abstract:
-    if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
-        raise ShapeError("solve_triangular", "a", got=f"shape {a.shape}", expected="a square matrix")
-    if len(b.shape) != 2 or b.shape[0] != a.shape[0]:
+def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Abstract:
+    if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
+        raise ShapeError("solve_triangular", "a", got=f"shape {a.shape}", expected="square matrices")
+    if len(b.shape) < 2 or b.shape[:-1] != a.shape[:-1]:
         raise ShapeError(
-            "solve_triangular", "b", got=f"shape {b.shape}", expected=f"a matrix of {a.shape[0]} rows"
+            "solve_triangular",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"shape {a.shape[:-1]} but for the last axis",
         )
     return Abstract(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
 
@@ -40,6 +47,7 @@ def _within(
     _b: Any,
     *,
     lower: bool,
+    check: bool,
 ) -> Any:
     if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != 2:
         return NotImplemented
@@ -57,22 +65,25 @@ define(
         name="solve_triangular",
         forward=sparse_products.solve_triangular,
         abstract=_abstract,
-        shared=lambda F, g, _y, a, _b, *, lower: F.solve_triangular(F.mH(a), g, lower=not lower),
+        shared=lambda F, g, _y, a, _b, *, lower, check: F.solve_triangular(
+            F.mH(a), g, lower=not lower, check=check
+        ),
         vjp=(
-            lambda F, c, _g, y, _a, _b, *, lower: _triangle(F, -F.matmul(c, F.mH(y)), lower),
-            lambda F, c, _g, _y, _a, _b, *, lower: c,
+            lambda F, c, _g, y, _a, _b, *, lower, check: _triangle(F, -F.matmul(c, F.mH(y)), lower),
+            lambda F, c, _g, _y, _a, _b, *, lower, check: c,
         ),
         jvp=(
-            lambda F, t, y, a, _b, *, lower: (
-                -F.solve_triangular(a, F.matmul(_triangle(F, t, lower), y), lower=lower)
+            lambda F, t, y, a, _b, *, lower, check: (
+                -F.solve_triangular(a, F.matmul(_triangle(F, t, lower), y), lower=lower, check=check)
             ),
             None,
         ),
         linear_in=((1,),),
         within=_within,
         samples=lambda s: [
-            Sample((_well(s), s((3, 2))), {"lower": True}),
-            Sample((_well(s), s((3, 1))), {"lower": False}),
+            Sample((_well(s), s((3, 2))), {"lower": True, "check": True}),
+            Sample((_well(s), s((3, 1))), {"lower": False, "check": False}),
+            Sample((_well(s) + s((2, 1, 1)), s((2, 3, 2))), {"lower": False, "check": True}),
         ],
     )
 )
