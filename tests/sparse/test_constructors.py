@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from iverson.errors import IversonError
@@ -17,6 +18,7 @@ from tests.sparse.common import checked
 
 INDEX = ("int32", "int64")
 COMPRESSED = {"csr": (0, False), "csc": (1, False), "bsr": (0, True), "bsc": (1, True)}
+SCIPY = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array, "bsr": scipy.sparse.bsr_array}
 SIDES = st.integers(0, 4)
 
 
@@ -178,9 +180,121 @@ def test_unchecked(layout):
     values = np.ones((2, 2, 1)) if blocks else np.ones(2)
     make = getattr(iv, f"sparse_{layout}_tensor")
     starts, inner = np.array([0, 1, 2]), np.array([1, 0])
+    starts.flags.writeable = inner.flags.writeable = False
     made = make(starts, inner, values, check=False)
     assert made._value.pattern.indptr is starts
     assert made._value.pattern.indices is inner
     np.testing.assert_array_equal(checked(made), checked(make(starts, inner, values)))
     wrong = make(starts, np.array([7, 0]), values, made.shape, check=False)
     assert wrong.nnz == values.size
+
+
+CONSTRUCTED = {
+    "coo": (
+        lambda i: iv.sparse_coo_tensor(i, np.ones(2), (3, 3)),
+        lambda dtype: [np.array([[0, 2], [1, 2]], dtype)],
+    ),
+    "coo of a view": (
+        lambda i: iv.sparse_coo_tensor(i[:, ::2], np.ones(2), (3, 3)),
+        lambda dtype: [np.array([[0, 9, 2], [1, 9, 2]], dtype)],
+    ),
+    "coo of a read-only view": (
+        lambda i: iv.sparse_coo_tensor(np.broadcast_to(i, i.shape), np.ones(2), (3, 3)),
+        lambda dtype: [np.array([[0, 2], [1, 2]], dtype)],
+    ),
+    "coo of a tensor": (
+        lambda i: iv.sparse_coo_tensor(iv.asarray(i), np.ones(2), (3, 3)),
+        lambda dtype: [np.array([[0, 2], [1, 2]], dtype)],
+    ),
+    **{
+        layout: (
+            lambda p, i, layout=layout: getattr(iv, f"sparse_{layout}_tensor")(
+                p, i, np.ones((2, 1, 1)) if layout[0] == "b" else np.ones(2), (3, 3)
+            ),
+            lambda dtype: [np.array([0, 1, 1, 2], dtype), np.array([1, 2], dtype)],
+        )
+        for layout in COMPRESSED
+    },
+    "unchecked": (
+        lambda p, i: iv.sparse_csr_tensor(p, i, np.ones(2), (3, 3), check=False),
+        lambda dtype: [np.array([0, 1, 1, 2], dtype), np.array([1, 2], dtype)],
+    ),
+    "batch": (
+        lambda p, i: iv.sparse_csr_tensor(p, i, np.ones((2, 2)), (2, 3, 3)),
+        lambda dtype: [np.array([[0, 1, 1, 2]] * 2, dtype), np.array([[1, 2]] * 2, dtype)],
+    ),
+    **{
+        f"scipy {form}": (
+            lambda p, i, form=form: iv.from_scipy(
+                SCIPY[form]((np.ones((2, 1, 1) if form == "bsr" else 2), i, p), shape=(3, 3))
+            ),
+            lambda dtype: [np.array([0, 1, 1, 2], dtype), np.array([1, 2], dtype)],
+        )
+        for form in ("csr", "csc", "bsr")
+    },
+    "scipy coo": (
+        lambda i, j: iv.from_scipy(scipy.sparse.coo_array((np.ones(2), (i, j)), shape=(3, 3))),
+        lambda dtype: [np.array([0, 2], dtype), np.array([1, 2], dtype)],
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", INDEX)
+@pytest.mark.parametrize("name", CONSTRUCTED)
+def test_whoever_writes_into_the_indices_later_changes_nothing(name, dtype):
+    make, arguments = CONSTRUCTED[name]
+    given_indices = arguments(dtype)
+    s = make(*given_indices)
+    before = checked(s)
+    for array in given_indices:
+        array.flat[:] = np.iinfo(dtype).max // 2
+    np.testing.assert_array_equal(checked(s), before)
+    pattern = s._value.pattern
+    shared = [s.indices().numpy(), *([] if s.layout == "coo" else [s.indptr().numpy()])]
+    if s.ndim == 2:
+        m = s.to_scipy()
+        shared += [m.indices, m.indptr] if hasattr(m, "indptr") else [*m.coords]
+    for array in [*shared, pattern.indices]:
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 2
+    np.testing.assert_array_equal(checked(s @ iv.ones((3, 1))), before @ np.ones((3, 1)))
+
+
+def broken(form: str, change: Any) -> Any:
+    """A SciPy matrix whose structure was changed after SciPy looked at it."""
+    data = np.ones((2, 1, 1)) if form == "bsr" else np.ones(2)
+    m = SCIPY[form]((data, np.array([1, 2]), np.array([0, 1, 1, 2])), shape=(3, 3))
+    change(m)
+    return m
+
+
+BROKEN = {
+    "an index too large": lambda m: m.indices.__setitem__(0, 2**40),
+    "an index below 0": lambda m: m.indices.__setitem__(1, -1),
+    "starts beyond the end": lambda m: m.indptr.__setitem__(-1, 9),
+    "starts that decrease": lambda m: m.indptr.__setitem__(1, 5),
+    "a start below 0": lambda m: m.indptr.__setitem__(0, -4),
+    "too few starts": lambda m: setattr(m, "indptr", m.indptr[:2].copy()),
+    "too few values": lambda m: setattr(m, "data", m.data[:1].copy()),
+    "indices that are no integers": lambda m: setattr(m, "indices", m.indices + 0.5),
+}
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_scipy_does_not_check(name, form):
+    with pytest.raises(IversonError, match="from_scipy"):
+        iv.from_scipy(broken(form, BROKEN[name]))
+
+
+def test_scipy_constructors_accept_indices_out_of_range():
+    m = scipy.sparse.csr_array((np.ones(2), np.array([1, 10**6]), np.array([0, 1, 1, 2])), shape=(3, 3))
+    with pytest.raises(iv.errors.IndexingError, match=r"from_scipy.*index 1000000 on axis 1"):
+        iv.from_scipy(m)
+
+
+def test_room_that_a_scipy_matrix_does_not_use():
+    m = scipy.sparse.csr_array((3, 3))
+    m.data, m.indices, m.indptr = np.ones(4), np.array([2, 1, 99, 99]), np.array([0, 2, 2, 2])
+    np.testing.assert_array_equal(checked(iv.from_scipy(m)), [[0, 1, 1], [0, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(checked(iv.from_scipy(scipy.sparse.csr_array([0.0, 2.0]))), [0, 2])

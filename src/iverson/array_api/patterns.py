@@ -11,14 +11,14 @@ from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle
 from iverson.core.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_shape
-from iverson.layouts import CompressedPattern, CooPattern, to_strided
+from iverson.layouts import CompressedPattern, CooPattern, frozen, to_strided
 from iverson.layouts.pattern import index_dtype
 
 Array = np.ndarray[Any, Any]
 
 
 def _integers(x: Any, operation: str, argument: str) -> Array:
-    """An index array: int32 and int64 as they are, other integers as int64."""
+    """An index array of its own memory: int32 and int64 as they are, other integers as int64."""
     try:
         array = to_strided(x._value) if isinstance(x, Handle) else plain(x, operation, argument)
     except ValueError as error:
@@ -29,7 +29,7 @@ def _integers(x: Any, operation: str, argument: str) -> Array:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise DTypeError(operation, argument, got=f"dtype {array.dtype}", expected="integers")
-    return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)
+    return frozen(array if array.dtype in (np.int32, np.int64) else array.astype(np.int64))
 
 
 def _ranked(array: Array, operation: str, argument: str, ndim: int) -> Array:
@@ -48,9 +48,10 @@ def _inside(row: Array, extent: int, operation: str, argument: str, axis: int) -
         )
 
 
-def coo_pattern(indices: Any, values_shape: Shape, shape: Any, check: bool) -> CooPattern:
+def coo_pattern(
+    indices: Any, values_shape: Shape, shape: Any, check: bool, operation: str = "sparse_coo_tensor"
+) -> CooPattern:
     """The pattern of `sparse_coo_tensor`'s arguments."""
-    operation = "sparse_coo_tensor"
     found = _ranked(_integers(indices, operation, "indices"), operation, "indices", 2)
     if not values_shape or values_shape[0] != found.shape[1]:
         raise ShapeError(
@@ -182,12 +183,35 @@ def _check_starts(operation: str, indptr: Array, count: int) -> None:
         )
 
 
-def _check_lines(operation: str, indptr: Array, indices: Array, across: int, axis: int) -> None:
-    _inside(indices, across, operation, "indices", axis)
+def _out_of_order(indptr: Array, indices: Array) -> Array:
+    """Where the next index of a line is not larger."""
     within = np.ones(max(indices.size - 1, 0), bool)
     ends = indptr[1:-1]
     within[ends[(ends > 0) & (ends < indices.size)] - 1] = False
-    wrong = np.flatnonzero(within & (np.diff(indices) <= 0))
+    return np.flatnonzero(within & (np.diff(indices) <= 0))
+
+
+def scipy_structure(matrix: Any, operation: str) -> tuple[Array, Array, bool]:
+    """Where the lines of SciPy's compressed matrix start, its indices, and whether these are in order.
+
+    Its constructor checks neither: no function of SciPy may see them before this has.
+    """
+    axis = 1 if matrix.format == "csc" else 0
+    starts = _ranked(_integers(matrix.indptr, operation, "indptr"), operation, "indptr", 1)
+    inner = _ranked(_integers(matrix.indices, operation, "indices"), operation, "indices", 1)
+    block = tuple(matrix.data.shape[1:]) or (1, 1)
+    _compressed_shape(operation, starts, inner, matrix.shape, axis, block)
+    count = min(inner.size, len(matrix.data), int(starts[-1]))  # SciPy allows for more room than is used
+    _check_starts(operation, starts, count)
+    dtype = np.result_type(starts, inner, index_dtype(*matrix.shape, count))
+    starts, inner = starts.astype(dtype, copy=False), inner[:count].astype(dtype, copy=False)
+    _inside(inner, matrix.shape[1 - axis] // block[1 - axis], operation, "indices", 1 - axis)
+    return starts, inner, not _out_of_order(starts, inner).size
+
+
+def _check_lines(operation: str, indptr: Array, indices: Array, across: int, axis: int) -> None:
+    _inside(indices, across, operation, "indices", axis)
+    wrong = _out_of_order(indptr, indices)
     if wrong.size:
         raise ArgumentError(
             operation,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.arguments import as_operand
-from iverson.array_api.sparse import made_on, sparse_coo_tensor, sparse_value, to_layout
+from iverson.array_api.patterns import coo_pattern, scipy_structure
+from iverson.array_api.sparse import made_on, sparse_value, to_layout
 from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError
 from iverson.layouts import CompressedPattern, Coo
 
@@ -15,8 +16,10 @@ from iverson.layouts import CompressedPattern, Coo
 def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Any:
     """A SciPy sparse array or matrix as a tensor in the same layout (formats without one become COO).
 
-    Buffers are shared; a compressed matrix with unsorted or repeated indices is brought to order in a copy.
-    Raises ArgumentTypeError for anything else.
+    The values are shared; indices are checked and copied, as whoever holds the matrix can write them. A
+    compressed matrix with unsorted or repeated indices is brought to order in a copy. Raises
+    ArgumentTypeError for anything else, IndexingError, ArgumentError and ShapeError for indices that are not
+    those of a matrix of its shape, which SciPy does not check.
 
     >>> import scipy.sparse
     >>> from_scipy(scipy.sparse.csr_array([[0.0, 1.0]]))
@@ -28,25 +31,31 @@ def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Any:
         raise ArgumentTypeError(
             "from_scipy", "matrix", got=f"a {type(matrix).__name__}", expected="a SciPy sparse array"
         )
-    if matrix.format not in ("csr", "csc", "bsr"):
-        m = matrix.tocoo()
-        stacked = np.stack(m.coords if hasattr(m, "coords") else (m.row, m.col))
-        return sparse_coo_tensor(stacked, np.asarray(m.data), m.shape, requires_grad=requires_grad)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    blocks = matrix.blocksize if matrix.format == "bsr" else None
-    pattern = CompressedPattern(
-        matrix.shape, matrix.indptr, matrix.indices, 1 if matrix.format == "csc" else 0, blocks
-    )
-    return made_on(
-        as_operand(np.asarray(matrix.data), "from_scipy"), pattern, None, requires_grad, "from_scipy"
-    )
+    if matrix.format not in ("csr", "csc", "bsr") or matrix.ndim != 2:
+        coordinates = matrix.indices[None] if matrix.format == "csr" else _coordinates(matrix)
+        data = matrix.data if matrix.format in ("csr", "coo") else matrix.tocoo().data
+        pattern: Any = coo_pattern(coordinates, data.shape, matrix.shape, True, "from_scipy")
+    else:
+        starts, indices, ordered = scipy_structure(matrix, "from_scipy")
+        data = matrix.data[: indices.size]
+        if not ordered:
+            made = type(matrix)((data.copy(), indices.copy(), starts.copy()), shape=matrix.shape)
+            made.sum_duplicates()
+            starts, indices, data = made.indptr, made.indices, made.data
+        blocks = matrix.blocksize if matrix.format == "bsr" else None
+        pattern = CompressedPattern(matrix.shape, starts, indices, 1 if matrix.format == "csc" else 0, blocks)
+    return made_on(as_operand(np.asarray(data), "from_scipy"), pattern, None, requires_grad, "from_scipy")
+
+
+def _coordinates(matrix: Any) -> Any:
+    m = matrix.tocoo()
+    return np.stack(m.coords if hasattr(m, "coords") else (m.row, m.col))
 
 
 def to_scipy(x: Any, /) -> Any:
     """A matrix in a sparse layout as a SciPy sparse array, on the same buffers (BSC becomes CSC).
 
+    The indices are read-only: take a ``copy()`` to change the structure in place.
     Raises GradientError where x tracks gradients, ShapeError for dense trailing axes and compressed batches.
 
     >>> to_scipy(sparse_coo_tensor([[0], [1]], [2.0])).format

@@ -10,7 +10,7 @@ from iverson.array_api.arguments import as_operand
 from iverson.array_api.indexing import positions
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
-from iverson.layouts import CooPattern, Segments, Sparse
+from iverson.layouts import CooPattern, Segments, Sparse, frozen
 from iverson.layouts.pattern import index_dtype
 from iverson.ops import TABLE, F
 
@@ -54,7 +54,7 @@ def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Segmen
         raise ShapeError(operation, "segment_ids", got=f"shape {given.shape}", expected="one axis")
     if given.size and given.min() < 0:
         raise ArgumentError(operation, "segment_ids", got=f"segment {given.min()}", expected="none below 0")
-    return x, Segments(positions(given, count, operation, "segment_ids"), count)
+    return x, Segments(frozen(positions(given, count, operation, "segment_ids")), count)
 
 
 def _rows_of(x: Sparse, count: Any, operation: str) -> Segments:

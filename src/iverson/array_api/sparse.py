@@ -55,7 +55,7 @@ def sparse_coo_tensor(
 ) -> Any:
     """A tensor in the COO layout: ``values[n]`` at ``indices[:, n]``, repeats summed.
 
-    indices : integers of shape (sparse axes, count).
+    indices : integers of shape (sparse axes, count); copied, unless nobody can write them.
     values : shape (count, *dense): axes after the first are dense trailing axes of the tensor.
     shape : of the tensor; by default as large as the indices ask for, then the dense axes.
     requires_grad : make the result a leaf. Without it, gradients flow into ``values``, and are of their size.

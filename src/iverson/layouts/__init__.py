@@ -9,7 +9,7 @@ from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr
 from iverson.layouts.conversion import SPARSE_LAYOUTS, can_hold, convert, from_strided, nonzero_indices
 from iverson.layouts.coo import Coo, CooPattern, coalesced
 from iverson.layouts.packed import Packed
-from iverson.layouts.pattern import Pattern, Sparse
+from iverson.layouts.pattern import Pattern, Sparse, frozen
 from iverson.layouts.registry import (
     Layout,
     layout_of,
@@ -48,6 +48,7 @@ __all__ = [
     "coalesced",
     "convert",
     "from_strided",
+    "frozen",
     "has_one_owner",
     "layout_of",
     "layouts",

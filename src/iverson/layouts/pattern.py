@@ -188,6 +188,22 @@ class Sparse:
         return f"{type(self).__name__}({self.shape}, {self.pattern.count} stored, {self.dtype})"
 
 
+def frozen(indices: Array) -> Array:
+    """Indices in memory that nobody can write: copied, unless that holds already.
+
+    Loops over stored entries trust a pattern's indices, which were checked when it was made.
+    """
+    held: Any = indices
+    while isinstance(held, np.ndarray) and not held.flags.writeable:
+        held = held.base
+    return indices if held is None else read_only(np.array(indices))
+
+
+def read_only(indices: Array) -> Array:
+    indices.flags.writeable = False
+    return indices
+
+
 def addresses(coordinates: Array, shape: Shape) -> Array:
     """Row-major addresses of coordinates, one column each."""
     keys = np.zeros(coordinates.shape[1], np.int64)

@@ -17,7 +17,16 @@ from iverson.core.entries import Stored
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.coo import CooPattern
-from iverson.layouts.pattern import Array, Pattern, Sparse, check, coordinates_of, stored, to_strided
+from iverson.layouts.pattern import (
+    Array,
+    Pattern,
+    Sparse,
+    check,
+    coordinates_of,
+    read_only,
+    stored,
+    to_strided,
+)
 from iverson.layouts.registry import Layout, register
 
 
@@ -35,7 +44,7 @@ class CompressedPattern(Pattern):
     ) -> None:
         super().__init__(shape, (indices.size, *(blocks or ())))
         # Never a subclass: an unpickled memory map, say.
-        self.indptr, self.indices = np.asarray(indptr), np.asarray(indices)
+        self.indptr, self.indices = read_only(np.asarray(indptr)), read_only(np.asarray(indices))
         self.axis = axis
         self.blocks = blocks
         self._source: Any = None

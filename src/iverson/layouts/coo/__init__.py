@@ -12,7 +12,16 @@ import numpy as np
 
 from iverson.core.entries import Stored
 from iverson.core.shapes import Shape
-from iverson.layouts.pattern import Array, Pattern, Sparse, check, coordinates_of, stored, to_strided
+from iverson.layouts.pattern import (
+    Array,
+    Pattern,
+    Sparse,
+    check,
+    coordinates_of,
+    read_only,
+    stored,
+    to_strided,
+)
 from iverson.layouts.registry import Layout, register
 
 
@@ -27,7 +36,7 @@ class CooPattern(Pattern):
 
     def __init__(self, shape: Shape, indices: Array, distinct: bool | None = None) -> None:
         super().__init__(shape, indices.shape[1:])
-        self.indices = np.asarray(indices)  # never a subclass: an unpickled memory map, say
+        self.indices = read_only(np.asarray(indices))  # never a subclass: an unpickled memory map, say
         self._distinct = distinct
         self._source: Any = None
 
