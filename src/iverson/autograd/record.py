@@ -18,7 +18,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError
 from iverson.core.op import Op
 from iverson.core.table import OVERRIDES
 from iverson.kernels.registry import annihilated, run
-from iverson.layouts import Zero, layouts_by_type, nbytes
+from iverson.layouts import Pattern, Zero, entries, layouts_by_type, new_bytes
 
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray
@@ -58,7 +58,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if type(out) is not _ndarray:
         out = _normalized(op, out)
     if work.active.count:
-        _report(op, out)
+        _report(op, out, values, params)
     if not tracked or not is_grad_enabled():
         if op.multiple:
             return tuple(map(handle, out))
@@ -182,9 +182,16 @@ def _abstract_pair(value: Any) -> Any:
     return abstract_of(value)
 
 
-def _report(op: Op, out: Any) -> None:
+def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None:
+    """Count a call: the entries of its results, and bytes that are not those of an operand or pattern."""
     outs = out if op.multiple else (out,)
-    work.op(op.name, op.elementwise, sum(nbytes(o) for o in outs))
+    structures = [array for p in params.values() if isinstance(p, Pattern) for array in p.arrays]
+    work.op(
+        op.name,
+        op.elementwise,
+        sum(new_bytes(o, values, structures) for o in outs),
+        sum(map(entries, outs)),
+    )
 
 
 def is_undefined(handle: Any) -> bool:

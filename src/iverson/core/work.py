@@ -21,7 +21,8 @@ class Work:
     """What was done while counting.
 
     ``product_shapes`` maps (rows, inner, columns) to how many such products ran; ``elementwise`` and
-    ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory; ``rules`` maps op names
+    ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory, in any layout, with the
+    places of entries; ``entries`` maps them to how many entries results hold; ``rules`` maps op names
     to visits of the reverse pass; ``undefined_of`` and ``unneeded_of`` map op names to cotangents of their
     inputs that were not computed, because none arrived at the op or because nobody asked. ``casts`` counts
     cotangents that came from a rule in another dtype than their input's, as (the forward call, dtype given,
@@ -32,6 +33,7 @@ class Work:
     elementwise: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
+    entries: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     casts: Counter[Cast] = field(default_factory=Counter)
     undefined_of: Counter[str] = field(default_factory=Counter)
@@ -52,6 +54,10 @@ class Work:
     @property
     def total_bytes(self) -> int:
         return sum(self.bytes.values())
+
+    @property
+    def total_entries(self) -> int:
+        return sum(self.entries.values())
 
 
 _current: ContextVar[tuple[Work, ...]] = ContextVar("iverson_work", default=())
@@ -89,10 +95,11 @@ def product(rows: int, inner: int, columns: int, batch: int = 1) -> None:
             work.product_shapes[rows, inner, columns] += batch
 
 
-def op(name: str, elementwise: bool, new_bytes: int) -> None:
-    """Report one op and the memory its results needed."""
+def op(name: str, elementwise: bool, new_bytes: int, entries: int) -> None:
+    """Report one op, the memory its results needed, and how many entries they hold."""
     for work in _current.get():
         work.calls[name] += 1
+        work.entries[name] += entries
         if elementwise:
             work.elementwise[name] += 1
         if new_bytes:

@@ -72,6 +72,11 @@ class Pattern(ABC):
         """int32 or int64."""
 
     @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays that say where entries are."""
+        return ()
+
+    @property
     def distinct(self) -> bool:
         """Whether no entry is stored twice."""
         return True

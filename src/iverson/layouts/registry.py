@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,9 @@ class Layout:
     to_strided : the documented conversion that makes every entry explicit.
     check : raises if a value breaks the layout's invariants.
     support : the entries outside of which a value is zero (a pattern stores each once).
-    buffers : the NumPy arrays a value is made of (to count bytes and find shared memory).
+    buffers : the NumPy arrays a value is made of (to count bytes and find shared memory); the last one holds
+        the entries.
+    structure : the arrays that say where entries are, which values may share (to count bytes).
     stored : which entries a value stores, each once: an index into an array of its shape (slices, a boolean
         array or a tuple of integer arrays) and what is there. None for all of them.
     rebuild : a value with the same structure on other buffers.
@@ -37,6 +39,7 @@ class Layout:
     check: Callable[[Any], None]
     buffers: Callable[[Any], tuple[np.ndarray[Any, Any], ...]]
     rebuild: Callable[[Any, tuple[np.ndarray[Any, Any], ...]], Any]
+    structure: Callable[[Any], tuple[np.ndarray[Any, Any], ...]] = lambda value: ()
     support: Callable[[Any], Entries] = lambda value: FULL
     stored: Callable[[Any], tuple[Any, np.ndarray[Any, Any]] | None] = lambda value: None
     densify_warns: bool = True
@@ -88,9 +91,35 @@ def stored(value: Any) -> tuple[Any, np.ndarray[Any, Any]]:
     return ((), layout.to_strided(value)) if found is None else found
 
 
-def nbytes(value: Any) -> int:
-    """How many bytes the buffers of a value that own their memory take."""
-    return sum(b.nbytes for b in layout_of(value).buffers(value) if b.base is None)
+def entries(value: Any) -> int:
+    """How many entries ``value`` holds: explicit zeros and repeats are some, what is not stored is none."""
+    buffers = layout_of(value).buffers(value)
+    return buffers[-1].size if buffers else 0
+
+
+def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _arrays(value: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    layout = layouts_by_type.get(type(value))
+    return () if layout is None else (*layout.buffers(value), *layout.structure(value))
+
+
+def new_bytes(result: Any, operands: Iterable[Any], structures: Iterable[Any] = ()) -> int:
+    """The bytes of a result, with the places of its entries, that it does not share with operands, nor with
+    other arrays that say where entries are."""
+    known = {id(_owner(array)) for value in operands for array in _arrays(value)}
+    known.update(id(_owner(array)) for array in structures)
+    total = 0
+    for array in _arrays(result):
+        owner = _owner(array)
+        if id(owner) not in known:
+            known.add(id(owner))
+            total += min(array.nbytes, owner.nbytes)
+    return total
 
 
 def to_strided(value: Any, operation: str = "", *, quiet: bool = True) -> np.ndarray[Any, Any]:

@@ -66,6 +66,10 @@ class CompressedPattern(Pattern):
         return self.indices.dtype
 
     @property
+    def arrays(self) -> tuple[Array, ...]:
+        return self.indptr, self.indices
+
+    @property
     def grid(self) -> tuple[int, int]:
         """How many rows and columns of blocks (or entries) a matrix has."""
         r, c = self.blocks or (1, 1)
@@ -189,6 +193,7 @@ def _register(name: str, kind: type[Sparse]) -> None:
             support=lambda value: Stored(value.pattern),
             stored=stored,
             buffers=lambda value: (value.values,),
+            structure=lambda value: value.pattern.arrays,
             rebuild=lambda value, buffers: kind(value.pattern, buffers[0]),
             priority=21,
         )

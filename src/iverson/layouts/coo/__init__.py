@@ -52,6 +52,10 @@ class CooPattern(Pattern):
         return self.indices.dtype
 
     @property
+    def arrays(self) -> tuple[Array, ...]:
+        return (self.indices,)
+
+    @property
     def distinct(self) -> bool:
         if self._distinct is None:
             keys = self.sorted[0]
@@ -158,6 +162,7 @@ LAYOUT = register(
         stored=lambda value: stored(coalesced(value)),
         # A pattern is immutable and shared: it is nobody's own memory.
         buffers=lambda value: (value.values,),
+        structure=lambda value: value.pattern.arrays,
         rebuild=lambda value, buffers: Coo(value.pattern, buffers[0]),
         priority=20,
     )
