@@ -173,6 +173,7 @@ def test_gradients_and_parameters_of_the_wrong_kind():
         optim.SGD([p], lr="fast")
     with pytest.raises(ArgumentError, match="betas"):
         optim.Adam([p], betas=0.9)
-    p += 1  # recorded: p is no parameter any more
+    p.requires_grad_(False)
+    p += iv.asarray([1.0], requires_grad=True)  # recorded: p is no parameter any more
     with pytest.raises(GradientError, match="no leaf any more"):
         opt.step([iv.asarray([1.0])])

@@ -10,7 +10,7 @@ from iverson.array_api.arguments import as_operand
 from iverson.array_api.patterns import coo_pattern, scipy_structure
 from iverson.array_api.sparse import made_on, sparse_value, to_layout
 from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError
-from iverson.layouts import CompressedPattern, Coo
+from iverson.layouts import CompressedPattern, Coo, read_only
 
 
 def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Any:
@@ -53,7 +53,9 @@ def _coordinates(matrix: Any) -> Any:
 
 
 def to_scipy(x: Any, /) -> Any:
-    """A matrix in a sparse layout as a SciPy sparse array, on the same buffers (BSC becomes CSC).
+    """A matrix in a sparse layout as a SciPy sparse array (BSC becomes CSC).
+
+    It is on the same buffers, which are read-only: copy it to change it in place.
 
     The indices are read-only: take a ``copy()`` to change the structure in place.
     Raises GradientError where x tracks gradients, ShapeError for dense trailing axes and compressed batches.
@@ -80,11 +82,14 @@ def to_scipy(x: Any, /) -> Any:
             remedy='index one of the batch, or call to_layout("coo")',
         )
     if isinstance(held, Coo):
-        return scipy.sparse.coo_array((held.values, tuple(pattern.indices)), shape=x.shape)
+        return scipy.sparse.coo_array(
+            (read_only(held.values), tuple(map(read_only, pattern.indices))), shape=x.shape
+        )
     if pattern.layout == "bsc":
         pattern = (held := to_layout(x, "csc")._value).pattern
     make = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array, "bsr": scipy.sparse.bsr_array}
-    return make[pattern.layout]((held.values, pattern.indices, pattern.indptr), shape=x.shape)
+    buffers = tuple(map(read_only, (held.values, pattern.indices, pattern.indptr)))
+    return make[pattern.layout](buffers, shape=x.shape)
 
 
 __all__ = ["from_scipy", "to_scipy"]

@@ -79,7 +79,7 @@ def seeds_for(
 
 
 def _array(ct: Any, operation: str, argument: str) -> Any:
-    array = np.asarray(ct)
+    array = np.array(ct)  # the gradient may be this very array, and the caller may write into theirs
     if array.dtype not in dtypes.ALL:
         raise ArgumentTypeError(
             operation, argument, got=f"a {type(ct).__name__} of dtype {array.dtype}", expected="Tensors"

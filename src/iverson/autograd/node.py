@@ -127,6 +127,16 @@ class GradientPlace:
         self.gradient: Any = None
 
 
+class PausedLeaf:
+    """What a handle keeps while it is taken out of the graph: its leaf, and the gradient it had."""
+
+    __slots__ = ("gradient", "node")
+
+    def __init__(self, node: Node, gradient: Any) -> None:
+        self.node = node
+        self.gradient = gradient
+
+
 class Extra:
     """What only few nodes have: hooks, retained results and the places of gradients, by result.
 

@@ -43,10 +43,13 @@ class Handle(Operand):
 
     ``_node`` is None where no gradient is tracked. A handle may be rebound to another value and node;
     nodes therefore keep values and nodes, never handles. ``_place`` is set only where the handle keeps the
-    place of a gradient alive (`iverson.autograd.node.GradientPlace`).
+    place of a gradient alive (`iverson.autograd.node.GradientPlace`), or a leaf that it was and may become
+    again (`iverson.autograd.node.PausedLeaf`).
     """
 
     __slots__ = ("__weakref__", "_index", "_node", "_place", "_value")
+
+    _place: Any
 
     def __init__(self, value: Any, node: Any = None, index: int = 0) -> None:
         self._value = value

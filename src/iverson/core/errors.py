@@ -88,5 +88,13 @@ class LinearAlgebraError(IversonError, ValueError):
     """A matrix without the decomposition asked for (singular, not positive definite, ...)."""
 
 
+class DetachWarning(UserWarning):
+    """A tracked tensor was converted to a Python number implicitly: no gradient flows through that number."""
+
+
+class ViewWarning(UserWarning):
+    """A write into a tensor that nothing refers to: it changes nothing that anybody can read."""
+
+
 class DensifyWarning(UserWarning):
     """An operation had no kernel for a layout and made every entry explicit."""

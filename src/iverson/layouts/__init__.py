@@ -24,7 +24,7 @@ from iverson.layouts.registry import (
     to_strided,
 )
 from iverson.layouts.segments import Segments
-from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner
+from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner, read_only
 from iverson.layouts.zero import Zero
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "layouts_by_type",
     "new_bytes",
     "nonzero_indices",
+    "read_only",
     "register",
     "stored",
     "support_of",

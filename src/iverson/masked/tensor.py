@@ -7,11 +7,13 @@ It holds a plain Tensor, the vector of the specified entries, and a `Mask`. What
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from iverson.autograd import api
+from iverson.autograd.mode import is_grad_enabled
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Wrapper, like, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
@@ -208,8 +210,18 @@ class MaskedTensor(Wrapper, Array):
     # -- in place ------------------------------------------------------------------------------------
 
     def _become(self, result: MaskedTensor) -> None:
-        """Make this handle stand for a result of its own shape and dtype."""
-        self._held, self._mask = result._held, result._mask
+        """Make this handle stand for a result of its own shape and dtype.
+
+        Under `no_grad` a leaf stays one: the same, or a new one where other entries are specified now.
+        """
+        own = result._held
+        if self.requires_grad and self.is_leaf and not is_grad_enabled():
+            if result._mask == self._mask:
+                own = copy(self._held)
+                own._become(result._held)
+            else:
+                own = make_handle(own._value).requires_grad_()
+        self._held, self._mask = own, result._mask
 
     # -- conversion ----------------------------------------------------------------------------------
 

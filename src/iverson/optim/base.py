@@ -105,13 +105,16 @@ class Optimizer(ABC):
             p.grad = None
 
     def step(self, gradients: Any = None) -> None:
-        """Update every parameter that has a gradient.
+        """Update every parameter that has a gradient and requires one (``requires_grad_(False)`` freezes it).
 
         gradients : a pytree like the parameters (None where there is none), or None to read ``.grad``.
         Raises ArgumentError, ShapeError or DTypeError where they do not fit the parameters, GradientError for
         a parameter that was rebound to a recorded result.
         """
-        found = [p.grad for p in self.params] if gradients is None else self._flatten(gradients)
+        if gradients is None:
+            found = [p.grad if p.requires_grad else None for p in self.params]
+        else:
+            found = self._flatten(gradients)
         planned = [
             None if g is None else self._part(k, p, g)
             for k, (p, g) in enumerate(zip(self.params, found, strict=True))

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.autograd import api
+from iverson.autograd.guards import check_conversion, check_in_place
 from iverson.core import dtypes
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Operand, bind
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.caller import warn
+from iverson.core.dispatch import Operand, bind, held
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, ViewWarning
 from iverson.core.op import Op
 from iverson.ops import TABLE
 from iverson.tensor import indexing
@@ -96,6 +98,36 @@ def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
         return self
 
     return forward, reflected, in_place
+
+
+class _Written:
+    """How many references there are to what is written to, as ``__setitem__`` of a temporary sees it."""
+
+    __slots__ = ()
+
+    def __setitem__(self, references: list[int], value: Any) -> None:
+        references.append(sys.getrefcount(self))
+
+    @classmethod
+    def of_temporary(cls) -> int:
+        """Measured; 0 where the interpreter counts alike what has a name."""
+        references: list[int] = []
+        cls()[references] = None
+        named = cls()
+        named[references] = None
+        return references[0] if references[0] < references[1] else 0
+
+
+_REFERENCES_OF_TEMPORARY = _Written.of_temporary()
+
+
+def _warn_lost_write() -> None:
+    warn(
+        "assignment: the tensor written to is a temporary, so nothing can read what was written; a part, "
+        "reshape or detach of a tensor is a tensor of its own: write y[0, 1] = 5 in place of y[0][1] = 5, or "
+        "give the part a name, write to it and assign it back",
+        ViewWarning,
+    )
 
 
 class Array(Operand):
@@ -211,6 +243,7 @@ class Array(Operand):
 
     def _rebind(self, op: Op, result: Any) -> None:
         """Make this handle stand for a result of its own shape and dtype."""
+        check_in_place(held(self), f"in-place {op.name}")
         if type(result) is not type(self):
             raise ArgumentTypeError(
                 f"in-place {op.name}",
@@ -245,7 +278,10 @@ class Array(Operand):
         return indexing.getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        check_in_place(held(self), "assignment")
         indexing.setitem(self, key, value)
+        if sys.getrefcount(self) <= _REFERENCES_OF_TEMPORARY:
+            _warn_lost_write()
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())
@@ -267,6 +303,11 @@ class Array(Operand):
     def __int__(self) -> int:
         return int(self._real_item("int"))
 
+    def _converted(self, operation: str) -> Any:
+        """The only entry, for a conversion that nobody wrote ``item()`` for."""
+        check_conversion(held(self), operation)
+        return self.item()
+
     def _real_item(self, operation: str) -> Any:
         if self.dtype.kind == "c":
             raise DTypeError(
@@ -276,10 +317,10 @@ class Array(Operand):
                 expected="a real dtype",
                 remedy="take its real part or abs",
             )
-        return self.item()
+        return self._converted(operation)
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._converted("complex"))
 
     def __bool__(self) -> bool:
         if self.size != 1:

@@ -30,11 +30,21 @@ def asarray(
     ----------
     dtype : of the result; by default that of ``obj`` (Python floats become float64, ints int64).
     device : None or "cpu".
-    copy : True always copies, False never (ValueError if it must), None only if it must. Without a copy, the
-        tensor shares memory with ``obj``.
+    copy : True always copies, False never (ValueError if it must), None only if it must.
     requires_grad : make the result a new leaf of the graph.
 
     Raises DTypeError for dtypes Iverson does not have, ArgumentTypeError for what is no array.
+
+    Notes
+    -----
+    Without a copy, the tensor reads the memory of ``obj``: of a NumPy array and a DLPack exporter of the
+    wanted dtype (not of another dtype or byte order, nor of sequences and numbers). Then
+
+    - a later write into ``obj`` is seen by the tensor, by what shares its memory (parts, reshapes,
+      ``detach()``) and by the values recorded with them: do not write into it before ``backward``, or pass
+      ``copy=True``;
+    - a write into the tensor, an optimizer's step included, never reaches ``obj``: the tensor copies first,
+      and from then on shares nothing with it.
 
     >>> asarray([1, 2.5])
     iverson.Tensor([1. , 2.5])

@@ -68,15 +68,24 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     x._become(part)
 
 
-def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
-    """In place where this handle alone holds the buffer.
+def holds_alone(x: Any) -> bool:
+    """Whether nobody but this handle can read its strided buffer, so that it may be written.
 
     An aligned array is the only view of a raw buffer: then nobody else may hold that either.
     """
     held: Any = getattr(x, "_value", None)
-    sole = type(held) is np.ndarray and held.flags.writeable and has_one_owner(held)
-    if sole and (base := held.base) is not None:
-        sole = type(base) is np.ndarray and base.base is None and has_one_owner(base)
+    if type(held) is not np.ndarray or not held.flags.writeable or not has_one_owner(held):
+        return False
+    base: Any = held.base
+    if base is None:
+        return held.flags.owndata
+    return type(base) is np.ndarray and base.base is None and base.flags.owndata and has_one_owner(base)
+
+
+def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
+    """In place where this handle alone holds the buffer."""
+    sole = holds_alone(x)
+    held: Any = getattr(x, "_value", None)
     if sole and not _same_buffer(held, value):
         raw = to_strided(value._value) if isinstance(value, Handle) else value
         held[key] = raw

@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd import api
+from iverson.autograd.guards import is_differentiated
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import extra, gradient_place, hold_gradient
+from iverson.autograd.node import PausedLeaf, extra, gradient_place, hold_gradient
 from iverson.autograd.watch import leaf_of
 from iverson.core import dispatch, dtypes
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
-from iverson.layouts import layout_of, to_strided
+from iverson.layouts import layout_of, read_only, to_strided
 from iverson.ops import TABLE
 from iverson.tensor import printing
 from iverson.tensor.array import Array
+from iverson.tensor.indexing import holds_alone
 
 
 class Tensor(Handle, Array):
@@ -29,8 +31,9 @@ class Tensor(Handle, Array):
     Made by `iverson.asarray` and by the creation functions, not by calling this class. Every function of
     `iverson` that takes an array first is also a method: ``x.sum(axis=0)``, ``x.sqrt()``.
 
-    Operators in place and assignment make the handle stand for the result. So a leaf changed by ``x += 1`` is
-    the result of an op from then on and has no ``.grad``; inside `iverson.no_grad` it stays the leaf it was.
+    Operators in place and assignment make the handle stand for the result. A leaf that tracks gradients would
+    lose its ``.grad`` so: there they raise GradientError, unless inside `iverson.autograd.no_grad`, where it
+    stays the leaf it was.
     """
 
     __slots__ = ()
@@ -56,6 +59,9 @@ class Tensor(Handle, Array):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Make this tensor a leaf of the graph (or take it out), in place. Returns the tensor.
 
+        Taken out and made a leaf again, it is the leaf it was: it keeps ``.grad``, and what was recorded
+        before leads to it. While it is out, ``backward`` adds nothing to its ``.grad``.
+
         Raises DTypeError if its dtype carries no gradients, GradientError on a recorded result.
         """
         if requires_grad == (self._node is not None):
@@ -68,7 +74,15 @@ class Tensor(Handle, Array):
                     got="the result of a recorded op",
                     remedy="use x.detach()",
                 )
-            self._node = self._place = None
+            self._place = PausedLeaf(self._node, self.grad)
+            self._node = None
+            return self
+        if (paused := self._paused()) is not None:
+            self._node, self._index = paused.node, 0
+            known = gradient_place(self._node, 0)
+            place = hold_gradient(self)
+            if known is None:
+                place.gradient = paused.gradient
             return self
         if not dtypes.is_inexact(self.dtype):
             raise DTypeError(
@@ -90,13 +104,14 @@ class Tensor(Handle, Array):
     @property
     def grad(self) -> Any:
         """The gradient that ``backward`` has added up here, or None."""
-        place = gradient_place(self._node, self._index)
+        place = self._paused() or gradient_place(self._node, self._index)
         return None if place is None else place.gradient
 
     @grad.setter
     def grad(self, value: Any) -> None:
+        paused = self._paused()
         if value is not None:
-            if self._node is None:
+            if self._node is None and paused is None:
                 raise GradientError("grad", "x", got="a tensor that does not require grad")
             if not isinstance(value, Handle):
                 raise ArgumentTypeError(
@@ -106,8 +121,9 @@ class Tensor(Handle, Array):
                 raise ShapeError("grad", "value", got=f"shape {value.shape}", expected=f"shape {self.shape}")
             if value.dtype != self.dtype:
                 raise DTypeError("grad", "value", got=f"dtype {value.dtype}", expected=f"dtype {self.dtype}")
-        if self._node is not None:
-            hold_gradient(self).gradient = value
+        place = paused or (None if self._node is None else hold_gradient(self))
+        if place is not None:
+            place.gradient = value
 
     def detach(self) -> Tensor:
         """The same entries, not tracked. Shares memory."""
@@ -124,19 +140,37 @@ class Tensor(Handle, Array):
         hold_gradient(self)
         extra(self._node).retain.add(self._index)
 
+    def _paused(self) -> PausedLeaf | None:
+        """The leaf that this handle was before ``requires_grad_(False)``."""
+        place = getattr(self, "_place", None)
+        return place if self._node is None and type(place) is PausedLeaf else None
+
     # -- in place ------------------------------------------------------------------------------------
 
     def _become(self, result: Any) -> None:
         self._value = result._value
         if is_grad_enabled() or not self.is_leaf:
             self._node, self._index = result._node, result._index
+            if self._node is not None:
+                self._place = None
 
     # -- conversion ----------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The entries as a NumPy array (all of them, in any layout); shares memory where strided.
+        """The entries as a read-only NumPy array, all of them, in any layout.
 
-        Raises GradientError if the tensor tracks gradients.
+        Other tensors, gradients and recorded values may need that memory. To write, copy it:
+        ``numpy.array(x)``.
+
+        Shares memory where strided. It never changes: a write into the tensor goes elsewhere while the array
+        lives. Raises GradientError if the tensor tracks gradients.
+
+        >>> import iverson as iv
+        >>> x = iv.asarray([1.0, 2.0])
+        >>> a = x.numpy()
+        >>> x[0] = 5.0
+        >>> a
+        array([1., 2.])
         """
         return self.__array__()
 
@@ -155,12 +189,25 @@ class Tensor(Handle, Array):
                     "conversion", "copy", got="False with another dtype", expected="True or None"
                 )
             return array.astype(dtype)
-        return array.copy() if copy else array
+        if copy is False and array is not self._value:
+            raise ArgumentError(
+                "conversion", "copy", got=f"False for layout '{self.layout}'", expected="True or None"
+            )
+        return array.copy() if copy else read_only(array)
 
     def __dlpack__(self, **options: Any) -> Any:
+        # Not every consumer heeds the flag for read-only memory, and old ones have none.
+        shared = options.get("copy") is False
+        flagged = (options.get("max_version") or (0,))[0] >= 1 and holds_alone(self)
         array = self.__array__()
         if any(s < 0 for s in array.strides):
+            if shared:
+                raise ArgumentError(
+                    "dlpack", "copy", got="False for negative strides", expected="True or None"
+                )
             array = np.ascontiguousarray(array)
+        elif not shared and not flagged:
+            array = array.copy()
         return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -190,26 +237,25 @@ class Tensor(Handle, Array):
         return own
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if not self.is_leaf:
-            raise GradientError(
-                "deepcopy",
-                "x",
-                got="the result of a recorded op",
-                expected="a leaf",
-                remedy="call x.detach() first",
-            )
+        self._check_own_leaf("deepcopy")
         return _unpickle(_copied(self._value), self.requires_grad)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if not self.is_leaf:
-            raise GradientError(
-                "pickle",
-                "x",
-                got="the result of a recorded op",
-                expected="a leaf",
-                remedy="call x.detach() first",
-            )
+        self._check_own_leaf("pickle")
         return _unpickle, (self._value, self.requires_grad)
+
+    def _check_own_leaf(self, operation: str) -> None:
+        """Raises GradientError where a copy that is a leaf would cut off what this tensor depends on."""
+        if self._node is not None and (self._node.op is not None or is_differentiated(self._node)):
+            raise GradientError(
+                operation,
+                "x",
+                got=f"a tensor that is being differentiated ({self._node.describe()})"
+                if self.is_leaf
+                else "the result of a recorded op",
+                expected="a leaf",
+                remedy="call x.detach() first, or iverson.asarray(x, copy=True) to copy and differentiate",
+            )
 
 
 def _copied(value: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
+from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
 from iverson.core.dispatch import Wrapper, alias, held, like
@@ -54,7 +55,8 @@ class Linearization:
         start = next_number()
         with enable_grad():
             self.variables = fresh(self.inputs, operation, "inputs")
-            out = function(*self.like_inputs(arguments(self.variables)))
+            with differentiating(self.variables):
+                out = function(*self.like_inputs(arguments(self.variables)))
         self.aux: Any = None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:

@@ -53,7 +53,7 @@ def tensors(leaves: list[Any], operation: str, argument: str) -> list[Any]:
                 got=f"leaf {k} of type {type(leaf).__name__}",
                 expected="a tensor or a number",
             )
-        result.append(leaf if isinstance(leaf, Operand) else asarray(leaf))
+        result.append(leaf if isinstance(leaf, Operand) else asarray(leaf, copy=True))
     return result
 
 

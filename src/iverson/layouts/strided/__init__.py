@@ -30,6 +30,13 @@ def aligned_zeros(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
     return result
 
 
+def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A view that cannot be written to: what users get of a buffer that others may need."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def _references(array: np.ndarray[Any, Any]) -> int:
     return sys.getrefcount(array)
 

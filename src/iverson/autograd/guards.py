@@ -1,0 +1,81 @@
+"""What must not happen to a tracked tensor unnoticed: that it leaves as a number, or stops being a leaf.
+
+Which variables are being differentiated by a transform is known for all threads: a function may hand its
+arguments to workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.node import Node, reachable
+from iverson.core.caller import warn
+from iverson.core.errors import DetachWarning, GradientError
+
+#: The variables of the transforms whose function is running now.
+_variables: set[Node] = set()
+
+
+@contextmanager
+def differentiating(variables: Sequence[Any]) -> Iterator[None]:
+    """While a transform runs its function on these handles."""
+    nodes = {v._node for v in variables}
+    _variables.update(nodes)
+    try:
+        yield
+    finally:
+        _variables.difference_update(nodes)
+
+
+def is_differentiated(node: Node) -> bool:
+    """Whether a result depends on a variable of a transform whose function is running."""
+    variables = set(_variables)
+    if not variables:
+        return False
+    floor = min(v.number for v in variables)
+    return not variables.isdisjoint(reachable([node], floor))
+
+
+def check_conversion(x: Any, operation: str) -> None:
+    """Before a handle becomes a Python number because something asked for one.
+
+    Raises GradientError where a transform would lose the derivative; warns with DetachWarning where a later
+    ``backward`` would. Nothing is lost under `no_grad`.
+    """
+    if x._node is None or not is_grad_enabled():
+        return
+    if is_differentiated(x._node):
+        raise GradientError(
+            operation,
+            "x",
+            got=f"a tensor that is being differentiated ({x._node.describe()})",
+            expected="a function of iverson in place of one of Python, math or NumPy",
+            remedy="call x.item() or x.detach() if no gradient is to flow through the number",
+        )
+    warn(
+        f"{operation}: a tensor that tracks gradients ({x._node.describe()}) becomes a Python number, and no "
+        "gradient flows through that; use a function of iverson, or call x.item() or x.detach() to say that "
+        "this is meant",
+        DetachWarning,
+    )
+
+
+def check_in_place(x: Any, operation: str) -> None:
+    """Before a handle is rebound in place; raises GradientError if ``.grad`` would be lost with it.
+
+    The arguments of a function that a transform runs may be written: they are handles of the function's own.
+    """
+    node = x._node
+    if node is None or node.op is not None or node in _variables or not is_grad_enabled():
+        return
+    if getattr(x, "_place", None) is not None:
+        raise GradientError(
+            operation,
+            "x",
+            got="a leaf that tracks gradients",
+            expected="a result, or no_grad(): the leaf would be a result from then on, without .grad",
+            remedy="update it under iverson.autograd.no_grad(), or work on iverson.asarray(x, copy=True)",
+        )
