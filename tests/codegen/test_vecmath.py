@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 FULL = bool(os.environ.get("IVERSON_TEST_ALL"))
 COUNT = 4_000_000 if FULL else 200_000
-LIMITS = {"pow": 4.0, "sinh": 3.0, "erfc": 3.0, "gelu": 4.0}
+LIMITS = {"pow": 4.0, "sinh": 3.0, "erfc": 3.0, "gelu": 4.0, "silu": 3.0}
 UNARY = sorted(set(FUNCTIONS) - {"pow"})
 DTYPES = (np.float32, np.float64)
 SPECIAL = (
@@ -70,6 +70,7 @@ def references() -> dict[str, Callable[[Array], Array]]:
 
     return {
         "sigmoid": sigmoid,
+        "silu": lambda x: x * sigmoid(x),
         "erf": lambda x: np.copysign(probability(scipy.special.erf, mp.erf)(x), x),
         "erfc": probability(scipy.special.erfc, erfc),
         "gelu": lambda x: np.copysign(probability(lambda v: v * scipy.special.ndtr(v), gelu)(x), x),

@@ -421,7 +421,7 @@ def without_division(e: Expr) -> Expr:
     """``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``, wherever they stand."""
     e = rebuilt(e, tuple(without_division(o) for o in operands(e)))
     divides = isinstance(e, Call) and e.name in ("floor_divide", "remainder")
-    if not (divides and isinstance(e, Call) and isinstance(e.args[1], Const)):
+    if e.dtype.kind != "i" or not (divides and isinstance(e, Call) and isinstance(e.args[1], Const)):
         return e
     d, scope = int(e.args[1].value), Scope()
     form = affine(e.args[0], scope)

@@ -64,7 +64,7 @@ def better(b: Builder, how: str, dtype: DType, best: Value, value: Value) -> tup
 
 
 def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
-    """NumPy's astype."""
+    """As `iverson.core.scalars.converted`."""
     to = ir.as_type(target, x.type.lanes)
     if source == target:
         return x
@@ -73,15 +73,35 @@ def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
     if source.kind == "f":
         if target.kind == "f":
             return b.cast("fpext" if target.itemsize > source.itemsize else "fptrunc", x, to)
-        # Saturating: what is out of range has no meaning in NumPy either, but must not be poison.
-        name = "fptoui" if target.kind == "u" else "fptosi"
-        return b.call(f"llvm.{name}.sat.{to.suffix}.{x.type.suffix}", to, (x,))
+        return _to_integer(b, x, target)
     unsigned = source.kind in "ub"
     if target.kind == "f":
         return b.cast("uitofp" if unsigned else "sitofp", x, to)
     if to.bits > x.type.bits:
         return b.cast("zext" if unsigned else "sext", x, to)
     return b.cast("trunc", x, to)
+
+
+def _to_integer(b: Builder, x: Value, target: DType) -> Value:
+    """Through 32 or 64 signed bits, whose lowest number stands for all that does not fit them."""
+    to = ir.as_type(target, x.type.lanes)
+    wide = to.of("i64" if target.itemsize == 8 or target == np.uint32 else "i32")
+    if target == np.uint64:
+        half = 2.0**63
+        upper = x >= half
+        low = _truncated(b, b.select(upper, x - half, x), wide)
+        return low ^ b.select(upper, b.const(1 << 63, wide), b.const(0, wide))
+    found = _truncated(b, x, wide)
+    return found if wide == to else b.cast("trunc", found, to)
+
+
+def _truncated(b: Builder, x: Value, to: ir.Type) -> Value:
+    edge = 2.0 ** (to.bits - 1)
+    # In single precision -edge is the last number above -edge - 1; in double there may be fractions between.
+    above = x > -edge - 1 if to.bits == 32 and x.type.elem == "double" else x >= -edge
+    inside = above & (x < edge)
+    whole = b.cast("fptosi", b.select(inside, x, b.const(0.0, x.type)), to)
+    return b.select(inside, whole, b.const(-(1 << (to.bits - 1)), to))
 
 
 # --- helpers ----------------------------------------------------------------------------------------
@@ -193,9 +213,12 @@ def _remainder_float(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _floor_divide_float(b: Builder, x: Value, y: Value) -> Value:
-    q = (x - _remainder_float(b, x, y)) / y
-    near = b.intrinsic("floor", q + 0.5)
-    return b.select(y.eq(0.0), x / y, b.intrinsic("copysign", near, x / y))
+    """As NumPy: the exact quotient of x less its remainder, which rounding leaves next to an integer."""
+    r = b.emit(f"frem {x.type} {x.ref}, {y.ref}", x.type)
+    q = (x - r) / y
+    down = r.ne(0.0) & (r < 0.0).compare("ne", y < 0.0)
+    near = b.intrinsic("rint", b.select(down, q - 1.0, q))
+    return b.select(y.eq(0.0), x / y, b.select(near.eq(0.0), b.intrinsic("copysign", near, x / y), near))
 
 
 def _shift(name: str) -> Emitter:
@@ -271,7 +294,6 @@ _FLOAT: dict[str, Emitter] = {
     "relu": lambda b, x: _float_max(b, x, b.const(0.0, x.type)),
     "logaddexp": _logaddexp,
     "softplus": lambda b, x: _logaddexp(b, x, b.const(0.0, x.type)),
-    "silu": lambda b, x: x * _vector("sigmoid")(b, x),
     "maximum_": _float_max,
     **{name: _vector(name) for name in vecmath.FUNCTIONS},
     **{

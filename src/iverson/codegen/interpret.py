@@ -31,7 +31,7 @@ from iverson.codegen.nodes import (
     Var,
 )
 from iverson.core.errors import IndexingError
-from iverson.core.scalars import SCALARS
+from iverson.core.scalars import SCALARS, converted
 
 Array = np.ndarray[Any, Any]
 Environment = dict[str, Any]
@@ -130,7 +130,7 @@ def evaluate(e: Expr, env: Environment, memory: Mapping[str, Array]) -> Any:
         chosen = e.then if evaluate(e.condition, env, memory) else e.other
         return evaluate(chosen, env, memory)
     if isinstance(e, Cast):
-        return np.asarray(evaluate(e.operand, env, memory)).astype(e.dtype)[()]
+        return converted(np.asarray(evaluate(e.operand, env, memory)), e.dtype)[()]
     assert isinstance(e, Call)
     args = [evaluate(a, env, memory) for a in e.args]
     return np.asarray(SCALARS[e.name].body(*args)).astype(e.dtype)[()]

@@ -336,6 +336,7 @@ def _divisors(e: Expr, name: str) -> set[int]:
         for x in subexpressions(e)
         if isinstance(x, Call)
         and x.name in ("floor_divide", "remainder")
+        and x.dtype == INT64
         and isinstance(x.args[1], Const)
         and depends(x.args[0], {name})
     }

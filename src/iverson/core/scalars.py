@@ -5,7 +5,7 @@ against a namespace ``F`` as ``lambda F, y, x: ...`` and gives the partial deriv
 argument; a parameter with a leading underscore is not read (see `iverson.core.op`). A Python number
 stands for a constant derivative, None in place of a rule for "none".
 
-SciPy's special functions are imported when first called.
+Special functions are those of `iverson.core.special`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core import dtypes
+from iverson.core import dtypes, special
 
 Derivative = Callable[..., Any]
 
@@ -58,21 +58,6 @@ class Scalar:
         return len(self.domain)
 
 
-def _special(name: str) -> Callable[..., Any]:
-    def body(*args: Any) -> Any:
-        import scipy.special
-
-        return getattr(scipy.special, name)(*args)
-
-    body.__name__ = name
-    return body
-
-
-def _polygamma(n: Any, x: Any) -> Any:
-    # SciPy's is always in double precision.
-    return np.asarray(_special("polygamma")(n, x), np.result_type(n, x))
-
-
 _BITS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 _SMALL = 512  # below this, setting up the three passes costs more than the branches
 
@@ -84,12 +69,26 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     """
     arrays = type(a) is type(b) is type(condition) is np.ndarray
     if not arrays or a.dtype != b.dtype or condition.size < _SMALL or condition.dtype != bool:
+        if type(a) is int or type(b) is int:  # NumPy's where wraps those out of range
+            a, b = (np.asarray(v, np.result_type(a, b)) for v in (a, b))
         return np.where(condition, a, b)
     bits = _BITS.get(a.dtype.itemsize)
     if bits is None:
         return np.where(condition, a, b)
     other = b.view(bits)
     return (other ^ (a.view(bits) ^ other) * condition.view(np.int8)).view(a.dtype)
+
+
+def converted(x: Any, dtype: Any) -> Any:
+    """x in another dtype.
+
+    What an integer type cannot hold (nan, inf, numbers out of range) becomes what x86-64 and NumPy on it make
+    of it: the lowest integer of 32 bits, or of 64 for types of 64, of which narrower types take the low bits.
+    For uint32 NumPy's result depends on where in the array an entry is; it goes by way of 64 bits here.
+    """
+    if dtype == np.uint32 and x.dtype.kind == "f":
+        x = x.astype(np.int64)
+    return x.astype(dtype, copy=False)
 
 
 def keep_where(condition: Any, x: Any) -> Any:
@@ -102,7 +101,12 @@ def keep_where(condition: Any, x: Any) -> Any:
 
 def _pow(a: Any, b: Any) -> Any:
     # NumPy's ufunc has no fast path for the small exponents everybody writes; its operator has.
-    return a**b if isinstance(b, (int, float)) else np.power(a, b)
+    if not isinstance(b, (int, float)):
+        return np.power(a, b)
+    y = a**b
+    if b == 0.5 and y.dtype.kind == "f":  # a root, which has a -0, and is nan at -inf
+        y = np.where(np.isneginf(a), math.inf, y + 0.0).astype(y.dtype, copy=False)
+    return y
 
 
 def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
@@ -120,10 +124,6 @@ def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
 def _inverse(F: Any, b: Any) -> Any:
     # A Python number stays one, so that it takes the cotangent's precision.
     return 1 / b if isinstance(b, (int, float)) and b else F.reciprocal(b)
-
-
-def _gelu(x: Any) -> Any:
-    return x * _special("ndtr")(x)
 
 
 def _gelu_d(F: Any, _y: Any, x: Any) -> Any:
@@ -155,23 +155,39 @@ def _select(F: Any, condition: Any, t: Any, otherwise: Any = None) -> Any:
     return F.where(condition, t, otherwise)
 
 
+def _where_nan(F: Any, x: Any, t: Any, otherwise: Any = None) -> Any:
+    """A choice among numbers has no derivative at a nan, which it lets through: t times nan there."""
+    return _select(F, F.isnan(x), t * math.nan, otherwise)
+
+
 def _chosen(wins: str, i: int) -> Derivative:
     """The derivative of a maximum or minimum in argument i: all of it where it wins, half at a tie."""
 
     def rule(F: Any, t: Any, _y: Any, a: Any, b: Any) -> Any:
-        alone = getattr(F, wins)(*((a, b), (b, a))[i])
-        return _select(F, alone, t, _select(F, F.equal(a, b), 0.5 * t))
+        own, other = (a, b)[i], (b, a)[i]
+        tie = _select(F, F.equal(a, b), 0.5 * t, _where_nan(F, own, t))
+        return _select(F, getattr(F, wins)(own, other), t, tie)
 
     return rule
 
 
 def _clipped(i: int) -> Derivative:
-    """The derivative of clip in x, or in a bound where that bound is the result."""
+    """The derivative of clip in x, or in a bound where that bound is the result; hi wins over lo."""
 
     def rule(F: Any, t: Any, _y: Any, x: Any, lo: Any, hi: Any) -> Any:
-        return _select(F, (F.logical_and(x >= lo, x <= hi), x < lo, x > hi)[i], t)
+        if i == 0:
+            chosen = F.logical_and(F.greater_equal(x, lo), F.less_equal(x, hi))
+        elif i == 1:
+            chosen = F.logical_and(F.less(x, lo), F.less_equal(lo, hi))
+        else:
+            chosen = F.logical_or(F.greater(x, hi), F.greater(lo, hi))
+        return _select(F, chosen, t, _where_nan(F, (x, lo, hi)[i], t))
 
     return rule
+
+
+def _relu_rule(F: Any, t: Any, _y: Any, x: Any) -> Any:
+    return F.where(F.less_equal(x, 0), F.zero((), t.dtype), _where_nan(F, x, t, t))
 
 
 def _of_one(rule: Derivative) -> Derivative:
@@ -199,16 +215,25 @@ def _atan2_part(sign: float, numerator: int) -> Derivative:
     return rule
 
 
+def inverse_length(F: Any, y: Any) -> Any:
+    """1 / y, and 0 where the length y is 0: the derivative of a length is taken as 0 there.
+
+    Its own derivative does not exist there, and must not be 0 in silence: it is that of the root of y, inf.
+    """
+    at_zero = F.equal(y, 0)
+    return F.where(at_zero, F.sqrt(y), F.reciprocal(F.where(at_zero, 1.0, y)))
+
+
 def _hypot_part(which: int) -> Derivative:
     def rule(F: Any, y: Any, a: Any, b: Any) -> Any:
-        return F.where(F.equal(y, 0), 0.0, (a, b)[which] / F.where(F.equal(y, 0), 1.0, y))
+        return (a, b)[which] * inverse_length(F, y)
 
     return rule
 
 
-def _unit(F: Any, x: Any) -> Any:
-    """x / |x|, and 0 at 0."""
-    return F.sign(x)
+def _unit(F: Any, y: Any, x: Any) -> Any:
+    """x / |x| with |x| = y, and 0 at 0."""
+    return F.sign(x) if x.dtype.kind != "c" else x * inverse_length(F, y)
 
 
 def _sign_rule(F: Any, t: Any, y: Any, x: Any) -> Any:
@@ -287,10 +312,10 @@ _ARITHMETIC = (
     Scalar(
         "remainder",
         np.remainder,
-        (lambda *_: 1, lambda F, _y, a, b: -F.floor(a / b)),
+        (lambda *_: 1, lambda F, _y, a, b: -F.floor_divide(a, b)),
         REAL,
         domain=((0.2, 0.9), (1.0, 2.0)),
-        convention="at multiples of b the derivatives are those from above: 1 and -floor(a / b)",
+        convention="at multiples of b the derivatives are those from above: 1 and -floor_divide(a, b)",
     ),
     Scalar(
         "hypot",
@@ -323,8 +348,8 @@ _ARITHMETIC = (
         np.abs,
         result="real",
         zero_preserving=True,
-        vjp=(lambda F, g, _y, x: g * _unit(F, x),),
-        jvp=(lambda F, t, _y, x: F.real(F.conj(_unit(F, x)) * t),),
+        vjp=(lambda F, g, y, x: g * _unit(F, y, x),),
+        jvp=(lambda F, t, y, x: F.real(F.conj(_unit(F, y, x)) * t),),
         complex_ok=True,
         convention="at 0 the derivative is 0",
     ),
@@ -497,17 +522,17 @@ _NEURAL = (
         (),
         "iuf",
         zero_preserving=True,
-        vjp=(lambda F, g, _y, x: F.where(F.greater(x, 0), g, F.zero((), g.dtype)),),
-        jvp=(lambda F, t, _y, x: F.where(F.greater(x, 0), t, F.zero((), t.dtype)),),
+        vjp=(_relu_rule,),
+        jvp=(_relu_rule,),
         convention="at 0 the derivative is 0",
     ),
-    Scalar("sigmoid", _special("expit"), (lambda F, y, _x: y * (1 - y),), "iuf", result="float"),
+    Scalar("sigmoid", special.sigmoid, (lambda F, y, _x: y * (1 - y),), "iuf", result="float"),
     Scalar("softplus", _softplus, (lambda F, _y, x: F.sigmoid(x),), "f", result="float"),
-    Scalar("silu", lambda x: x * _special("expit")(x), (_silu_d,), "f", zero_preserving=True),
-    Scalar("gelu", _gelu, (_gelu_d,), "f", zero_preserving=True),
+    Scalar("silu", special.silu, (_silu_d,), "f", zero_preserving=True),
+    Scalar("gelu", special.gelu, (_gelu_d,), "f", zero_preserving=True),
     Scalar(
         "erf",
-        _special("erf"),
+        special.scipy_special("erf"),
         (lambda F, _y, x: _TWO_OVER_SQRT_PI * F.exp(-x * x),),
         "iuf",
         result="float",
@@ -515,14 +540,14 @@ _NEURAL = (
     ),
     Scalar(
         "erfc",
-        _special("erfc"),
+        special.erfc,
         (lambda F, _y, x: -_TWO_OVER_SQRT_PI * F.exp(-x * x),),
         "iuf",
         result="float",
     ),
     Scalar(
         "lgamma",
-        _special("gammaln"),
+        special.lgamma,
         (lambda F, _y, x: F.digamma(x),),
         "iuf",
         result="float",
@@ -530,7 +555,7 @@ _NEURAL = (
     ),
     Scalar(
         "digamma",
-        _special("digamma"),
+        special.digamma,
         (lambda F, _y, x: F.polygamma(1, x),),
         "iuf",
         result="float",
@@ -538,7 +563,7 @@ _NEURAL = (
     ),
     Scalar(
         "polygamma",
-        _polygamma,
+        special.polygamma,
         (None, lambda F, _y, n, x: F.polygamma(n + 1, x)),
         "iuf",
         result="float",
@@ -659,7 +684,7 @@ _CHOICE = (
         np.clip,
         (_clipped(0), _clipped(1), _clipped(2)),
         domain=(None, (-0.6, -0.4), (0.4, 0.6)),
-        convention="at a bound the derivative belongs to x",
+        convention="at a bound the derivative belongs to x; where min > max it belongs to max",
     ),
 )
 

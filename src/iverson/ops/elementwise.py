@@ -15,7 +15,7 @@ from iverson.core import dtypes
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, join
 from iverson.core.errors import DTypeError
 from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
-from iverson.core.scalars import ANY, SCALARS, Scalar, result_dtype
+from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
 from iverson.ops import notation
@@ -263,7 +263,7 @@ for _scalar in SCALARS.values():
 define(
     Op(
         name="astype",
-        forward=lambda x, *, dtype: x.astype(dtype, copy=False),
+        forward=lambda x, *, dtype: converted(x, dtype),
         abstract=lambda x, *, dtype: Abstract(x.shape, dtype),
         # The engine brings every cotangent to its input's dtype, which is all the transpose of a cast does.
         vjp=(lambda F, g, _y, _x, *, dtype: g,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.op import Abstract, Op, Sample
 from iverson.core.region import Region
+from iverson.core.scalars import inverse_length
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -171,16 +173,17 @@ def _check_extremum(name: str) -> Any:
 
 
 def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
-    """1/n at the n entries that attain the extremum, 0 elsewhere: a constant."""
-    attained = F.equal(x, F.keep_reduced(y, axis, keepdims))
-    weight = F.astype(attained, dtype=x.dtype)
-    return attained, weight / F.sum(weight, axis=axis, keepdims=True)
+    """Which entries attain the extremum, and what each of them has of it: 1/n, or nan where it is a nan."""
+    y = F.keep_reduced(y, axis, keepdims)
+    attained = F.logical_or(F.equal(x, y), F.isnan(x))
+    count = F.sum(F.astype(attained, dtype=x.dtype), axis=axis, keepdims=True)
+    return attained, F.where(F.isnan(y), math.nan, F.reciprocal(count))
 
 
 def _extremum_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     attained, share = _share_of_ties(F, y, x, axis, keepdims)
-    g = F.expand_reduced(g, x.shape, axis, keepdims)
-    return F.where(attained, g * share, F.zero((), g.dtype))
+    g = F.broadcast_to(F.keep_reduced(g, axis, keepdims) * share, shape=x.shape)
+    return F.where(attained, g, F.zero((), g.dtype))
 
 
 def _extremum_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
@@ -239,9 +242,7 @@ def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
 
 def _direction(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """x / y, and 0 where the norm y is 0."""
-    y = F.keep_reduced(y, axis, keepdims)
-    at_zero = F.equal(y, 0)
-    return x * F.where(at_zero, 0.0, F.reciprocal(F.where(at_zero, 1.0, y)))
+    return x * inverse_length(F, F.keep_reduced(y, axis, keepdims))
 
 
 define(

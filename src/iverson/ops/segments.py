@@ -5,6 +5,7 @@ Which slice is in which segment is a constant parameter (`iverson.layouts.Segmen
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,20 @@ define(
 
 
 def _share_of_largest(F: Any, y: Any, x: Any, segments: Segments) -> Any:
-    """1/n at the n entries that attain the maximum of their segment: a constant."""
-    attained = F.astype(F.equal(x, F.segment_repeat(y, segments=segments)), dtype=x.dtype)
-    count = F.maximum(F.segment_sum(attained, segments=segments), 1)
-    return attained / F.segment_repeat(count, segments=segments)
+    """Which entries attain the maximum of their segment, and what each has of it: 1/n, or nan for a nan."""
+    attained = F.logical_or(F.equal(x, F.segment_repeat(y, segments=segments)), F.isnan(x))
+    count = F.segment_sum(F.astype(attained, dtype=x.dtype), segments=segments)
+    return attained, F.where(F.isnan(y), math.nan, F.reciprocal(F.maximum(count, 1)))
+
+
+def _segment_max_vjp(F: Any, g: Any, y: Any, x: Any, *, segments: Segments) -> Any:
+    attained, share = _share_of_largest(F, y, x, segments)
+    return F.where(attained, F.segment_repeat(g * share, segments=segments), F.zero((), g.dtype))
+
+
+def _segment_max_jvp(F: Any, t: Any, y: Any, x: Any, *, segments: Segments) -> Any:
+    attained, share = _share_of_largest(F, y, x, segments)
+    return F.segment_sum(F.where(attained, t, F.zero((), t.dtype)), segments=segments) * share
 
 
 define(
@@ -93,16 +104,8 @@ define(
         name="segment_max",
         forward=kernels.segment_max,
         abstract=_checked("segment_max", False),
-        vjp=(
-            lambda F, g, y, x, *, segments: (
-                F.segment_repeat(g, segments=segments) * _share_of_largest(F, y, x, segments)
-            ),
-        ),
-        jvp=(
-            lambda F, t, y, x, *, segments: F.segment_sum(
-                t * _share_of_largest(F, y, x, segments), segments=segments
-            ),
-        ),
+        vjp=(_segment_max_vjp,),
+        jvp=(_segment_max_jvp,),
         # Segment 1 has no slice, so its maximum is -inf: read the others.
         samples=_samples(
             5, distinct=True, post=lambda F, y: F.gather(y, np.array([0, 2, 2, 0, 3]), axes=(0,))

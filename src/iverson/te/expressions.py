@@ -16,7 +16,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError
-from iverson.core.scalars import SCALARS, result_dtype
+from iverson.core.scalars import SCALARS, converted, result_dtype
 
 DType = np.dtype[Any]
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
@@ -409,9 +409,24 @@ def promote(operands: Sequence[Expr]) -> DType:
 
 
 def const(value: Any, dtype: DType) -> Expr:
-    """A number of a given dtype."""
+    """A number of a given dtype. Raises ArgumentError for one that an integer dtype cannot hold."""
     kinds: Mapping[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-    return Const(kinds[dtype.kind](value), dtype)
+    if dtype.kind in "iu" and not _fits(value, dtype):
+        limits = np.iinfo(dtype)
+        raise ArgumentError(
+            "te",
+            got=f"the number {value} where values are of dtype {dtype}",
+            expected=f"an integer from {limits.min} to {limits.max}",
+            remedy="convert the other operand with astype",
+        )
+    try:
+        return Const(kinds[dtype.kind](value), dtype)
+    except OverflowError:
+        raise ArgumentError("te", got="an integer beyond all floats", expected="one in range") from None
+
+
+def _fits(value: Any, dtype: DType) -> bool:
+    return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
 
 
 def index(value: int) -> Expr:
@@ -424,10 +439,21 @@ def cast(operand: Expr, dtype: DType) -> Expr:
     if operand.dtype == dtype:
         return operand
     if isinstance(operand, Const) and not (operand.dtype.kind == "c" and dtype.kind != "c"):
-        return const(operand.value, dtype)
+        return const(_value_as(operand, dtype), dtype)
     if isinstance(operand, Select):
         return select(operand.condition, cast(operand.then, dtype), cast(operand.other, dtype))
     return Cast(operand, dtype)
+
+
+def _value_as(number: Const, dtype: DType) -> Any:
+    """A number's value in another dtype; a weak one is exact until it meets one of its own kind or above."""
+    kinds = "biufc"
+    if dtype.kind == "b":
+        return bool(number.value)
+    if number.weak and kinds.index(dtype.kind) >= kinds.index(number.dtype.kind):
+        return number.value
+    with np.errstate(all="ignore"):
+        return converted(np.asarray(number.value, number.dtype), dtype).item()
 
 
 def apply(name: str, *args: Any) -> Expr:
@@ -446,10 +472,32 @@ def apply(name: str, *args: Any) -> Expr:
     if dtype.kind not in scalar.kinds:
         raise DTypeError(f"te.{name}", got=f"dtype {dtype}", expected=f"dtype kinds {scalar.kinds!r}")
     weak = all(o.weak for o in operands)
+    if any(_is_beyond(o, dtype) for o in operands):
+        if name in COMPARISONS:  # all integers of the dtype compare alike with a number beyond them
+            values = [o.value if isinstance(o, Const) else 0 for o in operands]
+            return const(bool(scalar.body(*values)), dtypes.bool)
+        if name == "clip":
+            operands = _tightened(operands, dtype)
     if scalar.result in ("float", "realfloat"):
         dtype = dtypes.to_inexact(dtype)
     converted = tuple(_converted(o, dtype, weak) for o in operands)
     return simplified(name, converted, result_dtype(scalar, dtype), weak)
+
+
+def _is_beyond(operand: Expr, dtype: DType) -> bool:
+    """Whether an operand is a number that integers of this dtype do not reach."""
+    return dtype.kind in "iu" and isinstance(operand, Const) and not _fits(operand.value, dtype)
+
+
+def _tightened(operands: Sequence[Expr], dtype: DType) -> list[Expr]:
+    """clip's operands, where bounds beyond the dtype bound nothing: ``clip(u8, -1, 9) -> clip(u8, 0, 9)``."""
+    x, low, high = operands
+    limits = np.iinfo(dtype)
+    if isinstance(low, Const) and low.value < limits.min:
+        low = as_expr(int(limits.min))
+    if isinstance(high, Const) and high.value > limits.max:
+        high = as_expr(int(limits.max))
+    return [x, low, high]
 
 
 def _converted(operand: Expr, dtype: DType, weak: bool) -> Expr:
@@ -488,7 +536,7 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
                     return factor
                 if is_guarded(factor) and other.dtype.kind != "b":
                     return select(factor.condition, factor.then * other, factor.other)  # type: ignore[attr-defined]
-        elif name in ("divide", "floor_divide") and y is not None and y == 1:
+        elif y is not None and y == 1 and name == ("divide" if dtype.kind in "fc" else "floor_divide"):
             return a
         elif name in ("floor_divide", "remainder"):
             if dtype.kind in "iu" and y == 0:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
-from iverson.core.scalars import SCALARS
+from iverson.core.scalars import SCALARS, converted
 from iverson.te.nodes import (
     Apply,
     Cast,
@@ -246,9 +246,9 @@ def evaluate(
                 side = np.where(below[0], bad[node.then], bad[node.other])
                 wrong = bad[node.condition] | side
             elif isinstance(node, Cast):
-                found = below[0].astype(node.dtype)
+                found = converted(below[0], node.dtype)
             elif isinstance(node, Apply):
-                found = np.asarray(SCALARS[node.name].body(*below)).astype(node.dtype)
+                found = _applied(node, below)
             else:
                 raise ArgumentError("te.interpret", got=text(node), expected="no reduction here")
             made[node], bad[node] = found, wrong
@@ -256,6 +256,13 @@ def evaluate(
         if bad[root].any():
             raise _outside(root, made, np.flatnonzero(bad[root])[0])
     return made
+
+
+def _applied(node: Apply, operands: list[Array]) -> Array:
+    try:
+        return np.asarray(SCALARS[node.name].body(*operands)).astype(node.dtype)
+    except ValueError as error:  # integers to negative integer powers
+        raise ArgumentError(f"te.{node.name}", got=text(node), remedy=str(error)) from None
 
 
 def _read(node: Read, at: list[Array], values: Values, count: int) -> tuple[Array, Array]:

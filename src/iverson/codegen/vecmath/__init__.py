@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from iverson.codegen.ir import Value
 from iverson.codegen.vecmath.error import erf, erfc, gelu
-from iverson.codegen.vecmath.exponential import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
+from iverson.codegen.vecmath.exponential import cosh, exp, exp2, expm1, sigmoid, silu, sinh, tanh
 from iverson.codegen.vecmath.logarithm import log, log1p, log2, log10
 from iverson.codegen.vecmath.power import pow
 from iverson.codegen.vecmath.trigonometric import cos, sin
@@ -32,6 +32,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "log2": log2,
     "pow": pow,
     "sigmoid": sigmoid,
+    "silu": silu,
     "sin": sin,
     "sinh": sinh,
     "tanh": tanh,

@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, and what is made of them: tanh, sigmoid, sinh, cosh.
+"""exp, exp2, expm1, and what is made of them: tanh, sigmoid, silu, sinh, cosh.
 
 Method: x = n ln 2 + r by Cody and Waite's two-part constant ("Software Manual for the Elementary
 Functions", 1980, chapter 6); expm1(r) = r + r^2 P(r) with P minimax on |r| <= ln(2)/2; 2^n is built in
@@ -6,6 +6,8 @@ the exponent field, in two factors where a result may be subnormal.
 """
 
 from __future__ import annotations
+
+import math
 
 from iverson.codegen.ir import Builder, Value
 from iverson.codegen.vecmath.coefficients import EXP32, EXP64, TANH32, TANH64
@@ -87,9 +89,24 @@ def tanh(b: Builder, x: Value) -> Value:
 
 def sigmoid(b: Builder, x: Value) -> Value:
     """1 / (1 + e^-x); for negative x as e^x / (1 + e^x), so that it may be subnormal."""
-    one = b.const(1.0, x.type)
     e = exp(b, -absolute(x))
-    top = b.select(x < 0.0, e, one)
+    return _over_one_plus(b, b.select(x < 0.0, e, b.const(1.0, x.type)), e)
+
+
+def silu(b: Builder, x: Value) -> Value:
+    """x sigmoid(x); for negative x it is scaled last, so that it is rounded once where it is subnormal."""
+    last = -120.0 if x.type.elem == "float" else -760.0
+    bits, r, q = reduce(b, at_least(b, -absolute(x), last))
+    e = (r + q) + 1.0
+    negative = x < 0.0
+    part = _over_one_plus(b, b.select(negative, e, b.const(1.0, x.type)), scale(e, bits))
+    y = scale(at_least(b, x, last) * part, b.select(negative, bits, b.const(0, bits.type)))
+    return b.select(x.eq(-math.inf), b.const(math.nan, x.type), y)
+
+
+def _over_one_plus(b: Builder, top: Value, e: Value) -> Value:
+    """top / (1 + e) for 0 <= e <= 1."""
+    one = b.const(1.0, e.type)
     d = e + 1.0
     # Divide by the exact sum 1 + e: one Newton step takes back the errors of the sum and the quotient.
     inverse = one / d

@@ -1,0 +1,129 @@
+"""NumPy bodies of special functions, within a few units in the last place wherever they are finite.
+
+SciPy's are used where they are that exact. Elsewhere (results that are nearly or really subnormal, the
+surroundings of zeros and poles) the entries in question are computed again by the methods named below.
+SciPy is imported when a function is first called. Only `iverson.core.scalars` imports this file.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def scipy_special(name: str) -> Callable[..., Any]:
+    """SciPy's function of that name, imported when it is called."""
+
+    def body(*args: Any) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(*args)
+
+    body.__name__ = name
+    return body
+
+
+_erfc, _erfcx, _ndtr, _gammaln, _psi = map(scipy_special, ("erfc", "erfcx", "ndtr", "gammaln", "digamma"))
+
+
+def _mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
+    """y with ``better(x)`` in its place at hard entries."""
+    if not np.any(hard):
+        return y
+    mended = np.array(y)
+    mended[hard] = better(np.asarray(x)[hard])
+    return mended
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x); for negative x as e^x / (1 + e^x), so that it may be subnormal."""
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, np.ones((), x.dtype)) / (1 + e)
+
+
+def silu(x: Any) -> Any:
+    """x sigmoid(x); for negative x, (x h / (1 + h^2)) h with h = e^(-|x|/2), rounded once if subnormal."""
+    h = np.exp(-0.5 * np.abs(x))
+    part = np.where(x < 0, h, np.ones((), x.dtype))
+    return x * part / (1 + h * h) * part
+
+
+def erfc(x: Any) -> Any:
+    """1 - erf(x), where it is small by its scaled form."""
+    return _mended(_erfc(x), x > 1, lambda v: _tail(v, 1.0, 30.0, _erfcx), x)
+
+
+def gelu(x: Any) -> Any:
+    """x erfc(-x / sqrt(2)) / 2; x is multiplied in before a result may become subnormal."""
+
+    def scaled(b: Any) -> Any:
+        return -0.5 * b * _erfcx(b * math.sqrt(0.5))
+
+    return _mended(x * _ndtr(x), (x < -1) & (x > -np.inf), lambda v: _tail(-v, 0.5, 45.0, scaled), x)
+
+
+def _tail(a: Any, factor: float, last: float, scaled: Callable[[Any], Any]) -> Any:
+    """exp(-factor a^2) scaled(a), for a >= 1.
+
+    The rounding of a^2 would be that of the result: with h the leading bits of a, exp(-factor h^2) is of an
+    exact square and exp(-factor (a - h) (a + h)) near 1 (W. Cody, Math. Comp. 23, 1969). Beyond ``last`` the
+    result is 0.
+    """
+    b = np.minimum(a, last).astype(np.float64)
+    h = b.astype(np.float32).astype(np.float64)
+    near = np.exp(-factor * (b - h) * (b + h))
+    return (scaled(b) * near * np.exp(-factor * h * h)).astype(a.dtype)
+
+
+def lgamma(x: Any) -> Any:
+    """log |gamma(x)|; inf at both infinities, as in C."""
+    y = _mended(_gammaln(x), np.isinf(x), np.abs, x)
+    if y.dtype == np.float32:  # computed in double
+        return y
+    y = _mended(y, np.abs(x) < 1e-300, lambda v: -np.log(np.abs(v)), x)
+    return _mended(y, (x > 0.5) & (x < 2.5), _lgamma_near_zeros, x)
+
+
+def _lgamma_near_zeros(x: Any) -> Any:
+    """lgamma in (1/2, 5/2), where it has the zeros 1 and 2.
+
+    lgamma(2 + t) = (1 - gamma) t + sum of (zeta(k) - 1) (-t)^k / k over k >= 2 (Abramowitz and Stegun
+    6.1.33), and lgamma(1 + t) is log(1 + t) less.
+    """
+    first = x < 1.5
+    t = x - np.where(first, 1.0, 2.0)
+    series = np.zeros_like(t)
+    for c in _lgamma_series():
+        series = (series + c) * t
+    return np.where(first, series - np.log1p(np.where(first, t, 0.0)), series)
+
+
+@functools.cache
+def _lgamma_series() -> tuple[float, ...]:
+    """Coefficients of t^30, ..., t^2, t."""
+    zeta_less_1 = scipy_special("zetac")
+    return (*(float(zeta_less_1(k)) * (-1) ** k / k for k in range(30, 1, -1)), 1 - np.euler_gamma)
+
+
+def digamma(x: Any) -> Any:
+    """The derivative of lgamma; nan at negative integers, -inf at 0 and inf at -0.
+
+    Near its poles as psi(1 - x) - pi / tan(pi x), with x - round(x) in the tangent.
+    """
+    return _mended(_psi(x), (x < 0) & (np.abs(x - np.rint(x)) <= 0.25), _reflected_digamma, x)
+
+
+def _reflected_digamma(x: Any) -> Any:
+    fraction = x - np.rint(x)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = _psi(1 - x) - np.pi / np.tan(np.pi * fraction)
+    return np.where(fraction == 0, np.nan, found).astype(x.dtype)
+
+
+def polygamma(n: Any, x: Any) -> Any:
+    """The n-th derivative of digamma. SciPy's is always in double precision."""
+    return np.asarray(scipy_special("polygamma")(n, x), np.result_type(n, x))
