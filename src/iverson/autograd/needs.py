@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.node import Node
-from iverson.core.entries import FULL, NOTHING, Entries, Stored, entry_by_entry, join
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, hull, join, plain
 from iverson.core.op import Op
 from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import Zero, layouts_by_type, support_pattern
@@ -82,12 +82,23 @@ def _demanded(node: Node, of_args: list[Entries], whole: bool, recording: bool) 
         bound = None if _PLAIN.issuperset(map(type, node.args)) else _bounded(node, op, of_args, recording)
         if bound is not None:
             return bound
+    if op.image is not None and (type(of_args[0]) is Box or (op.spreads and of_args[0] is FULL)):
+        return _image(node, op, of_args[0])
     if op.moves and not whole and any(isinstance(n, Stored) for n in of_args):
         return _moved(node, op, of_args)
     if demand is None or (whole and not op.spreads):
         return FULL
     shapes = tuple([held[0] if type(held) is tuple else getattr(held, "shape", ()) for held in node.args])
     return demand(tuple(of_args), shapes, node.result_shape(0), **node.params)
+
+
+def _image(node: Node, op: Op, need: Entries) -> Entries:
+    """Where the entries in a box of an op that moves entries go."""
+    held, *others = node.args
+    shape = held[0] if type(held) is tuple else held.shape
+    region = hull(need, shape)
+    image = op.image(region, shape, *others, **node.params) if region.size else None  # type: ignore[misc]
+    return NOTHING if image is None else plain(Box(image), node.result_shape(0))
 
 
 def _bounded(node: Node, op: Op, of_args: list[Entries], recording: bool) -> Entries | None:

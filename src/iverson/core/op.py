@@ -125,6 +125,9 @@ class Op:
         once per node and call.
     demand : ``demand(needs, shapes, out, **params)``, with the shapes of the inputs and of the result, bounds
         the need of the result's cotangent (a tuple of needs where ``multiple``); default Full.
+    image : of an op that moves the entries of input 0: ``image(region, shape, *other inputs, **params)``, the
+        smallest region outside of which the result is zero where that input, of ``shape``, is zero outside a
+        region (None: everywhere). A demand for the region, of the input's cotangent, is one for its image.
     spreads : some entries of the result depend on part of the inputs only, or on none, so that ``demand`` has
         something to say also where inputs are needed in full.
     reach : ``reach(needs, patterns, out, **params)`` bounds that need where an argument is sparse: by the
@@ -161,6 +164,7 @@ class Op:
     linear_in: tuple[Group, ...] = ()
     shared: Rule | None = None
     demand: Rule | None = None
+    image: Rule | None = None
     spreads: bool = False
     reach: Rule | None = None
     factors: Rule | None = None

@@ -6,6 +6,7 @@ under the op's name or family. Kernels work on layouts' values and know nothing 
 
 from iverson.kernels import (
     box,
+    box_moves,
     packed,
     segments,
     sparse_elementwise,
@@ -18,6 +19,7 @@ from iverson.kernels.registry import register, run
 
 __all__ = [
     "box",
+    "box_moves",
     "packed",
     "register",
     "run",

@@ -121,92 +121,6 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     return make(shape, region, total)
 
 
-@register("permute_dims", Box)
-def permute_dims(op: Op, values: Values, params: Params) -> Any:
-    x, axes = values[0], params["axes"]
-    shape = tuple(x.shape[k] for k in axes)
-    return make(shape, x.region.permuted(axes), np.transpose(x.inner, axes))
-
-
-@register("expand_dims", Box)
-def expand_dims(op: Op, values: Values, params: Params) -> Any:
-    x = values[0]
-    shape = zeros_like_result(op, values, params).shape
-    start, stop = list(x.region.start), list(x.region.stop)
-    for k in params["axis"]:
-        start.insert(k, 0)
-        stop.insert(k, 1)
-    return make(shape, Region(tuple(start), tuple(stop)), np.expand_dims(x.inner, params["axis"]))
-
-
-@register("squeeze", Box)
-def squeeze(op: Op, values: Values, params: Params) -> Any:
-    x, axis = values[0], params["axis"]
-    shape = zeros_like_result(op, values, params).shape
-    keep = [k for k in range(len(x.shape)) if k not in axis]
-    region = Region(tuple(x.region.start[k] for k in keep), tuple(x.region.stop[k] for k in keep))
-    if not x.region.size:
-        return Zero(shape, x.dtype)
-    return make(shape, region, np.squeeze(x.inner, axis))
-
-
-@register("reshape", Box)
-def reshape(op: Op, values: Values, params: Params) -> Any:
-    """A box of whole slices of the first axis, reshaped with that axis kept, is a box again."""
-    x, shape = values[0], params["shape"]
-    if not x.shape or not shape or x.shape[0] != shape[0]:
-        return NotImplemented
-    start, stop = x.region.start, x.region.stop
-    if any(start[1:]) or stop[1:] != x.shape[1:]:
-        return NotImplemented
-    region = Region((start[0],) + (0,) * (len(shape) - 1), (stop[0], *shape[1:]))
-    return make(shape, region, x.inner.reshape(region.shape))
-
-
-@register("broadcast_to", Box)
-def broadcast_to(op: Op, values: Values, params: Params) -> Any:
-    x, shape = values[0], params["shape"]
-    region = x.region.broadcast(x.shape, shape)
-    return make(shape, region, np.broadcast_to(x.inner, region.shape))
-
-
-@register("sum", Box)
-def sum(op: Op, values: Values, params: Params) -> Any:
-    x, axis = values[0], params["axis"]
-    result = zeros_like_result(op, values, params)
-    inner = np.asarray(op.forward(x.inner, **params))
-    start, stop = [], []
-    for k in range(len(x.shape)):
-        if k not in axis:
-            start.append(x.region.start[k])
-            stop.append(x.region.stop[k])
-        elif params["keepdims"]:
-            start.append(0)
-            stop.append(1)
-    return make(result.shape, Region(tuple(start), tuple(stop)), inner)
-
-
-@register("flip", Box)
-def flip(op: Op, values: Values, params: Params) -> Any:
-    x, axis = values[0], params["axis"]
-    start, stop = list(x.region.start), list(x.region.stop)
-    for k in axis:
-        start[k], stop[k] = x.shape[k] - stop[k], x.shape[k] - start[k]
-    return make(x.shape, Region(tuple(start), tuple(stop)), np.flip(x.inner, axis))
-
-
-@register("index_basic", Box)
-def index_basic(op: Op, values: Values, params: Params) -> Any:
-    """x[key] where x is a box: the part of the box that the key reads, as a box of the result."""
-    x = values[0]
-    shape = keys.key_shape(params["key"], x.shape)
-    region = keys.region_through_key(x.region, params["key"], x.shape)
-    if region is None:
-        return Zero(shape, x.dtype)
-    inner = x.inner[keys.key_within(x.region, params["key"], x.shape)]
-    return make(shape, region, np.asarray(inner))
-
-
 @register("index_put", Box)
 def index_put(op: Op, values: Values, params: Params) -> Any:
     """A box with zeros written into it (the cotangent of what an assignment left standing)."""
@@ -222,11 +136,6 @@ def index_put(op: Op, values: Values, params: Params) -> Any:
     inner = x.inner.copy()
     inner[keys.key_within(x.region, key, x.shape)] = 0
     return Box(x.shape, x.region, inner)
-
-
-@register("place", Box)
-def place(op: Op, values: Values, params: Params) -> Any:
-    return op.forward(values[0].read(Region.full(values[0].shape)), **params)
 
 
 @register("concat", Box)

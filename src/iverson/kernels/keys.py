@@ -87,6 +87,25 @@ def key_within(region: Region, key: Key, shape: Shape) -> Key:
     return tuple(result)
 
 
+def cut(key: Key, region: Region) -> Key:
+    """The key that reads of x what ``x[key]`` has in a region that is not empty."""
+    result: list[Any] = []
+    axis = 0
+    for item in key:
+        if isinstance(item, slice):
+            stop = -1 if item.stop is None else item.stop
+            chosen = range(item.start, stop, item.step or 1)[region.start[axis] : region.stop[axis]]
+            result.append(canonical_slice(_as_slice(chosen), max(chosen[0], chosen[-1]) + 1))
+        else:
+            result.append(item)
+        axis += item is None or isinstance(item, slice)
+    return tuple(result)
+
+
+def _as_slice(indices: range) -> slice:
+    return slice(indices.start, indices.stop if indices.stop >= 0 else None, indices.step)
+
+
 def is_dense(key: Key) -> bool:
     """Whether the key reads every entry of its `key_region` (its slices have steps of 1)."""
     return all(not isinstance(item, slice) or item.step == 1 for item in key)

@@ -16,18 +16,10 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
-from iverson.kernels import keys, strided
+from iverson.kernels import keys, regions, strided
 from iverson.ops.notation import moved, said, stretched_index
 
 LINEAR = ((0,),)
-
-
-def _index_demand(needs: tuple[Entries, ...], shapes: Any, out: Shape, *, key: Any) -> Entries:
-    need = needs[0]
-    if not isinstance(need, Box):
-        return FULL
-    region = keys.region_through_key(need.region, key, shapes[0])
-    return Box(region or Region((0,) * len(out), (0,) * len(out)))
 
 
 def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
@@ -64,7 +56,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, key: F.place(g, key=key, shape=_x.shape),),
         linear_in=LINEAR,
         moves=True,
-        demand=_index_demand,
+        image=regions.read,
         te=moved(lambda shape, *, key: keys.key_shape(key, shape), lambda shape, i, *, key: _read_at(i, key)),
         samples=lambda s: [
             Sample((s((4, 5)),), {"key": (2, slice(1, 4, 1))}),
@@ -76,12 +68,6 @@ define(
 )
 
 
-def _place_demand(
-    needs: tuple[Entries, ...], _shapes: Any, _out: Shape, *, key: Any, shape: Shape
-) -> Entries:
-    return Box(keys.key_region(key, shape)) if needs[0] is FULL else FULL
-
-
 define(
     Op(
         name="place",
@@ -90,7 +76,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
         linear_in=LINEAR,
         moves=True,
-        demand=_place_demand,
+        image=regions.placed,
         spreads=True,
         samples=lambda s: [
             Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
@@ -178,6 +164,7 @@ define(
         abstract=_gather_abstract,
         vjp=_gather_vjp,
         linear_in=LINEAR,
+        image=regions.gathered,
         moves=True,
         te=said(lambda T, x, *indices, axes: _gathered(T, x, indices, axes)),
         samples=lambda s: [
@@ -201,6 +188,7 @@ define(
         abstract=lambda g, *indices, axes, shape: Abstract(shape, g.dtype),
         vjp=_scatter_vjp,
         linear_in=LINEAR,
+        image=regions.scattered,
         moves=True,
         samples=lambda s: [
             Sample((s((3,)), *_pairs), {"axes": (0, 1), "shape": (4, 5)}),

@@ -17,7 +17,7 @@ from iverson.core.scalars import inverse_length
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
-from iverson.kernels import strided
+from iverson.kernels import regions, strided
 from iverson.ops.notation import reduction, said
 
 LINEAR = ((0,),)
@@ -95,6 +95,7 @@ define(
         abstract=_abstract,
         vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
         linear_in=LINEAR,
+        image=regions.summed,
         support=_sum_support,
         within=_sum_within,
         te=reduction("sum"),

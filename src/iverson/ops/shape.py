@@ -14,11 +14,11 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Factors, Stored, join
 from iverson.core.errors import ShapeError
-from iverson.core.op import JOINTLY, Abstract, Op, Sample
+from iverson.core.op import JOINTLY, Abstract, Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
-from iverson.kernels import keys, strided
+from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
 from iverson.ops.notation import moved, said, stretched_index
 
@@ -100,6 +100,7 @@ define(
         abstract=lambda x, *, shape: _same_dtype(shape, x),
         vjp=(lambda F, g, _y, _x, *, shape: F.reshape(g, shape=_x.shape),),
         linear_in=LINEAR,
+        image=regions.reshaped,
         moves=True,
         te=said(lambda T, x, *, shape: _reshaped(T, x, shape)),
         samples=lambda s: [
@@ -117,10 +118,10 @@ def _inverse(axes: Shape) -> Shape:
 
 def _permute_demand(needs: tuple[Entries, ...], _shapes: Any, _out: Shape, *, axes: Shape) -> Entries:
     need = needs[0]
-    if isinstance(need, Stored):
-        own = axes[: need.pattern.ndim]
-        return Stored(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
-    return Box(need.region.permuted(axes)) if isinstance(need, Box) else need
+    if not isinstance(need, Stored):
+        return need
+    own = axes[: need.pattern.ndim]
+    return Stored(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
 
 
 def _permute_factors(F: Any, _i: int, g: Any, _y: Any, _x: Any, *, axes: Shape) -> Any:
@@ -137,6 +138,7 @@ define(
         abstract=lambda x, *, axes: _same_dtype(tuple(x.shape[k] for k in axes), x),
         vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
         linear_in=LINEAR,
+        image=regions.permuted,
         demand=_permute_demand,
         factors=_permute_factors,
         te=moved(
@@ -171,6 +173,7 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_expanded(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
         linear_in=LINEAR,
+        image=regions.expanded,
         moves=True,
         te=moved(
             lambda shape, *, axis: _expanded(shape, axis),
@@ -195,6 +198,7 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_squeezed(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
         linear_in=LINEAR,
+        image=regions.squeezed,
         moves=True,
         te=moved(
             lambda shape, *, axis: _squeezed(shape, axis),
@@ -229,6 +233,7 @@ define(
         abstract=lambda x, *, shape: _check_broadcast(x, shape),
         vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
         linear_in=LINEAR,
+        image=regions.broadcast,
         te=moved(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
         samples=lambda s: [
             Sample((s((2, 1)),), {"shape": (3, 2, 4)}),
@@ -365,6 +370,7 @@ define(
         abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, axis: F.flip(g, axis=axis),),
         linear_in=LINEAR,
+        image=regions.flipped,
         moves=True,
         te=moved(
             lambda shape, *, axis: shape,
@@ -383,6 +389,7 @@ define(
         abstract=lambda x, *, shift, axis: Abstract(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, shift, axis: F.roll(g, shift=tuple(-k for k in shift), axis=axis),),
         linear_in=LINEAR,
+        image=regions.rolled,
         moves=True,
         te=moved(
             lambda shape, *, shift, axis: shape,
@@ -393,7 +400,7 @@ define(
 )
 
 
-def _tril(keep: str) -> None:
+def _tril(keep: str, image: Rule) -> None:
     body = getattr(np, keep)
     define(
         Op(
@@ -402,6 +409,7 @@ def _tril(keep: str) -> None:
             abstract=lambda x, *, k: Abstract(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x, *, k: getattr(F, keep)(g, k=k),),
             linear_in=LINEAR,
+            image=image,
             moves=True,
             te=said(lambda T, x, *, k: _band(T, x, keep, k)),
             samples=lambda s: [Sample((s((2, 3, 4)),), {"k": k}) for k in (0, 1, -1)],
@@ -409,8 +417,8 @@ def _tril(keep: str) -> None:
     )
 
 
-_tril("tril")
-_tril("triu")
+_tril("tril", regions.lower)
+_tril("triu", regions.upper)
 
 
 def _diagonal_length(shape: Shape, offset: int) -> int:
@@ -425,6 +433,7 @@ define(
         abstract=lambda x, *, offset: Abstract((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset: F.diag_embed(g, offset=offset, shape=_x.shape),),
         linear_in=LINEAR,
+        image=regions.diagonal,
         moves=True,
         te=moved(
             lambda shape, *, offset: (*shape[:-2], _diagonal_length(shape, offset)),
@@ -443,6 +452,7 @@ define(
         abstract=lambda x, *, offset, shape: Abstract(shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset, shape: F.diagonal(g, offset=offset),),
         linear_in=LINEAR,
+        image=regions.on_diagonal,
         moves=True,
         samples=lambda s: [Sample((s((2, 3)),), {"offset": 1, "shape": (2, 4, 4)})],
     )
@@ -465,6 +475,7 @@ define(
         abstract=lambda *xs: Abstract(xs[0].shape, dtypes.result_type(*xs)),
         vjp=lambda F, wanted, g, _y, *_xs: [g] * len(wanted),
         linear_in=JOINTLY,
+        demand=lambda needs, _shapes, _out: join(needs),
         zero_preserving=True,
         samples=lambda s: [Sample((s((2, 3)), s((2, 3)), s((2, 3))))],
     )
@@ -483,6 +494,7 @@ for _name, _body in _SAME.items():
             abstract=lambda x: Abstract(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x: g,),
             linear_in=LINEAR,
+            image=regions.same,
             family="elementwise",
             zero_preserving=True,
             samples=lambda s: [Sample((s((2, 3)),))],
@@ -497,6 +509,7 @@ define(
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=(),
         jvp=(lambda F, t, _y, _x: t,),
+        image=regions.same,
         demand=lambda needs, _shapes, _out: needs[0],
         samples=lambda s: [Sample((s((2, 3)),))],
     )

@@ -1,0 +1,154 @@
+"""Kernels for the box layout of ops that move entries: what the box holds goes to the op's `image` of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.kernels import keys, regions, strided
+from iverson.kernels.box import Params, Values, make
+from iverson.kernels.registry import register, zeros_like_result
+from iverson.layouts import Box
+
+Array = np.ndarray[Any, Any]
+
+
+def moving(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register ``body(x, image, *others, **params)``: the result's entries in the image of the box of x."""
+
+    def add(body: Callable[..., Any]) -> Callable[..., Any]:
+        def kernel(op: Op, values: Values, params: Params) -> Any:
+            x, *others = values
+            if type(x) is not Box or not all(type(v) is np.ndarray for v in others):
+                return NotImplemented
+            result = zeros_like_result(op, values, params)
+            assert op.image is not None
+            region = op.image(x.region, x.shape, *others, **params) if x.region.size else None
+            if region is None or not region.size:
+                return result
+            return make(result.shape, region, body(x, region, *others, **params))
+
+        register(name, Box)(kernel)
+        return body
+
+    return add
+
+
+@moving("permute_dims")
+def permute_dims(x: Box, _region: Region, *, axes: Shape) -> Array:
+    return np.transpose(x.inner, axes)
+
+
+@moving("expand_dims")
+@moving("squeeze")
+def renamed(x: Box, region: Region, *, axis: Shape) -> Array:
+    """Axes of extent 1 come and go."""
+    return x.inner.reshape(region.shape)
+
+
+@moving("broadcast_to")
+def broadcast_to(x: Box, region: Region, *, shape: Shape) -> Array:
+    return np.broadcast_to(x.inner, region.shape)
+
+
+@moving("sum")
+def sum(x: Box, _region: Region, *, axis: Shape, keepdims: bool) -> Array:
+    return np.asarray(np.sum(x.inner, axis=axis, dtype=x.dtype, keepdims=keepdims))
+
+
+@moving("flip")
+def flip(x: Box, _region: Region, *, axis: Shape) -> Array:
+    return np.flip(x.inner, axis)
+
+
+@moving("roll")
+def roll(x: Box, _region: Region, *, shift: Shape, axis: Shape) -> Array:
+    """Where the box comes to lie across the end of an axis, all of that axis is rolled."""
+    start, stop, across = list(x.region.start), list(x.region.stop), {}
+    for k, by in zip(axis, shift, strict=True):
+        if (start[k] + by) % x.shape[k] + stop[k] - start[k] > x.shape[k]:
+            start[k], stop[k], across[k] = 0, x.shape[k], by
+    part = x.read(Region(tuple(start), tuple(stop)))
+    return np.roll(part, tuple(across.values()), tuple(across)) if across else part
+
+
+@moving("tril")
+def tril(x: Box, region: Region, *, k: int) -> Array:
+    return np.tril(x.read(region), k + region.start[-2] - region.start[-1])
+
+
+@moving("triu")
+def triu(x: Box, region: Region, *, k: int) -> Array:
+    return np.triu(x.read(region), k + region.start[-2] - region.start[-1])
+
+
+@moving("diagonal")
+def diagonal(x: Box, region: Region, *, offset: int) -> Array:
+    own = regions.on_diagonal(region, region.shape, offset=offset, shape=x.shape)
+    return np.diagonal(x.read(own), 0, -2, -1)
+
+
+@moving("diag_embed")
+def diag_embed(x: Box, region: Region, *, offset: int, shape: Shape) -> Array:
+    return strided.diag_embed(x.inner, offset=0, shape=region.shape)
+
+
+@moving("index_basic")
+def index_basic(x: Box, _region: Region, *, key: keys.Key) -> Array:
+    return np.asarray(x.inner[keys.key_within(x.region, key, x.shape)])
+
+
+@moving("place")
+def place(x: Box, _region: Region, *, key: keys.Key, shape: Shape) -> Array:
+    placed = strided.place(x.inner, keys.cut(key, x.region), shape)
+    return placed.inner if type(placed) is Box else np.asarray(placed)
+
+
+@moving("reshape")
+def reshape(x: Box, region: Region, *, shape: Shape) -> Array:
+    """In the same order, or where the image holds more than the box, at their places in it."""
+    if region.size == x.region.size:
+        return x.inner.reshape(region.shape)
+    inner = np.zeros(region.size, x.dtype)
+    at = np.zeros((1,), np.int64)
+    for source, target in regions.groups(x.shape, shape):
+        own, image = x.region.permuted(tuple(source)), region.permuted(tuple(target))
+        digits = np.unravel_index(
+            regions.addresses(own, tuple(x.shape[k] for k in source)), tuple(shape[k] for k in target) or (1,)
+        )
+        places = np.zeros((1,), np.int64)
+        for n, a, extent in zip(digits, image.start, image.shape, strict=False):
+            places = places * extent + (n - a)
+        at = np.add.outer(at * image.size, places).ravel()
+    inner[at] = x.inner.ravel()
+    return inner.reshape(region.shape)
+
+
+@moving("gather")
+def gather(x: Box, region: Region, *indices: Array, axes: Shape) -> Array:
+    """Indices that point out of the box read 0."""
+    lead = len(region.start) - (len(x.shape) - len(axes))
+    own = Region(region.start[:lead], region.stop[:lead])
+    inside, clipped = np.ones(own.shape, bool), []
+    for n, k in zip(np.broadcast_arrays(*indices), axes, strict=True):
+        a, b = x.region.start[k], x.region.stop[k]
+        used = n[own.slices]
+        inside &= (used >= a) & (used < b)
+        clipped.append(np.clip(used, a, b - 1) - a)
+    found = np.asarray(strided.gather(x.inner, *clipped, axes=axes))
+    return (
+        found if inside.all() else np.where(inside.reshape(own.shape + (1,) * (found.ndim - lead)), found, 0)
+    )
+
+
+@moving("scatter_add")
+def scatter_add(x: Box, region: Region, *indices: Array, axes: Shape, shape: Shape) -> Array:
+    lead = len(x.shape) - (len(shape) - len(axes))
+    own = Region(x.region.start[:lead], x.region.stop[:lead])
+    used = [n[own.slices] - region.start[k] for n, k in zip(np.broadcast_arrays(*indices), axes, strict=True)]
+    return strided.scatter_add(x.inner, *used, axes=axes, shape=region.shape)
