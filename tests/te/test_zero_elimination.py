@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from benchmarks.accesses import CASES, Case, gradients
 from iverson import te
 from iverson.te.explain import counts
 from iverson.te.interpret import Visits, run
+from iverson.te.lower import lower
 from iverson.te.verify import check, unproven_reads, unproven_writes
 
 
@@ -68,3 +71,44 @@ def test_strategies() -> None:
     assert chosen["take 100 of 4x5"] == chosen["max pool K3 s1"] == {"scatter"}
     assert chosen["6a + 10b + 15c"] == {"scatter"}
     assert chosen["reshape-transpose-reshape"] == {"injective"}
+
+
+HUGE = 10**12
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda i, k: (k > 5) & (k < 8),
+        lambda i, k: (k > HUGE // 10) & (k < HUGE // 10 + 3),
+        lambda i, k: (k == 5) | (k == HUGE - 1),
+        lambda i, k: (k * 3 == 21) | (k * 2 == 8),
+        lambda i, k: k % (HUGE // 2) == 7,
+        lambda i, k: k // 2 == 7,
+        lambda i, k: (k >= i + 10**10) & (k < i + 10**10 + 2),
+        lambda i, k: (k == i) | (k == HUGE - i - 1),
+        lambda i, k: (i * k % 5 < 5) & (k >= 7) & (k < 9),
+    ],
+)
+def test_two_points_of_a_huge_box_are_two(condition: Any) -> None:
+    x, k = te.placeholder((3,), name="x"), te.reduce_axis((0, HUGE), "k")
+    out = te.compute((3,), lambda i: te.sum(te.select(condition(i, k), x[i] * (k + 1), 0.0), k))
+    program = te.eliminate(out)
+    check(program)
+    assert sum(counts(s).visited or HUGE for s in program.statements) == 6
+    assert sum(counts(s).terms or HUGE for s in program.statements) == 6
+    expected = [sum(p + 1 for p in points) for points in _points(condition)]
+    np.testing.assert_array_equal(lower(program)(np.ones(3))[0], expected)
+
+
+def _points(condition: Any) -> list[list[int]]:
+    """For each i, the k near the places that the conditions name that satisfy one of them."""
+    near = [0, HUGE // 10, HUGE // 2, HUGE - 16, 10**10]
+    return [[k for n in near for k in range(n, n + 16) if condition(i, k)] for i in range(3)]
+
+
+def test_explain_counts_no_more_than_it_can_hold() -> None:
+    x, k = te.placeholder((3,), name="x"), te.reduce_axis((0, HUGE), "k")
+    assert "many nonzero terms" in te.explain(
+        te.compute((3,), lambda i: te.sum(te.select(k > i, x[i], 0.0), k))
+    )

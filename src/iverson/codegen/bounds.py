@@ -1,45 +1,31 @@
-"""Whether accesses stay inside their buffers: proven when compiling, checked at the call, or clamped.
+"""The extremes of integer expressions: affine forms over loop variables, sizes and atoms.
 
 An index is an affine form over loop variables, sizes and *atoms* (anything else: loads, quotients); its
 extremes follow by putting in the loops' bounds, innermost first, so that what cancels symbolically
-cancels here. Guards prove nothing: the code may look at both sides of a Select. Three outcomes:
-
-- proven for every call;
-- a requirement on the sizes and on the smallest and largest entries of index buffers, looked at once per
-  call, before any loop runs (`check`);
-- guarded, or undecidable before the loop (an index the kernel computes, quotients of variables): the code
-  tests the index where it is used, so that a wrong one can give a wrong number but never leave the buffer.
+cancels here. What follows for accesses is in `plan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from iverson.codegen.nodes import (
     INT64,
-    Buffer,
     Call,
     Cast,
     Const,
     Expr,
-    If,
-    Kernel,
-    Let,
     Load,
     Local,
     Loop,
     Select,
     Size,
-    Stmt,
-    Store,
     Var,
-    expressions,
     operands,
     rebuilt,
-    subexpressions,
 )
 from iverson.codegen.print import text
 
@@ -73,58 +59,12 @@ class Affine:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a statement stands: loops around it, whether guards are, and what names and atoms mean."""
+    """Where a statement stands: loops around it, guards and whether they hold, what names and atoms mean."""
 
     loops: tuple[Loop, ...] = ()
-    guarded: bool = False
+    guards: tuple[tuple[Expr, bool], ...] = ()
     lets: Mapping[str, Expr] = field(default_factory=dict)
     atoms: dict[str, Expr] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Access:
-    """One index of one Load or Store: dimension ``axis`` of ``buffer`` at ``index``."""
-
-    node: Load | Store
-    axis: int
-    index: Affine
-    scope: Scope
-
-    @property
-    def buffer(self) -> Buffer:
-        return self.node.buffer
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The outcome for a kernel: accesses to check at the call, and (node id, axis) to clamp in the code."""
-
-    checks: tuple[Access, ...]
-    clamped: frozenset[tuple[int, int]]
-
-
-def plan(kernel: Kernel) -> Plan:
-    """Sort all accesses of a kernel."""
-    checks, clamped = [], set()
-    writable = {b.name for b in kernel.buffers if b.role != "in"}
-    for access in accesses(kernel):
-        if inside(access, {}):
-            continue
-        if access.scope.guarded or not _decidable(access, writable):
-            clamped.add((id(access.node), access.axis))
-        else:
-            checks.append(access)
-    return Plan(tuple(checks), frozenset(clamped))
-
-
-def inside(access: Access, ranges: Ranges) -> bool:
-    """Whether an access is inside its buffer for all calls with these ranges."""
-    extent = access.buffer.shape[access.axis]
-    top = Affine(extent) if isinstance(extent, int) else Affine(0, {f"${extent}": 1})
-    room = top.shift(-1).plus(access.index, -1)
-    if _never(access.scope, ranges):
-        return True
-    return _non_negative(access.index, access.scope, ranges) and _non_negative(room, access.scope, ranges)
 
 
 def extremes(form: Affine, scope: Scope, ranges: Ranges) -> Interval:
@@ -144,53 +84,6 @@ def loop_extremes(loop: Loop, scope: Scope) -> Interval:
     ]
     low = max((v for v in lows if v is not None), default=None)
     return low, min((v for v in highs if v is not None), default=None)
-
-
-def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
-    """The integer buffers whose entries' range the checks ask for."""
-    found: dict[str, Buffer] = {}
-    for access in checks:
-        for e in access.scope.atoms.values():
-            for load in _loads(e):
-                found[load.buffer.name] = load.buffer
-    return tuple(found.values())
-
-
-def accesses(kernel: Kernel) -> Iterator[Access]:
-    """Every index of every Load and Store, with the scope it stands in."""
-    for phase in kernel.phases:
-        yield from _block((phase,), Scope())
-
-
-# --- walking ----------------------------------------------------------------------------------------
-
-
-def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
-    for s in body:
-        for e in expressions(s):
-            yield from _expression(e, scope)
-        if isinstance(s, Store):
-            for axis, index in enumerate(s.indices):
-                yield Access(s, axis, affine(index, scope), scope)
-        elif isinstance(s, Let):
-            scope = replace(scope, lets={**scope.lets, s.name: s.value})
-        elif isinstance(s, Loop):
-            yield from _block(s.body, replace(scope, loops=(*scope.loops, s)))
-        elif isinstance(s, If):
-            yield from _block(s.body, replace(scope, guarded=True))
-
-
-def _expression(e: Expr, scope: Scope) -> Iterator[Access]:
-    if isinstance(e, Select):
-        yield from _expression(e.condition, scope)
-        for side in (e.then, e.other):
-            yield from _expression(side, replace(scope, guarded=True))
-        return
-    for o in operands(e):
-        yield from _expression(o, scope)
-    if isinstance(e, Load):
-        for axis, index in enumerate(e.indices):
-            yield Access(e, axis, affine(index, scope), scope)
 
 
 # --- forms ------------------------------------------------------------------------------------------
@@ -232,12 +125,12 @@ def _atom_form(e: Expr, scope: Scope) -> Affine:
 _LINEAR = ("add", "subtract", "negative", "multiply")
 
 
-def _non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
+def non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
     low = _bound(form, scope, ranges, len(scope.loops), upper=False)
     return low is not None and low >= 0
 
 
-def _never(scope: Scope, ranges: Ranges) -> bool:
+def never(scope: Scope, ranges: Ranges) -> bool:
     """Whether a loop around is known to be empty."""
     for k, loop in enumerate(scope.loops):
         around = replace(scope, loops=scope.loops[:k])
@@ -347,6 +240,8 @@ def _atom(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
         return _pick(min, parts, 0, every=True), _pick(min, parts, 1, every=False)
     if e.name == "maximum":
         return _pick(max, parts, 0, every=False), _pick(max, parts, 1, every=True)
+    if e.name == "bitwise_and" and any(isinstance(a, Const) and a.value >= 0 for a in e.args):
+        return 0, min(int(a.value) for a in e.args if isinstance(a, Const) and a.value >= 0)
     if e.name == "multiply":
         ends = [x * y for x in parts[0] for y in parts[1] if x is not None and y is not None]
         return (min(ends), max(ends)) if len(ends) == 4 else UNKNOWN
@@ -372,34 +267,6 @@ def _pick(choose: Callable[[list[int]], int], parts: list[Interval], k: int, *, 
     if not known or (every and len(known) < len(parts)):
         return None
     return choose(known)
-
-
-def _decidable(access: Access, writable: set[str]) -> bool:
-    """Whether a call can decide: the atoms read only buffers left alone, and not only quotients remain."""
-    scope = access.scope
-    forms = [access.index]
-    forms += [affine(e, scope) for loop in scope.loops for e in (loop.lower, loop.upper)]
-    names = {n for form in forms for n in form.terms}
-    atoms = [scope.atoms[n] for n in names if n in scope.atoms]
-    reads = [load.buffer.name for e in atoms for load in _loads(e)]
-    if any(isinstance(x, Local) for e in atoms for x in subexpressions(e)):
-        return False
-    if any(name in writable for name in reads):
-        return False
-    extent = access.buffer.shape[access.axis]
-    news = bool(reads) or isinstance(extent, str) or any(n.startswith("$") for n in names)
-    # Where a call brings nothing new, a plain index that is not inside is an error, and one with quotients
-    # may only be beyond what is proven here.
-    return news or not atoms
-
-
-def _loads(e: Expr) -> Iterator[Load]:
-    stack = [e]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Load):
-            yield item
-        stack.extend(operands(item))
 
 
 # --- back to expressions ----------------------------------------------------------------------------

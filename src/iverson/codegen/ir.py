@@ -8,7 +8,8 @@ kernels are is not known here. May be imported by everything in this room.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,6 +210,7 @@ class Builder:
         self.block = "entry"
         self._seen: dict[str, Value] = {}
         self._read: dict[str, Value] = {}
+        self._slots: dict[str, Type] = {}
         self._count = 0
 
     def nested(self) -> Builder:
@@ -308,6 +310,18 @@ class Builder:
             return mask
         return self.call(f"llvm.vector.reduce.or.{mask.type.suffix}", I1, (mask,))
 
+    @contextmanager
+    def leaving(self, cond: Value) -> Iterator[None]:
+        """Instructions for where a condition holds, which is seldom, and then the end of the function."""
+        yes, after = self.fresh("leave"), self.fresh("after")
+        seen, read = self._seen, self._read
+        self.br_if_rarely(cond, yes, after)
+        self.start(yes)
+        yield
+        self.do("ret void")
+        self.start(after)
+        self._seen, self._read = seen, read  # what was known before stays known
+
     # --- blocks and stack slots -------------------------------------------------------------------
 
     def start(self, label: str) -> None:
@@ -329,6 +343,7 @@ class Builder:
     def slot(self, type: Type, count: int = 1) -> Value:
         """Stack memory, reserved once at function entry."""
         name = f"%{self.fresh('s')}"
+        self._slots[name] = type
         many = f", i64 {count}" if count > 1 else ""
         self.entry.append(f"  {name} = alloca {type}{many}, align 64")
         return Value(self, name, PTR)
@@ -345,7 +360,8 @@ class Builder:
         return self.emit(f"load {type}, ptr {slot.ref}, align 64", type, pure=False)
 
     def put(self, slot: Value, value: Value) -> None:
-        """Write a slot."""
+        """Write a slot, all of it: a scalar in a vector's slot would leave the other lanes unwritten."""
+        assert value.type == self._slots[slot.ref], f"{value.type} into a slot of {self._slots[slot.ref]}"
         self.store(slot, value, 64)
 
 

@@ -1,7 +1,7 @@
 """A compiled kernel: calling it on arrays, everything checked first; and `compile_kernel`, which makes one.
 
-A call checks dtypes, ranks, extents, strides, overlap and every index that was not proven when compiling
-(see `bounds`) before any compiled code runs.
+A call checks dtypes, ranks, extents, strides and overlap before any compiled code runs, and every index
+that was not proven when compiling (see `plan`) then or in the loops.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import numpy as np
 from iverson.codegen import bounds, cache, compile, llvm, target
 from iverson.codegen.launch import launch
 from iverson.codegen.nodes import Buffer, Kernel
+from iverson.codegen.plan import Plan, follows, index_buffers
+from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.print import kernel_text
 from iverson.codegen.verify import verify
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 Array = np.ndarray[Any, Any]
 _KEEP = 4096
@@ -35,7 +37,7 @@ class CompiledKernel:
 
     kernel: Kernel
     source: str
-    plan: bounds.Plan
+    plan: Plan
     library: compile.Library
     facts: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -46,15 +48,16 @@ class CompiledKernel:
         threads : at most this many (default: as many as processors, if the work is worth it).
 
         Raises ArgumentTypeError, DTypeError, ShapeError or ArgumentError for arrays that do not fit, and
-        IndexingError where an index buffer holds an index outside the buffer it is used on.
+        IndexingError where an index that is used is outside its buffer; what is written to may then hold
+        anything.
         """
         known = _bind(self.kernel, arrays, sizes)
-        self._check_indices(arrays, known)
         given = iter(arrays)
         by_name = {
             b.name: _temporary(b, known) if b.role == "temp" else next(given) for b in self.kernel.buffers
         }
-        launch(self, by_name, known, threads, compile_kernel)
+        runs = self if self._decided(arrays, known) else self.careful
+        launch(runs, by_name, known, threads, functools.partial(compile_kernel, careful=runs is not self))
 
     @property
     def llvm(self) -> str:
@@ -71,9 +74,15 @@ class CompiledKernel:
         """The IR as emitted."""
         return llvm.emit(self.kernel, target.host(), self.plan)
 
-    def _check_indices(self, arrays: tuple[Array, ...], sizes: Mapping[str, int]) -> None:
+    @functools.cached_property
+    def careful(self) -> CompiledKernel:
+        """The same kernel, its loops testing what this one's calls decide."""
+        return compile_kernel(self.kernel, careful=True)
+
+    def _decided(self, arrays: tuple[Array, ...], sizes: Mapping[str, int]) -> bool:
+        """Whether it follows from sizes and ranges of index buffers that every access is inside."""
         if not self.plan.checks:
-            return
+            return True
         found: dict[str, bounds.Interval] = {name: (n, n) for name, n in sizes.items()}
         by_name = {b.name: a for b, a in zip(self.kernel.arguments, arrays, strict=True)}
         for b in self._indices:
@@ -81,34 +90,16 @@ class CompiledKernel:
             # Nothing is loaded from an empty buffer.
             found[f"[{b.name}]"] = (int(a.min()), int(a.max())) if a.size else (0, -1)
         key = ("inside", *found.values())
-        if key in self.facts:
-            return
-        for access in self.plan.checks:
-            if not bounds.inside(access, found):
-                raise _outside(self.kernel, access, found)
-        if len(self.facts) > 1000:
-            self.facts.clear()
-        self.facts[key] = True
+        if key not in self.facts:
+            if len(self.facts) > 1000:
+                self.facts.clear()
+            self.facts[key] = follows(self.plan, self.kernel, found)
+        return bool(self.facts[key])
 
     @functools.cached_property
     def _indices(self) -> tuple[Buffer, ...]:
         names = {b.name for b in self.kernel.arguments}
-        return tuple(b for b in bounds.index_buffers(self.plan.checks) if b.name in names)
-
-
-def _outside(kernel: Kernel, access: bounds.Access, found: bounds.Ranges) -> IndexingError:
-    low, high = bounds.extremes(access.index, access.scope, found)
-    extent = access.buffer.shape[access.axis]
-    size = extent if isinstance(extent, int) else (found[extent][1] or 0)
-    sources = [n for n in access.index.terms if n.startswith("#")]
-    by = f" (from {', '.join(n[1:] for n in sources)})" if sources else ""
-    return IndexingError(
-        f"codegen: kernel '{kernel.name}'",
-        access.buffer.name,
-        got=f"indices from {low} to {high} at axis {access.axis}{by}",
-        expected=f"indices from 0 to {size - 1}",
-        remedy="look for entries outside that range in the index arrays",
-    )
+        return tuple(b for b in index_buffers(self.plan.checks) if b.name in names)
 
 
 # --- arguments --------------------------------------------------------------------------------------
@@ -191,18 +182,19 @@ _kernels: OrderedDict[str, CompiledKernel] = OrderedDict()
 _lock = threading.Lock()
 
 
-def compile_kernel(kernel: Kernel) -> CompiledKernel:
+def compile_kernel(kernel: Kernel, *, careful: bool = False) -> CompiledKernel:
     """Machine code for a kernel, from memory or disk where it was compiled before.
 
+    careful : test in the loops what calls would otherwise decide from ranges (see `plan`).
     Raises ArgumentError for a kernel that breaks the rules of the IR.
     """
-    source = kernel_text(kernel)
+    source = kernel_text(kernel) + ("\ncareful" if careful else "")
     with _lock:
         found = _kernels.get(source)
         if found is not None:
             _kernels.move_to_end(source)
             return found
-    made = _compile(verify(kernel), source)
+    made = _compile(verify(kernel), source, careful)
     with _lock:
         _kernels[source] = made
         while len(_kernels) > _KEEP:
@@ -216,8 +208,8 @@ def forget() -> None:
         _kernels.clear()
 
 
-def _compile(kernel: Kernel, source: str) -> CompiledKernel:
-    plan = bounds.plan(kernel)
+def _compile(kernel: Kernel, source: str, careful: bool) -> CompiledKernel:
+    plan = plan_of(kernel, careful=careful)
     key = cache.digest(source)
     names = tuple(llvm.entry_name(kernel, k) for k in range(len(kernel.phases)))
     code = cache.read(key)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iverson.codegen import functions, memory
-from iverson.codegen.ir import I64, Builder, Type, Value, as_type
+from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type
 from iverson.codegen.memory import Address
 from iverson.codegen.nodes import (
     Buffer,
@@ -28,6 +28,7 @@ from iverson.codegen.nodes import (
     Var,
     subexpressions,
 )
+from iverson.codegen.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -56,25 +57,38 @@ class Wide:
 
 @dataclass
 class Point:
-    """One iteration, or ``lanes`` at once, of which ``mask`` says which exist (None: all)."""
+    """One iteration, or ``lanes`` at once, of which ``mask`` says which exist (None: all).
+
+    chosen : the conditions of the Selects around an expression, and whether it stands where they hold.
+    """
 
     env: dict[str, Value | Lane | Slot | Wide]
     lanes: int = 1
     mask: Value | None = None
+    chosen: tuple[tuple[Value, bool], ...] = ()
 
     def inner(self, mask: Value | None = None, **names: Value | Lane | Slot | Wide) -> Point:
         """A point inside this one."""
-        return Point({**self.env, **names}, self.lanes, self.mask if mask is None else mask)
+        return Point({**self.env, **names}, self.lanes, self.mask if mask is None else mask, self.chosen)
+
+    def where(self, condition: Value, holds: bool) -> Point:
+        """This point, for one side of a Select."""
+        return replace(self, chosen=(*self.chosen, (condition, holds)))
 
 
 @dataclass
 class Machine:
-    """What evaluation needs besides a point: the builder, buffers' pointers, sizes, accesses to guard."""
+    """What evaluation needs besides a point: the builder, pointers, sizes, and what is known of accesses.
+
+    faults : points to the record that tested accesses write to (`faults`).
+    """
 
     b: Builder
     pointers: dict[str, Value]
     sizes: dict[str, Value]
-    clamped: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    faults: Value
+    plan: Plan
+    _tests: set[tuple[int, str]] = field(default_factory=set)
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -93,7 +107,10 @@ class Machine:
             return functions.cast(b, self.value(e.operand, p), e.operand.dtype, e.dtype)
         if isinstance(e, Select):
             condition = self.value(e.condition, p)
-            then, other = self.together(self.value(e.then, p), self.value(e.other, p))
+            then, other = (
+                self.value(x, p.where(condition, chosen)) for x, chosen in ((e.then, True), (e.other, False))
+            )
+            then, other = self.together(then, other)
             lanes = max(condition.type.lanes, then.type.lanes)
             if condition.type.lanes > 1:
                 then, other = b.splat(then, lanes), b.splat(other, lanes)
@@ -211,7 +228,10 @@ class Machine:
         index, rest = e.indices[-1], e.indices[:-1]
         if not (isinstance(index, Call) and index.name in ("minimum", "maximum") and self._slow(index, p)):
             return None
-        if any((id(e), axis) in self.clamped for axis in range(len(e.indices))):
+        if not self._varies(index, p):
+            return None
+        reads = (x for x in subexpressions(e) if isinstance(x, Load))
+        if any((id(x), axis) in self.plan.clamped for x in reads for axis in range(len(x.indices))):
             return None
         if any((lane := self.linear(i, p)) is None or lane.step for i in rest):
             return None
@@ -256,9 +276,10 @@ class Machine:
         for axis, index in enumerate(e.indices):
             stride = self.stride(e.buffer, axis)
             lane = self.linear(index, p)
-            if (id(e), axis) in self.clamped:
-                test = self._inside(lane, index, self.extent(e.buffer, axis), p)
+            if (id(e), axis) in self.plan.clamped:
+                at, test = self._inside(lane, index, self.extent(e.buffer, axis), p)
                 inside = test if inside is None else self._both(inside, test)
+                self._report(self.plan.tested.get((id(e), axis)), at, test, p)
             if lane is not None:
                 offset = add(b, offset, scaled(lane.base, stride))
                 if isinstance(stride, int):
@@ -281,11 +302,37 @@ class Machine:
         known = None if spread is not None else coefficient
         return Address(self.pointers[e.buffer.name], type, offset, known, spread, mask)
 
-    def _inside(self, lane: Lane | None, index: Expr, extent: Value, p: Point) -> Value:
+    def _inside(self, lane: Lane | None, index: Expr, extent: Value, p: Point) -> tuple[Value, Value]:
+        """An index, and whether it is inside; scalars where no lane differs."""
         if lane is not None and lane.step == 0:
-            return lane.base.compare("lt", extent, unsigned=True)
+            return lane.base, lane.base.compare("lt", extent, unsigned=True)
         value = self.b.splat(self.value(index, p), p.lanes)
-        return value.compare("lt", self.b.splat(extent, p.lanes), unsigned=True)
+        return value, value.compare("lt", self.b.splat(extent, p.lanes), unsigned=True)
+
+    def _report(self, number: int | None, at: Value, inside: Value, p: Point) -> None:
+        """If an access is tested: where it is carried out with an index outside, report that and leave.
+
+        At once, as loops whose bounds come from a wrong index may be endless.
+        """
+        if number is None:
+            return
+        b = self.b
+        outside = inside ^ True
+        for condition, holds in p.chosen:
+            outside = self._both(outside, condition if holds else condition ^ True)
+        if p.mask is not None:
+            outside = self._both(outside, p.mask)
+        if (number, outside.ref) in self._tests:
+            return
+        self._tests.add((number, outside.ref))
+        with b.leaving(b.any(outside)):
+            if at.type.lanes > 1:
+                lowest = b.const(-(2**63), at.type)
+                at = b.select(b.splat(outside, at.type.lanes), at, lowest)
+                at = b.call(f"llvm.vector.reduce.smax.{at.type.suffix}", I64, (at,))
+            for k, x in enumerate((b.const(1, I64), at)):
+                item = b.emit(f"getelementptr i64, ptr {self.faults.ref}, i64 {2 * number + k}", PTR)
+                b.store(item, x, 8)
 
     def _both(self, x: Value, y: Value) -> Value:
         x, y = self.together(x, y)
@@ -317,7 +364,7 @@ def _at_lane(p: Point, k: int) -> Point:
     """The point at which lane ``k`` stands, alone."""
     env = dict(p.env)
     env |= {n: x.base + k * x.step for n, x in p.env.items() if isinstance(x, Lane)}
-    return Point(env)
+    return Point(env, chosen=p.chosen)
 
 
 def add(b: Builder, x: Value, y: Value) -> Value:

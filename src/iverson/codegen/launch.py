@@ -6,17 +6,19 @@ Where iterations of a phase may write the same entries, `scatter` says what keep
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
-from iverson.codegen import bounds, llvm, scatter, threads
+from iverson.codegen import bounds, faults, llvm, scatter, threads
 from iverson.codegen.compile import Library
 from iverson.codegen.cost import WORTH_THREADS, cost
 from iverson.codegen.nodes import Kernel, Loop, Stmt
+from iverson.codegen.plan import Plan
 from iverson.core.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +31,8 @@ class Compiled(Protocol):
     def kernel(self) -> Kernel: ...
     @property
     def library(self) -> Library: ...
+    @property
+    def plan(self) -> Plan: ...
     @property
     def facts(self) -> dict[Any, Any]: ...
     def __call__(self, *arrays: Array, threads: int | None = None, **sizes: int) -> None: ...
@@ -87,8 +91,9 @@ def _run(
     count: int,
 ) -> None:
     """One phase whose iterations write entries of their own."""
-    block = _block(compiled.kernel, by_name, sizes)
-    threads.run(_function(compiled, k), threads.shares(total, ctypes.addressof(block), count), count)
+    with _reporting(compiled, by_name) as record:
+        block = _block(compiled.kernel, by_name, sizes, record)
+        threads.run(_function(compiled, k), threads.shares(total, ctypes.addressof(block), count), count)
 
 
 @dataclass(frozen=True)
@@ -114,10 +119,12 @@ class _Shared:
     def private(self) -> None:
         copies = scatter.private(self.phase, self.by_name, self.count)
         kernel = self.compiled.kernel
-        blocks = [_block(kernel, {**self.by_name, **copy}, self.sizes) for copy in ({}, *copies)]
         edges = [self.total * n // self.count for n in range(self.count + 1)]
-        work = [(edges[n], edges[n + 1], ctypes.addressof(block)) for n, block in enumerate(blocks)]
-        threads.run(_function(self.compiled, self.k), work, self.count)
+        with _reporting(self.compiled, self.by_name) as record:
+            arrays = [{**self.by_name, **copy} for copy in ({}, *copies)]
+            blocks = [_block(kernel, a, self.sizes, record) for a in arrays]
+            work = [(edges[n], edges[n + 1], ctypes.addressof(block)) for n, block in enumerate(blocks)]
+            threads.run(_function(self.compiled, self.k), work, self.count)
         scatter.combine(self.phase, self.by_name, copies)
 
     def sorted(self) -> None:
@@ -127,9 +134,11 @@ class _Shared:
         finder(*(self.by_name[b.name] for b in finder.kernel.buffers[:-1]), keys, threads=self.count, **known)
         order, ranges = scatter.order_of(keys, _first(self.phase, self.sizes), 4 * self.count)
         variant = self.variant("sorted", scatter.in_order)
-        block = _block(variant.kernel, {**self.by_name, scatter.ORDER: order}, known)
-        work = [(first, last, ctypes.addressof(block)) for first, last in ranges]
-        threads.run(_function(variant, 0), work, self.count)
+        by_name = {**self.by_name, scatter.ORDER: order}
+        with _reporting(variant, by_name) as record:
+            block = _block(variant.kernel, by_name, known, record)
+            work = [(first, last, ctypes.addressof(block)) for first, last in ranges]
+            threads.run(_function(variant, 0), work, self.count)
 
     def atomic(self) -> None:
         variant = self.variant("atomic", scatter.atomic)
@@ -150,12 +159,23 @@ def _function(compiled: Compiled, k: int) -> Any:
     return compiled.library.functions[llvm.entry_name(compiled.kernel, k)]
 
 
-def _block(kernel: Kernel, by_name: Mapping[str, Array], sizes: Mapping[str, int]) -> Any:
-    """What an entry point takes: addresses, then sizes."""
-    arrays = [by_name[b.name] for b in kernel.buffers]
+def _block(kernel: Kernel, by_name: Mapping[str, Array], sizes: Mapping[str, int], record: Array) -> Any:
+    """What an entry point takes: addresses, the last that of the record of faults, then sizes."""
+    arrays = [*(by_name[b.name] for b in kernel.buffers), record]
     addresses = [a.ctypes.data if a.size else _NOTHING.ctypes.data for a in arrays]
     values = [sizes[n] for n in kernel.sizes]
     return (ctypes.c_int64 * (len(addresses) + len(values)))(*addresses, *values)
+
+
+@contextmanager
+def _reporting(compiled: Compiled, by_name: Mapping[str, Array]) -> Iterator[Array]:
+    """The record for a run of loops; what they report is raised afterwards."""
+    if not compiled.plan.reported:
+        yield _NOTHING
+        return
+    record = faults.record(compiled.plan)
+    yield record
+    faults.check(compiled.kernel.name, compiled.plan, record, {n: a.shape for n, a in by_name.items()})
 
 
 def _work(compiled: Compiled, k: int, phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, float]:

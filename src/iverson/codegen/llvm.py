@@ -8,7 +8,7 @@ lanes of a vector loop may contain further loops (outer-loop vectorisation). Exp
 
 Entry points are ``void name_k(i64 first, i64 last, ptr arguments)``, one per phase k: it runs the
 iterations first to last of the phase's parallel loop, or all of it where there is none. ``arguments`` holds
-the buffers' addresses, then the sizes.
+the buffers' addresses, that of the record of faults (`faults`), then the sizes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from iverson.codegen import bounds, functions, loops, memory
-from iverson.codegen.ir import I64, Builder, Type, Value, as_type, function_text, module_text
+from iverson.codegen.ir import I64, PTR, Builder, Value, as_type, function_text, module_text
 from iverson.codegen.lanes import Machine, Point, Slot, add
 from iverson.codegen.nodes import (
     Declare,
@@ -31,6 +31,8 @@ from iverson.codegen.nodes import (
     UpdateArg,
     identity,
 )
+from iverson.codegen.plan import Plan
+from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.target import Machine as Target
 from iverson.codegen.vectors import Points, Vectors
 from iverson.core.errors import ArgumentError
@@ -39,9 +41,9 @@ from iverson.core.errors import ArgumentError
 _WRITTEN_OUT = 5
 
 
-def emit(kernel: Kernel, target: Target, plan: bounds.Plan | None = None) -> str:
+def emit(kernel: Kernel, target: Target, plan: Plan | None = None) -> str:
     """The LLVM module of a verified kernel."""
-    plan = plan or bounds.plan(kernel)
+    plan = plan or plan_of(kernel)
     texts = []
     shared = Builder(has_fma=target.has_fma)
     for k, phase in enumerate(kernel.phases):
@@ -55,19 +57,17 @@ def entry_name(kernel: Kernel, k: int) -> str:
     return f"iverson_phase_{k}"
 
 
-def _phase(
-    kernel: Kernel, phase: Stmt, k: int, target: Target, plan: bounds.Plan, shared: Builder
-) -> list[str]:
+def _phase(kernel: Kernel, phase: Stmt, k: int, target: Target, plan: Plan, shared: Builder) -> list[str]:
     """The entry of a phase, which unpacks the arguments, and the function that does the work.
 
     The work has a function of its own because parameters can be ``noalias``.
     """
     b = shared.nested()
     b.flags = "contract "
-    names = [*(x.name for x in kernel.buffers), *kernel.sizes]
-    pointers = {x.name: Value(b, f"%p{n}", Type("ptr")) for n, x in enumerate(kernel.buffers)}
+    pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(kernel.buffers)}
+    faults = Value(b, "%faults", PTR)
     sizes = {name: Value(b, f"%n{n}", I64) for n, name in enumerate(kernel.sizes)}
-    emitter = _Emitter(Machine(b, pointers, sizes, plan.clamped), target)
+    emitter = _Emitter(Machine(b, pointers, sizes, faults, plan), target)
     if isinstance(phase, Loop) and phase.mark == "parallel":
         emitter.parallel(phase)
     else:
@@ -75,14 +75,13 @@ def _phase(
     b.do("ret void")
     work = f"iverson_work_{k}"
     formal = ["i64 %first", "i64 %last"]
-    formal += [f"ptr noalias {pointers[x.name].ref}" for x in kernel.buffers]
-    formal += [f"i64 {sizes[name].ref}" for name in kernel.sizes]
+    formal += [f"ptr noalias {p.ref}" for p in (*pointers.values(), faults)]
+    formal += [f"i64 {n.ref}" for n in sizes.values()]
     inner = function_text(b, work, None, ", ".join(formal)).replace("define void", "define internal void", 1)
     e = shared.nested()
     actual = ["i64 %first", "i64 %last"]
-    for n, name in enumerate(names):
-        type = Type("ptr") if name in pointers else I64
-        item = e.emit(f"getelementptr i64, ptr %arguments, i64 {n}", Type("ptr"))
+    for n, type in enumerate([PTR] * (len(pointers) + 1) + [I64] * len(sizes)):
+        item = e.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR)
         actual.append(f"{type} {e.load(item, type, 8).ref}")
     e.do(f"call void @{work}({', '.join(actual)})")
     e.do("ret void")

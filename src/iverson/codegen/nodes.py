@@ -47,7 +47,7 @@ Meaning
 - ``strides`` are in entries, an int or the name of a size for each axis; None means C order.
 - ``out`` buffers are written before they are read; ``temp`` ones belong to the call.
 - A Load or Store is inside its buffer wherever it is carried out. What cannot be proven when compiling is
-  checked at the call, and what hangs on a guard is tested where it is used (`bounds`).
+  checked at the call or where it is used (`plan`).
 """
 
 from __future__ import annotations

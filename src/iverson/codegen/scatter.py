@@ -22,6 +22,7 @@ import numpy as np
 from iverson.codegen.cost import trips
 from iverson.codegen.loops import depends
 from iverson.codegen.nodes import (
+    BOOL,
     INT64,
     Buffer,
     Call,
@@ -31,6 +32,7 @@ from iverson.codegen.nodes import (
     Load,
     Local,
     Loop,
+    Select,
     Size,
     Stmt,
     Store,
@@ -161,7 +163,10 @@ def in_order(kernel: Kernel, phase: Loop) -> Kernel:
 
 
 def keys(kernel: Kernel, phase: Loop) -> Kernel:
-    """A kernel that finds the key of each iteration of a phase; the last argument takes them."""
+    """A kernel that finds the key of each iteration of a phase; the last argument takes them.
+
+    An iteration that does not write (a guard fails) may have a key that cannot be read: any will do.
+    """
     e = key(phase)
     assert e is not None
     out = Buffer("keys.", INT64, (COUNT,), "out")
@@ -171,11 +176,22 @@ def keys(kernel: Kernel, phase: Loop) -> Kernel:
     known = {b.name: b for b in inputs}
 
     def as_input(x: Expr) -> Expr:
-        return Load(known[x.buffer.name], x.indices) if isinstance(x, Load) else x
+        return _where_inside(Load(known[x.buffer.name], x.indices)) if isinstance(x, Load) else x
 
     body = (Store(out, (at,), changed(e, as_input)),)
     loop = replace(phase, body=body, mark="parallel")
     return Kernel("keys", (*inputs, out), (loop,), (*kernel.sizes, COUNT))
+
+
+def _where_inside(load: Load) -> Expr:
+    """What a load gives where it is inside its buffer; 0 elsewhere."""
+    result: Expr = load
+    for i, n in zip(load.indices, load.buffer.shape, strict=True):
+        extent = Size(n) if isinstance(n, str) else Const(n)
+        low = Call("greater_equal", (i, Const(0)), BOOL)
+        fits = Call("logical_and", (low, Call("less", (i, extent), BOOL)), BOOL)
+        result = Select(fits, result, Const(load.dtype.type(0), load.dtype))
+    return result
 
 
 def order_of(found: Array, lower: int, parts: int) -> tuple[Array, list[Range]]:

@@ -40,6 +40,7 @@ from iverson.codegen.nodes import (
     identity,
     statements,
 )
+from iverson.codegen.plan import is_inside
 from iverson.codegen.task import MOTION_COST, Axis, Task, Walked, motion
 from iverson.codegen.threads import available
 
@@ -249,12 +250,23 @@ class Choice:
             body: tuple[Stmt, ...] = (*task.lets, Store(task.out, task.write, task.value, how))
             return self._reduction(_guarded(task.where, body))
         dtype = task.out.dtype
+        outer, inner = self._guards()
         update: tuple[Stmt, ...] = (*task.lets, Update("acc", task.combine, task.value))
-        return (
+        body = (
             Declare("acc", dtype, Const(identity(task.combine, dtype), dtype)),
-            *self._reduction(_guarded(task.where, update)),
+            *self._reduction(_guarded(inner, update)),
             Store(task.out, task.write, Local("acc", dtype), how),
         )
+        return _guarded(outer, body)
+
+    def _guards(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """Guards around a reduction, where only they keep its store inside the output, and inside it."""
+        task, own = self.task, {a.name for a in self.reduced}
+        loops = tuple(Loop(a.name, a.lower, a.upper, ()) for a in task.axes)
+        if task.fresh or is_inside(self.store, loops):
+            return (), task.where
+        outer = tuple(c for c in task.where if not depends(c, own))
+        return outer, tuple(c for c in task.where if depends(c, own))
 
     def _inside_arg(self) -> tuple[Stmt, ...]:
         task = self.task
@@ -265,13 +277,15 @@ class Choice:
         at, nowhere = Local("at", kind), Const(np.iinfo(kind).max, kind)
         place: Expr = Select(Call("equal", (at, nowhere), BOOL), Const(-1, kind), at)
         value = () if task.best is None else (Store(task.best, task.write, Local("best", dtype)),)
-        return (
+        outer, inner = self._guards()
+        body = (
             Declare("best", dtype, Const(identity(task.combine, dtype), dtype)),
             Declare("at", kind, nowhere),
-            *self._reduction(_guarded(task.where, (*task.lets, update))),
+            *self._reduction(_guarded(inner, (*task.lets, update))),
             Store(task.out, task.write, place if kind == INT64 else Cast(place, INT64)),
             *value,
         )
+        return _guarded(outer, body)
 
     def _position_dtype(self) -> DType:
         """Positions in registers are as wide as the values they belong to, if that is enough."""

@@ -34,6 +34,7 @@ from iverson.codegen.nodes import (
     subexpressions,
 )
 from iverson.codegen.pack import packed
+from iverson.codegen.plan import is_inside
 from iverson.codegen.schedule import fused, schedule, with_shared
 from iverson.codegen.task import MOTION_COST, Axis, Task, Walked, motion
 
@@ -117,6 +118,10 @@ def peeled(task: Task, walk: Walked) -> list[Task] | None:
         return None
     if len([p for item in rest for p in _points(item)]) != 1:
         return None
+    if not is_inside(
+        Store(task.out, task.write, task.value), tuple(Loop(a.name, a.lower, a.upper, ()) for a in axes)
+    ):
+        return None  # only the walk's guards keep the writes inside
     inner = None if isinstance(rest[0], Mapping) else rest
     made = [replace(task, axes=tuple(axes), walk=inner, fresh=False, where=())]
     for a in axes:
@@ -131,6 +136,8 @@ def _phases(task: Task, name: str, step: int) -> list[Task]:
     """
     axis = next(a for a in task.axes if a.name == name)
     low, high = affine(axis.lower, Scope()).const, affine(axis.upper, Scope()).const
+    if low >= high:
+        return [task]
     found = {d for e in _all_expressions(task) for d in _divisors(e, name)}
     if step > 1:
         starts, d = [low], step
@@ -347,14 +354,17 @@ class _Walk:
         self.task, self.strategy = task, strategy
 
     def build(self, walk: Walked, around: tuple[str, ...], inside: bool) -> tuple[Stmt, ...]:
-        """Statements for a walk inside the loops ``around``; ``inside`` an accumulator or not."""
+        """Statements for a walk inside the loops ``around``; ``inside`` an accumulator or not.
+
+        A guard stands outside of the accumulator: only it may keep the store inside the output.
+        """
+        if not isinstance(walk, Mapping) and len(walk) == 2:
+            condition, body = walk
+            return (If(condition, self._all(body, around, inside)),)
         if not inside and self._accumulates(walk, around):
             return self._accumulated(walk, around)
         if isinstance(walk, Mapping):
             return self._point(walk, inside)
-        if len(walk) == 2:
-            condition, body = walk
-            return (If(condition, self._all(body, around, inside)),)
         var, lower, upper, step, body = walk
         inner = self._all(body, (*around, var), inside)
         mark, factor = self._mark(var, inner, around, inside)

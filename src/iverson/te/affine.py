@@ -452,6 +452,19 @@ def bounds_under(form: Affine, constraints: Iterable[Constraint]) -> Interval:
     return low, high
 
 
+def narrowed(axes: Iterable[Var], constraints: Iterable[Constraint], rounds: int = 3) -> dict[Expr, Interval]:
+    """The range of each axis, narrowed by what each constraint says given the ranges of the others."""
+    known: dict[Expr, Interval] = {v: (_least(v.lo), _greatest(v.hi)) for v in axes}
+    forms = [c.form.scaled(sign) for c in constraints for sign in ((1, -1) if c.equality else (1,))]
+    for form, (v, k) in [(f, t) for _ in range(rounds) for f in forms for t in f.terms if t[0] in known]:
+        most = interval(form - make(0, {v: k}), known)[1]  # k v >= -most
+        if most in (inf, -inf):
+            continue
+        low, high = known[v]
+        known[v] = (max(low, -(most // k)), high) if k > 0 else (low, min(high, most // -k))
+    return known
+
+
 def depends_on_data(roots: Iterable[Expr]) -> bool:
     """Whether any of the expressions reads a tensor."""
     return any(isinstance(n, Read) for n in postorder(roots))

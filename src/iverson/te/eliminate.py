@@ -25,7 +25,9 @@ from iverson.te.affine import (
     is_linear,
     is_pure,
     make,
+    narrowed,
 )
+from iverson.te.boxes import filling
 from iverson.te.injective import is_injective
 from iverson.te.loops import exact_loops
 from iverson.te.nodes import (
@@ -88,6 +90,9 @@ def cases(statement: Statement) -> list[Statement]:
     guards, body = split_guard(statement.body)
     if statement.combine == "assign" and guards:
         guards, body = (), statement.body
+    elif statement.combine == "sum":
+        few, body = split_guard(body, lambda p: _leaves_few(p, statement.domain))
+        guards += few
     # An address that depends on data is walked in the primal's order: its choices may stay in it.
     indirect = depends_on_data(statement.write)
     choices = [((), statement.write)] if indirect else index_cases(statement.write)
@@ -103,8 +108,35 @@ def cases(statement: Statement) -> list[Statement]:
     return result or [replace(statement, walk=(), reason="no point satisfies the guards")]
 
 
+def _leaves_few(condition: Expr, domain: Domain) -> bool:
+    """Whether a condition with alternatives leaves less than half of the box: then its cases are worth it."""
+    if depends_on_data([condition]) or disjoint([condition]) is None:
+        return False
+    return 2 * filling(Domain(domain.axes, (condition,))) < 1
+
+
 def plan(statement: Statement) -> Statement:
-    """One statement with its strategy, the reason and its walk."""
+    """One statement with its strategy, the reason and its walk, or a box no larger than it need be."""
+    found = _planned(statement)
+    return found if found.walk is not None or is_symbolic(found) else _narrowed(found)
+
+
+def _narrowed(s: Statement) -> Statement:
+    """The statement with the axes that are not written cut to where single conditions can hold."""
+    constraints = [c for e in s.domain.where for c in constraints_of(e) or ()]
+    written = variables(s.write)
+    new: dict[Expr, Expr] = {}
+    for v, (low, high) in narrowed(s.domain.axes, constraints).items():
+        if v not in written and isinstance(v, Var) and (low, high + 1) != (v.lo, v.hi):
+            new[v] = Var(v.name, int(low), max(int(low), int(high) + 1), v.kind)
+    axes = tuple(v for e in s.domain.axes if isinstance(v := new.get(e, e), Var))
+    body, *where = substitute([s.body, *s.domain.where], new)
+    place = None if s.position is None else substitute([s.position], new)[0]
+    return replace(s, body=body, position=place, domain=Domain(axes, tuple(where))) if new else s
+
+
+def _planned(statement: Statement) -> Statement:
+    """The statement with its strategy, the reason and its walk, if isl finds one."""
     if statement.walk is not None or is_symbolic(statement):
         reason = statement.reason or "sizes are not bound yet"
         return replace(statement, strategy=statement.strategy or "scatter", reason=reason)

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from iverson.codegen.launch import sharing
+from iverson.te.affine import constraints_of, narrowed
 from iverson.te.eliminate import eliminate, is_symbolic, owned
 from iverson.te.interpret import evaluate, scalar
 from iverson.te.nodes import (
@@ -98,18 +99,21 @@ def counts(statement: Statement) -> Count:
 
 
 def domain_size(domain: Domain) -> int | None:
-    """How many points a domain has, counted one by one; None for more than `MAX_COUNTED` to try."""
-    ranges = []
-    for v in domain.axes:
-        if not isinstance(v.lo, int) or not isinstance(v.hi, int):
-            return None
-        ranges.append(np.arange(v.lo, v.hi))
+    """How many points a domain has, counted one by one; None for more than `MAX_COUNTED` to try.
+
+    Only the part of the box is tried that each condition by itself leaves of each axis.
+    """
+    if not all(isinstance(n, int) for v in domain.axes for n in (v.lo, v.hi)):
+        return None
+    constraints = [c for e in domain.where for c in constraints_of(e) or ()]
+    bounds = narrowed(domain.axes, constraints)
+    ranges = [range(int(low), int(high) + 1) for low, high in (bounds[v] for v in domain.axes)]
     total = prod(len(r) for r in ranges)
-    if not domain.where:
+    if not domain.where or not total:
         return total
     if total > MAX_COUNTED:
         return None
-    grid = [g.reshape(-1) for g in np.meshgrid(*ranges, indexing="ij")]
+    grid = [g.reshape(-1) for g in np.meshgrid(*map(np.asarray, ranges), indexing="ij")]
     held = evaluate(domain.where, dict(zip(domain.axes, grid, strict=True)), total, {})
     return int(np.logical_and.reduce([held[c] for c in domain.where]).sum())
 

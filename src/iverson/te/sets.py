@@ -66,7 +66,7 @@ def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
         forms, seen = [c.form], set[Expr]()
         while forms:
             form = forms.pop()
-            largest = max([largest, abs(form.const), *(abs(k) for _, k in form.terms)])
+            largest = max([largest, *(abs(k) for _, k in form.terms)])
             wide |= {atom for atom, k in form.terms if abs(k) != 1}
             for atom, _ in form.terms:
                 parts = floor_parts(atom)

@@ -8,7 +8,7 @@ than the definition does; a guard on a sum's terms becomes part of the domain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
@@ -85,8 +85,10 @@ def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr]) -> Sta
     return Statement(None, write, inside, Domain((*axes, *reduced), where), combine, place)
 
 
-def split_guard(body: Expr) -> tuple[tuple[Expr, ...], Expr]:
-    """The index conditions under which ``body`` is not 0, and what it is there.
+def split_guard(
+    body: Expr, takes: Callable[[Expr], bool] = lambda p: constraints_of(p) is not None
+) -> tuple[tuple[Expr, ...], Expr]:
+    """The index conditions (or others, by ``takes``) under which ``body`` is not 0, and what it is there.
 
     before -> after: ``select(i < 3 and idx[i] > 0, x, 0) -> (i < 3,), select(idx[i] > 0, x, 0)``.
     """
@@ -94,8 +96,8 @@ def split_guard(body: Expr) -> tuple[tuple[Expr, ...], Expr]:
         return (), body
     assert isinstance(body, Select)
     parts = conjuncts(body.condition)
-    plain = tuple(p for p in parts if constraints_of(p) is not None)
-    rest = [p for p in parts if constraints_of(p) is None]
+    plain = tuple(p for p in parts if takes(p))
+    rest = [p for p in parts if not takes(p)]
     inner = select(conjunction(rest), body.then, body.other) if rest else body.then
     return plain, inner
 

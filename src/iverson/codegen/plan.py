@@ -1,0 +1,265 @@
+"""Whether accesses stay inside their buffers: proven when compiling, checked at the call, or in the loop.
+
+What an access is guarded by proves that it is inside where it is carried out; the code may still look at
+both sides of a Select, so a guarded access is *clamped*: it touches memory only where it is inside. For
+the others there are three outcomes:
+
+- proven for every call;
+- it follows from the sizes and from the smallest and largest entries of index buffers, which are looked at
+  once per call, before any loop runs. That is enough for most calls, and costs the loops nothing. Where it
+  does not follow (``A[i[k] + j[k]]``, an entry that no iteration reads), a second kernel runs, in which
+- the loop *tests* the index wherever the access is carried out, and reports one that is outside (`faults`).
+  An index that the kernel itself computes, or makes of floats, is always tested so.
+
+So an error is raised exactly where an index that is used is outside, and no index leaves its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from iverson.codegen.bounds import (
+    Affine,
+    Interval,
+    Ranges,
+    Scope,
+    affine,
+    extremes,
+    never,
+    non_negative,
+)
+from iverson.codegen.nodes import (
+    INT64,
+    Buffer,
+    Call,
+    Expr,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Select,
+    Stmt,
+    Store,
+    expressions,
+    operands,
+    subexpressions,
+)
+
+#: An index of an access: the node's id, and the axis.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One index of one Load or Store: dimension ``axis`` of ``buffer`` at ``index``."""
+
+    node: Load | Store
+    axis: int
+    index: Affine
+    scope: Scope
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.node.buffer
+
+    @property
+    def place(self) -> Place:
+        return id(self.node), self.axis
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The outcome for a kernel.
+
+    checks : accesses that the call decides. clamped : places that touch memory only where they are inside.
+    tested : places whose index the loop reports where it is outside, by number; ``reported`` by number.
+    """
+
+    checks: tuple[Access, ...] = ()
+    clamped: frozenset[Place] = frozenset()
+    tested: Mapping[Place, int] = field(default_factory=dict)
+    reported: tuple[Access, ...] = ()
+
+
+def plan(kernel: Kernel, *, careful: bool = False) -> Plan:
+    """Sort all accesses of a kernel; with ``careful`` the loops test what the call would decide."""
+    checks: list[Access] = []
+    clamped: set[Place] = set()
+    tested: dict[Place, int] = {}
+    reported: list[Access] = []
+    writable = {b.name for b in kernel.buffers if b.role != "in"}
+    for access in accesses(kernel):
+        if inside(access, {}):
+            continue
+        decided = not careful and _decidable(access, writable)
+        if access.scope.guards or not decided:
+            clamped.add(access.place)
+        if inside(access, {}, _facts(access.scope, writable)):
+            continue
+        if decided:
+            checks.append(access)
+        elif access.place not in tested:
+            tested[access.place] = len(reported)
+            reported.append(access)
+    return Plan(tuple(checks), frozenset(clamped), tested, tuple(reported))
+
+
+def follows(plan: Plan, kernel: Kernel, ranges: Ranges) -> bool:
+    """Whether all that a call decides is inside, by its sizes and the entries of its index buffers."""
+    writable = {b.name for b in kernel.buffers if b.role != "in"}
+    return all(inside(a, ranges) or inside(a, ranges, _facts(a.scope, writable)) for a in plan.checks)
+
+
+def inside(access: Access, ranges: Ranges, facts: tuple[Affine, ...] = ()) -> bool:
+    """Whether an access is inside its buffer for all calls with these ranges.
+
+    facts : forms that are not negative where the access is carried out.
+    """
+    extent = access.buffer.shape[access.axis]
+    top = Affine(extent) if isinstance(extent, int) else Affine(0, {f"${extent}": 1})
+    room = top.shift(-1).plus(access.index, -1)
+    scope = access.scope
+
+    def holds(form: Affine) -> bool:
+        return any(non_negative(form.plus(f, -1), scope, ranges) for f in (Affine(), *facts))
+
+    return never(scope, ranges) or (holds(access.index) and holds(room))
+
+
+def is_inside(store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether a store in these loops is inside its buffer for every call, guards aside."""
+    scope = Scope(loops)
+    places = enumerate(store.indices)
+    return all(inside(Access(store, axis, affine(e, scope), scope), {}) for axis, e in places)
+
+
+def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
+    """The integer buffers whose entries' range the checks ask for."""
+    loads = (x for access in checks for e in access.scope.atoms.values() for x in _loads(e))
+    return tuple({x.buffer.name: x.buffer for x in loads if x.dtype.kind in "iu"}.values())
+
+
+def accesses(kernel: Kernel) -> Iterator[Access]:
+    """Every index of every Load and Store, with the scope it stands in."""
+    for phase in kernel.phases:
+        yield from _block((phase,), Scope())
+
+
+# --- walking ----------------------------------------------------------------------------------------
+
+
+def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
+    for s in body:
+        for e in expressions(s):
+            yield from _expression(e, scope)
+        if isinstance(s, Store):
+            for axis, index in enumerate(s.indices):
+                yield Access(s, axis, affine(index, scope), scope)
+        elif isinstance(s, Let):
+            scope = replace(scope, lets={**scope.lets, s.name: s.value})
+        elif isinstance(s, Loop):
+            yield from _block(s.body, replace(scope, loops=(*scope.loops, s)))
+        elif isinstance(s, If):
+            yield from _block(s.body, _guarded(scope, s.condition, True))
+
+
+def _expression(e: Expr, scope: Scope) -> Iterator[Access]:
+    if isinstance(e, Select):
+        yield from _expression(e.condition, scope)
+        for side, chosen in ((e.then, True), (e.other, False)):
+            yield from _expression(side, _guarded(scope, e.condition, chosen))
+        return
+    for o in operands(e):
+        yield from _expression(o, scope)
+    if isinstance(e, Load):
+        for axis, index in enumerate(e.indices):
+            yield Access(e, axis, affine(index, scope), scope)
+
+
+def _guarded(scope: Scope, condition: Expr, holds: bool) -> Scope:
+    return replace(scope, guards=(*scope.guards, (condition, holds)))
+
+
+# --- what guards say --------------------------------------------------------------------------------
+
+#: ``a op b`` as the forms ``c1 a + c2 b + c0`` that are not negative.
+_FACTS = {
+    "less": ((-1, 1, -1),),
+    "less_equal": ((-1, 1, 0),),
+    "greater": ((1, -1, -1),),
+    "greater_equal": ((1, -1, 0),),
+    "equal": ((1, -1, 0), (-1, 1, 0)),
+    "not_equal": (),
+}
+_NEGATED = {
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+    "equal": "not_equal",
+    "not_equal": "equal",
+}
+
+
+def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
+    """The forms that guards say are not negative; of what the kernel changes meanwhile they say nothing."""
+    found: list[Affine] = []
+    pending = list(scope.guards)
+    while pending:
+        e, holds = pending.pop()
+        if isinstance(e, Local) and e.name in scope.lets:
+            pending.append((scope.lets[e.name], holds))
+        if not isinstance(e, Call):
+            continue
+        if e.name == ("logical_and" if holds else "logical_or"):
+            pending += [(a, holds) for a in e.args]
+        elif e.name == "logical_not":
+            pending.append((e.args[0], not holds))
+        elif (
+            e.name in _FACTS and e.args[0].dtype == INT64 and all(_steady(a, scope, writable) for a in e.args)
+        ):
+            a, b = (affine(x, scope) for x in e.args)
+            name = e.name if holds else _NEGATED[e.name]
+            found += [Affine(c).plus(a, k).plus(b, m) for k, m, c in _FACTS[name]]
+    return tuple(found)
+
+
+def _steady(e: Expr, scope: Scope, writable: set[str]) -> bool:
+    """Whether an expression has one value all through an iteration."""
+    for x in subexpressions(e):
+        if isinstance(x, Load) and x.buffer.name in writable:
+            return False
+        if isinstance(x, Local):
+            known = scope.lets.get(x.name)
+            if known is None or not _steady(known, scope, writable):
+                return False
+    return True
+
+
+class _Some(dict[str, Interval]):
+    """Ranges for everything: what has none with these never has one."""
+
+    def get(self, _key: str, _default: object = None) -> Interval:
+        return 0, 0
+
+
+def _decidable(access: Access, writable: set[str]) -> bool:
+    """Whether sizes and ranges of index buffers, which a call brings, can decide."""
+    scope = access.scope
+    forms = [access.index]
+    forms += [affine(e, scope) for loop in scope.loops for e in (loop.lower, loop.upper)]
+    names = {n for form in forms for n in form.terms}
+    atoms = [scope.atoms[n] for n in names if n in scope.atoms]
+    if not all(_steady(e, scope, writable) for e in atoms):
+        return False
+    extent = access.buffer.shape[access.axis]
+    news = isinstance(extent, str) or any(n.startswith("$") for n in names)
+    news = news or any(True for e in atoms for _ in _loads(e))
+    return news and None not in extremes(access.index, scope, _Some())
+
+
+def _loads(e: Expr) -> Iterator[Load]:
+    return (x for x in subexpressions(e) if isinstance(x, Load))

@@ -1,0 +1,146 @@
+"""Random programs compiled and interpreted: the same numbers, and an error where the interpreter has one.
+
+Indices are any arithmetic: held between bounds, divided, reduced, chosen, read from data and from what other
+stages computed; extents include 0 and 1; guards are on indices and on data. A read is brought inside by a
+clamp, a remainder or a guard, or it depends on data that may be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iverson import te
+from iverson.core.errors import IndexingError
+from iverson.te.interpret import run
+from iverson.te.lower import lower
+from iverson.te.nodes import Expr, Tensor, Var
+from iverson.te.verify import check
+
+F = te.F
+DATA = 20  # how often an index read from data is wrong: once in so many
+
+
+class Programs:
+    """Draws programs over placeholders X, Y (floats) and at (integers)."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self.draw = draw
+        self.n, self.m = self.one(0, 1, 2, 3, 5), self.one(0, 1, 3, 8, 17)
+        self.X = te.placeholder((self.one(1, 2, 4), self.one(1, 3, 9)), name="X")
+        self.Y = te.placeholder((self.one(1, 5, 16),), name="Y")
+        self.at = te.placeholder((4,), "int64", "at")
+        self.floats: list[Tensor] = [self.X, self.Y]
+        self.integers: list[Tensor] = [self.at]
+
+    def one(self, *choices: Any) -> Any:
+        return self.draw(st.sampled_from(choices))
+
+    def number(self, axes: list[Var], depth: int) -> Expr:
+        """An integer expression, of any sign and size."""
+        kind = self.one("axis", "axis", "sum", "held", "quotient", "choice", "data") if depth else "axis"
+        v: Any = self.one(*axes)
+        if kind == "axis":
+            return self.one(1, 1, 2, -1) * v + self.one(0, 0, 1, -2)
+        a = self.number(axes, depth - 1)
+        if kind == "sum":
+            return a + self.one(1, -1) * self.number(axes, depth - 1)
+        if kind == "held":
+            how = self.one(F.minimum, F.maximum)
+            return how(a, self.one(self.number(axes, depth - 1), self.one(0, 2, 5)))
+        if kind == "quotient":
+            return self.one(a // self.one(2, 3), a % self.one(2, 3, 4))
+        if kind == "choice":
+            return te.select(self.condition(axes, 0), a, self.number(axes, depth - 1))
+        source = self.one(*self.integers)
+        return source[tuple(self.inside(axes, n, depth - 1) for n in source.shape)]
+
+    def inside(self, axes: list[Var], n: Any, depth: int) -> Expr:
+        """An index of an axis of extent n."""
+        a = self.number(axes, depth)
+        return self.one(te.clamp(a, 0, n - 1), te.clamp(a, 0, n - 1), a % n, F.abs(a) % n)
+
+    def condition(self, axes: list[Var], depth: int) -> Expr:
+        a, b = self.number(axes, depth), self.number(axes, 0)
+        return self.one(a < b, a >= b, a == b, (a > b) | (b == 2), (a <= 3) & (b >= 1))
+
+    def read(self, axes: list[Var]) -> Expr:
+        source = self.one(*self.floats)
+        how = self.one("inside", "inside", "guarded", "data")
+        if how == "inside":
+            return source[tuple(self.inside(axes, n, 2) for n in source.shape)]
+        at = [self.number(axes, 2) for _ in source.shape]
+        if how == "data":
+            at = [self.at[te.clamp(a, 0, 3)] for a in at]
+            if self.one(*[True] * DATA, False):
+                at = [te.clamp(a, 0, n - 1) for a, n in zip(at, source.shape, strict=True)]
+            return source[tuple(at)]
+        fits = [(a >= 0) & (a < n) for a, n in zip(at, source.shape, strict=True)]
+        whole = fits[0]
+        for f in fits[1:]:
+            whole = whole & f
+        return te.select(whole, source[tuple(at)], self.one(0.0, 0.5))
+
+    def value(self, axes: list[Var], depth: int) -> Expr:
+        kind = self.one("read", "read", "product", "guard", "sum", "data") if depth else "read"
+        if kind == "read":
+            return self.read(axes)
+        a = self.value(axes, depth - 1)
+        if kind == "product":
+            return a * self.value(axes, depth - 1)
+        if kind == "sum":
+            return a + F.sin(self.value(axes, depth - 1))
+        if kind == "guard":
+            return te.select(self.condition(axes, 1), a, self.one(0.0, 0.25))
+        return te.select(self.read(axes) > 0.3, a, self.one(0.0, -9.0))
+
+    def entry(self, i: Var, j: Var) -> Expr:
+        how = self.one("", "", "sum", "sum", "max", "prod")
+        if not how:
+            return self.value([i, j], 2)
+        low, n = self.one((0, 1), (0, 4), (1, 6))
+        k = te.reduce_axis((low, self.one(low, n) if how == "sum" else n), "k")
+        total = getattr(te, how)(self.value([i, j, k], 2), k)
+        return te.select(self.condition([i, j], 1), total, 0.0) if self.one(True, False) else total
+
+    def program(self) -> Tensor:
+        if self.one(True, False):
+            self.integers.append(te.compute((3,), lambda i: self.number([i], 2), "N"))
+        shape = (self.n, self.m)
+        if self.one(True, False):
+            self.floats.append(te.compute((3, 6), self.entry, "S"))
+        return te.compute(shape, self.entry, "T")
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data(), st.integers(0, 2**31))
+def test_compiled_as_interpreted(data: st.DataObject, seed: int) -> None:
+    made = Programs(data.draw)
+    output = made.program()
+    assert isinstance(output, te.Compute)
+    rng = np.random.default_rng(seed)
+    H = te.placeholder(output.shape, name="H")
+    program = te.program_of([output, *te.differentiate(output, [made.X, made.Y], H)])
+    feeds: dict[Tensor, Any] = {t: rng.uniform(-1, 1, t.shape) for t in (made.X, made.Y, H)}
+    feeds[made.at] = rng.integers(-1, 6, 4)
+    feed = [feeds[p] for p in program.inputs]
+    eliminated = te.eliminate(program)
+    check(eliminated)
+    try:
+        expected = run(program, feed)
+    except IndexingError:
+        expected = None
+    try:
+        found = lower(eliminated)(*feed, threads=data.draw(st.sampled_from([1, 2])))
+    except IndexingError:
+        assert expected is None, "an error that the interpreter does not have"
+        return
+    if expected is None:
+        assert len(program.statements) > 1, "no error where the interpreter has one"
+        return  # what is wrong is in a stage of which the others do not read that entry
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
