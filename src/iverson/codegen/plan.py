@@ -129,11 +129,11 @@ def inside(access: Access, ranges: Ranges, facts: tuple[Affine, ...] = ()) -> bo
     return never(scope, ranges) or (holds(access.index) and holds(room))
 
 
-def is_inside(store: Store, loops: tuple[Loop, ...]) -> bool:
-    """Whether a store in these loops is inside its buffer for every call, guards aside."""
-    scope = Scope(loops)
+def is_inside(store: Store, scope: Scope) -> bool:
+    """Whether a store is inside its buffer for every call, in these loops and where these guards hold."""
+    facts = _facts(scope, {store.buffer.name})
     places = enumerate(store.indices)
-    return all(inside(Access(store, axis, affine(e, scope), scope), {}) for axis, e in places)
+    return all(inside(Access(store, axis, affine(e, scope), scope), {}, facts) for axis, e in places)
 
 
 def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:

@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from iverson.codegen.bounds import Scope
 from iverson.codegen.cost import WORTH_THREADS, cost
 from iverson.codegen.loops import depends
 from iverson.codegen.nodes import (
@@ -76,14 +77,40 @@ def fused(first: Stmt, second: Stmt) -> Stmt | None:
 
 def schedule(task: Task) -> Stmt:
     """A phase that carries out the task."""
-    return Choice(task).phase()
+    return Choice(_apart(task)).phase()
+
+
+def _apart(task: Task) -> Task:
+    """The task, its points apart if guards that differ between terms of a sum keep its store inside."""
+    outer, inner = _guards(task)
+    if not inner or not task.reduces or task.fresh or task.position is not None or task.walk is not None:
+        return task
+    return (
+        task
+        if is_inside(Store(task.out, task.write, task.value), _scope(task, outer))
+        else replace(task, apart=True)
+    )
+
+
+def _guards(task: Task) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The guards that all terms of an entry share, and the others."""
+    own = set(task.inner)
+    return tuple(c for c in task.where if not depends(c, own)), tuple(
+        c for c in task.where if depends(c, own)
+    )
+
+
+def _scope(task: Task, guards: tuple[Expr, ...] = ()) -> Scope:
+    """Where the store of a reduction stands."""
+    loops = tuple(Loop(a.name, a.lower, a.upper, ()) for a in task.axes if a.name not in task.inner)
+    return Scope(loops, tuple((c, True) for c in guards))
 
 
 def _in_write_order(task: Task, axes: list[Axis]) -> list[Axis]:
     """The order in which the axes first appear in the write, so that stores run through memory."""
 
     def place(a: Axis) -> int:
-        return min(n for n, i in enumerate(task.write) if depends(i, {a.name}))
+        return min((n for n, i in enumerate(task.write) if depends(i, {a.name})), default=len(task.write))
 
     return sorted(axes, key=place)
 
@@ -93,7 +120,7 @@ class Choice:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.reduced = [a for a in task.axes if not any(depends(i, {a.name}) for i in task.write)]
+        self.reduced = [] if task.apart else [a for a in task.axes if a.name in task.inner]
         self.outer = _in_write_order(task, [a for a in task.axes if a not in self.reduced])
         self.store = Store(task.out, task.write, task.value)
         self.plain = [a for a in self.outer if a.name in task.owned]
@@ -261,12 +288,9 @@ class Choice:
 
     def _guards(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """Guards around a reduction, where only they keep its store inside the output, and inside it."""
-        task, own = self.task, {a.name for a in self.reduced}
-        loops = tuple(Loop(a.name, a.lower, a.upper, ()) for a in task.axes)
-        if task.fresh or is_inside(self.store, loops):
-            return (), task.where
-        outer = tuple(c for c in task.where if not depends(c, own))
-        return outer, tuple(c for c in task.where if depends(c, own))
+        if self.task.fresh or is_inside(self.store, _scope(self.task)):
+            return (), self.task.where
+        return _guards(self.task)
 
     def _inside_arg(self) -> tuple[Stmt, ...]:
         task = self.task

@@ -45,6 +45,7 @@ class Task:
     position : for argmax and argmin, what is stored.
     best : for argmax and argmin, where the value there is stored as well.
     walk : the reduction's loops, where they are not the box of the axes that the write leaves out.
+    apart : every point is written by itself, as only its own guards keep the write inside the output.
     """
 
     out: Buffer
@@ -58,6 +59,7 @@ class Task:
     lets: tuple[Let, ...] = ()
     walk: tuple[Walked, ...] | None = None
     best: Buffer | None = None
+    apart: bool = False
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -81,7 +83,7 @@ class Task:
     @property
     def reduces(self) -> bool:
         """Whether an entry is a combination of several values."""
-        return self.walk is not None or (bool(self.inner) and self.combine != "assign")
+        return self.walk is not None or (bool(self.inner) and self.combine != "assign" and not self.apart)
 
     @property
     def inner(self) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def nest(task: Task, walk: Walked, strategy: str) -> tuple[Stmt, ...]:
     boxes = peeled(task, walk)
     if boxes is not None:
         return tuple(schedule(pinned(t)) for t in boxes)
-    phase = _Walk(task, strategy).build(walk, (), False)
+    phase = _Walk(task, strategy).build(walk, Scope(), False)
     if len(phase) == 1 and isinstance(phase[0], Loop):
         return phase
     return (Loop("once", Const(0), Const(1), phase),)
@@ -118,9 +118,8 @@ def peeled(task: Task, walk: Walked) -> list[Task] | None:
         return None
     if len([p for item in rest for p in _points(item)]) != 1:
         return None
-    if not is_inside(
-        Store(task.out, task.write, task.value), tuple(Loop(a.name, a.lower, a.upper, ()) for a in axes)
-    ):
+    loops = tuple(Loop(a.name, a.lower, a.upper, ()) for a in axes)
+    if not is_inside(Store(task.out, task.write, task.value), Scope(loops)):
         return None  # only the walk's guards keep the writes inside
     inner = None if isinstance(rest[0], Mapping) else rest
     made = [replace(task, axes=tuple(axes), walk=inner, fresh=False, where=())]
@@ -353,20 +352,22 @@ class _Walk:
     def __init__(self, task: Task, strategy: str) -> None:
         self.task, self.strategy = task, strategy
 
-    def build(self, walk: Walked, around: tuple[str, ...], inside: bool) -> tuple[Stmt, ...]:
+    def build(self, walk: Walked, around: Scope, inside: bool) -> tuple[Stmt, ...]:
         """Statements for a walk inside the loops ``around``; ``inside`` an accumulator or not.
 
         A guard stands outside of the accumulator: only it may keep the store inside the output.
         """
         if not isinstance(walk, Mapping) and len(walk) == 2:
             condition, body = walk
-            return (If(condition, self._all(body, around, inside)),)
+            guarded = replace(around, guards=(*around.guards, (condition, True)))
+            return (If(condition, self._all(body, guarded, inside)),)
         if not inside and self._accumulates(walk, around):
             return self._accumulated(walk, around)
         if isinstance(walk, Mapping):
             return self._point(walk, inside)
         var, lower, upper, step, body = walk
-        inner = self._all(body, (*around, var), inside)
+        loop = Loop(var, lower, upper, (), step)
+        inner = self._all(body, replace(around, loops=(*around.loops, loop)), inside)
         mark, factor = self._mark(var, inner, around, inside)
         if mark == "vector" and _is_short(Loop(var, lower, upper, ())):
             mark, factor = "", 1
@@ -374,7 +375,7 @@ class _Walk:
             inner = with_shared(inner)
         return (Loop(var, lower, upper, inner, step, mark, factor),)
 
-    def _all(self, body: tuple[Walked, ...], around: tuple[str, ...], inside: bool) -> tuple[Stmt, ...]:
+    def _all(self, body: tuple[Walked, ...], around: Scope, inside: bool) -> tuple[Stmt, ...]:
         return tuple(s for w in body for s in self.build(w, around, inside))
 
     # --- points -----------------------------------------------------------------------------------
@@ -397,7 +398,7 @@ class _Walk:
 
     # --- accumulators -----------------------------------------------------------------------------
 
-    def _accumulates(self, walk: Walked, around: tuple[str, ...]) -> bool:
+    def _accumulates(self, walk: Walked, around: Scope) -> bool:
         """Whether the written entry is known here and loops remain: a reduction starts."""
         if isinstance(walk, Mapping) or self.task.combine == "assign":
             return self.task.position is not None
@@ -405,9 +406,12 @@ class _Walk:
         points = _points(walk)
         writes = [tuple(self._at(w, p) for w in self.task.write) for p in points]
         same = all(w == writes[0] for w in writes)
-        return same and not any(depends(i, free) for i in writes[0]) and _has_loop(walk)
+        if not same or any(depends(i, free) for i in writes[0]) or not _has_loop(walk):
+            return False
+        # Where guards on the terms keep the write inside, each term is written by itself.
+        return not _has_guard(walk) or is_inside(Store(self.task.out, writes[0], self.task.value), around)
 
-    def _accumulated(self, walk: Walked, around: tuple[str, ...]) -> tuple[Stmt, ...]:
+    def _accumulated(self, walk: Walked, around: Scope) -> tuple[Stmt, ...]:
         task = self.task
         body = self.build(walk, around, True)
         write = tuple(self._at(w, _points(walk)[0]) for w in task.write)
@@ -433,12 +437,10 @@ class _Walk:
         """Whether different values of a loop's variable write different entries."""
         return self.strategy == "injective" or any(w == Var(var) for w in self.task.write)
 
-    def _mark(
-        self, var: str, inner: tuple[Stmt, ...], around: tuple[str, ...], inside: bool
-    ) -> tuple[str, int]:
+    def _mark(self, var: str, inner: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[str, int]:
         stores = [s for s in statements(inner) if isinstance(s, Store)]
         innermost = not any(isinstance(s, Loop) and s.mark == "vector" for s in statements(inner))
-        if not around and not inside and stores and self._parallel(var):
+        if not around.loops and not inside and stores and self._parallel(var):
             return "parallel", 1
         if inside:
             contiguous = not any(isinstance(s, Loop) for s in inner) and self._reads_along(var)
@@ -477,3 +479,7 @@ def _variables(walk: Walked) -> list[str]:
 
 def _has_loop(walk: Walked) -> bool:
     return bool(_variables(walk))
+
+
+def _has_guard(walk: Walked) -> bool:
+    return not isinstance(walk, Mapping) and (len(walk) == 2 or any(map(_has_guard, walk[-1])))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from math import prod
 
+from iverson.te.counting import MAX_COUNTED, domain_size
 from iverson.te.nodes import Const, Domain, Expr, Extent, Statement, Var, const, select, substitute, variables
 from iverson.te.where import conjunction
 
@@ -42,8 +43,6 @@ def filling(domain: Domain) -> float:
 
     0 where a part is too large to count.
     """
-    from iverson.te.explain import MAX_COUNTED, domain_size
-
     groups: list[tuple[set[Var], list[Expr]]] = []
     for condition in domain.where:
         tied, own = set(variables([condition])), [condition]
