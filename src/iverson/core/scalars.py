@@ -155,9 +155,12 @@ def _select(F: Any, condition: Any, t: Any, otherwise: Any = None) -> Any:
     return F.where(condition, t, otherwise)
 
 
-def _where_nan(F: Any, x: Any, t: Any, otherwise: Any = None) -> Any:
-    """A choice among numbers has no derivative at a nan, which it lets through: t times nan there."""
-    return _select(F, F.isnan(x), t * math.nan, otherwise)
+def _weight(F: Any, x: Any, share: float = 1.0) -> Any:
+    """The share that x has of a choice it may win, and nan where it is nan, which every choice lets through.
+
+    A factor, finite wherever x is not nan: where the choice is not x, its own cotangent is 0.
+    """
+    return F.where(F.isnan(x), x.dtype.type(math.nan), share)
 
 
 def _chosen(wins: str, i: int) -> Derivative:
@@ -165,8 +168,8 @@ def _chosen(wins: str, i: int) -> Derivative:
 
     def rule(F: Any, t: Any, _y: Any, a: Any, b: Any) -> Any:
         own, other = (a, b)[i], (b, a)[i]
-        tie = _select(F, F.equal(a, b), 0.5 * t, _where_nan(F, own, t))
-        return _select(F, getattr(F, wins)(own, other), t, tie)
+        tie = F.logical_or(F.equal(a, b), F.isnan(own))
+        return _select(F, getattr(F, wins)(own, other), t, _select(F, tie, t * _weight(F, own, 0.5)))
 
     return rule
 
@@ -181,13 +184,14 @@ def _clipped(i: int) -> Derivative:
             chosen = F.logical_and(F.less(x, lo), F.less_equal(lo, hi))
         else:
             chosen = F.logical_or(F.greater(x, hi), F.greater(lo, hi))
-        return _select(F, chosen, t, _where_nan(F, (x, lo, hi)[i], t))
+        own = (x, lo, hi)[i]
+        return _select(F, F.logical_or(chosen, F.isnan(own)), t * _weight(F, own))
 
     return rule
 
 
 def _relu_rule(F: Any, t: Any, _y: Any, x: Any) -> Any:
-    return F.where(F.less_equal(x, 0), F.zero((), t.dtype), _where_nan(F, x, t, t))
+    return F.where(F.less_equal(x, 0), F.zero((), t.dtype), t * _weight(F, x))
 
 
 def _of_one(rule: Derivative) -> Derivative:

@@ -189,7 +189,8 @@ def _extremum_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool
 
 def _extremum_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     attained, share = _share_of_ties(F, y, x, axis, keepdims)
-    return F.sum(F.where(attained, t * share, F.zero((), t.dtype)), axis=axis, keepdims=keepdims)
+    share = share if keepdims or not axis else F.squeeze(share, axis=axis)
+    return F.sum(F.where(attained, t, F.zero((), t.dtype)), axis=axis, keepdims=keepdims) * share
 
 
 _EXTREMA: dict[str, Callable[..., Any]] = {"max": np.max, "min": np.min}
