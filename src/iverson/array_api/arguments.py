@@ -13,9 +13,11 @@ import numpy as np
 
 from iverson.autograd import is_grad_enabled
 from iverson.core import dtypes
+from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.core.shapes import check_choice
 from iverson.ops import F
 from iverson.tensor import asarray
 
@@ -30,7 +32,7 @@ def named(function: Function, name: str, doc: str) -> Function:
     """A function that a factory made, with the name and docstring it is public under."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return checked(function)
 
 
 def as_operand(x: Any, operation: str, argument: str = "x") -> Any:
@@ -101,8 +103,7 @@ def given_dtype(dtype: Any, default: Any, operation: str) -> Any:
 
 def check_device(device: Any, operation: str) -> None:
     """Raises ArgumentError for any device but the CPU."""
-    if device not in (None, "cpu"):
-        raise ArgumentError(operation, "device", got=repr(device), expected="None or 'cpu'")
+    check_choice(device, (None, "cpu"), operation, "device")
 
 
 def tracks(x: Any) -> bool:

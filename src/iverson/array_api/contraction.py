@@ -139,8 +139,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
     iverson.Tensor(11.)
     """
     x1, x2 = as_operand(x1, "vecdot", "x1"), as_operand(x2, "vecdot", "x2")
-    ndim, last = max(x1.ndim, x2.ndim), as_int(axis, "vecdot", "axis")
-    last -= ndim if last >= 0 else 0
+    ndim = max(x1.ndim, x2.ndim)
+    last = normalize_axis(axis, ndim, "vecdot") - ndim
     for x in (x1, x2):
         normalize_axis(last, x.ndim, "vecdot")
     if x1.shape[last] != x2.shape[last]:

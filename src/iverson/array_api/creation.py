@@ -13,8 +13,9 @@ import numpy as np
 
 from iverson.array_api.arguments import as_operand, as_operands, check_device, given_dtype, named
 from iverson.core import dtypes
-from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
-from iverson.core.shapes import as_int, as_shape, check_choice
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.shapes import as_int, as_shape, check_choice, check_storable
 from iverson.layouts.strided import aligned_empty, aligned_zeros
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
@@ -39,8 +40,8 @@ def _shaped(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callabl
 
     def function(shape: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
         check_device(device, name)
-        array = body(as_shape(shape, name), given_dtype(dtype, dtypes.default_float, name))
-        return _made(array, requires_grad)
+        wanted = given_dtype(dtype, dtypes.default_float, name)
+        return _made(body(check_storable(as_shape(shape, name), wanted, name), wanted), requires_grad)
 
     return named(
         function,
@@ -62,7 +63,8 @@ def _shaped_like(name: str, body: Callable[[Any, Any], Any], entries: str) -> Ca
     def function(x: Any, /, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
         check_device(device, name)
         x = as_operand(x, name)
-        return _made(body(x.shape, given_dtype(dtype, x.dtype, name)), requires_grad)
+        wanted = given_dtype(dtype, x.dtype, name)
+        return _made(body(check_storable(x.shape, wanted, name, "x"), wanted), requires_grad)
 
     return named(
         function,
@@ -93,6 +95,7 @@ def _dtype_of_scalar(value: Any, operation: str, argument: str) -> Any:
     return kinds[type(value)]
 
 
+@checked
 def full(
     shape: Any,
     fill_value: Any,
@@ -112,9 +115,11 @@ def full(
     check_device(device, "full")
     own = _dtype_of_scalar(fill_value, "full", "fill_value")
     wanted = given_dtype(dtype, own, "full")
-    return _made(_fill(as_shape(shape, "full"), wanted, fill_value, own), requires_grad)
+    extents = check_storable(as_shape(shape, "full"), wanted, "full")
+    return _made(_fill(extents, wanted, fill_value, own), requires_grad)
 
 
+@checked
 def full_like(
     x: Any,
     /,
@@ -135,7 +140,9 @@ def full_like(
     x = as_operand(x, "full_like")
     own = _dtype_of_scalar(fill_value, "full_like", "fill_value")
     wanted = given_dtype(dtype, x.dtype, "full_like")
-    return _made(_fill(x.shape, wanted, fill_value, own), requires_grad)
+    return _made(
+        _fill(check_storable(x.shape, wanted, "full_like", "x"), wanted, fill_value, own), requires_grad
+    )
 
 
 def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
@@ -148,6 +155,7 @@ def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
     raise ArgumentError("full", "fill_value", got=repr(value), expected=f"a value that {dtype} can hold")
 
 
+@checked
 def arange(
     start: Any,
     /,
@@ -174,13 +182,17 @@ def arange(
             raise ArgumentTypeError(
                 "arange", argument, got=f"a {type(value).__name__}", expected="a real number"
             )
+        if not -(2**63) <= value < 2**63:  # nan and inf too
+            raise ArgumentError("arange", argument, got=str(value), expected="a number that int64 can hold")
     if step == 0:
         raise ArgumentError("arange", "step", got="0", expected="a step that leads to stop")
     own = np.result_type(type(start), type(stop), type(step))
     wanted = given_dtype(dtype, dtypes.default_int if own.kind in "iu" else own, "arange")
+    check_storable((max(int((stop - start) / step), 0),), wanted, "arange", "stop")
     return _made(np.arange(start, stop, step).astype(wanted), requires_grad)
 
 
+@checked
 def linspace(
     start: Any,
     stop: Any,
@@ -205,12 +217,18 @@ def linspace(
         raise ArgumentError("linspace", "num", got=str(num), expected="a number of entries")
     for argument, value in (("start", start), ("stop", stop)):
         _dtype_of_scalar(value, "linspace", argument)
+        if type(value) is int and abs(value) >= 2**1023:
+            raise ArgumentError(
+                "linspace", argument, got="an integer of more than 1023 bits", expected="one in float64"
+            )
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     own = dtypes.default_complex if is_complex else dtypes.default_float
     wanted = given_dtype(dtype, own, "linspace")
-    return _made(np.linspace(start, stop, num, endpoint=endpoint, dtype=wanted), requires_grad)
+    check_storable((num,), wanted, "linspace", "num")
+    return _made(np.linspace(start * 1.0, stop * 1.0, num, endpoint=endpoint, dtype=wanted), requires_grad)
 
 
+@checked
 def eye(
     n_rows: Any,
     n_cols: Any = None,
@@ -233,6 +251,7 @@ def eye(
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = as_int(k, "eye", "k")
     wanted = given_dtype(dtype, dtypes.default_float, "eye")
+    check_storable((rows, columns), wanted, "eye")
     return _made(np.eye(rows, columns, k=offset, dtype=wanted), requires_grad)
 
 
@@ -289,6 +308,7 @@ tril = _triangle("tril", "lower")
 triu = _triangle("triu", "upper")
 
 
+@checked
 def from_dlpack(
     x: Any, /, *, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Any:
@@ -309,5 +329,7 @@ def from_dlpack(
     try:
         array = np.from_dlpack(x, copy=copy)
     except (BufferError, ValueError) as error:
-        raise ArgumentError("from_dlpack", "x", remedy=str(error)) from error
+        raise ArgumentError(
+            "from_dlpack", "x", got=described(x), expected="what DLPack can pass on", remedy=str(error)
+        ) from error
     return asarray(array, requires_grad=requires_grad)

@@ -9,6 +9,7 @@ import numpy as np
 
 from iverson.array_api.arguments import as_operand, check_device
 from iverson.core import dtypes
+from iverson.core.arguments import checked
 from iverson.core.dtypes import isdtype, result_type
 from iverson.core.errors import DTypeError
 from iverson.ops import F
@@ -40,6 +41,7 @@ def _named(type: Any, operation: str) -> Any:
     return dtypes.as_dtype(getattr(type, "dtype", type), operation)
 
 
+@checked
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     """x with its entries converted to ``dtype``; a new tensor unless ``copy=False`` and nothing changes.
 

@@ -46,8 +46,9 @@ def _resized(x: Any, axis: int, n: int) -> Any:
 
 def _length(n: Any, default: int, operation: str, argument: str = "n") -> int:
     points = default if n is None else as_int(n, operation, argument)
-    if points < 1:
-        raise ArgumentError(operation, argument, got=str(points), expected="at least one point")
+    if not 1 <= points < 2**58:
+        expected = "at least one point" if points < 1 else "fewer than 2**58 points"
+        raise ArgumentError(operation, argument, got=str(points), expected=expected)
     return points
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from iverson.array_api.arguments import SCALARS, as_operand, as_operands, as_tuple
 from iverson.array_api.manipulation import flatten
+from iverson.core.arrays import plain
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
-from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
+from iverson.core.shapes import Shape, as_int, as_shape, check_choice, check_storable, normalize_axis
 from iverson.ops import F
 from iverson.ops.shape import concat_offsets
 
@@ -143,13 +144,14 @@ def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Any:
         lead, rest, times = x.shape[: k + 1], x.shape[k + 1 :], int(counts.reshape(()))
         folded = (*lead[:-1], n * times, *rest)
         return _spread(x, (*lead, 1, *rest), (*lead, times, *rest), folded)
+    check_storable((sum(counts.tolist()),), x.dtype, "repeat", "repeats")
     return take_positions(x, np.repeat(np.arange(n), counts), k)
 
 
 def _counts(repeats: Any, n: int) -> np.ndarray[Any, Any]:
     if not isinstance(repeats, (list, tuple)):
         repeats = F.to_numpy(as_operand(repeats, "repeat", "repeats"))
-    counts = np.asarray(repeats)
+    counts = plain(repeats, "repeat", "repeats")
     if counts.size and (counts.dtype.kind not in "iu" or counts.min() < 0):
         raise ArgumentError("repeat", "repeats", got=str(counts), expected="integers, none of them negative")
     if counts.shape not in ((), (1,), (n,)):
@@ -190,7 +192,7 @@ def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: 
     parts = [p for p in (prepend, x, append) if p is not None]
     if len(parts) > 1:
         x = concat(parts, axis=k)
-    for _ in range(times):
+    for _ in range(min(times, x.shape[k])):  # after that nothing is left
         m = x.shape[k]
         left, right = (F.index_basic(x, key=_cut(x.shape, k, a, b)) for a, b in ((0, m - 1), (1, m)))
         x = F.not_equal(right, left) if x.dtype.kind == "b" else F.subtract(right, left)
@@ -214,8 +216,9 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
     """
     x = as_operand(x, "pad")
     widths = _pad_widths(pad_width, x.ndim)
-    if mode not in _PAD_MODES:
-        raise ArgumentError("pad", "mode", got=repr(mode), expected=f"one of {_PAD_MODES}")
+    shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
+    check_storable(shape, np.dtype(np.complex128), "pad", "pad_width")
+    check_choice(mode, _PAD_MODES, "pad", "mode")
     if mode == "constant":
         return _pad_constant(x, widths, constant_values)
     for k, (before, after) in enumerate(widths):

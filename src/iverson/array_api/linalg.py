@@ -13,6 +13,7 @@ from iverson.array_api.data_types import finfo
 from iverson.array_api.manipulation import diagonal, matrix_transpose
 from iverson.array_api.norms import matrix_norm, norm, singular_values, vector_norm
 from iverson.array_api.reductions import sum as _sum
+from iverson.core.arguments import checked
 from iverson.core.errors import ShapeError
 from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
 from iverson.ops import F
@@ -116,6 +117,7 @@ def solve(x1: Any, x2: Any, /) -> Any:
     return F.squeeze(solved, axis=(solved.ndim - 1,))
 
 
+@checked
 def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     """The lower triangular L with x = L L^H (or its conjugate transpose, with ``upper``).
 
@@ -178,6 +180,7 @@ def eigvals(x: Any, /) -> Any:
     return F.eig(as_inexact(x, "eigvals"))[0]
 
 
+@checked
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """The singular value decomposition x = U @ diag(S) @ Vh, singular values decreasing.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.arguments import as_operand, as_operands, as_tuple
+from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import (
     Shape,
@@ -21,6 +22,7 @@ from iverson.core.shapes import broadcast_shapes as _broadcast_shapes
 from iverson.ops import F
 
 
+@checked
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     """The same entries in another shape, in row-major order; one extent may be -1.
 

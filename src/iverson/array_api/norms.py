@@ -8,8 +8,9 @@ from typing import Any
 
 from iverson.array_api.arguments import as_inexact, tracks
 from iverson.array_api.manipulation import moveaxis
+from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.shapes import Shape, normalize_axes, normalize_axis
+from iverson.core.shapes import Shape, check_choice, normalize_axes, normalize_axis
 from iverson.ops import F
 
 INF = float("inf")
@@ -42,6 +43,7 @@ def _vector_norm(x: Any, axes: Shape, keepdims: bool, p: float) -> Any:
     return F.where(degenerate, 0.0, F.pow(F.where(degenerate, 1.0, total), 1 / p))
 
 
+@checked
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The norm (sum of abs(x)**ord)**(1/ord) over axes, all of them taken as one vector.
 
@@ -64,6 +66,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 _MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
 
 
+@checked
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """The norms of the matrices in the last two axes.
 
@@ -79,8 +82,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     x = as_inexact(x, "matrix_norm")
     if x.ndim < 2:
         raise ShapeError("matrix_norm", "x", got=f"shape {x.shape}", expected="at least two axes")
-    if ord not in _MATRIX_ORDERS:
-        raise ArgumentError("matrix_norm", "ord", got=repr(ord), expected=f"one of {_MATRIX_ORDERS}")
+    check_choice(ord, _MATRIX_ORDERS, "matrix_norm", "ord")
     return _matrix_norm(x, bool(keepdims), ord)
 
 
@@ -100,6 +102,7 @@ def _matrix_norm(x: Any, keepdims: bool, ord: Any) -> Any:
     return F.expand_dims(out, axis=(rows, columns)) if keepdims else out
 
 
+@checked
 def norm(x: Any, /, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """A vector norm over one axis or all, a matrix norm over a pair of axes.
 

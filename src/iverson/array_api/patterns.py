@@ -19,12 +19,7 @@ Array = np.ndarray[Any, Any]
 
 def _integers(x: Any, operation: str, argument: str) -> Array:
     """An index array of its own memory: int32 and int64 as they are, other integers as int64."""
-    try:
-        array = to_strided(x._value) if isinstance(x, Handle) else plain(x, operation, argument)
-    except ValueError as error:
-        raise ShapeError(
-            operation, argument, got=str(error), expected="an array of integers, all rows of one length"
-        ) from None
+    array = to_strided(x._value) if isinstance(x, Handle) else plain(x, operation, argument)
     if not array.size and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":

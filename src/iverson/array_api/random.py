@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_weak, given_dtype
+from iverson.array_api.arguments import as_operand, as_weak, check_kind, given_dtype
 from iverson.array_api.indexing import positions
 from iverson.array_api.joining import take_positions
 from iverson.core import dtypes
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
-from iverson.core.shapes import as_int, as_shape, broadcast_shapes, normalize_axis
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.shapes import as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
 from iverson.ops import F
 from iverson.tensor import Tensor
 
@@ -28,6 +29,22 @@ def _floating(dtype: Any, operation: str) -> Any:
 
 def _tensor(array: Any, requires_grad: bool = False) -> Any:
     return Tensor(np.asarray(array)).requires_grad_(requires_grad)
+
+
+def _bound(b: Any, argument: str) -> Any:
+    """A bound of `Generator.integers` as NumPy takes it: integers."""
+    if type(b) is int:
+        return b
+    b = as_operand(b, "integers", argument)
+    check_kind(b, "biu", "integers", argument)
+    return F.to_numpy(b)
+
+
+def _count(x: int, operation: str) -> int:
+    """How many numbers there are below x."""
+    if not 0 <= x < 2**60:
+        raise ArgumentError(operation, "x", got=str(x), expected="a number of entries, in [0, 2**60)")
+    return x
 
 
 class Generator:
@@ -50,7 +67,10 @@ class Generator:
 
     def spawn(self, n: int) -> list[Generator]:
         """``n`` new generators, independent of this one and of each other."""
-        return [Generator(bits) for bits in self._bits.spawn(as_int(n, "spawn", "n"))]
+        count = as_int(n, "spawn", "n")
+        if not 0 <= count < 2**31:
+            raise ArgumentError("spawn", "n", got=str(n), expected="a number of generators in [0, 2**31)")
+        return [Generator(bits) for bits in self._bits.spawn(count)]
 
     def _standard(self, draw: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
         """Standard draws of a shape (by default the parameters' own), checked against the parameters."""
@@ -58,7 +78,9 @@ class Generator:
         own = broadcast_shapes(name, *(getattr(p, "shape", ()) for p in parameters))
         shape = own if size is None else as_shape(size, name)
         broadcast_shapes(name, own, shape)
-        return Tensor(np.asarray(getattr(self._bits, draw)(shape, dtype=_floating(dtype, name))))
+        wanted = _floating(dtype, name)
+        check_storable(shape, wanted, name, "size")
+        return Tensor(np.asarray(getattr(self._bits, draw)(shape, dtype=wanted)))
 
     def _scaled(self, draw: str, size: Any, shift: Any, scale: Any, dtype: Any, grad: bool) -> Any:
         """shift + scale * (standard draws)."""
@@ -69,10 +91,12 @@ class Generator:
             result = F.add(result, shift)
         return result.requires_grad_() if grad else result
 
+    @checked
     def random(self, size: Any = None, *, dtype: Any = None, requires_grad: bool = False) -> Any:
         """Uniform draws from [0, 1)."""
         return self._scaled("random", size, 0.0, 1.0, dtype, requires_grad)
 
+    @checked
     def uniform(
         self,
         low: Any = 0.0,
@@ -86,10 +110,12 @@ class Generator:
         low, high = as_weak(low, "uniform", "low"), as_weak(high, "uniform", "high")
         return self._scaled("random", size, low, high - low, dtype, requires_grad)
 
+    @checked
     def standard_normal(self, size: Any = None, *, dtype: Any = None, requires_grad: bool = False) -> Any:
         """Normal draws with mean 0 and variance 1."""
         return self._scaled("standard_normal", size, 0.0, 1.0, dtype, requires_grad)
 
+    @checked
     def normal(
         self,
         loc: Any = 0.0,
@@ -103,6 +129,7 @@ class Generator:
         loc, scale = as_weak(loc, "normal", "loc"), as_weak(scale, "normal", "scale")
         return self._scaled("standard_normal", size, loc, scale, dtype, requires_grad)
 
+    @checked
     def exponential(
         self, scale: Any = 1.0, size: Any = None, *, dtype: Any = None, requires_grad: bool = False
     ) -> Any:
@@ -118,6 +145,7 @@ class Generator:
             raise ArgumentError("bernoulli", "p", got=f"{p}", expected="probabilities in [0, 1]")
         return F.less(self._standard("random", size, (chance,), None), chance)
 
+    @checked
     def integers(
         self, low: Any, high: Any = None, size: Any = None, *, dtype: Any = None, endpoint: bool = False
     ) -> Any:
@@ -129,8 +157,10 @@ class Generator:
         if wanted.kind not in "iu":
             raise DTypeError("integers", "dtype", got=str(wanted), expected="an integer dtype")
         bounds = [low] if high is None else [low, high]
-        given: list[Any] = [b if type(b) is int else F.to_numpy(as_operand(b, "integers")) for b in bounds]
-        shape = None if size is None else as_shape(size, "integers")
+        given: list[Any] = [_bound(b, "low" if k == 0 else "high") for k, b in enumerate(bounds)]
+        shape = (
+            None if size is None else check_storable(as_shape(size, "integers"), wanted, "integers", "size")
+        )
         try:
             draw: Any = self._bits.integers
             drawn = draw(*given, size=shape, dtype=wanted, endpoint=endpoint)
@@ -144,11 +174,12 @@ class Generator:
         Raises AxisError. A tensor's permutation differentiates.
         """
         if type(x) is int:
-            return _tensor(self._bits.permutation(x))
+            return _tensor(self._bits.permutation(_count(x, "permutation")))
         x = as_operand(x, "permutation")
         k = normalize_axis(axis, x.ndim, "permutation")
         return take_positions(x, self._bits.permutation(x.shape[k]), k)
 
+    @checked
     def choice(self, x: Any, size: Any = None, *, replace: bool = True, p: Any = None, axis: Any = 0) -> Any:
         """Slices of a tensor along an axis (or numbers below an integer x), drawn at random.
 
@@ -156,12 +187,18 @@ class Generator:
         tensor differentiates. Raises ArgumentError where there are too few, or p is not a distribution.
         """
         count, k = x, 0
-        if type(x) is not int:
+        if type(x) is int:
+            _count(x, "choice")
+        else:
             x = as_operand(x, "choice")
             k = normalize_axis(axis, x.ndim, "choice")
             count = x.shape[k]
         weights: Any = None if p is None else F.to_numpy(as_operand(p, "choice", "p"))
+        if p is not None and weights.shape != (count,):
+            raise ShapeError("choice", "p", got=f"shape {weights.shape}", expected=f"shape {(count,)}")
         shape = None if size is None else as_shape(size, "choice")
+        if shape is not None:
+            check_storable(shape, dtypes.default_int, "choice", "size")
         try:
             drawn = np.asarray(self._bits.choice(count, shape, replace, weights))
         except ValueError as error:

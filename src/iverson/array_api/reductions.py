@@ -14,6 +14,7 @@ import numpy as np
 
 from iverson.array_api.arguments import Function, as_inexact, as_operand, cast, check_kind, named
 from iverson.core import dtypes
+from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError
 from iverson.core.shapes import Shape, normalize_axes, normalize_axis
@@ -139,6 +140,7 @@ argmax = _arg("argmax", "The position of the largest entry (the first of equal o
 argmin = _arg("argmin", "The position of the smallest entry (the first of equal ones).", "0")
 
 
+@checked
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x.
 
@@ -158,6 +160,7 @@ def _floating(x: Any, dtype: Any, operation: str) -> Any:
     return as_inexact(x, operation)
 
 
+@checked
 def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     """The mean over axes; nan where there is no entry. Integers become float64.
 
@@ -199,6 +202,7 @@ def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: st
     return F.subtract(x, centre), axes, count
 
 
+@checked
 def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The variance over axes: the sum of squared distances from the mean over (count - correction).
 
@@ -214,6 +218,7 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     return _averaged(F.sum(squares, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
 
+@checked
 def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The square root of `var`; where that is 0, so is the derivative.
 

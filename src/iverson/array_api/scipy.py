@@ -9,10 +9,12 @@ import numpy as np
 from iverson.array_api.arguments import as_operand
 from iverson.array_api.patterns import coo_pattern, scipy_structure
 from iverson.array_api.sparse import made_on, sparse_value, to_layout
+from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError
 from iverson.layouts import CompressedPattern, Coo, read_only
 
 
+@checked
 def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Any:
     """A SciPy sparse array or matrix as a tensor in the same layout (formats without one become COO).
 

@@ -10,6 +10,7 @@ from iverson.array_api.arguments import as_operand, as_weak, check_kind
 from iverson.array_api.indexing import flat_take, positions
 from iverson.array_api.manipulation import flatten
 from iverson.core import dtypes
+from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, held, like
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import check_choice, normalize_axis
@@ -17,6 +18,7 @@ from iverson.ops import F
 from iverson.tensor import Tensor
 
 
+@checked
 def sort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = True) -> Any:
     """The entries in increasing (or decreasing) order along an axis; nan counts as the largest.
 
@@ -32,6 +34,7 @@ def sort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = 
     return F.sort(x, axis=k, descending=bool(descending))
 
 
+@checked
 def argsort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = True) -> Any:
     """The positions that sort x along an axis, as int64; equal entries keep their order if ``stable``.
 
@@ -70,6 +73,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     return F.searchsorted(x1, x2, side=side)
 
 
+@checked
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool.
 
@@ -121,6 +125,7 @@ def unique_all(x: Any, /) -> UniqueAll:
     >>> unique_all(asarray([2, 1, 2])).inverse_indices
     iverson.Tensor([1, 0, 1])
     """
+    x = as_operand(x, "unique_all")
     entries, addresses = _entries(x, "unique_all")
     _, first, inverse, counts = np.unique(
         F.to_numpy(entries), return_index=True, return_inverse=True, return_counts=True, equal_nan=False

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from iverson.array_api.arguments import as_operand
 from iverson.array_api.indexing import positions
+from iverson.core.arrays import plain
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
 from iverson.layouts import CooPattern, Segments, Sparse, frozen
@@ -35,8 +34,8 @@ def embedding(indices: Any, table: Any, /) -> Any:
     return rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + table.shape[1:])
 
 
-def _array(ids: Any) -> Any:
-    return np.asarray(ids) if isinstance(ids, (list, tuple)) else ids
+def _array(ids: Any, operation: str) -> Any:
+    return plain(ids, operation, "segment_ids") if isinstance(ids, (list, tuple)) else ids
 
 
 def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Segments]:
@@ -44,12 +43,14 @@ def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Segmen
     held = getattr(ids, "_value", ids)
     if isinstance(held, Sparse):
         return x, _rows_of(held, count, operation)
-    given = F.to_numpy(as_operand(_array(ids), operation, "segment_ids"))
+    given = F.to_numpy(as_operand(_array(ids, operation), operation, "segment_ids"))
+    if given.dtype.kind not in "iu":
+        raise DTypeError(operation, "segment_ids", got=f"dtype {given.dtype}", expected="integers")
     if count is None:
         count = int(given.max()) + 1 if given.size else 0
     count = as_int(count, operation, "num_segments")
-    if given.dtype.kind not in "iu":
-        raise DTypeError(operation, "segment_ids", got=f"dtype {given.dtype}", expected="integers")
+    if not 0 <= count < 2**60:
+        raise ArgumentError(operation, "num_segments", got=str(count), expected="a number in [0, 2**60)")
     if given.ndim != 1:
         raise ShapeError(operation, "segment_ids", got=f"shape {given.shape}", expected="one axis")
     if given.size and given.min() < 0:

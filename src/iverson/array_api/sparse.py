@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from iverson.array_api.arguments import as_operand, cast, given_dtype
+from iverson.array_api.arguments import as_operand, as_tuple, cast, given_dtype
 from iverson.array_api.patterns import compressed_pattern, coo_pattern
+from iverson.core.arguments import checked
+from iverson.core.arrays import plain
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.shapes import as_int
@@ -35,15 +35,11 @@ def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, oper
 
 def _as_values(values: Any, operation: str) -> Any:
     if isinstance(values, (list, tuple)):
-        try:
-            values = np.asarray(values)
-        except ValueError as error:
-            raise ShapeError(
-                operation, "values", got=str(error), expected="an array, all rows of one length"
-            ) from None
+        values = plain(values, operation, "values")
     return as_operand(values, operation, "values")
 
 
+@checked
 def sparse_coo_tensor(
     indices: Any,
     values: Any,
@@ -92,7 +88,7 @@ def _compressed(name: str, axis: int, blocks: bool) -> Any:
         return made_on(held, pattern, dtype, requires_grad, operation)
 
     make.__name__ = make.__qualname__ = operation
-    return make
+    return checked(make)
 
 
 sparse_csr_tensor = _compressed("csr", 0, False)
@@ -152,9 +148,10 @@ def to_layout(x: Any, layout: str, /, *, blocksize: Any = None) -> Any:
     if layout in ("bsr", "bsc"):
         held = getattr(getattr(getattr(x, "_value", None), "pattern", None), "blocksize", None)
         given = held if blocksize is None else blocksize
-        if not isinstance(given, (tuple, list)) or len(given) != 2 or min(given) < 1:
-            raise ArgumentError("to_layout", "blocksize", got=repr(given), expected="two positive integers")
-        blocks = (as_int(given[0], "to_layout", "blocksize"), as_int(given[1], "to_layout", "blocksize"))
+        sizes = [as_int(n, "to_layout", "blocksize") for n in as_tuple(given)]
+        if len(sizes) != 2 or min(sizes) < 1:
+            raise ArgumentError("to_layout", "blocksize", got=str(sizes), expected="two positive integers")
+        blocks = (sizes[0], sizes[1])
     elif blocksize is not None:
         raise ArgumentError(
             "to_layout", "blocksize", got=repr(blocksize), expected=f"none for layout {layout!r}"
@@ -315,6 +312,7 @@ def spsolve(a: Any, b: Any, /) -> Any:
     return F.squeeze(F.solve(a, F.expand_dims(b, axis=(1,))), axis=(1,))
 
 
+@checked
 def solve_triangular(a: Any, b: Any, /, *, lower: bool = True) -> Any:
     """x with T @ x = b, for the lower or upper triangle T of a matrix in any layout; b a vector or a matrix.
 

@@ -15,6 +15,8 @@ from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, re
 from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import leaf_of
 from iverson.core import dtypes
+from iverson.core.arguments import checked
+from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
@@ -79,7 +81,8 @@ def seeds_for(
 
 
 def _array(ct: Any, operation: str, argument: str) -> Any:
-    array = np.array(ct)  # the gradient may be this very array, and the caller may write into theirs
+    # A copy: the gradient may be this very array, and the caller may write into theirs.
+    array = plain(ct, operation, argument).copy()
     if array.dtype not in dtypes.ALL:
         raise ArgumentTypeError(
             operation, argument, got=f"a {type(ct).__name__} of dtype {array.dtype}", expected="Tensors"
@@ -87,6 +90,7 @@ def _array(ct: Any, operation: str, argument: str) -> Any:
     return array
 
 
+@checked
 def grad(
     outputs: Any,
     inputs: Any,
@@ -160,6 +164,7 @@ def _result(ct: Any, x: Any, unused: str, position: int, create_graph: bool) -> 
     return make_handle(Zero(x.shape, x.dtype))
 
 
+@checked
 def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
     """Add the gradient of the outputs to ``.grad`` of the leaves they depend on (or of ``inputs`` alone).
 
@@ -193,7 +198,13 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
         _check_handles(given, "backward", "inputs")
         ins = tuple(map(held, given))
         if any(x._node is None for x in ins):
-            raise GradientError("backward", "inputs", got="a tensor that does not require grad")
+            raise GradientError(
+                "backward",
+                "inputs",
+                got="a tensor that does not require grad",
+                expected="leaves, or results recorded from them",
+                remedy="call requires_grad_() on them before computing",
+            )
         for x in ins:
             hold_gradient(x)
             targets[x._node, x._index] = FULL
@@ -224,16 +235,22 @@ class HookHandle:
         self._hooks.pop(self._number, None)
 
 
+@checked
 def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
     """Call ``hook(gradient)`` whenever x's gradient is computed; what it returns (if not None) replaces it.
 
     Raises GradientError if x does not require grad.
     """
+    _check_handles((x,), "register_hook", "x")
+    if isinstance(x, Wrapper):
+        return x.register_hook(hook)  # type: ignore[attr-defined,no-any-return]
     if x._node is None:
-        raise GradientError("register_hook", "x", got="a tensor that does not require grad")
-    if not callable(hook):
-        raise ArgumentTypeError(
-            "register_hook", "hook", got=f"a {type(hook).__name__}", expected="a function"
+        raise GradientError(
+            "register_hook",
+            "x",
+            got="a tensor that does not require grad",
+            expected="a leaf or a result recorded from one",
+            remedy="call x.requires_grad_() before computing with it",
         )
     hooks = extra(x._node).hooks.setdefault(x._index, {})
     number = next(_hook_numbers)

@@ -8,6 +8,7 @@ from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
+from iverson.core.arguments import as_flag, as_function
 from iverson.core.errors import ArgumentTypeError
 
 _recording: ContextVar[bool] = ContextVar("iverson_recording", default=True)
@@ -38,6 +39,7 @@ class _Mode:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         mode = self._mode
+        as_function(function, type(self).__name__, "function")
         if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
             raise ArgumentTypeError(
                 type(self).__name__,
@@ -72,7 +74,7 @@ class set_grad_enabled(_Mode):
     __slots__ = ("_previous",)
 
     def __init__(self, mode: bool) -> None:
-        super().__init__(bool(mode))
+        super().__init__(as_flag(mode, "set_grad_enabled", "mode"))
         self._previous = _recording.get()
         _recording.set(self._mode)
 
@@ -101,7 +103,7 @@ class no_grad(_Mode):
         """The context manager, or with ``@no_grad`` the decorated function."""
         return super().__new__(cls) if function is None else _Mode(False)(function)
 
-    def __init__(self) -> None:
+    def __init__(self, function: None = None) -> None:
         super().__init__(False)
 
 
@@ -121,5 +123,5 @@ class enable_grad(_Mode):
         """The context manager, or with ``@enable_grad`` the decorated function."""
         return super().__new__(cls) if function is None else _Mode(True)(function)
 
-    def __init__(self) -> None:
+    def __init__(self, function: None = None) -> None:
         super().__init__(True)

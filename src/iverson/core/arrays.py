@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.errors import ArgumentTypeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, described
 
 
 def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
-    """An array of any subclass (memory maps, matrices, ...) as a view of NumPy's own type.
+    """An array of any subclass (memory maps, matrices, ...), or nested sequences, as NumPy's own type.
 
-    Raises ArgumentTypeError for one of `numpy.ma`: what its mask hides would be read.
+    Raises ArgumentTypeError for one of `numpy.ma`: what its mask hides would be read; ArgumentError for what
+    is no array.
     """
     if isinstance(array, np.ma.MaskedArray):
         raise ArgumentTypeError(
@@ -22,4 +23,15 @@ def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
             expected="an array all of whose entries exist",
             remedy="use iverson.masked_tensor, which reads its mask, or call its filled(value) first",
         )
-    return np.asarray(array)
+    try:
+        return np.asarray(array)
+    except (IversonError, MemoryError):
+        raise
+    except Exception as error:  # sequences of different lengths, or whatever a foreign ``__array__`` raises
+        raise ArgumentError(
+            operation,
+            argument,
+            got=f"{described(array)} that is no array",
+            expected="an array, or nested sequences of one length on each axis",
+            remedy=str(error),
+        ) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.errors import ArgumentError, DTypeError
+from iverson.core.errors import ArgumentError, DTypeError, described
 
 bool = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
@@ -53,11 +53,11 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
     """
     try:
         found: np.dtype[Any] = np.dtype(dtype)
-    except TypeError as error:
+    except Exception as error:  # NumPy reads strings as formats: TypeError, ValueError, SyntaxError, ...
         raise DTypeError(
             operation,
             "dtype",
-            got=repr(dtype),
+            got=described(dtype),
             expected="a dtype",
             remedy="use e.g. iverson.float64",
         ) from error

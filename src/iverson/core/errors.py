@@ -6,6 +6,8 @@ is also the built-in kind a Python programmer would expect, so ``except ValueErr
 
 from __future__ import annotations
 
+import reprlib
+
 
 class IversonError(Exception):
     """Base of all Iverson errors: ``operation: argument: got ...; expected ...; remedy``.
@@ -52,6 +54,17 @@ def _rebuild(kind: type[IversonError], operation: str, argument: str, facts: dic
     return kind(operation, argument, **facts)
 
 
+def described(value: object) -> str:
+    """What a message says was got: the type and, where short, the value; never a large array's entries."""
+    kind = type(value).__name__
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        return f"a {kind} of shape {shape} and dtype {dtype}"
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return f"{reprlib.repr(value)} (a {kind})" if value is not None else "None"
+    return f"a {kind}"
+
+
 class ShapeError(IversonError, ValueError):
     """Shapes that do not fit each other or the operation."""
 
@@ -66,6 +79,10 @@ class DTypeError(IversonError, TypeError):
 
 class ArgumentTypeError(IversonError, TypeError):
     """An argument of the wrong Python type."""
+
+
+class UnsizedError(ShapeError, TypeError):
+    """The length or the items of an array of rank 0: Python's protocols want a TypeError."""
 
 
 class AxisError(IversonError, ValueError, IndexError):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
-from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError, described
 
 Shape = tuple[int, ...]
 
@@ -24,9 +24,7 @@ def as_int(value: Any, operation: str, argument: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ArgumentTypeError(
-            operation, argument, got=f"{value!r} ({type(value).__name__})", expected="an integer"
-        ) from None
+        raise ArgumentTypeError(operation, argument, got=described(value), expected="an integer") from None
 
 
 def as_shape(shape: Any, operation: str) -> Shape:
@@ -115,7 +113,24 @@ def permutation(axes: Sequence[Any], ndim: int, operation: str) -> Shape:
     return result
 
 
+def check_storable(shape: Shape, dtype: Any, operation: str, argument: str = "shape") -> Shape:
+    """The shape; raises ShapeError where no memory has addresses for a strided array of it."""
+    if prod(max(n, 1) for n in shape) * dtype.itemsize >= 2**63:  # NumPy refuses empty ones too
+        raise ShapeError(
+            operation,
+            argument,
+            got=f"shape {shape}",
+            expected="an array of fewer than 2**63 bytes",
+            remedy="use a sparse tensor, which stores what is not 0",
+        )
+    return shape
+
+
 def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
     """Raises ArgumentError unless ``value`` is one of ``choices``."""
-    if value not in choices:
-        raise ArgumentError(operation, argument, got=repr(value), expected=f"one of {tuple(choices)}")
+    try:
+        known = value in frozenset(choices)  # by hash: arrays compare entry by entry
+    except TypeError:
+        known = False
+    if not known:
+        raise ArgumentError(operation, argument, got=described(value), expected=f"one of {tuple(choices)}")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, Wrapper, alias
 from iverson.core.errors import DTypeError, ShapeError
 from iverson.layouts import Sparse, coalesced
@@ -17,6 +18,7 @@ from iverson.ops import F
 from iverson.tensor import asarray
 
 
+@checked
 def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -> MaskedTensor:
     """A MaskedTensor: ``data`` where ``mask`` is True, unspecified elsewhere.
 

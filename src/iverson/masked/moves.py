@@ -68,6 +68,7 @@ def move(op: Op, args: Args, params: Params) -> Any:
 def to_layout(op: Op, args: Args, params: Params) -> Any:
     """The same entries, held in another layout."""
     (x,) = args
+    op.abstract(Abstract(x.shape, x.dtype), **params)
     mask, numbers = of_numbers(bind(op, (x._mask.numbers,), params)._value)
     return MaskedTensor(taken([x._held], numbers - 1), mask)
 

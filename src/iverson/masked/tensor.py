@@ -256,7 +256,7 @@ class MaskedTensor(Wrapper, Array):
         )
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value)._held.any())
+        return bool(self._equal(value)._held.any())
 
     def __repr__(self) -> str:
         return printing.show(self)
@@ -286,7 +286,7 @@ def _scalar_fill(fill: Any, dtype: Any) -> Any:
     if isinstance(fill, (bool, int, float, complex, np.generic)):
         value = np.asarray(fill)
         kinds = "biufc"
-        fits = kinds.index(value.dtype.kind) <= max(kinds.index(dtype.kind), 1)
+        fits = 0 <= kinds.find(value.dtype.kind) <= max(kinds.index(dtype.kind), 1)
         if fits and (dtype.kind not in "biu" or value.astype(dtype) == value):
             return value.astype(dtype)
         raise DTypeError(

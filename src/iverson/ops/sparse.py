@@ -12,9 +12,9 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.entries import Box, Entries, Stored
-from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.errors import ShapeError
 from iverson.core.op import Abstract, Op, Rule, Sample
-from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import sparse_products, sparse_values
@@ -261,13 +261,7 @@ define(
 
 def check_layout(layout: Any, operation: str) -> None:
     """Raises ArgumentError for a layout users cannot ask for."""
-    if layout not in (*SPARSE_LAYOUTS, "strided"):
-        raise ArgumentError(
-            operation,
-            "layout",
-            got=repr(layout),
-            expected=f"one of {', '.join(map(repr, (*SPARSE_LAYOUTS, 'strided')))}",
-        )
+    check_choice(layout, (*SPARSE_LAYOUTS, "strided"), operation, "layout")
 
 
 __all__ = ["check_layout", "distinct"]

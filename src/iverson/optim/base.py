@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.arguments import as_real, checked
 from iverson.core.dispatch import Operand, Wrapper, held
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.layouts import Sparse, Zero, to_strided
@@ -40,6 +41,10 @@ class Optimizer(ABC):
     A sparse parameter takes gradients within the entries it stores. A step on a parameter whose memory nobody
     else holds writes into that memory, and its work and further memory are those of the part it touches.
     """
+
+    def __init_subclass__(cls) -> None:
+        if "__init__" in vars(cls):
+            cls.__init__ = checked(cls.__init__, cls.__name__)  # type: ignore[method-assign]
 
     def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
         import optree
@@ -74,10 +79,7 @@ class Optimizer(ABC):
         self._states: list[State | None] = [None] * len(self.params)
 
     def _check(self, argument: str, value: Any, below: float = float("inf")) -> None:
-        if not isinstance(value, (int, float, np.integer, np.floating)):
-            raise ArgumentTypeError(
-                type(self).__name__, argument, got=f"a {type(value).__name__}", expected="a real number"
-            )
+        as_real(value, type(self).__name__, argument)
         if not 0 <= value < below:
             bound = "" if below == float("inf") else f" and below {below}"
             raise ArgumentError(
@@ -194,7 +196,8 @@ class Optimizer(ABC):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` of an optimizer of the same class and parameters returned."""
         name = type(self).__name__
-        if set(state) != {"hyperparameters", "steps", "states"} or len(state["states"]) != len(self.params):
+        keys = {"hyperparameters", "steps", "states"}
+        if not isinstance(state, dict) or set(state) != keys or len(state["states"]) != len(self.params):
             raise ArgumentError(
                 name, "state", got="a state of other parameters", expected="one from state_dict()"
             )

@@ -19,8 +19,17 @@ from iverson.core import dtypes
 from iverson.core.arrays import plain
 from iverson.core.caller import warn
 from iverson.core.dispatch import Operand, bind, held
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, ViewWarning
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ShapeError,
+    UnsizedError,
+    ViewWarning,
+    described,
+)
 from iverson.core.op import Op
+from iverson.core.shapes import check_choice
 from iverson.ops import TABLE
 from iverson.tensor import indexing
 
@@ -225,12 +234,18 @@ class Array(Operand):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len", "x", got="an array of rank 0", expected="at least one axis")
+            raise UnsizedError("len", "x", got="an array of rank 0", expected="at least one axis")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
-            raise ShapeError("iteration", "x", got="an array of rank 0", expected="at least one axis")
+            raise UnsizedError(
+                "iteration",
+                "x",
+                got="an array of rank 0",
+                expected="at least one axis",
+                remedy="use item() for its entry",
+            )
         return (self[k] for k in range(self.shape[0]))
 
     # -- gradients -----------------------------------------------------------------------------------
@@ -284,7 +299,20 @@ class Array(Operand):
             _warn_lost_write()
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
+        return bool(self._equal(value).any())
+
+    def _equal(self, value: Any) -> Any:
+        """Which entries equal a value; raises ArgumentTypeError for what no entry compares with."""
+        found = self == value
+        if not isinstance(found, Operand):
+            raise ArgumentTypeError(
+                "in",
+                "value",
+                got=described(value),
+                expected="a number or an array",
+                remedy="convert it with iverson.asarray",
+            )
+        return found
 
     # -- Python ---------------------------------------------------------------------------------------
 
@@ -293,8 +321,7 @@ class Array(Operand):
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
         """This tensor, if ``device`` is "cpu"; raises ArgumentError for any other."""
-        if device != "cpu":
-            raise ArgumentError("to_device", "device", got=repr(device), expected="'cpu'")
+        check_choice(device, ("cpu",), "to_device", "device")
         return self
 
     def __float__(self) -> float:

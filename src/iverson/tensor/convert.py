@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, bind
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IversonError, described
+from iverson.core.shapes import check_choice
 from iverson.ops import TABLE
 from iverson.tensor.tensor import Tensor
 
 
+@checked
 def asarray(
     obj: Any,
     /,
@@ -49,8 +52,7 @@ def asarray(
     >>> asarray([1, 2.5])
     iverson.Tensor([1. , 2.5])
     """
-    if device not in (None, "cpu"):
-        raise ArgumentError("asarray", "device", got=repr(device), expected="None or 'cpu'")
+    check_choice(device, (None, "cpu"), "asarray", "device")
     wanted = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
     if isinstance(obj, Handle):
         return _from_handle(obj, wanted, copy, requires_grad)
@@ -83,16 +85,24 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         _check_not_cut(obj.dtype, wanted)
     try:
         array = np.array(obj, dtype=wanted, copy=copy, subok=False)
-    except (ValueError, OverflowError) as error:
-        if copy is False:
+    except (IversonError, MemoryError):
+        raise
+    except TypeError as error:
+        raise ArgumentTypeError(
+            "asarray", "obj", got=described(obj), expected="numbers or an array", remedy=str(error)
+        ) from error
+    except Exception as error:  # ragged sequences, or whatever a foreign ``__array__`` raises
+        if copy is False and isinstance(error, ValueError):
             raise ArgumentError(
                 "asarray", "copy", got="False", expected="True or None: this object must be copied"
             ) from error
         raise ArgumentError(
-            "asarray", "obj", got=f"a {type(obj).__name__} that is no array", remedy=str(error)
+            "asarray",
+            "obj",
+            got=f"{described(obj)} that is no array",
+            expected="numbers, an array, or nested sequences of one length on each axis",
+            remedy=str(error),
         ) from error
-    except TypeError as error:
-        raise ArgumentTypeError("asarray", "obj", got=type(obj).__name__, remedy=str(error)) from error
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == dtypes.bool and array.size and array.view(np.uint8).max() > 1:

@@ -34,7 +34,7 @@ def getitem(x: Any, key: Any) -> Any:
 def setitem(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``: the handle is rebound; the buffer is written in place if nobody else has it."""
     if not isinstance(value, (Operand, int, float, complex, bool)):
-        value = _as_array(value, "assignment", "value")
+        value = plain(value, "assignment", "value")
     if isinstance(value, Wrapper) and not isinstance(x, Wrapper):
         raise ArgumentTypeError(
             "assignment",
@@ -179,13 +179,6 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
     return result, gap
 
 
-def _as_array(items: Any, operation: str, argument: str) -> Any:
-    try:
-        return plain(items, operation, argument)
-    except ValueError as error:  # nested sequences of different lengths
-        raise ArgumentError(operation, argument, got=f"{items!r}", remedy=str(error)) from None
-
-
 class _OnNewAxis(np.ndarray[Any, Any]):
     """An index array that a mask of rank 0 stands for: all or nothing, along an axis that x gains."""
 
@@ -198,7 +191,7 @@ def _item(item: Any) -> Any:
     if isinstance(item, Handle):
         item = item._value if _is_mask(item._value) else to_strided(item._value)
     elif isinstance(item, (list, bool, np.bool_, np.ndarray)):
-        item = _as_array(item, "index", "key")
+        item = plain(item, "index", "key")
         item = item.astype(int) if item.size == 0 and item.dtype.kind == "f" else item
     if _is_mask(item):
         return item

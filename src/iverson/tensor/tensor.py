@@ -16,6 +16,7 @@ from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import PausedLeaf, extra, gradient_place, hold_gradient
 from iverson.autograd.watch import leaf_of
 from iverson.core import dispatch, dtypes
+from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.layouts import layout_of, read_only, to_strided
@@ -56,6 +57,7 @@ class Tensor(Handle, Array):
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
 
+    @checked
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Make this tensor a leaf of the graph (or take it out), in place. Returns the tensor.
 
@@ -112,7 +114,13 @@ class Tensor(Handle, Array):
         paused = self._paused()
         if value is not None:
             if self._node is None and paused is None:
-                raise GradientError("grad", "x", got="a tensor that does not require grad")
+                raise GradientError(
+                    "grad",
+                    "x",
+                    got="a tensor that does not require grad",
+                    expected="a leaf or a result recorded from one",
+                    remedy="call x.requires_grad_() first",
+                )
             if not isinstance(value, Handle):
                 raise ArgumentTypeError(
                     "grad", "value", got=f"a {type(value).__name__}", expected="a Tensor or None"
@@ -136,7 +144,13 @@ class Tensor(Handle, Array):
     def retain_grad(self) -> None:
         """Let ``backward`` keep this result's gradient in ``.grad``, as it does for leaves."""
         if self._node is None:
-            raise GradientError("retain_grad", "x", got="a tensor that does not require grad")
+            raise GradientError(
+                "retain_grad",
+                "x",
+                got="a tensor that does not require grad",
+                expected="a leaf or a result recorded from one",
+                remedy="call x.requires_grad_() before computing with it",
+            )
         hold_gradient(self)
         extra(self._node).retain.add(self._index)
 

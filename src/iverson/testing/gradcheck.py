@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd import grad
+from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, alias, held, make_handle
 from iverson.core.errors import ArgumentError
 from iverson.testing.analytic import Record
@@ -29,6 +30,7 @@ from iverson.testing.settings import Settings, Tolerances
 from iverson.testing.subsets import check_subsets
 
 
+@checked
 def gradcheck(
     fn: Callable[..., Any],
     inputs: Any,
@@ -118,6 +120,7 @@ def gradcheck(
     return _guarded(problem, inputs, masked, settings)
 
 
+@checked
 def gradgradcheck(
     fn: Callable[..., Any],
     inputs: Any,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from iverson.autograd.mode import enable_grad, no_grad
 from iverson.autograd.node import Node, reachable
 from iverson.core import dtypes
+from iverson.core.arguments import as_function
 from iverson.core.dispatch import Handle, Operand, Wrapper, held, like, make_handle
 from iverson.core.errors import ArgumentError
 from iverson.layouts import layout_of
@@ -104,10 +105,10 @@ class Problem:
     ) -> None:
         import optree
 
-        self.fn = fn
+        self.fn = as_function(fn, operation, "fn")
         self.operation = operation
         self.name = name
-        self.project = project
+        self.project = None if project is None else as_function(project, operation, "project")
         self.args = tuple(inputs) if type(inputs) in (tuple, list) else (inputs,)
         tree: Any = self.args
         paths, leaves, self.spec = optree.tree_flatten_with_path(tree, is_leaf=_is_wrapper, none_is_leaf=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError
+
 #: Per precision of the tensors: atol and rtol against difference quotients, and rtol where two analytic
 #: values must agree to rounding. Quotients in double precision are good to about 1e-9; those of a function
 #: that computes in single precision whatever it is given, to 1e-4.
@@ -31,6 +34,15 @@ class Settings:
     exact_rtol: float | None = None
     directions: int = 3
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.directions < 2**20:
+            raise ArgumentError(
+                "gradcheck", "directions", got=str(self.directions), expected="a number in [1, 2**20)"
+            )
+
+
+Settings.__init__ = checked(Settings.__init__, "gradcheck")  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from iverson.autograd.forward import push
 from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
+from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, alias, held, like
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
@@ -60,7 +61,13 @@ class Linearization:
         self.aux: Any = None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
-                raise ArgumentError(operation, "has_aux", got="a function that does not return a pair")
+                raise ArgumentError(
+                    operation,
+                    "has_aux",
+                    got="a function that does not return a pair",
+                    expected="a pair of the result and anything else",
+                    remedy="return a tuple of two, or leave has_aux out",
+                )
             out, self.aux = out
         out_leaves, self.out_structure = flatten(out)
         # Handles of our own: the user's may be rebound.
@@ -127,6 +134,7 @@ def _tracked(handles: Sequence[Any]) -> bool:
     return is_grad_enabled() and any(h is not None and h._node is not None for h in handles)
 
 
+@checked
 def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function and the map from cotangents of its result to cotangents of its arguments.
 
@@ -157,6 +165,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (line.value(), pull, line.auxiliary()) if has_aux else (line.value(), pull)
 
 
+@checked
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """The value of a function and its derivative along tangents of its arguments.
 
@@ -206,6 +215,7 @@ def _with_argnums(
     return partial, [args[n] for n in positions], single
 
 
+@checked
 def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """A function that returns the value of a scalar function and its gradient.
 
@@ -247,6 +257,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     return call
 
 
+@checked
 def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """A function that returns the gradient of a scalar function; parameters as `value_and_grad`.
 
@@ -285,6 +296,7 @@ def _complex_error(operation: str, dtype: Any) -> DTypeError:
     )
 
 
+@checked
 def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str = "auto") -> Function:
     """A function that returns the full Jacobian of a function.
 
@@ -372,6 +384,7 @@ def _assemble(parts: list[Any], out: tuple[int, ...], inp: tuple[int, ...], dtyp
     return F.reshape(F.stack(*parts, axis=axis), shape=out + inp)
 
 
+@checked
 def hessian(function: Function, argnums: int | Sequence[int] = 0) -> Function:
     """A function that returns the matrix of second derivatives of a scalar function: forward over reverse.
 
@@ -385,6 +398,7 @@ def hessian(function: Function, argnums: int | Sequence[int] = 0) -> Function:
     return jacobian(grad(function, argnums), argnums, mode="forward")
 
 
+@checked
 def hvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The gradient of a scalar function and its Hessian times the tangents, without forming the Hessian.
 

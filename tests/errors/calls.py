@@ -1,0 +1,447 @@
+"""A valid call of every public function, method and constructor, with a value for each of its parameters.
+
+The error sweep changes one argument of these at a time. A call is made afresh each time it is asked for, so
+that none sees what an earlier one did to its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+import iverson as iv
+from iverson import autograd, masked, optim, testing
+from iverson.core.scalars import SCALARS
+
+
+@dataclass(frozen=True)
+class Call:
+    """``function(*args, **kwargs)``; ``make`` gives all three, new each time."""
+
+    name: str
+    make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
+
+
+class Given:
+    """The arguments of a call: ``Given(x, axis=0)``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args = args
+        self.kwargs = kwargs
+
+
+def vector(*entries, dtype="float64"):
+    return iv.asarray(list(entries) or [1.0, 2.0, 4.0], dtype=dtype)
+
+
+def matrix(dtype="float64"):
+    return iv.asarray(np.array([[4, 1, 0], [1, 3, 1], [0, 1, 2]]), dtype=dtype)
+
+
+def leaf():
+    return iv.asarray([1.0, 2.0, 4.0], requires_grad=True)
+
+
+def csr():
+    return iv.to_layout(matrix(), "csr")
+
+
+def coo():
+    return iv.to_sparse(matrix())
+
+
+def holes():
+    return iv.masked_tensor(vector(), [True, False, True])
+
+
+def rng():
+    return iv.random.default_rng(0)
+
+
+def numbers(*entries):
+    return iv.asarray(list(entries), dtype="int64")
+
+
+MADE = {"dtype": "float64", "device": "cpu", "requires_grad": True}
+REDUCED = {"axis": 0, "keepdims": True}
+BEFORE = {"norm": "ortho"}
+
+#: By name in `iverson`: the arguments of one or more valid calls.
+MAIN: dict[str, Callable[[], Given | list[Given]]] = {
+    "all": lambda: Given(vector(), **REDUCED),
+    "any": lambda: Given(vector(), **REDUCED),
+    "arange": lambda: Given(0, 4, 2, **MADE),
+    "argmax": lambda: Given(vector(), **REDUCED),
+    "argmin": lambda: Given(vector(), **REDUCED),
+    "argsort": lambda: Given(vector(), axis=0, descending=True, stable=False),
+    "as_masked_tensor": lambda: Given(vector(), [True, False, True]),
+    "asarray": lambda: Given([1.0, 2.0], copy=True, **MADE),
+    "astype": lambda: Given(vector(), "float32", copy=True, device="cpu"),
+    "broadcast_arrays": lambda: Given(vector(), matrix()),
+    "broadcast_shapes": lambda: Given((3,), (2, 1)),
+    "broadcast_to": lambda: Given(vector(), (2, 3)),
+    "can_cast": lambda: Given("int8", "int16"),
+    "clip": lambda: Given(vector(), 1.5, 3.0),
+    "coalesce": lambda: Given(coo()),
+    "concat": lambda: Given([vector(), vector()], axis=0),
+    "count_nonzero": lambda: Given(vector(), **REDUCED),
+    "cross_entropy": lambda: [
+        Given(matrix(), numbers(0, 1, 2), axis=1, reduction="sum"),
+        Given(matrix(), matrix() / 4, axis=1, reduction="mean"),
+    ],
+    "cumulative_prod": lambda: Given(vector(), 0, dtype="float64", include_initial=True),
+    "cumulative_sum": lambda: Given(vector(), 0, dtype="float64", include_initial=True),
+    "diagonal": lambda: Given(matrix(), offset=1),
+    "diff": lambda: Given(vector(), axis=0, n=2, prepend=vector(), append=vector()),
+    "einsum": lambda: [Given("ij,jk->ik", matrix(), matrix()), Given("...i,i", matrix(), vector())],
+    "embedding": lambda: Given(numbers(0, 2), matrix()),
+    "empty": lambda: Given((2, 3), **MADE),
+    "empty_like": lambda: Given(vector(), **MADE),
+    "expand_dims": lambda: Given(vector(), 0),
+    "eye": lambda: Given(2, 3, k=1, **MADE),
+    "finfo": lambda: Given("float32"),
+    "flip": lambda: Given(vector(), axis=0),
+    "from_dlpack": lambda: Given(np.ones(3), device="cpu", copy=True, requires_grad=True),
+    "from_scipy": lambda: Given(scipy.sparse.csr_array(np.eye(3)), requires_grad=True),
+    "full": lambda: Given((2, 3), 1.5, **MADE),
+    "full_like": lambda: Given(vector(), 1.5, **MADE),
+    "iinfo": lambda: Given("int8"),
+    "is_grad_enabled": Given,
+    "isdtype": lambda: Given("int8", ("integral", "bool")),
+    "isin": lambda: Given(vector(), vector(), invert=True),
+    "linspace": lambda: Given(0.0, 1.0, 3, endpoint=False, **MADE),
+    "log_softmax": lambda: Given(vector(), 0),
+    "logsumexp": lambda: Given(vector(), **REDUCED),
+    "masked_tensor": lambda: Given(vector(), [True, False, True], requires_grad=True),
+    "matmul": lambda: Given(matrix(), vector()),
+    "matrix_transpose": lambda: Given(matrix()),
+    "max": lambda: Given(vector(), **REDUCED),
+    "mean": lambda: Given(vector(), 0, dtype="float64", keepdims=True),
+    "meshgrid": lambda: Given(vector(), vector(), indexing="ij"),
+    "min": lambda: Given(vector(), **REDUCED),
+    "moveaxis": lambda: Given(matrix(), 0, 1),
+    "nonzero": lambda: Given(vector()),
+    "ones": lambda: Given((2, 3), **MADE),
+    "ones_like": lambda: Given(vector(), **MADE),
+    "outer": lambda: Given(vector(), vector()),
+    "pad": lambda: [
+        Given(vector(), (1, 2), mode="constant", constant_values=1.0),
+        Given(matrix(), ((1, 2), (0, 1)), mode="wrap"),
+    ],
+    "permute_dims": lambda: Given(matrix(), (1, 0)),
+    "prod": lambda: Given(vector(), 0, dtype="float64", keepdims=True),
+    "repeat": lambda: [Given(vector(), 2, axis=0), Given(vector(), [1, 0, 2], axis=0)],
+    "reshape": lambda: Given(vector(), (3, 1), copy=True),
+    "result_type": lambda: Given("int8", vector(), 1.0),
+    "roll": lambda: Given(vector(), 1, axis=0),
+    "sampled_matmul": lambda: Given(matrix(), matrix(), csr()),
+    "searchsorted": lambda: Given(vector(), vector(), side="right", sorter=numbers(0, 1, 2)),
+    "segment_max": lambda: Given(vector(), [0, 1, 0], 2),
+    "segment_softmax": lambda: Given(vector(), [0, 1, 0], 2),
+    "segment_sum": lambda: Given(vector(), numbers(0, 1, 0), 2),
+    "softmax": lambda: Given(vector(), 0),
+    "solve_triangular": lambda: Given(matrix(), vector(), lower=False),
+    "sort": lambda: Given(vector(), axis=0, descending=True, stable=False),
+    "sparse_bsc_tensor": lambda: Given(
+        [0, 1], [0], np.ones((1, 2, 2)), (2, 2), dtype="float64", requires_grad=True, check=True
+    ),
+    "sparse_bsr_tensor": lambda: Given(
+        [0, 1], [0], np.ones((1, 2, 2)), (2, 2), dtype="float64", requires_grad=True, check=True
+    ),
+    "sparse_coo_tensor": lambda: Given(
+        [[0, 1], [1, 0]], [1.0, 2.0], (2, 3), dtype="float64", requires_grad=True, check=True
+    ),
+    "sparse_csc_tensor": lambda: Given(
+        [0, 1, 2], [1, 0], [1.0, 2.0], (2, 2), dtype="float64", requires_grad=True, check=True
+    ),
+    "sparse_csr_tensor": lambda: Given(
+        [0, 1, 2], numbers(1, 0), vector(1.0, 2.0), (2, 2), dtype="float64", requires_grad=True, check=True
+    ),
+    "sparse_mask": lambda: Given(matrix(), csr()),
+    "split": lambda: [Given(vector(), 3, axis=0), Given(vector(), [1, 2], axis=0)],
+    "spsolve": lambda: Given(csr(), vector()),
+    "squeeze": lambda: Given(iv.ones((1, 3)), 0),
+    "stack": lambda: Given([vector(), vector()], axis=1),
+    "std": lambda: Given(vector(), 0, correction=1, keepdims=True),
+    "sum": lambda: Given(vector(), 0, dtype="float64", keepdims=True),
+    "take": lambda: Given(vector(), numbers(0, 2), axis=0),
+    "take_along_axis": lambda: Given(vector(), numbers(0, 2), axis=0),
+    "tensordot": lambda: [
+        Given(matrix(), matrix(), axes=1),
+        Given(matrix(), matrix(), axes=((0, 1), (1, 0))),
+    ],
+    "tile": lambda: Given(vector(), (2, 1)),
+    "to_layout": lambda: [Given(matrix(), "csr"), Given(iv.ones((4, 4)), "bsr", blocksize=(2, 2))],
+    "to_scipy": lambda: Given(csr()),
+    "to_sparse": lambda: Given(matrix()),
+    "tril": lambda: Given(matrix(), k=1),
+    "triu": lambda: Given(matrix(), k=1),
+    "unique_all": lambda: Given(vector()),
+    "unique_counts": lambda: Given(vector()),
+    "unique_inverse": lambda: Given(vector()),
+    "unique_values": lambda: Given(vector()),
+    "unstack": lambda: Given(matrix(), axis=1),
+    "var": lambda: Given(vector(), 0, correction=1, keepdims=True),
+    "vecdot": lambda: Given(vector(), vector(), axis=-1),
+    "where": lambda: Given(iv.asarray([True, False, True]), vector(), 0.0),
+    "with_values": lambda: Given(csr(), np.ones(7)),
+    "zeros": lambda: Given((2, 3), **MADE),
+    "zeros_like": lambda: Given(vector(), **MADE),
+    # transforms
+    "grad": lambda: Given(cubes, argnums=0, has_aux=False),
+    "hessian": lambda: Given(cubes, argnums=0),
+    "hvp": lambda: Given(cubes, (vector(),), (vector(),)),
+    "jacobian": lambda: Given(cubes, argnums=0, mode="forward"),
+    "jvp": lambda: Given(cubes, (vector(),), (vector(),), has_aux=False),
+    "value_and_grad": lambda: Given(cubes, argnums=0, has_aux=False),
+    "vjp": lambda: Given(cubes, vector(), has_aux=False),
+}
+LINALG: dict[str, Callable[[], Given | list[Given]]] = {
+    **{
+        name: lambda: Given(matrix())
+        for name in ("det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "slogdet", "svdvals")
+    },
+    "cholesky": lambda: Given(matrix(), upper=True),
+    "cross": lambda: Given(vector(), vector(), axis=-1),
+    "matrix_norm": lambda: Given(matrix(), keepdims=True, ord="nuc"),
+    "matrix_power": lambda: Given(matrix(), 3),
+    "matrix_rank": lambda: Given(matrix(), rtol=1e-9),
+    "norm": lambda: Given(matrix(), ord=1, axis=(0, 1), keepdims=True),
+    "pinv": lambda: Given(matrix(), rtol=1e-9),
+    "qr": lambda: Given(matrix(), mode="reduced"),
+    "solve": lambda: Given(matrix(), vector()),
+    "svd": lambda: Given(matrix(), full_matrices=False),
+    "trace": lambda: Given(matrix(), offset=1, dtype="float64"),
+    "vector_norm": lambda: Given(vector(), axis=0, keepdims=True, ord=3),
+}
+FFT: dict[str, Callable[[], Given | list[Given]]] = {
+    **{
+        name: lambda: Given(vector(), n=4, axis=0, **BEFORE)
+        for name in ("fft", "hfft", "ifft", "ihfft", "irfft", "rfft")
+    },
+    **{
+        name: lambda: Given(matrix(), s=(4, 2), axes=(0, 1), **BEFORE)
+        for name in ("fftn", "ifftn", "irfftn", "rfftn")
+    },
+    "fftfreq": lambda: Given(4, d=0.5, dtype="float64", device="cpu"),
+    "rfftfreq": lambda: Given(4, d=0.5, dtype="float64", device="cpu"),
+    "fftshift": lambda: Given(vector(), axes=0),
+    "ifftshift": lambda: Given(vector(), axes=0),
+}
+DRAWN = {"dtype": "float64", "requires_grad": True}
+RANDOM: dict[str, Callable[[], Given | list[Given]]] = {
+    "bernoulli": lambda: Given(0.5, (2, 3)),
+    "choice": lambda: Given(vector(), 2, replace=False, p=vector(0.5, 0.25, 0.25), axis=0),
+    "exponential": lambda: Given(1.0, 3, **DRAWN),
+    "integers": lambda: Given(0, 5, (2, 3), dtype="int64", endpoint=True),
+    "normal": lambda: Given(0.0, 1.0, (2, 3), **DRAWN),
+    "permutation": lambda: Given(vector(), axis=0),
+    "random": lambda: Given((2, 3), **DRAWN),
+    "spawn": lambda: Given(2),
+    "standard_normal": lambda: Given((2, 3), **DRAWN),
+    "uniform": lambda: Given(0.0, 1.0, (2, 3), **DRAWN),
+}
+
+
+def cubes(x):
+    return (x * x * x).sum()
+
+
+def squares(x):
+    return x * x
+
+
+def assigned(x):
+    def assign(key, value):
+        x[key] = value
+
+    return assign
+
+
+#: Of a Tensor, what is no function of `iverson`: by name, a receiver and its arguments.
+METHODS: dict[str, Callable[[], tuple[Any, Given]]] = {
+    "__contains__": lambda: (vector(), Given(2.0)),
+    "__dlpack__": lambda: (vector(), Given(copy=True)),
+    "__format__": lambda: (iv.asarray(1.0), Given(".2f")),
+    "__getitem__": lambda: (matrix(), Given((0, slice(0, 2)))),
+    "__setitem__": lambda: (assigned(matrix()), Given((0, slice(0, 2)), vector(1.0, 2.0))),
+    "__array_namespace__": lambda: (vector(), Given(api_version="2024.12")),
+    "__bool__": lambda: (vector(1.0), Given()),
+    "__index__": lambda: (iv.asarray(1), Given()),
+    "__iter__": lambda: (vector(), Given()),
+    "__len__": lambda: (vector(), Given()),
+    "backward": lambda: (cubes(leaf()), Given(1.0, None, False)),
+    "detach": lambda: (vector(), Given()),
+    "grad": lambda: (partial(setattr, leaf(), "grad"), Given(vector())),
+    "indices": lambda: (coo(), Given()),
+    "indptr": lambda: (csr(), Given()),
+    "item": lambda: (iv.asarray(2.0), Given()),
+    "numpy": lambda: (vector(), Given()),
+    "register_hook": lambda: (leaf(), Given(lambda g: None)),
+    "requires_grad_": lambda: (vector(), Given(True)),
+    "retain_grad": lambda: (leaf() * 2, Given()),
+    "to_dense": lambda: (csr(), Given()),
+    "to_device": lambda: (vector(), Given("cpu", stream=None)),
+    "tolist": lambda: (vector(), Given()),
+    "values": lambda: (csr(), Given()),
+    "masked.get_data": lambda: (holes(), Given()),
+    "masked.get_mask": lambda: (holes(), Given()),
+    "masked.to_tensor": lambda: (holes(), Given(1.5)),
+    "masked.__getitem__": lambda: (holes(), Given(slice(0, 2))),
+    "masked.__setitem__": lambda: (assigned(holes()), Given(slice(0, 2), vector(1.0, 2.0))),
+    "masked.register_hook": lambda: (holes().requires_grad_(), Given(lambda g: None)),
+    "masked.grad": lambda: (partial(setattr, holes().requires_grad_(), "grad"), Given(vector())),
+    "masked.item": lambda: (iv.masked_tensor(vector(1.0)), Given()),
+}
+OPERATORS = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "le", "gt", "ge", "eq", "ne", "matmul",
+)  # fmt: skip
+BITWISE = ("and", "or", "xor", "lshift", "rshift")
+
+
+def _optimizer(kind):
+    return kind([leaf()], lr=0.1)
+
+
+OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
+    "autograd.grad": lambda: (autograd.grad, _seeded(create_graph=False, unused="zero")),
+    "autograd.backward": lambda: (autograd.backward, _seeded(last=False, create_graph=False)),
+    "autograd.register_hook": lambda: (autograd.register_hook, Given(leaf(), lambda g: None)),
+    "autograd.set_grad_enabled": lambda: (_recording, Given(True)),
+    "autograd.no_grad": lambda: (autograd.no_grad, Given(cubes)),
+    "autograd.enable_grad": lambda: (autograd.enable_grad, Given(cubes)),
+    "masked.policy": lambda: (masked.policy, Given("strict")),
+    "random.default_rng": lambda: (iv.random.default_rng, Given(3)),
+    "grad of a function": lambda: (iv.grad(cubes), Given(vector())),
+    "jacobian of a function": lambda: (iv.jacobian(squares), Given(vector())),
+    "hessian of a function": lambda: (iv.hessian(cubes), Given(vector())),
+    "pull": lambda: (iv.vjp(squares, vector())[1], Given(vector())),
+    "explain.count": lambda: (iv.explain.count, Given()),
+    "testing.gradcheck": lambda: (
+        testing.gradcheck,
+        Given(cubes, (leaf(),), **CHECKED),
+    ),
+    "testing.gradgradcheck": lambda: (
+        testing.gradgradcheck,
+        Given(lambda x: x * x * x, (leaf(),), (vector(),), False, fast=True),
+    ),
+    "optim.SGD": lambda: (
+        optim.SGD,
+        Given([leaf()], lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
+    ),
+    "optim.Adam": lambda: (
+        optim.Adam,
+        Given([leaf()], lr=0.1, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
+    ),
+    "optim.AdamW": lambda: (
+        optim.AdamW,
+        Given([leaf()], lr=0.1, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
+    ),
+    "optim.Adagrad": lambda: (optim.Adagrad, Given([leaf()], lr=0.1, eps=1e-8, weight_decay=0.1)),
+    "optim.RMSprop": lambda: (optim.RMSprop, Given([leaf()], lr=0.1, eps=1e-8, weight_decay=0.1)),
+    "optim.step": lambda: (_optimizer(optim.Adam).step, Given([vector()])),
+    "optim.load_state_dict": lambda: (
+        _optimizer(optim.Adam).load_state_dict,
+        Given(_optimizer(optim.Adam).state_dict()),
+    ),
+}
+CHECKED: dict[str, Any] = {
+    "eps": 1e-6,
+    "atol": 1e-5,
+    "rtol": 1e-3,
+    "fast": True,
+    "raise_exception": False,
+    "check_forward": True,
+    "check_undefined": False,
+    "check_needs": False,
+    "check_determinism": False,
+    "check_smoothness": False,
+    "check_constant_outputs": False,
+    "allow_nonfinite": False,
+    "nondet_tol": 0.0,
+    "exact_rtol": 1e-9,
+    "directions": 1,
+    "seed": 1,
+    "masked": False,
+    "project": None,
+}
+
+
+def _recording(mode):
+    with autograd.set_grad_enabled(mode):
+        pass
+
+
+def _seeded(last=True, **options):
+    x = leaf()
+    y = x * x
+    return Given(y, x, vector(), **options) if last else Given(y, vector(), inputs=x, **options)
+
+
+def _elementwise(name: str) -> Given:
+    scalar = SCALARS[name]
+    dtype = "float64" if "f" in scalar.kinds else "int64"
+    options = {"alpha": 2.0} if name in ("add", "subtract") else {}
+    entries = (1.0,) if name == "acosh" else (0.25, 0.5, 0.75) if dtype == "float64" else ()
+    return Given(*(vector(*entries, dtype=dtype) for _ in range(scalar.arity)), **options)
+
+
+def _function(space: Any, name: str, makes: Callable[[], Given | list[Given]]) -> Iterator[Call]:
+    prefix = space.__name__.rpartition(".")[2]
+    first = makes()
+    for k in range(len(first) if isinstance(first, list) else 1):
+
+        def make(k: int = k) -> Any:
+            given = makes()
+            given = given[k] if isinstance(given, list) else given
+            return getattr(space, name), given.args, given.kwargs
+
+        yield Call(f"{prefix}.{name}" + f"[{k}]" * isinstance(first, list), make)
+
+
+def calls() -> Iterator[Call]:
+    """All of them."""
+    for name in sorted(set(SCALARS) & set(iv.__all__) - set(MAIN)):
+        yield from _function(iv, name, lambda name=name: _elementwise(name))
+    for space, table in ((iv, MAIN), (iv.linalg, LINALG), (iv.fft, FFT)):
+        for name, makes in table.items():
+            yield from _function(space, name, makes)
+    for name, makes in RANDOM.items():
+        yield Call(
+            f"Generator.{name}", lambda name=name, makes=makes: _unpacked(getattr(rng(), name), makes())
+        )
+    for name, method in METHODS.items():
+        yield Call(f"Tensor.{name}", lambda name=name, method=method: _bound(name, *method()))
+    for name in OPERATORS + BITWISE:
+        for form in ("__{}__", "__r{}__", "__i{}__"):
+            if hasattr(iv.Tensor, form.format(name)):
+                yield Call(
+                    f"Tensor.{form.format(name)}",
+                    lambda name=name, form=form: _operator(form.format(name), name in BITWISE),
+                )
+    for name, other in OTHERS.items():
+        yield Call(name, lambda other=other: _unpacked(*other()))
+
+
+def _unpacked(function: Any, given: Given) -> Any:
+    return function, given.args, given.kwargs
+
+
+def _bound(name: str, receiver: Any, given: Given) -> Any:
+    attribute = name.rpartition(".")[2]
+    return _unpacked(
+        receiver if isinstance(receiver, (partial, FunctionType)) else getattr(receiver, attribute), given
+    )
+
+
+def _operator(name: str, integral: bool) -> Any:
+    x = vector(dtype="int64" if integral else "float64")
+    if name == "__imatmul__":
+        return matrix().__imatmul__, (matrix(),), {}
+    return getattr(x, name), (x[:],), {}

@@ -1,0 +1,143 @@
+"""Every bad argument of every public function is answered by an error that says what to do.
+
+Calls of the whole namespace with one argument changed: the result is valid, or an Iverson error that names
+the operation, what was got and what was expected. A sample of them here; IVERSON_TEST_ALL=1 runs all.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import random
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import optim, transforms
+from iverson.core.errors import ArgumentTypeError, IversonError, UnsizedError
+from tests.errors.calls import calls
+from tests.errors.sweep import BAD, FORMS, fault, formed, outcome, places
+
+ALL = bool(os.environ.get("IVERSON_TEST_ALL"))
+
+CALLS = {call.name: call for call in calls()}
+#: Python's and DLPack's protocols say what these raise; and a mode has no bad argument but its only one.
+PROTOCOLS = {"Tensor.__format__", "Tensor.__dlpack__"}
+
+
+def cases(call, rng):
+    """A form, a place and a kind of bad value each: all of them, or a sample."""
+    every = [
+        (form, place, bad)
+        for form in FORMS
+        if (found := formed(call, form)) is not None
+        for place in places(*found[1:])
+        for bad in BAD
+    ]
+    return every if ALL or len(every) <= 10 else rng.sample(every, 10 + len(every) // 40)
+
+
+def test_calls_are_valid():
+    for call in CALLS.values():
+        function, args, kwargs = call.make()
+        function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("group", range(8))
+def test_bad_arguments(group):
+    rng = random.Random(group)
+    found = []
+    for name in sorted(CALLS.keys() - PROTOCOLS)[group::8]:
+        for form, place, bad in cases(CALLS[name], rng):
+            error = outcome(CALLS[name], form, place, BAD[bad]())
+            if wrong := fault(error):
+                found.append(f"{name} {form}, {bad} at {place}: {wrong}: {error}")
+    assert not found, "\n".join(found)
+
+
+def public():
+    """Functions with parameters, by the names that calls give them."""
+    spaces = {"iverson": iv, "linalg": iv.linalg, "fft": iv.fft, "optim": optim, "transforms": transforms}
+    for prefix, space in spaces.items():
+        for name in space.__all__:
+            value = getattr(space, name)
+            if inspect.isfunction(value) and inspect.signature(value).parameters:
+                yield prefix, name, value
+    for name, value in inspect.getmembers(iv.random.Generator, inspect.isfunction):
+        if not name.startswith("_"):
+            yield "Generator", name, value
+
+
+def test_every_argument_has_a_value():
+    """Of every public function, every parameter is given in some call."""
+    covered = {}
+    for call in CALLS.values():
+        _, args, kwargs = call.make()
+        known = covered.setdefault(call.name.partition("[")[0], [0, set()])
+        known[0] = max(known[0], len(args))
+        known[1] |= set(kwargs)
+    missing = []
+    for prefix, name, value in public():
+        key = f"{prefix}.{name}"
+        key = key if key in covered else f"iverson.{name}"  # linalg and transforms lend to iverson, and back
+        count, named = covered.get(key, (0, set()))
+        parameters = [p for p in inspect.signature(value).parameters if p != "self"]
+        missing += [
+            f"{prefix}.{name}: {p}" for k, p in enumerate(parameters) if k >= count and p not in named
+        ]
+    assert not missing
+
+
+MESSAGES = [
+    (
+        lambda: iv.sum(iv.ones(2), keepdims=np.ones(2)),
+        "sum: argument 'keepdims': got a ndarray of shape.*bool",
+    ),
+    (
+        lambda: iv.qr if False else iv.linalg.qr(iv.eye(2), mode=np.ones(2)),
+        "qr: argument 'mode': .*'reduced'",
+    ),
+    (lambda: iv.zeros(2, device=iv.ones(2)), "zeros: argument 'device': got a Tensor.*'cpu'"),
+    (lambda: iv.jvp(3, (1.0,), (1.0,)), "jvp: argument 'function': got 3 .a int.; expected a function"),
+    (lambda: iv.hvp(iv.sum, iv.ones(2), (1.0,)), "hvp: argument 'primals'.*put a single one in a tuple"),
+    (lambda: "a" in iv.ones(2), "in: argument 'value': got 'a'"),
+    (lambda: iv.astype(iv.ones(2), "a,b->c"), "astype: argument 'dtype': got 'a,b->c'"),
+    (lambda: iv.segment_sum(iv.ones(2), [[0], [0, 1]]), "segment_sum: argument 'segment_ids'.*no array"),
+    (lambda: iv.segment_sum(iv.ones(2), [0.0, np.nan]), "segment_sum: argument 'segment_ids'.*float64"),
+    (lambda: iv.zeros((2**40, 2**40)), r"zeros: argument 'shape'.*fewer than 2\*\*63 bytes.*sparse"),
+    (lambda: iv.arange(0, float("inf")), "arange: argument 'stop': got inf"),
+    (lambda: iv.autograd.register_hook(3, print), "register_hook: argument 'x': got int; expected Tensors"),
+    (lambda: iv.sort(iv.ones(2), descending="no"), "sort: argument 'descending': got 'no'"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), MESSAGES)
+def test_messages(call, message):
+    with pytest.raises(IversonError, match=message):
+        call()
+
+
+def test_rank_0_is_no_sequence():
+    for make in (iv.asarray, iv.masked_tensor):
+        for use in (len, iter, list):
+            with pytest.raises(TypeError, match="rank 0") as caught:
+                use(make(1.0))
+            assert isinstance(caught.value, UnsizedError)
+
+
+def test_what_a_users_function_raises_passes():
+    def function(x):
+        raise RuntimeError("mine")
+
+    for transform in (iv.grad, iv.jacobian, iv.hessian, iv.value_and_grad):
+        with pytest.raises(RuntimeError, match="mine"):
+            transform(function)(iv.ones(2))
+
+
+def test_flags_are_flags():
+    for flag in (True, np.True_, 1):
+        assert iv.sum(iv.ones((2, 2)), axis=0, keepdims=flag).shape == (1, 2)
+    for other in ("yes", None, 2, 1.0, np.ones(1, bool), iv.asarray(True)):
+        with pytest.raises(ArgumentTypeError, match="keepdims"):
+            iv.sum(iv.ones((2, 2)), keepdims=other)
