@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import re
 import threading
 
 import numpy as np
@@ -340,3 +341,29 @@ def test_a_loop_that_forgets_no_grad_does_not_end_training_in_silence():
         w -= 0.1 * w.grad
     equal(w, [1.0])
     equal(w.grad, [2.0])
+
+
+def test_what_a_hook_raises_names_the_users_lines():
+    def broken(g):
+        raise KeyError("mine")
+
+    def misshapen(g):
+        return g[0]
+
+    for hook, kind in ((broken, KeyError), (misshapen, GradientError)):
+        x = leaf(1.0, 2.0)
+        y = x * 2.0
+        for target, described in ((x, "leaf"), (y, r"'multiply' called at .*test_handles\.py:\d+")):
+            handle = target.register_hook(hook)
+            with pytest.raises(kind) as raised:
+                y.sum().backward()
+            (note,) = raised.value.__notes__
+            line = broken.__code__.co_firstlineno
+            assert re.fullmatch(rf"in the hook on {described}, registered at .*test_handles\.py:\d+", note)
+            assert int(note.rsplit(":", 1)[1]) > line
+            handle.remove()
+    m = iv.masked_tensor([1.0, 2.0], [True, False]).requires_grad_()
+    m.register_hook(broken)
+    with pytest.raises(KeyError) as raised:
+        (m * 2).sum().backward()
+    assert "registered at" in raised.value.__notes__[0]

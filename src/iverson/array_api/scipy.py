@@ -74,6 +74,7 @@ def to_scipy(x: Any, /) -> Any:
         )
     if held.dense_shape:
         raise ShapeError("to_scipy", "x", got=f"dense axes {held.dense_shape}", expected="none")
+    x._note_left()
     pattern = held.pattern
     if pattern.ndim > 2 and not isinstance(held, Coo):
         raise ShapeError(

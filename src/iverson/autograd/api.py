@@ -11,7 +11,7 @@ import numpy as np
 
 from iverson.autograd.engine import check_seed, reverse
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, reachable
+from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, reachable, user_call
 from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import leaf_of
 from iverson.core import dtypes
@@ -226,7 +226,7 @@ class HookHandle:
 
     __slots__ = ("_hooks", "_number")
 
-    def __init__(self, hooks: dict[int, Callable[[Any], Any]], number: int) -> None:
+    def __init__(self, hooks: dict[int, Any], number: int) -> None:
         self._hooks = hooks
         self._number = number
 
@@ -254,7 +254,7 @@ def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
         )
     hooks = extra(x._node).hooks.setdefault(x._index, {})
     number = next(_hook_numbers)
-    hooks[number] = hook
+    hooks[number] = hook, user_call()
     return HookHandle(hooks, number)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.needs import Needs, Slot, find_needs
-from iverson.autograd.node import Node, reachable
+from iverson.autograd.node import Node, line_of, reachable
 from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import watch
 from iverson.core import work
@@ -160,10 +160,15 @@ def _undefined(node: Node, index: int) -> Any:
 
 def _hooked(node: Node, index: int, ct: Any) -> Any:
     assert node.extra is not None
-    for hook in tuple(node.extra.hooks.get(index, {}).values()):
-        replaced = hook(alias(ct))
-        if replaced is not None:
-            ct = alias(conform(replaced, node.result_meta(index), f"hook on {node.describe()}"))
+    for hook, where in tuple(node.extra.hooks.get(index, {}).values()):
+        at = f"hook on {node.describe()}" + (f", registered at {line_of(where)}" if where else "")
+        try:
+            replaced = hook(alias(ct))
+            if replaced is not None:
+                ct = alias(conform(replaced, node.result_meta(index), at))
+        except Exception as error:
+            error.add_note(f"in the {at}")
+            raise
     return ct
 
 

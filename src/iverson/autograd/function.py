@@ -6,10 +6,17 @@ call, so ``ctx.needs_input_grad`` tells the truth for that call, also with many 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import wraps
 from typing import Any
 
+import numpy as np
+
+from iverson.autograd import unrecorded
 from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, user_call
+from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
 from iverson.core.entries import NOTHING, Entries
@@ -36,12 +43,18 @@ class Context:
         self._node: Node | None = None
         self._no_gradient: tuple[int, ...] = ()
         self._result_attributes: dict[str, Any] = {}
+        # What forward computed without a record, for passes that are recorded.
+        self._name = ""
+        self._inputs: list[tuple[Node, int]] = []
+        self._unrecorded: list[Any] = []
+        self._keeps_numbers = False
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep inputs, results or other tensors for backward; None entries are allowed.
 
         A result that is saved, here or as an attribute, comes back as that result of this very call, so that
-        a second derivative flows through it; it makes no reference cycle.
+        a second derivative flows through it; it makes no reference cycle (kept in a container or an object,
+        it does). What else ``forward`` computes is not recorded: a second derivative through it raises.
         """
         self._to_save = tensors
 
@@ -58,11 +71,24 @@ class Context:
         if place is None:
             return None
         value, parent, index, meaning = place
+        if index < 0:
+            made = make_handle(value, None, index)
+            self._bar([made])
+            return like(meaning, made)
         # Without a node of its own, it is one of this node's results.
         return like(meaning, make_handle(value, self._node if parent == _PLACE else parent, index))
 
+    def _bar(self, handles: Sequence[Any]) -> None:
+        """In a pass that is recorded, let no derivative flow through what forward did not record."""
+        if is_grad_enabled():
+            for x in handles:
+                if x is not None and unrecorded.is_unrecorded(x):
+                    what = f"what forward kept: a tensor of shape {x.shape} that is no input and no result"
+                    x._node, x._index = unrecorded.barrier(self._name, what, x, self._inputs), 0
+
     def _for_call(self, node: Node, needs: tuple[bool, ...]) -> Context:
         """A context for one call of a rule: the same attributes, this call's needs."""
+        self._bar([kept() for kept in self._unrecorded])
         own = object.__new__(type(self))
         own.__dict__.update(self.__dict__)
         own.needs_input_grad = needs
@@ -80,10 +106,13 @@ class Function:
     layout, never as None. ``jvp(ctx, *tangents)`` is optional: without it, forward mode transposes
     ``backward``. Instead of ``ctx`` in ``forward``, ``setup_context(ctx, inputs, output)`` may be defined.
 
-    Both run on Tensors, so they are differentiable to any order if what they compute with is. Where an
-    argument is a MaskedTensor, ``forward`` gets one. The gradient or tangent of a MaskedTensor is one with
-    its mask, as it comes and as it is returned; of a plain Tensor returned for it, only the specified
-    entries are read.
+    Both run on Tensors, so they are differentiable to any order if what they compute with is: inputs and
+    results of ``forward``, and Iverson's functions. A second derivative through anything else (NumPy, what
+    ``forward`` computed on the way) raises GradientError; see also `once_differentiable`.
+
+    Where an argument is a MaskedTensor, ``forward`` gets one. The gradient or tangent of a MaskedTensor is
+    one with its mask, as it comes and as it is returned; of a plain Tensor returned for it, only the
+    specified entries are read.
 
     >>> import iverson as iv
     >>> class Square(Function):
@@ -124,7 +153,7 @@ class Function:
         tracked = tuple([p is not None for p in parents])
         recording = is_grad_enabled() and any(tracked)
         ctx = Context(tracked if recording else (False,) * len(args))
-        with no_grad():
+        with no_grad(), unrecorded.watched() if recording else nullcontext(unrecorded.Call()) as call:
             setup = getattr(cls, "setup_context", None)
             if setup is None:
                 out = _method(cls, "forward")(ctx, *args)
@@ -143,8 +172,10 @@ class Function:
                 )
         if not recording:
             given = tuple(None if r is None else like(r, make_handle(held(r)._value)) for r in results)
+            if unrecorded.calls.count:
+                unrecorded.mark(map(held, given), handles)
         else:
-            given = _recorded(cls, ctx, args, parents, indices, results)
+            given = _recorded(cls, ctx, args, parents, indices, results, call)
         return given if several else given[0]
 
 
@@ -155,6 +186,7 @@ def _recorded(
     parents: tuple[Node | None, ...],
     indices: tuple[int, ...],
     results: tuple[Any, ...],
+    call: unrecorded.Call,
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
     handles = tuple(map(held, results))
@@ -174,6 +206,7 @@ def _recorded(
     )
     node = Node(op, known, {}, parents, indices, metas if multiple else metas[0], user_call())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
+    _note_unrecorded(cls, ctx, args, results, call, node)
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
     ctx._to_save = ()
     for name, x in tuple(vars(ctx).items()):
@@ -188,6 +221,44 @@ def _recorded(
         else like(r, make_handle(h._value))
         for k, (r, h) in enumerate(zip(results, handles, strict=True))
     )
+
+
+def _note_unrecorded(
+    cls: type[Function], ctx: Context, args: Any, results: Any, call: unrecorded.Call, node: Node
+) -> None:
+    """Say of what forward computed whether it is a result, wherever it is kept, or not recorded."""
+    for k, r in enumerate(results):
+        x = held(r)
+        if x is None or x._node is not None or not (call.left or unrecorded.is_unrecorded(x)):
+            continue
+        x._index = 0
+        if x.dtype.kind in "fc" and id(r) not in ctx._no_gradient:
+            x._node, x._index = node, k
+    ctx._name = cls.__name__
+    ctx._inputs = [(p, i) for p, i in zip(node.parents, node.indices, strict=True) if p is not None]
+    alive = [kept for kept in call.handles if (x := kept()) is not None and unrecorded.is_unrecorded(x)]
+    ctx._unrecorded = alive
+    if call.left:
+        known = {id(x) for x in _leaves((args, results))}
+        kept = [v for k, v in vars(ctx).items() if k == "_to_save" or not k.startswith("_")]
+        ctx._keeps_numbers = any(_is_number(x) for x in _leaves(kept) if id(x) not in known)
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if isinstance(tree, (list, tuple, set)):
+        for part in tree:
+            yield from _leaves(part)
+    else:
+        yield tree
+
+
+def _is_number(x: Any) -> bool:
+    """Whether this is, or may hold, entries that are not integers."""
+    if isinstance(x, (Operand, np.ndarray, np.generic)):
+        return x.dtype.kind not in "biu"
+    return not isinstance(x, (int, str, bytes, slice, range, type, np.dtype, type(None), type(...)))
 
 
 def _meaning(x: Any) -> Any:
@@ -208,8 +279,11 @@ def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any
 def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     def joint(needs: tuple[Entries, ...], node: Node, g: Any) -> Any:
         wanted = tuple(need is not NOTHING for need in needs)
-        grads = map(like, outputs, map(alias, g if node.multiple else (g,)))
-        found = _method(cls, "backward")(ctx._for_call(node, wanted), *grads)
+        arrived = g if node.multiple else (g,)
+        grads = map(like, outputs, map(alias, arrived))
+        rule = _method(cls, "backward")
+        with unrecorded.watched(arrived) if is_grad_enabled() else nullcontext(unrecorded.Call()) as call:
+            found = rule(ctx._for_call(node, wanted), *grads)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         if len(found) > len(wanted) and all(x is None for x in found[len(wanted) :]):
             found = found[: len(wanted)]
@@ -219,7 +293,8 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
                 got=f"{len(found)} gradients",
                 expected=f"{len(wanted)}, one (or None) for each argument of forward",
             )
-        return tuple(_seeds(f"{cls.__name__}.backward", "gradient", found, inputs))
+        seeds = _seeds(f"{cls.__name__}.backward", "gradient", found, inputs)
+        return _barred(rule, ctx, call, arrived, seeds)
 
     return joint
 
@@ -241,6 +316,57 @@ def _seeds(operation: str, argument: str, found: tuple[Any, ...], meanings: Any)
     ]
 
 
+def _barred(
+    rule: Any, ctx: Context, call: unrecorded.Call, arrived: Sequence[Any], found: list[Any]
+) -> tuple[Any, ...]:
+    """What a rule returned; no derivative flows through it where the pass is recorded but the rule is not."""
+    once = hasattr(rule, "_once")
+    if not is_grad_enabled() or not (once or call.left or ctx._keeps_numbers):
+        return tuple(found)
+    name = f"{ctx._name}.{rule.__name__}"
+    what = "a rule that is once_differentiable" if once else "numbers or arrays that the rule computed with"
+    of_arrived = [(g._node, g._index) for g in arrived if g._node is not None]
+
+    def barred(x: Any) -> Any:
+        if not isinstance(x, Handle) or is_undefined(x):
+            return x
+        # What a rule gives is linear in what arrived: not recorded at all, it lost that too.
+        lost = once or call.arrived_left or x._node is None
+        return unrecorded.behind(name, what, x, [*ctx._inputs, *(of_arrived if lost else [])])
+
+    return tuple(map(barred, found))
+
+
+def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``backward`` (or ``jvp``) of a `Function` that is not differentiated itself.
+
+    It gets untracked gradients, so that it may compute in NumPy, and nothing in it is recorded. A second
+    derivative through it raises GradientError.
+
+    >>> import numpy as np
+    >>> import iverson as iv
+    >>> class Cube(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.x = x.detach().numpy()
+    ...         return iv.asarray(ctx.x**3)
+    ...     @staticmethod
+    ...     @once_differentiable
+    ...     def backward(ctx, g):
+    ...         return iv.asarray(3 * ctx.x**2 * g.numpy())
+    >>> iv.grad(Cube.apply)(iv.asarray(2.0))
+    iverson.Tensor(12.)
+    """
+
+    @wraps(rule)
+    def wrapped(ctx: Any, *given: Any) -> Any:
+        with no_grad():
+            return rule(ctx, *(like(x, make_handle(held(x)._value)) for x in given))
+
+    wrapped._once = True  # type: ignore[attr-defined]
+    return wrapped
+
+
 def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     user_jvp = getattr(cls, "jvp", None)
     if user_jvp is None:
@@ -251,7 +377,9 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
         for t, known, meaning in zip(tangents, node.args, inputs, strict=True):
             handle = alias(t) if t is not None else None if known is None else make_handle(Zero(*known))
             given.append(handle if handle is None else like(meaning, handle))
-        found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)
+        arrived = [t for t in tangents if t is not None]
+        with unrecorded.watched(arrived) if is_grad_enabled() else nullcontext(unrecorded.Call()) as call:
+            found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         expected = len(node.out) if node.multiple else 1
         if len(found) != expected:
@@ -260,7 +388,8 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
                 got=f"{len(found)} tangents",
                 expected=f"{expected}, one for each result of forward",
             )
-        return tuple(_seeds(f"{cls.__name__}.jvp", "tangent", found, outputs))
+        seeds = _seeds(f"{cls.__name__}.jvp", "tangent", found, outputs)
+        return _barred(user_jvp, ctx, call, arrived, seeds)
 
     return joint_jvp
 

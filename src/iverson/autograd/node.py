@@ -24,6 +24,8 @@ _numbers = itertools.count()
 next_number = _numbers.__next__
 
 Hook = Callable[[Any], Any]
+#: The code object and instruction of a user's call.
+Where = tuple[CodeType, int]
 
 
 class Node:
@@ -57,7 +59,7 @@ class Node:
         parents: tuple[Node | None, ...],
         indices: tuple[int, ...],
         out: Any,
-        where: tuple[CodeType, int] | None,
+        where: Where | None,
     ) -> None:
         self.op = op
         self.multiple = op is not None and op.multiple
@@ -106,12 +108,7 @@ class Node:
     def describe(self) -> str:
         """The op and the user's line that called it."""
         name = "leaf" if self.op is None else f"'{self.op.name}'"
-        if self.where is None:
-            return name
-        code, instruction = self.where
-        positions = list(code.co_positions())
-        line = positions[instruction // 2][0] if instruction >= 0 else code.co_firstlineno
-        return f"{name} called at {code.co_filename}:{line}"
+        return name if self.where is None else f"{name} called at {line_of(self.where)}"
 
 
 class GradientPlace:
@@ -140,13 +137,14 @@ class PausedLeaf:
 class Extra:
     """What only few nodes have: hooks, retained results and the places of gradients, by result.
 
+    hooks : by result and number, each with the user's call that registered it.
     stored : of a leaf that is sparse, how many entries it stores.
     """
 
     __slots__ = ("hooks", "places", "retain", "stored")
 
     def __init__(self) -> None:
-        self.hooks: dict[int, dict[int, Hook]] = {}
+        self.hooks: dict[int, dict[int, tuple[Hook, Where | None]]] = {}
         self.retain: set[int] = set()
         self.places: dict[int, ref[GradientPlace]] = {}
         self.stored: int | None = None
@@ -183,10 +181,18 @@ def leaf(shape: tuple[int, ...], dtype: Any) -> Node:
     return Node(None, (), _NO_PARAMS, (), (), (shape, dtype), None)
 
 
-def user_call() -> tuple[CodeType, int] | None:
+def user_call() -> Where | None:
     """The code object and instruction of the innermost frame outside this package."""
     frame = user_frame()
     return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def line_of(where: Where) -> str:
+    """File and line of a user's call."""
+    code, instruction = where
+    positions = list(code.co_positions())
+    line = positions[instruction // 2][0] if instruction >= 0 else code.co_firstlineno
+    return f"{code.co_filename}:{line}"
 
 
 def reachable(roots: Iterable[Node], floor: int) -> list[Node]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.autograd import unrecorded
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, user_call
 from iverson.core import dispatch, work
@@ -60,9 +61,10 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if work.active.count:
         _report(op, out, values, params)
     if not tracked or not is_grad_enabled():
-        if op.multiple:
-            return tuple(map(handle, out))
-        return handle(out)
+        made = tuple(map(handle, out)) if op.multiple else (handle(out),)
+        if unrecorded.calls.count:
+            unrecorded.mark(made, args)
+        return made if op.multiple else made[0]
     return _record(op, args, params, values, parents, plain, out)
 
 
@@ -119,7 +121,10 @@ def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any
     args = (x, value)
     parents = [getattr(a, "_node", None) for a in args]
     if not is_grad_enabled() or all(p is None for p in parents):
-        return dispatch.make_handle(x._value)
+        made = dispatch.make_handle(x._value)
+        if unrecorded.calls.count:
+            unrecorded.mark((made,), args)
+        return made
     values = [a._value if isinstance(a, Handle) else a for a in args]
     return _record(op, args, params, values, parents, True, x._value)
 

@@ -228,6 +228,10 @@ class MaskedTensor(Wrapper, Array):
     def item(self) -> Any:
         """The only entry as a Python number; raises ShapeError if there are more, ArgumentError if there is
         none that is specified."""
+        self._entry()
+        return self._held.item()
+
+    def _entry(self) -> Any:
         if self.size != 1:
             raise ShapeError("item", "x", got=f"shape {self.shape}", expected="exactly one entry")
         if not self._mask.count:
@@ -238,7 +242,7 @@ class MaskedTensor(Wrapper, Array):
                 expected="a specified one",
                 remedy="use to_tensor(fill)",
             )
-        return self._held.item()
+        return self._held._entry()
 
     def tolist(self) -> Any:
         """The entries as nested lists of Python numbers, None where unspecified."""

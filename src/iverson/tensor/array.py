@@ -184,6 +184,9 @@ class Array(Operand):
         def item(self) -> Any:
             """The only entry as a Python number."""
 
+        def _entry(self) -> Any:
+            """The same, to look at it only."""
+
     # -- facts ---------------------------------------------------------------------------------------
 
     @property
@@ -358,7 +361,7 @@ class Array(Operand):
                 expected="exactly one entry",
                 remedy="use any() or all()",
             )
-        return bool(self.item())
+        return bool(self._entry())
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.ndim:
@@ -371,4 +374,4 @@ class Array(Operand):
         return int(self.item())
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
+        return format(self._entry(), spec) if spec else str(self)

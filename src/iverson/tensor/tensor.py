@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd import api
+from iverson.autograd import api, unrecorded
 from iverson.autograd.guards import is_differentiated
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import PausedLeaf, extra, gradient_place, hold_gradient
@@ -135,7 +135,10 @@ class Tensor(Handle, Array):
 
     def detach(self) -> Tensor:
         """The same entries, not tracked. Shares memory."""
-        return Tensor(self._value)
+        own = Tensor(self._value)
+        if unrecorded.calls.count:
+            unrecorded.mark((own,), (self,))
+        return own
 
     def register_hook(self, hook: Callable[[Any], Any]) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor."""
@@ -167,6 +170,8 @@ class Tensor(Handle, Array):
             self._node, self._index = result._node, result._index
             if self._node is not None:
                 self._place = None
+        if unrecorded.calls.count:
+            unrecorded.mark((self,), (result,))
 
     # -- conversion ----------------------------------------------------------------------------------
 
@@ -196,6 +201,7 @@ class Tensor(Handle, Array):
                 got=f"a tensor that tracks gradients ({self._node.describe()})",
                 remedy="call x.detach() first",
             )
+        self._note_left()
         array = to_strided(self._value)
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
@@ -233,12 +239,21 @@ class Tensor(Handle, Array):
 
     def item(self) -> Any:
         """The only entry as a Python number; raises ShapeError if there are more or none."""
+        self._note_left()
+        return self._entry()
+
+    def _entry(self) -> Any:
         if self.size != 1:
             raise ShapeError("item", "x", got=f"shape {self.shape}", expected="exactly one entry")
         return to_strided(self._value).item()
 
+    def _note_left(self) -> None:
+        if unrecorded.calls.count:
+            unrecorded.note_left(self)
+
     def tolist(self) -> Any:
         """The entries as nested lists of Python numbers."""
+        self._note_left()
         return to_strided(self._value).tolist()
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import Operand, Wrapper, alias, bind, held, like
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import TABLE
-from iverson.tensor import Tensor, asarray
+from iverson.tensor import asarray
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
@@ -116,7 +116,7 @@ def handed_out(leaves: list[Any], recorded: bool) -> list[Any]:
 
 
 def _detached(x: Any) -> Any:
-    return Tensor(x._value)
+    return x.detach()
 
 
 Function = Callable[..., Any]

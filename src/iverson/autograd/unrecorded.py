@@ -1,0 +1,148 @@
+"""What a `Function` computes without a record, so that nobody takes it for a constant.
+
+``forward`` runs under `no_grad`, and rules may leave for NumPy. During such a call the handles of values
+that depend on its inputs are marked (``_node`` None, ``_index`` UNRECORDED), and it is noted if one of them
+leaves as numbers. A derivative that would flow through them raises.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+from weakref import ref
+
+from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.node import Node, reachable, user_call
+from iverson.core.dispatch import Handle, make_handle
+from iverson.core.entries import NOTHING, Entries
+from iverson.core.errors import GradientError
+from iverson.core.op import Abstract, Op
+
+#: The index of a handle without a node whose value depends on what is differentiated: on a Function's inputs
+#: alone, or (in a rule) on the cotangents or tangents that arrived, too.
+UNRECORDED, OF_ARRIVED = -1, -2
+
+Slot = tuple[Node, int]
+
+
+class Call:
+    """One call of a Function's method.
+
+    arrived : the nodes of the cotangents or tangents handed to a rule.
+    left, arrived_left : whether a value that depends on its inputs, or on these, left as numbers or an array.
+    handles : those marked in it.
+    """
+
+    __slots__ = ("arrived", "arrived_left", "handles", "left")
+
+    def __init__(self, arrived: Iterable[Any] = ()) -> None:
+        self.arrived = {g._node for g in arrived if g._node is not None}
+        self.left = self.arrived_left = False
+        self.handles: list[ref[Handle]] = []
+
+    def dependence(self, x: Any) -> int:
+        """What a handle's value depends on, as the index of one without a node; 0 for nothing."""
+        if not isinstance(x, Handle):
+            return 0
+        if x._node is None:
+            return min(x._index, 0)
+        floor = min((node.number for node in self.arrived), default=0)
+        found = bool(self.arrived) and not self.arrived.isdisjoint(reachable([x._node], floor))
+        return OF_ARRIVED if found else UNRECORDED
+
+
+class _Calls:
+    """How many calls are watched in all threads: while there is none, nothing else is looked at."""
+
+    __slots__ = ("count", "lock")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lock = threading.Lock()
+
+
+calls = _Calls()
+_call: ContextVar[Call | None] = ContextVar("iverson_unrecorded", default=None)
+
+
+@contextmanager
+def watched(arrived: Iterable[Any] = ()) -> Iterator[Call]:
+    """A call whose unrecorded values are marked; of a rule, with what arrived for it."""
+    call = Call(arrived)
+    with calls.lock:
+        calls.count += 1
+    token = _call.set(call)
+    try:
+        yield call
+    finally:
+        _call.reset(token)
+        with calls.lock:
+            calls.count -= 1
+
+
+def is_unrecorded(x: Any) -> bool:
+    """Whether a handle's value depends on what is differentiated, and no node says how."""
+    return x._node is None and x._index < 0
+
+
+def mark(made: Iterable[Any], args: Iterable[Any]) -> None:
+    """Mark handles without a node that were made of handles that are tracked or marked."""
+    call = _call.get()
+    if call is None or not (dependence := min(map(call.dependence, args), default=0)):
+        return
+    for x in made:
+        if isinstance(x, Handle) and x._node is None and x.dtype.kind in "fc":
+            x._index = dependence
+            call.handles.append(ref(x))
+
+
+def note_left(x: Any) -> None:
+    """Before entries of a handle are given out as Python numbers or an array."""
+    call = _call.get()
+    if call is not None and x.dtype.kind in "fc" and (dependence := call.dependence(x)):
+        call.left = True
+        call.arrived_left |= dependence == OF_ARRIVED
+
+
+def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: Sequence[Slot] = ()) -> Node:
+    """A node for a value of which only the dependence on the ``recorded`` result (none or one) is known.
+
+    It raises GradientError if a derivative is to flow through it to one of the ``closed`` ones. What flows
+    through it to the recorded one is multiplied there with values that depend on the closed ones: so it is
+    behind a barrier itself.
+    """
+
+    def passed(refused: bool, g: Any) -> Any:
+        if refused:
+            raise GradientError(
+                name,
+                got=f"a derivative through {what}",
+                expected="functions of iverson on the inputs and results of forward: these are recorded",
+                remedy="compute it in the rule from saved inputs or results",
+            )
+        return behind(name, what, g, closed) if is_grad_enabled() else g
+
+    def joint(needs: tuple[Entries, ...], _node: Node, g: Any) -> Any:
+        refused = any(need is not NOTHING for need in needs[: len(closed)])
+        return *(None for _ in closed), passed(refused, g)
+
+    def joint_jvp(tangents: tuple[Any, ...], _node: Node) -> Any:
+        refused = any(t is not None for t in tangents[: len(closed)])
+        return (passed(refused, tangents[-1]),)
+
+    aval = Abstract(meta.shape, meta.dtype)
+    op = Op(name=name, forward=passed, abstract=lambda *_: aval, joint=joint, joint_jvp=joint_jvp)
+    parents = [*closed, *recorded]
+    metas = [node.result_meta(index) for node, index in parents]
+    held = tuple((m.shape, m.dtype) for m in metas)
+    nodes, indices = tuple(node for node, _ in parents), tuple(index for _, index in parents)
+    return Node(op, held, {}, nodes, indices, (meta.shape, meta.dtype), user_call())
+
+
+def behind(name: str, what: str, x: Any, closed: Sequence[Slot]) -> Any:
+    """The same value behind a `barrier`, open to what it is recorded of."""
+    own = [] if x._node is None else [(x._node, x._index)]
+    return make_handle(x._value, barrier(name, what, x, closed, own))
