@@ -3,6 +3,7 @@
 PYTHON ?= python3
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+MUTATE_ARGS ?= iverson.autograd.engine
 PYTEST_ARGS ?=
 
 VENV := .venv
@@ -12,7 +13,7 @@ PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
 DOCTEST := $(PYTEST) --doctest-modules src/iverson
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers lint format bench clean
+.PHONY: help demo test test-all test-peers lint format bench mutate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +44,9 @@ format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes
 
 bench: $(VENV)/.stamp-peers  ## measure against the peers: make bench BENCH_ARGS=--quick
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+mutate: $(VENV)/.stamp-dev  ## change a module's guards one by one: make mutate MUTATE_ARGS=iverson.te.eliminate
+	$(PY) -m tests.tools.mutate $(MUTATE_ARGS)
 
 clean:  ## remove the environment, caches and build outputs
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

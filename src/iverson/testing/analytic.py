@@ -20,6 +20,7 @@ from iverson.layouts import Box
 from iverson.testing.directions import Space, Vector, split
 from iverson.testing.perturbation import Output, Problem, Variable
 from iverson.testing.report import Finding, GradcheckError, blaming
+from iverson.testing.rounding import rounding
 
 _RANK = {"float32": 1, "complex64": 1, "float64": 2, "complex128": 2}
 
@@ -85,7 +86,7 @@ class Record:
             start = sum(s.size for s in self.spaces[:output])
             cotangent = np.zeros(self.size)
             cotangent[start + coordinate] = 1.0
-            found = self.reverse(cotangent, casts=False)  # passes over all outputs look at these
+            return self.pulled(cotangent)  # passes over all outputs look at casts
         return np.concatenate([found[k] for k in range(len(self.variables))])
 
     def _pull(
@@ -173,6 +174,19 @@ class Record:
         if self.sparse_seeds:
             return self._push({self.variables[variable].slot: _unit_box(space, coordinate)}, "forward")
         return self.forward(self.embed(variable, space.unit(coordinate)))
+
+    def pulled(self, cotangent: Vector) -> Vector:
+        """The gradient in all variables, one after the other."""
+        found = self.reverse(cotangent, casts=False)
+        return np.concatenate([np.zeros(0), *(found[k] for k in range(len(self.variables)))])
+
+    def rounding_reverse(self, cotangent: Vector) -> Vector:
+        """How large the rounding error of `pulled` may be."""
+        return rounding(self.pulled, cotangent)
+
+    def rounding_forward(self, tangent: Vector) -> Vector:
+        """How large the rounding error of `forward` may be."""
+        return rounding(self.forward, tangent)
 
     def embed(self, variable: int, direction: Vector) -> Vector:
         """A direction of one variable as one of all variables together."""

@@ -67,7 +67,10 @@ def gradcheck(
     eps : the step for an entry of magnitude 1. Default: 2**-20, about 1e-6 (quotients of functions of
         single precision are taken in double precision, where ``fn`` follows its inputs' dtype).
     atol, rtol : ``|analytic - numerical| <= atol + rtol |numerical|`` is required of each entry. Defaults:
-        1e-7 and 1e-5; 1e-5 and 2e-4 for single precision.
+        1e-7 and 1e-5; 1e-5 and 2e-4 for single precision. The default of ``atol`` is for derivatives of the
+        order of 1: where all in an entry's row and column are smaller, it is that part of the largest. Where
+        the quotients are not as good as that, by rounding as measured, up to ``rtol`` of the largest is let
+        pass.
     fast : random directions instead of full Jacobians: a number of calls that does not grow with the size.
     raise_exception : whether to raise for what is wrong (whatever it is) or to return False.
     check_forward : check forward mode, and that <v, J^T w> = <J v, w> to rounding.
@@ -80,7 +83,8 @@ def gradcheck(
     allow_nonfinite : leave out the entries of the Jacobian at which the quotient is nan or inf; the others
         must still be finite and right. Slow mode is used, which then pulls each entry back alone.
     nondet_tol : how far results of equal calls may differ.
-    exact_rtol : what "to rounding" means, relative to the sizes of the terms (1e-11; 2e-5 for single).
+    exact_rtol : what "to rounding" means, relative to the sizes of the terms (1e-11; 2e-5 for single). Where
+        terms cancel inside a rule, its rounding is measured (see `iverson.testing.rounding`).
     directions : how many random directions fast mode takes per input.
     seed : of all random choices.
     masked : hand each sparse input over as ``masked_tensor(x)``: its stored entries are all there are.

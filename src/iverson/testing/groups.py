@@ -50,7 +50,7 @@ def columns(
     weights: Callable[[Members], Vector],
     together: Callable[[Members, Vector], Vector | None],
     alone: Callable[[int], Vector],
-    zero: float,
+    zero: Vector,
 ) -> Iterator[tuple[int, Vector]]:
     """The columns of a Jacobian, by number: of groups where these are as expected, else one by one.
 
@@ -58,7 +58,7 @@ def columns(
     weights : of the columns of a group, at random, none of them 0.
     together : the weighted sum of columns, or None where it tells nothing.
     alone : one column.
-    zero : how large an entry that must be zero may be.
+    zero : how large an entry that must be zero may be, by row.
     """
     support = expected != 0
     for members in disjoint(support):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iverson.testing.analytic import Record
-from iverson.testing.directions import Vector, random_direction
+from iverson.testing.directions import Vector, lowest, random_direction
 from iverson.testing.groups import Members, columns
-from iverson.testing.numerical import Numerical, Quotients
+from iverson.testing.numerical import UNIT, Numerical, Quotients
 from iverson.testing.report import Finding, GradcheckError
 from iverson.testing.settings import Settings, Tolerances
 
@@ -54,9 +55,47 @@ class Check:
         )  # fmt: skip
         return GradcheckError.of(self.record.problem.operation, finding)
 
-    def allowed(self, numerical: Any) -> Any:
-        """How far an analytic value may be from a numerical one."""
-        return self.tolerances.atol + self.tolerances.rtol * np.abs(numerical)
+    def rounding(self, mode: str, row: int, column: int) -> float:
+        """The rounding of one entry of an analytic Jacobian: of a rule's terms, and of the values it uses."""
+        record = self.record
+        rows, columns = (
+            np.eye(1, record.size, row)[0],
+            np.eye(1, sum(s.size for s in record.input_spaces), column)[0],
+        )
+        if mode == "forward":
+            spread = record.rounding_forward(columns)[row]
+        else:
+            spread = record.rounding_reverse(rows)[column]
+        variable, coordinate = self.place(column)
+        scale = self.numerical.scales(variable)[coordinate]
+        return float(spread + self.unit * np.abs(record.values[row]) / scale)
+
+    @property
+    def unit(self) -> float:
+        """The rounding unit of the tensors, relative to the numbers in them."""
+        return UNIT[lowest((*self.record.spaces, *self.record.input_spaces))]
+
+    def roundable(self, mode: str) -> Vector:
+        """The most that may count as measured rounding: a rule of fewer digits spreads too.
+
+        Terms inside a rule are taken to be no larger than the function's values, over the scale of its
+        inputs, and 1.
+        """
+        values, exact = np.abs(self.record.values), self.tolerances.exact
+        points = [self.numerical.scales(k) for k in range(len(self.record.variables))]
+        inverse = 1 / np.concatenate([np.ones(0), *points])
+        if mode == "reverse":
+            return np.asarray(exact * (1 + values.sum() * inverse))
+        return np.asarray(exact * (1 + values * inverse.sum()))
+
+    def adjoint(self, w: Vector, v: Vector, pushed: Vector, pulled: Vector, terms: Any) -> bool:
+        """Whether <w, J v> = <J^T w, v>, to rounding relative to the size of the terms, or as measured."""
+        apart, exact = abs(w @ pushed - pulled @ v), self.tolerances.exact
+        if apart <= exact * terms:
+            return True
+        reverse = np.minimum(self.record.rounding_reverse(w), self.roundable("reverse"))
+        forward = np.minimum(self.record.rounding_forward(v), self.roundable("forward"))
+        return bool(apart <= exact * terms + np.abs(w) @ forward + reverse @ np.abs(v))
 
     def kinked(self, quotients: Quotients) -> NDArray[np.bool_]:
         """Where one-sided quotients are suspiciously far apart."""
@@ -64,13 +103,16 @@ class Check:
             limit = np.maximum(1e-4 * (1 + np.abs(quotients.central)), 16 * quotients.noise)
             return np.asarray(quotients.gap > limit)
 
-    def judge(self, mode: str, row: int, column: int, analytic: float) -> GradcheckError:
-        """The error for an entry that disagrees, with a diagnosis from a sweep of steps."""
+    def judge(self, mode: str, row: int, column: int, analytic: float, scale: float = 1.0) -> GradcheckError:
+        """The error for an entry that disagrees, with a diagnosis from a sweep of steps.
+
+        scale : of the derivatives around it.
+        """
         variable, coordinate = self.place(column)
         unit, step = self.numerical.unit(variable, coordinate)
         sweep = self.numerical.sweep(variable, unit, step)
         value = float(sweep.best()[0][row])
-        tolerance = float(self.allowed(value))
+        tolerance = float(self.tolerances.allowed(value, scale))
         diagnosis, explanation = sweep.diagnose(row, analytic, tolerance)
         if diagnosis in ("rounding", "nan or inf"):
             value = float(sweep.base.central[row])
@@ -89,37 +131,42 @@ def check_slow(check: Check) -> None:
         for coordinate in range(space.size):
             reverse[row] = record.row(k, coordinate)
             row += 1
-    numerical, suspects = _numerical(check, reverse)
+    numerical, noise, suspects = _numerical(check, reverse)
     turn = _tangents(check)
     turned = reverse if turn is None else reverse @ turn
-    _compare(check, "reverse", turned, numerical)
+    _compare(check, "reverse", turned, numerical, noise)
     forward = None
     if check.settings.check_forward:
         forward = _forward(check, reverse)
-        _compare(check, "forward", forward if turn is None else forward @ turn, numerical)
+        _compare(check, "forward", forward if turn is None else forward @ turn, numerical, noise)
     if check.settings.check_smoothness:
         _check_smooth(check, suspects, turned)
     _check_exact(check, reverse, forward)
 
 
-def _numerical(check: Check, reverse: Matrix) -> tuple[Matrix, list[tuple[int, int]]]:
-    """The Jacobian by difference quotients, and where to look for kinks."""
+def _numerical(check: Check, reverse: Matrix) -> tuple[Matrix, Matrix, list[tuple[int, int]]]:
+    """The Jacobian by difference quotients, its error by rounding, and where to look for kinks."""
+    noise = np.zeros_like(reverse)
     suspects: list[tuple[int, int]] = []
     source = check.numerical
 
     def together(k: int, first: int, members: Members, weights: Vector) -> Vector | None:
         quotients = source.along(k, _spread(check, k, members, weights), source.eps)
         told = np.isfinite(quotients.central).all() and not check.kinked(quotients).any()
-        return quotients.central if told else None
+        if not told:
+            return None
+        noise[:, first + members] = quotients.noise[:, None] / np.abs(weights)
+        return quotients.central
 
     def alone(k: int, first: int, coordinate: int) -> Vector:
         quotients = source.along_unit(k, coordinate)
         column = first + coordinate
+        noise[:, column] = quotients.noise
         suspects.extend((int(row), column) for row in np.flatnonzero(check.kinked(quotients)))
         return quotients.central
 
     found = _by_columns(check, reverse, together, alone, lambda k, m: source.scales(k)[m])
-    return found, sorted(suspects, key=lambda place: place[1])
+    return found, noise, sorted(suspects, key=lambda place: place[1])
 
 
 def _forward(check: Check, reverse: Matrix) -> Matrix:
@@ -159,7 +206,7 @@ def _by_columns(
             lambda m, k=k: scales(k, m) * random_direction(check.rng, m.size),  # type: ignore[misc]
             partial(together, k, first),
             partial(alone, k, first),
-            check.tolerances.atol,
+            check.tolerances.allowed(0.0, np.abs(part).max(axis=1, initial=0.0)),
         )
         for coordinate, column in made:
             found[:, first + coordinate] = column
@@ -179,30 +226,50 @@ def _tangents(check: Check) -> Matrix | None:
     return np.stack(tangents, axis=1) if tangents else np.zeros((0, 0))
 
 
-def _excess(check: Check, analytic: Matrix, numerical: Matrix) -> Matrix:
+def _scales(check: Check, numerical: Matrix) -> Matrix:
+    """The largest derivative in the row or column of each entry, within its output and input."""
+    size = np.where(np.isfinite(numerical), np.abs(numerical), 0.0)
+    scales = np.zeros_like(size)
+    rows = np.cumsum([0, *(s.size for s in check.record.spaces)])
+    columns = np.cumsum([0, *(s.size for s in check.record.input_spaces)])
+    for top, bottom in pairwise(rows):
+        for left, right in pairwise(columns):
+            block = size[top:bottom, left:right]
+            by_row, by_column = block.max(axis=1, initial=0.0), block.max(axis=0, initial=0.0)
+            scales[top:bottom, left:right] = np.maximum(by_row[:, None], by_column)
+    return scales
+
+
+def _excess(check: Check, analytic: Matrix, numerical: Matrix, scales: Matrix, error: Matrix) -> Matrix:
     """How many times over the tolerance each entry is; infinite where nan or inf is not declared."""
     with np.errstate(all="ignore"):
-        excess = np.abs(analytic - numerical) / check.allowed(numerical)
+        apart = np.abs(analytic - numerical)
+        excess = np.where(apart > 0, apart / check.tolerances.allowed(numerical, scales, error), 0.0)
     # Of several entries that aren't finite, one where the function itself isn't explains the most.
     excess = np.where(np.isfinite(analytic), excess, np.finfo(float).max)
     undefined = 0.0 if check.settings.allow_nonfinite else np.inf
     return np.where(np.isfinite(numerical), excess, undefined)
 
 
-def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix) -> None:
+def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix, noise: Matrix) -> None:
     """Raise for the worst entry, unless better quotients agree with it; those replace the worse ones."""
-    excess = _excess(check, analytic, numerical)
+    scales = _scales(check, numerical)
+    excess = _excess(check, analytic, numerical, scales, noise)
     while excess.size and excess.max() > 1:
-        row, column = (int(k) for k in np.unravel_index(np.argmax(excess), excess.shape))
+        column = int(np.unravel_index(np.argmax(excess), excess.shape)[1])
         variable, coordinate = check.place(column)
         unit, step = check.numerical.unit(variable, coordinate)
         best, error = check.numerical.sweep(variable, unit, step).best()
-        refined = np.where(np.isfinite(error), best, numerical[:, column])
-        again = _excess(check, analytic[:, column], refined)
+        # What agrees already stays: a function may be flat nearby and not farther off.
+        better = (excess[:, column] > 1) & np.isfinite(error)
+        numerical[better, column], noise[better, column] = best[better], error[better]
+        again = _excess(check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column])
+        for row in (int(k) for k in np.flatnonzero(again > 1)):
+            noise[row, column] += check.rounding(mode, row, column)
+        again = _excess(check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column])
         if again.max() > 1:
             row = int(np.argmax(again))
-            raise check.judge(mode, row, column, float(analytic[row, column]))
-        numerical[:, column] = refined
+            raise check.judge(mode, row, column, float(analytic[row, column]), float(scales[row, column]))
         excess[:, column] = again
 
 
@@ -230,17 +297,15 @@ def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
     record, exact = check.record, check.tolerances.exact
     for sign in (1.0, -1.0):
         w = sign * random_direction(check.rng, reverse.shape[0])
-        found = record.reverse(w)
-        pulled = np.concatenate([found[k] for k in range(len(record.variables))])
-        expected, size = w @ reverse, np.abs(w) @ np.abs(reverse)
-        _check_linear(check, "reverse", pulled, expected, exact * size)
+        v = sign * random_direction(check.rng, reverse.shape[1])
+        pulled, size = record.pulled(w), np.abs(w) @ np.abs(reverse)
+        _check_linear(check, "reverse", pulled, w @ reverse, exact * size, partial(_of_rows, check, w))
         if forward is None:
             continue
-        v = sign * random_direction(check.rng, reverse.shape[1])
-        pushed = record.forward(v)
-        _check_linear(check, "forward", pushed, forward @ v, exact * (np.abs(forward) @ np.abs(v)))
+        pushed, size = record.forward(v), np.abs(forward) @ np.abs(v)
+        _check_linear(check, "forward", pushed, forward @ v, exact * size, partial(_of_columns, check, v))
         terms = np.abs(w) @ np.abs(forward) @ np.abs(v)
-        if abs(w @ pushed - pulled @ v) > exact * terms:
+        if not check.adjoint(w, v, pushed, pulled, terms):
             difference = np.abs(forward - reverse)
             row, column = (int(k) for k in np.unravel_index(np.argmax(difference), difference.shape))
             raise check.failure(
@@ -251,11 +316,29 @@ def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
             )  # fmt: skip
 
 
-def _check_linear(check: Check, mode: str, got: Vector, expected: Vector, tolerance: Vector) -> None:
+def _of_rows(check: Check, w: Vector) -> Vector:
+    """The rounding of a gradient, as one and as the sum of the rows it is made of."""
+    units = np.diag(w)
+    return check.record.rounding_reverse(w) + sum(check.record.rounding_reverse(e) for e in units)
+
+
+def _of_columns(check: Check, v: Vector) -> Vector:
+    """The rounding of a tangent, as one and as the sum of the columns it is made of."""
+    units = np.diag(v)
+    return check.record.rounding_forward(v) + sum(check.record.rounding_forward(e) for e in units)
+
+
+def _check_linear(
+    check: Check, mode: str, got: Vector, expected: Vector, tolerance: Vector, measured: Callable[[], Vector]
+) -> None:
     # What cancels to nothing leaves the rounding of what it was made of.
     tolerance = np.maximum(tolerance, 1e-2 * tolerance.max(initial=0.0))
     excess = np.abs(got - expected) - tolerance
     if not excess.size or excess.max() <= 0:
+        return
+    tolerance = np.maximum(tolerance, np.minimum(measured(), check.roundable(mode)))
+    excess = np.abs(got - expected) - tolerance
+    if excess.max() <= 0:
         return
     worst = int(np.argmax(excess))
     record = check.record

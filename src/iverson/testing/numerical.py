@@ -6,6 +6,11 @@ estimate whose neighbours agree best (C. J. F. Ridders, "Accurate computation of
 Advances in Engineering Software 4, 1982; Numerical Recipes, section 5.7). The sweep also tells why there is
 no agreement: see `diagnose`.
 
+A step has to suit the scale on which the function varies, which is known from its values alone (P. E. Gill,
+W. Murray, M. A. Saunders and M. H. Wright, "Computing forward-difference intervals for numerical
+optimization", SIAM Journal on Scientific and Statistical Computing 4, 1983): log at 1e-8 varies on the scale
+of x, cos there and sin at 1e6 on the scale 1. A sweep covers both, and what lies between.
+
 Functions of single precision are evaluated in double precision if they follow the dtype of their inputs:
 their own quotients would have four digits at best.
 """
@@ -23,13 +28,14 @@ from iverson.testing.directions import Vector, lowest, power_of_two, scale_of
 from iverson.testing.report import OFF_PATTERN, Finding, GradcheckError
 
 #: Per evaluation precision: the rounding unit, the default step, the ratio of a sweep's steps.
-_UNIT = {"double": 2.0**-52, "single": 2.0**-23}
+UNIT = {"double": 2.0**-52, "single": 2.0**-23}
 _STEP = {"double": 2.0**-20, "single": 2.0**-8}
 _RATIO = {"double": 8.0, "single": 2.0}
-#: A sweep takes the step times these powers of the ratio.
-_POWERS = (4, 3, 2, 1, 0, -1, -2)
-#: The base step's place among them.
-_BASE = 4
+#: A sweep goes so many powers of the ratio above the larger, and below the smaller, of the steps that suit
+#: the magnitude of x and the scale 1.
+_ABOVE, _BELOW = 4, 2
+#: Estimates whose neighbours differ by less, relatively, have settled.
+_SETTLED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -55,27 +61,52 @@ class Quotients:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Quotients along one direction, by falling step, and the best estimate made from them."""
+    """Quotients along one direction, by falling step, and the best estimate made from them.
+
+    at : the place of the step that the sweep was made around.
+    rounding : how far terms inside the function may move by rounding, though its values be smaller.
+    """
 
     quotients: tuple[Quotients, ...]
     ratio: float
+    at: int
+    rounding: float
 
     @property
     def base(self) -> Quotients:
         """The quotients of the step the sweep was made around."""
-        return self.quotients[_BASE]
+        return self.quotients[self.at]
 
     def best(self) -> tuple[Vector, Vector]:
-        """The best estimate of the derivative and its error, per output coordinate."""
+        """The best estimate of the derivative and its error, per output coordinate.
+
+        That is the estimate with the least relative error where one has settled: steps far too large for a
+        singularity nearby give small values, and so small errors. Else the one with the least error.
+        """
         central = np.stack([q.central for q in self.quotients])
         noise = np.stack([q.noise for q in self.quotients])
         with np.errstate(all="ignore"):
             refined = central[1:] + np.diff(central, axis=0) / (self.ratio**2 - 1)
-            error = np.abs(np.diff(refined, axis=0)) + noise[2:]
-        error = np.where(np.isfinite(error), error, np.inf)
-        at = np.argmin(error, axis=0)
+            apart = np.abs(np.diff(refined, axis=0))
+            # Two neighbours may agree by chance, three do not.
+            apart[:-1] = np.maximum(apart[:-1], apart[1:])
+            error = apart + noise[2:]
+            error = np.where(np.isfinite(error) & ~self._lost()[2:], error, np.inf)
+            relative = error / np.abs(refined[1:])
+            settled = relative < _SETTLED
+        rank = np.where(settled.any(axis=0), np.where(settled, relative, np.inf), error)
+        at = np.argmin(rank, axis=0)
         columns = np.arange(central.shape[1])
         return refined[1:][at, columns], error[at, columns]
+
+    def _lost(self) -> NDArray[np.bool_]:
+        """Per step and output coordinate, whether the step drowns in rounding inside the function.
+
+        It moves nothing, and the first step that moves something moves it by a few last digits.
+        """
+        moved = np.stack([q.step * (2 * np.abs(q.central) + q.gap) for q in self.quotients])
+        first = np.where(moved > 0, moved, np.inf).min(axis=0)
+        return np.asarray((moved == 0) & (first < self.rounding))
 
     def diagnose(self, i: int, analytic: float, tolerance: float) -> tuple[str, str]:
         """Why output coordinate i disagrees with ``analytic``: a diagnosis and a sentence about it.
@@ -116,11 +147,12 @@ class Sweep:
 
     def nonsmooth(self, i: int) -> str:
         """ "kink", "jump" or "": whether the one-sided quotients stay apart as the step shrinks."""
-        near = self.quotients[_BASE - 1 :]
+        size = 1.0 + abs(self.base.central[i])
+        near = list(self.quotients[self.at - 1 : self.at + _BELOW + 1])
+        near += [q for q in self.quotients[self.at + _BELOW + 1 :] if 16 * q.noise[i] < 1e-4 * size]
         gaps = np.array([q.gap[i] for q in near])
         steps = np.array([q.step for q in near])
         noise = np.array([q.noise[i] for q in near])
-        size = 1.0 + abs(self.base.central[i])
         if not np.all(np.isfinite(gaps)) or np.any(gaps < np.maximum(1e-4 * size, 16 * noise)):
             return ""
         if gaps.max() < 1.5 * gaps.min():
@@ -130,9 +162,9 @@ class Sweep:
 
     def _flat(self, i: int, analytic: float) -> bool:
         """Whether small steps don't move the function at all while large ones follow the rule."""
-        small = all(q.central[i] == 0 == q.gap[i] for q in self.quotients[_BASE:])
+        small = all(q.central[i] == 0 == q.gap[i] for q in self.quotients[self.at :])
         return small and any(
-            abs(q.central[i] - analytic) < 0.1 * abs(analytic) for q in self.quotients[:_BASE]
+            abs(q.central[i] - analytic) < 0.1 * abs(analytic) for q in self.quotients[: self.at]
         )
 
 
@@ -284,7 +316,7 @@ class Numerical:
                 (ahead - behind) / (2 * step),
                 (ahead - self.base) / step,
                 (self.base - behind) / step,
-                2 * _UNIT[self.precision] * largest / step,
+                2 * UNIT[self.precision] * largest / step,
                 largest,
             )
 
@@ -300,10 +332,27 @@ class Numerical:
         return np.asarray((ahead - behind) / (2 * step))
 
     def sweep(self, variable: int, direction: Vector, step: float) -> Sweep:
-        """The quotients for steps around the given one."""
+        """The quotients for steps around the given one, up and down to those that suit the scale 1."""
         ratio = _RATIO[self.precision]
-        steps = (step * ratio**power for power in _POWERS)
-        return Sweep(tuple(self.along(variable, direction, h) for h in steps), ratio)
+        beyond = np.log(self.eps / step) / np.log(ratio)
+        above, below = _ABOVE + max(0, np.ceil(beyond)), _BELOW + max(0, np.ceil(-beyond))
+        point = self.record.variables[variable].point[direction != 0]
+        least = 64 * UNIT[self.precision] * float(np.abs(point).max(initial=0.0))
+        steps = [step * ratio**-power for power in np.arange(-above, below + 1)]
+        kept = [h for k, h in enumerate(steps) if k <= above + _BELOW or h >= least]
+        terms = max(1.0, *(float(np.abs(v.point).max(initial=0.0)) for v in self.record.variables))
+        found = tuple(self._near(variable, direction, h) for h in kept)
+        return Sweep(found, ratio, int(above), 64 * UNIT[self.precision] * terms)
+
+    def _near(self, variable: int, direction: Vector, step: float) -> Quotients:
+        """Quotients that are nan where the function is not defined so far off."""
+        try:
+            return self.along(variable, direction, step)
+        except GradcheckError as error:
+            if error.finding.mode != "evaluation":
+                raise
+            nothing = np.full(self.base.size, np.nan)
+            return Quotients(step, nothing, nothing, nothing, nothing, np.abs(self.base))
 
 
 def _close(a: Vector, b: Vector, rtol: float) -> bool:

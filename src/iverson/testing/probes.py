@@ -144,17 +144,18 @@ class Probe:
             best, error = self._sweep().best()
             if self._reverse_agrees(analytic, w, best, 4 * error):
                 continue
-            error_found = self._locate_reverse(w, gradient)
+            scale = _largest(best)
+            error_found = self._locate_reverse(w, gradient, scale)
             numerical = float(w @ best)
-            loose = self._allowed(max(abs(numerical), float(np.linalg.norm(w * best))))
+            loose = self._allowed(max(abs(numerical), float(np.linalg.norm(w * best))), scale)
             small = abs(analytic - numerical) <= loose
-            self._raise(error_found, "reverse", (analytic, numerical), small)
+            self._raise(error_found, "reverse", (analytic, numerical), small, scale)
 
     def _reverse_agrees(self, analytic: float, w: Vector, numerical: Vector, noise: Vector) -> bool:
         terms = w * numerical
         size = float(np.linalg.norm(terms))
         entries = float(np.sqrt(self.record.size * self._count()))
-        strict = self._allowed(size / entries)
+        strict = float(self.check.tolerances.allowed(size / entries, size / entries))
         loose = self._allowed(max(abs(terms.sum()), size))
         limit = min(loose, max(strict, float(np.linalg.norm(w * noise))))
         return bool(abs(analytic - terms.sum()) <= limit)
@@ -162,10 +163,10 @@ class Probe:
     def _count(self) -> int:
         return max(int(np.count_nonzero(self.direction)), 1)
 
-    def _allowed(self, size: float) -> float:
-        return float(self.check.allowed(size))
+    def _allowed(self, size: float, scale: float = 1.0) -> float:
+        return float(self.check.tolerances.allowed(size, scale))
 
-    def _locate_reverse(self, w: Vector, gradient: Vector) -> GradcheckError:
+    def _locate_reverse(self, w: Vector, gradient: Vector, scale: float) -> GradcheckError:
         if not self.projected and not np.all(np.isfinite(gradient)):
             coordinate = int(np.argmax(~np.isfinite(gradient)))
             row = bisect(w, lambda part: float(not np.isfinite(self._pull(part)[coordinate])))
@@ -177,24 +178,28 @@ class Probe:
             column = self._column(coordinate)
             row = bisect(w, lambda part: abs(self._component(self._pull(part), coordinate) - part @ column))
         analytic = self._entry(row, coordinate)
-        return self.check.judge("reverse", row, self.offset + coordinate, analytic)
+        return self.check.judge("reverse", row, self.offset + coordinate, analytic, scale)
 
     def _column(self, coordinate: int) -> Vector:
         unit, step = self.check.numerical.unit(self.variable, coordinate)
         best, error = self.check.numerical.sweep(self.variable, unit, step).best()
         return np.where(np.isfinite(error), best, 0.0)
 
-    def _raise(self, error: GradcheckError, mode: str, values: tuple[float, float], small: bool) -> None:
+    def _raise(
+        self, error: GradcheckError, mode: str, values: tuple[float, float], small: bool, scale: float
+    ) -> None:
         """Raise the error of the entry most to blame, if that entry alone is wrong.
 
         If it is right, so is slow mode's verdict on it: then a small error along the direction is what
         many entries have within their tolerance, and a large one comes from a rule that isn't linear.
 
         values : what reverse or forward mode and the quotients give along the direction.
+        scale : of the derivatives around it.
         """
         found = error.finding
         entry = (found.analytic or 0.0, found.numerical or 0.0)
-        if found.diagnosis != "wrong rule" or not abs(entry[0] - entry[1]) <= self._allowed(abs(entry[1])):
+        allowed = self._allowed(abs(entry[1]), scale)
+        if found.diagnosis != "wrong rule" or not abs(entry[0] - entry[1]) <= allowed:
             raise error
         if small:
             return
@@ -217,28 +222,31 @@ class Probe:
             if not bad.any():
                 continue
             best, error = self._sweep().best()
-            excess = self._forward_excess(tangent, sign * best, 4 * error)
+            # What agrees already stays: a function may be flat nearby and not farther off.
+            excess = np.where(bad, self._forward_excess(tangent, sign * best, 4 * error), 0.0)
             for row in (int(k) for k in np.argsort(-excess)[:ROWS] if excess[k] > 1):
                 values = float(tangent[row]), sign * float(best[row])
-                small = abs(values[0] - values[1]) <= self._allowed(abs(values[1]))
-                self._raise(self._locate_forward(d, row), "forward", values, small)
+                scale = _largest(best)
+                small = abs(values[0] - values[1]) <= self._allowed(abs(values[1]), scale)
+                self._raise(self._locate_forward(d, row, scale), "forward", values, small, scale)
 
     def _forward_excess(self, tangent: Vector, numerical: Vector, noise: Vector) -> Vector:
         entries = float(np.sqrt(self._count()))
-        strict = self.check.allowed(np.abs(numerical) / entries)
-        limit = np.minimum(self.check.allowed(numerical), np.maximum(strict, noise))
+        allowed = self.check.tolerances.allowed
+        strict = allowed(numerical / entries, np.abs(numerical) / entries)
+        limit = np.minimum(allowed(numerical), np.maximum(strict, noise))
         with np.errstate(all="ignore"):
             excess = np.abs(tangent - numerical) / limit
         return np.asarray(np.nan_to_num(excess, nan=np.inf))
 
-    def _locate_forward(self, direction: Vector, row: int) -> GradcheckError:
+    def _locate_forward(self, direction: Vector, row: int, scale: float) -> GradcheckError:
         def blame(d: Vector) -> float:
             difference = abs(self._push(d)[row] - self._quotients(d).central[row])
             return float(np.nan_to_num(difference, nan=np.inf))
 
         coordinate = bisect(direction, blame)
         entry = float(self._push(self._unit(coordinate))[row])
-        return self.check.judge("forward", row, self.offset + coordinate, entry)
+        return self.check.judge("forward", row, self.offset + coordinate, entry, scale)
 
     # -- one against the other -----------------------------------------------------------------------
 
@@ -246,9 +254,10 @@ class Probe:
         gradient, tangent = self._pull(self.w), self._push(self.direction)
         along = self._tangent(self.direction)
         terms = np.abs(self.w) @ np.abs(tangent) + np.abs(gradient) @ np.abs(along)
-        exact = self.check.tolerances.exact
-        if abs(self.w @ tangent - gradient @ along) <= exact * terms:
+        every = along if self.projected else self.record.embed(self.variable, along)
+        if self.check.adjoint(self.w, every, tangent, self.record.pulled(self.w), terms):
             return
+        exact = self.check.tolerances.exact
         coordinate = bisect(
             self.direction, lambda d: abs(gradient @ self._tangent(d) - self.w @ self._push(d))
         )
@@ -270,12 +279,10 @@ def _check_together(check: Check, sign: float) -> None:
     v = sign * random_direction(check.rng, sum(s.size for s in record.input_spaces))
     if not check.settings.check_forward or not v.size:
         return
-    found = record.reverse(w)
-    gradient = np.concatenate([found[k] for k in range(len(record.variables))])
-    tangent = record.forward(v)
+    gradient, tangent = record.pulled(w), record.forward(v)
     terms = np.abs(w) @ np.abs(tangent) + np.abs(gradient) @ np.abs(v)
     pulled, pushed = float(gradient @ v), float(w @ tangent)
-    if not abs(pulled - pushed) <= check.tolerances.exact * terms:
+    if not check.adjoint(w, v, tangent, gradient, terms):
         finding = Finding(
             "reverse against forward", analytic=pulled, numerical=pushed,
             tolerance=float(check.tolerances.exact * terms), diagnosis="wrong rule",
@@ -283,6 +290,10 @@ def _check_together(check: Check, sign: float) -> None:
             "rounding; each input alone passes, so the rules for several at once are wrong",
         )  # fmt: skip
         raise GradcheckError.of(record.problem.operation, finding)
+
+
+def _largest(derivatives: Vector) -> float:
+    return float(np.abs(derivatives[np.isfinite(derivatives)]).max(initial=0.0))
 
 
 def bisect(vector: Vector, blame: Callable[[Vector], Any]) -> int:

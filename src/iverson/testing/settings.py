@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError
@@ -12,6 +15,8 @@ from iverson.core.errors import ArgumentError
 #: that computes in single precision whatever it is given, to 1e-4.
 _TOLERANCES = {"double": (1e-7, 1e-5, 1e-11), "single": (1e-5, 2e-4, 2e-5)}
 _SINGLE_QUOTIENTS = (1e-3, 2e-3, 2e-5)
+#: How many times its estimate an error may be.
+_ERRORS = 4.0
 
 
 @dataclass(frozen=True)
@@ -47,15 +52,32 @@ Settings.__init__ = checked(Settings.__init__, "gradcheck")  # type: ignore[meth
 
 @dataclass(frozen=True)
 class Tolerances:
-    """``|analytic - numerical| <= atol + rtol |numerical|``, and ``exact`` relative to rounding's size."""
+    """``|analytic - numerical| <= atol + rtol |numerical|``, and ``exact`` relative to rounding's size.
+
+    scaled : whether ``atol`` is the default, which is for derivatives of the order of 1: where all those
+        around are smaller, it is that part of them.
+    """
 
     atol: float
     rtol: float
     exact: float
+    scaled: bool
 
     @staticmethod
     def of(settings: Settings, precision: str, quotients: str) -> Tolerances:
         """Those the user gave, else those for the tensors' and the quotients' precision."""
         default = _SINGLE_QUOTIENTS if quotients == "single" else _TOLERANCES[precision]
         given = (settings.atol, settings.rtol, settings.exact_rtol)
-        return Tolerances(*(d if g is None else float(g) for g, d in zip(given, default, strict=True)))
+        values = [d if g is None else float(g) for g, d in zip(given, default, strict=True)]
+        return Tolerances(values[0], values[1], values[2], settings.atol is None)
+
+    def allowed(self, numerical: Any, scale: Any = 1.0, error: Any = 0.0) -> Any:
+        """How far an analytic value may be from a numerical one.
+
+        scale : of the derivatives around it, which says what is as good as zero.
+        error : of the two values, as estimated. It counts as far as it does not hide what matters: up to
+            ``rtol`` of the scale.
+        """
+        absolute = self.atol * np.minimum(1.0, scale) if self.scaled else self.atol
+        uncertain = np.minimum(_ERRORS * error, np.maximum(self.atol, self.rtol * scale))
+        return np.maximum(absolute, uncertain) + self.rtol * np.abs(numerical)

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from iverson.testing.analytic import Record
-from iverson.testing.directions import Vector, random_direction
+from iverson.testing.directions import Vector, random_direction, split
 from iverson.testing.jacobians import Check
 from iverson.testing.report import Finding, GradcheckError
 
@@ -95,8 +95,12 @@ def _check_pair(
     mode = " and ".join(modes)
     found = record.reverse(w, undefined=undefined, needed=needed, mode=mode)
     size = max((_size(x) for x in reference.values()), default=0.0)
+    exact = check.tolerances.exact * size
     for k in needed:
-        worst = _disagreement(found[k], reference[k], check.tolerances.exact * size)
+        worst = _disagreement(found[k], reference[k], np.full(reference[k].size, exact))
+        if worst is not None:
+            measured = split(_measured(check, "reverse", _without(record, w, undefined)), record.input_spaces)
+            worst = _disagreement(found[k], reference[k], np.maximum(exact, measured[k]))
         if worst is None:
             continue
         v = record.variables[k]
@@ -107,7 +111,7 @@ def _check_pair(
         finding = Finding(
             mode, v.name, "", v.space.locate(worst), None,
             float(found[k][worst]), float(reference[k][worst]),
-            tolerance=check.tolerances.exact * size, diagnosis="wrong rule",
+            tolerance=exact, diagnosis="wrong rule",
             explanation=f"the gradient must not change when {' and '.join(told)}",
         )  # fmt: skip
         raise GradcheckError.of(record.problem.operation, finding)
@@ -117,15 +121,23 @@ def _size(vector: Vector) -> float:
     return float(np.abs(vector[np.isfinite(vector)]).max(initial=0.0))
 
 
-def _disagreement(found: Vector, reference: Vector, tolerance: float) -> int | None:
+def _measured(check: Check, mode: str, at: Vector) -> Vector:
+    """The rounding of a gradient or tangent, as far as it counts as that."""
+    record = check.record
+    found = record.rounding_reverse(at) if mode == "reverse" else record.rounding_forward(at)
+    return np.minimum(found, check.roundable(mode))
+
+
+def _disagreement(found: Vector, reference: Vector, tolerance: Vector) -> int | None:
     """The worst coordinate, if any is off; one where the reference is nan or inf says nothing."""
     with np.errstate(all="ignore"):
         difference = np.abs(found - reference)
     difference[~np.isfinite(reference)] = 0.0
     difference = np.nan_to_num(difference, nan=np.inf)
-    if not difference.size or difference.max() <= tolerance:
+    excess = difference - tolerance
+    if not excess.size or excess.max() <= 0:
         return None
-    return int(np.argmax(difference))
+    return int(np.argmax(excess))
 
 
 def _check_tangents(check: Check) -> None:
@@ -138,15 +150,18 @@ def _check_tangents(check: Check) -> None:
         tangent = np.concatenate(given)
         reference = record.forward(tangent)
         found = record.forward(tangent, undefined=undefined, mode="undefined tangents")
-        size = _size(reference)
-        worst = _disagreement(found, reference, check.tolerances.exact * size)
+        exact = check.tolerances.exact * _size(reference)
+        worst = _disagreement(found, reference, np.full(reference.size, exact))
+        if worst is not None:
+            measured = _measured(check, "forward", tangent)
+            worst = _disagreement(found, reference, np.maximum(exact, measured))
         if worst is not None:
             output, index = record.locate_output(worst)
             missing = ", ".join(record.variables[j].name for j in undefined)
             finding = Finding(
                 "undefined tangents", "", output, None, index,
                 float(found[worst]), float(reference[worst]),
-                tolerance=check.tolerances.exact * size, diagnosis="wrong rule",
+                tolerance=exact, diagnosis="wrong rule",
                 explanation=f"the tangent must not change when those of {missing} are never given "
                 "(zero layout) instead of zero",
             )  # fmt: skip
