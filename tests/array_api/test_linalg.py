@@ -20,6 +20,7 @@ from iverson.core.errors import (
     LinearAlgebraError,
     ShapeError,
 )
+from iverson.ops import F
 from tests.array_api.common import draw, dtypes_of, same
 
 NUMERIC = ("int32", "float32", "float64", "complex64", "complex128")
@@ -197,6 +198,35 @@ def test_pinv_solves(shape, seed):
     x = draw(shape, seed=seed)
     p = linalg.pinv(x)
     np.testing.assert_allclose((iv.asarray(x) @ p @ x).numpy(), x, rtol=1e-6, atol=1e-6)
+
+
+#: Functions of all singular values or eigenvalues alike have a derivative where values repeat, or are 0.
+ALIKE = {
+    "sum of squares": (lambda w: (w * w).sum(), lambda x: 2 * x),
+    "trace": (lambda w: w.sum(), lambda x: np.eye(*x.shape)),
+    "sum of cubes": (lambda w: (w**3).sum(), lambda x: 3 * x @ x),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize("values", [(2.0, 2.0, 2.0), (1.0, 1.0, 3.0), (0.0, 0.0, 5.0)])
+def test_functions_of_repeated_values(name, values):
+    function, derivative = ALIKE[name]
+    q = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    for basis in (np.eye(3), q):
+        x = (basis * values) @ basis.T
+        expected = derivative(x)
+        direction = np.arange(9.0).reshape(3, 3)
+        of_values = [linalg.eigvalsh, F.eigvalsh]
+        if min(values) > 0 or name == "sum of squares":  # a sum of absolute values has a kink at 0
+            of_values += [linalg.svdvals, F.svdvals]
+        for spectrum in of_values:
+            t = iv.asarray(x, requires_grad=True)
+            np.testing.assert_allclose(grad(function(spectrum(t)), t).numpy(), expected, atol=1e-12)
+            pushed = iv.jvp(lambda z, s=spectrum: function(s(z)), (iv.asarray(x),), (iv.asarray(direction),))[
+                1
+            ]
+            np.testing.assert_allclose(pushed.numpy(), (expected * direction).sum(), atol=1e-10)
 
 
 def of_single_columns(decompose, k, *shape):

@@ -22,7 +22,9 @@ def singular_values(x: Any) -> Any:
 
 
 def _powers(x: Any, p: float) -> Any:
-    """abs(x)**p; at 0 its derivatives of every order are taken as 0."""
+    """abs(x)**p; for p < 1, where it has none at 0, the derivatives there are taken as 0."""
+    if p > 1:
+        return F.pow(F.abs(x), p)
     at_zero = F.equal(x, 0)
     size = F.abs(F.where(at_zero, 1.0, x))
     return F.where(at_zero, 0.0 if p > 0 else INF, F.pow(size, p))

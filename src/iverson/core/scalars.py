@@ -117,8 +117,9 @@ def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
 
 
 def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
-    at_zero = F.equal(a, 0)
-    return F.where(at_zero, 0.0, y * F.log(F.where(at_zero, 1.0, a)))
+    # 0**b is constant for b > 0; for b < 0 it is inf, and so is the derivative.
+    constant = F.logical_and(F.equal(a, 0), F.greater_equal(F.real(b) if b.dtype.kind == "c" else b, 0))
+    return F.where(constant, 0.0, y * F.log(F.where(constant, 1.0, a)))
 
 
 def _inverse(F: Any, b: Any) -> Any:
@@ -300,7 +301,7 @@ _ARITHMETIC = (
         (_pow_da, _pow_db),
         domain=((0.5, 2.0), None),
         complex_ok=True,
-        convention="at a = 0 the derivative in the exponent is 0; that of a**0 in a is 0",
+        convention="at a = 0 the derivative in an exponent b >= 0 is 0; that of a**0 in a is 0",
     ),
     Scalar(
         "sqrt",

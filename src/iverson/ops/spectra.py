@@ -13,8 +13,8 @@ from iverson.core.table import F, define
 from iverson.ops.linalg import (
     _eigh_abstract,
     _eigh_gauge,
-    _eigh_jvp,
     _gaps,
+    _hermitian,
     _hermitian_samples,
     _lapack,
     _off_diagonal_inverse,
@@ -259,7 +259,18 @@ define(
 )
 
 
-# Values alone: cheaper than with vectors, which only the derivative asks for.
+# Values alone: cheaper than with vectors, which only the derivative asks for. It divides by no gap, so that a
+# symmetric function of values that repeat has its derivative.
+def _eigvalsh_jvp(F: Any, t: Any, _y: Any, x: Any) -> Any:
+    v = F.eigh(x)[1]
+    return F.real(F.diagonal(F.matmul(F.mH(v), F.matmul(_hermitian(F, t), v)), offset=0))
+
+
+def _svdvals_jvp(F: Any, t: Any, _y: Any, x: Any) -> Any:
+    u, _, vh = F.svd(x)
+    return F.real(F.diagonal(F.matmul(F.mH(u), F.matmul(t, F.mH(vh))), offset=0))
+
+
 def _eigvalsh_vjp(F: Any, g: Any, _y: Any, x: Any) -> Any:
     v = F.eigh(x)[1]
     return F.matmul(v * F.expand_dims(g, axis=(g.ndim - 1,)), F.mH(v))
@@ -276,7 +287,7 @@ define(
         forward=_lapack("eigvalsh", lambda x: np.linalg.eigvalsh(_symmetrized(x)), finite=True),
         abstract=lambda x: _eigh_abstract(x)[0],
         vjp=(_eigvalsh_vjp,),
-        jvp=(lambda F, t, _y, x: _eigh_jvp(F, t, F.eigh(x), x)[0],),
+        jvp=(_eigvalsh_jvp,),
         samples=lambda s: [Sample(sample.args) for sample in _hermitian_samples(s)],
     )
 )
@@ -286,7 +297,7 @@ define(
         forward=_lapack("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), finite=True),
         abstract=lambda x: _svd_abstract(x)[1],
         vjp=(_svdvals_vjp,),
-        jvp=(lambda F, t, _y, x: _svd_jvp(F, t, F.svd(x), x)[1],),
+        jvp=(_svdvals_jvp,),
         samples=lambda s: [
             Sample((s(shape) + np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))
         ],
