@@ -6,7 +6,6 @@ is tried at zero: where f(0, ..., scalars) is 0, the result keeps the stored ent
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,13 @@ from iverson.core.shapes import Shape
 from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import (
     broadcast,
-    intersection,
     is_sparse,
     read,
     sparse,
-    union,
 )
 from iverson.layouts import CooPattern, Pattern, Zero, coalesced
 from iverson.layouts.conversion import with_sparse_axes
+from iverson.layouts.merging import intersection, union
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -61,7 +59,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
         bounds = [_union([operands[k] for k in g], shape, model) for g in groups]
     else:
         bounds = [_union([v for v in operands if _may_be_zero(v)], shape, model)]
-    pattern = reduce(lambda a, b: intersection([a, b], shape, model), bounds)
+    pattern = intersection(bounds, model)
     entries = op.forward(*(read(v, pattern, shape) for v in operands), **params)
     return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
 
@@ -87,7 +85,7 @@ def _aligned(values: Values, shape: Shape) -> list[Any]:
 def _union(values: list[Any], shape: Shape, model: Pattern) -> Pattern:
     patterns = [v.pattern for v in values if is_sparse(v)]
     if patterns:
-        return union(patterns, shape, model)
+        return union(patterns, model)
     return CooPattern.of_keys(np.zeros(0, np.int64), shape[: model.ndim])
 
 
@@ -107,7 +105,7 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
         if all(v.pattern is terms[0].pattern for v in terms):
             return terms[0].pattern.value(op.forward(*(v.entries for v in terms)))
         terms = _aligned(tuple(terms), shape)
-        pattern = union([v.pattern for v in terms], shape, terms[0].pattern)
+        pattern = union([v.pattern for v in terms], terms[0].pattern)
         return pattern.value(op.forward(*(read(v, pattern, shape) for v in terms)))
     if any(type(v) is not np.ndarray and not is_sparse(v) for v in terms):
         return NotImplemented

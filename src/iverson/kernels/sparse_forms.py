@@ -17,7 +17,8 @@ from iverson.layouts import (
     coalesced,
     to_strided,
 )
-from iverson.layouts.conversion import from_keys, like, with_sparse_axes
+from iverson.layouts.conversion import like, with_sparse_axes
+from iverson.layouts.merging import read_at
 
 Array = np.ndarray[Any, Any]
 
@@ -61,15 +62,7 @@ def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
     if value.pattern is pattern:
         return value.entries
     value = coalesced(with_sparse_axes(broadcast(value, shape), pattern.ndim))
-    if value.pattern is pattern:
-        return value.entries
-    at, there = value.pattern.find(pattern.keys)
-    if not value.pattern.count:
-        return np.zeros((pattern.count, *value.dense_shape), value.dtype)
-    found: Array = value.entries[at]
-    if not there.all():
-        found[~there] = 0
-    return found
+    return read_at(value, pattern)
 
 
 def broadcast(value: Sparse, shape: Shape) -> Any:
@@ -97,33 +90,6 @@ def broadcast(value: Sparse, shape: Shape) -> Any:
 def sparse_only(value: Sparse) -> Any:
     """A value without dense trailing axes."""
     return with_sparse_axes(value, len(value.shape))
-
-
-def union(patterns: list[Pattern], shape: Shape, model: Pattern) -> Pattern:
-    """The entries that any of the patterns, of one shape, stores."""
-    return _combined(patterns, shape, model, np.union1d, "union")
-
-
-def intersection(patterns: list[Pattern], shape: Shape, model: Pattern) -> Pattern:
-    """The entries that all of the patterns, of one shape, store."""
-    return _combined(
-        patterns, shape, model, lambda a, b: np.intersect1d(a, b, assume_unique=True), "intersection"
-    )
-
-
-def _combined(patterns: list[Pattern], shape: Shape, model: Pattern, of: Any, name: str) -> Pattern:
-    first, *rest = {id(p): p for p in patterns}.values()
-    if not rest:
-        return first
-    keys = first.sorted[0]
-    for other in rest:
-        keys = of(keys, other.sorted[0])
-    for p in patterns:
-        if keys.size == p.count:  # one of them holds, or lies in, all the others
-            own = p.sorted[0]
-            if own.size == keys.size and bool((own == keys).all()):
-                return p
-    return from_keys(keys, shape[: first.ndim], model)
 
 
 def moved(

@@ -10,6 +10,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
+from iverson.kernels import sparse_parts
 from iverson.kernels.keys import reads_everything
 from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import (
@@ -206,6 +207,9 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
     x = values[0]
     if reads_everything(params["key"], x.shape):
         return x
+    part = sparse_parts.cut(x, params["key"])
+    if part is not NotImplemented:
+        return part
     shape = zeros_like_result(op, values, params).shape
     k, axis = x.pattern.ndim, 0
     keep = np.ones(x.pattern.count, bool)
@@ -242,6 +246,9 @@ def _placed(x: Sparse, shape: Shape, indices: Array, inner: list[Any], keep: Any
 def place(op: Op, values: Values, params: Params) -> Any:
     """The adjoint of `index_basic`: entries put back where the key reads them."""
     g, key, shape = sparse_only(values[0]), params["key"], params["shape"]
+    placed = sparse_parts.place(g, key, shape)
+    if placed is not NotImplemented:
+        return placed
     rows, axis, own = [], 0, 0
     indices = g.pattern.coordinates.astype(_index_dtype(g, shape), copy=False)
     for item in key:
@@ -271,6 +278,10 @@ def gather(op: Op, values: Values, params: Params) -> Any:
     if axes == tuple(range(k)):
         wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
         return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
+    if len(at) == 1 and at[0].ndim == 1 and sparse_parts.plain(x) and axes == (x.pattern.axis,):
+        chosen = sparse_parts.lines(x, at[0])
+        # The chosen ones come first.
+        return chosen if axes == (0,) else chosen.pattern.permuted((1, 0)).value(chosen.values)
     return _selected(x, at, axes) if at and at[0].ndim else NotImplemented
 
 
@@ -306,6 +317,11 @@ def concat(op: Op, values: Values, params: Params) -> Any:
     if not all(is_sparse(v) or type(v) is Zero for v in values):
         return NotImplemented
     axis = params["axis"]
+    if all(map(is_sparse, values)):
+        result = zeros_like_result(op, values, params)
+        beside = sparse_parts.concat(list(values), axis, result.shape, result.dtype)
+        if beside is not NotImplemented:
+            return beside
     return _joined(op, values, params, lambda rows, k: _shifted(rows, axis, params["offsets"][k]), axis + 1)
 
 

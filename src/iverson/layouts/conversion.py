@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from iverson.core.shapes import Shape
+from iverson.layouts import counting
 from iverson.layouts.compressed import KINDS, CompressedPattern
 from iverson.layouts.coo import CooPattern, coalesced
 from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, coordinates_of, index_dtype
@@ -68,10 +70,20 @@ def with_sparse_axes(value: Sparse, count: int) -> Any:
 
 def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pattern, Source]:
     """A distinct pattern in another layout, and where its entries come from."""
+    if pattern.layout == layout and pattern.blocksize == blocks:
+        return pattern, None
     found: tuple[Pattern, Source] = pattern.once(
-        ("converted", layout, blocks), lambda: _converted(pattern, layout, blocks)
+        ("converted", layout, blocks), lambda: _with_placements(pattern, *_converted(pattern, layout, blocks))
     )
     return found
+
+
+def _with_placements(pattern: Pattern, made: Pattern, source: Source) -> tuple[Pattern, Source]:
+    if not isinstance(source, Padded):
+        order: Array | slice = slice(None) if source is None else source
+        placements(made)[pattern] = Placement(None, lambda: order, put=False)
+        placements(pattern)[made] = Placement(None, lambda: order, put=True)
+    return made, source
 
 
 def reordered(entries: Array, source: Source) -> Array:
@@ -83,7 +95,36 @@ def reordered(entries: Array, source: Source) -> Array:
     if isinstance(source, Padded):
         entries = np.concatenate([entries, np.zeros((1, *entries.shape[1:]), entries.dtype)])
         source = source.source
-    found: Array = entries.take(source, axis=0)
+    return counting.taken(entries, source)
+
+
+class Placement:
+    """How entries on one pattern are read at another: from the positions ``at`` of their own, or put there.
+
+    source : the order, of the entries as they are stored, in which they are taken first.
+    at : gives positions among the entries there if ``put``, else among those read.
+    """
+
+    __slots__ = ("at", "put", "source")
+
+    def __init__(self, source: Source, at: Callable[[], Array | slice], put: bool) -> None:
+        self.source = source
+        self.at = at
+        self.put = put
+
+    def read(self, entries: Array, count: int) -> Array:
+        """The entries at the other pattern, which stores ``count``; 0 where there is none."""
+        entries = reordered(entries, self.source)
+        if not self.put:
+            return counting.taken(entries, self.at())
+        out = np.zeros((count, *entries.shape[1:]), entries.dtype)
+        out[self.at()] = entries
+        return out
+
+
+def placements(pattern: Pattern) -> WeakKeyDictionary[Pattern, Placement]:
+    """For other patterns, how values on them are read at this one; as far as known."""
+    found: WeakKeyDictionary[Pattern, Placement] = pattern.once("placements", WeakKeyDictionary)
     return found
 
 
@@ -93,6 +134,9 @@ def _converted(pattern: Pattern, layout: str, blocks: Blocks) -> tuple[Pattern, 
     axis = 0 if layout in ("csr", "bsr") else 1
     if blocks is not None:
         return _blocked(pattern, axis, blocks)
+    found = pattern.lines_along(axis)
+    if found is not None:
+        return CompressedPattern(pattern.shape, *found[:2], axis), found[2]
     coordinates = pattern.coordinates
     order: Source
     if axis == 0:

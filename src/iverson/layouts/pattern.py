@@ -103,11 +103,21 @@ class Pattern(ABC):
         return found
 
     def _sorted(self) -> tuple[Array, Array | slice]:
+        lines = self.lines_along(0)
+        if lines is not None:
+            order = lines[2]
+            return self.keys if isinstance(order, slice) else self.keys[order], order
         keys = self.keys
         if not keys.size or bool((keys[1:] >= keys[:-1]).all()):
             return keys, slice(None)
         order = np.argsort(keys, kind="stable")
         return keys[order], order
+
+    def lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
+        """The entries of a matrix as rows (axis 0) or columns (1), in order: where each starts, their indices
+        within it, and the order of the entries that gives these. None where nothing better than sorting
+        addresses is known."""
+        return None
 
     def find(self, keys: Array) -> tuple[Array, Array]:
         """Where entries with the given addresses are stored, and which of them are (no duplicates here)."""
@@ -211,8 +221,10 @@ def read_only(indices: Array) -> Array:
 
 def addresses(coordinates: Array, shape: Shape) -> Array:
     """Row-major addresses of coordinates, one column each."""
-    keys = np.zeros(coordinates.shape[1], np.int64)
-    for extent, row in zip(shape, coordinates, strict=True):
+    if not len(coordinates):
+        return np.zeros(coordinates.shape[1], np.int64)
+    keys: Array = coordinates[0].astype(np.int64)
+    for extent, row in zip(shape[1:], coordinates[1:], strict=True):
         keys *= extent
         keys += row
     return keys

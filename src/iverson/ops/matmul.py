@@ -16,8 +16,8 @@ from iverson.core.op import Abstract, Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
-from iverson.kernels import sparse_forms, sparse_products, strided
-from iverson.layouts import support_of
+from iverson.kernels import sparse_products, strided
+from iverson.layouts import merging, support_of
 from iverson.ops.notation import said, stretched_index
 
 
@@ -139,7 +139,8 @@ def _reach(needs: tuple[Entries, ...], patterns: dict[int, Any], out: Shape) -> 
                 products = all(n is NOTHING or n is FACTORED or isinstance(n, Stored) for n in needs)
                 return FACTORED if products and len(out) == 2 else None
             met.append((need.pattern, p) if k == 0 else (p, need.pattern))
-    found = sparse_forms.union([sparse_products.product_pattern(p, q) for p, q in met], out, met[0][0])
+    products_of = [sparse_products.product_pattern(p, q) for p, q in met]
+    found = merging.union(products_of, products_of[0])
     return Stored(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from iverson.core.entries import Stored
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
+from iverson.layouts import counting
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import (
     Array,
@@ -116,6 +117,16 @@ class CompressedPattern(Pattern):
             across = self.indices[at]
             at = at[(across >= low) & (across < high)]
         return self._part(at)
+
+    def lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
+        if self.blocks or (self.ndim != 2 and axis != self.axis):
+            return None
+        if axis == self.axis:
+            return self.indptr, self.indices, slice(None)
+        n, m = self.grid[self.axis], self.grid[axis]
+        found: tuple[Array, Array, Array]
+        found = self.once("turned", lambda: counting.turned(n, m, self.indptr, self.indices))
+        return found
 
     def permuted(self, axes: Shape) -> Pattern:
         """As `Pattern.permuted`: compressed where rows and columns change places, else in COO."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from iverson.core.entries import Stored
 from iverson.core.shapes import Shape
+from iverson.layouts import counting
 from iverson.layouts.pattern import (
     Array,
     Pattern,
@@ -69,6 +70,23 @@ class CooPattern(Pattern):
 
     def _coordinates(self) -> Array:
         return self.indices
+
+    def lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
+        if self.ndim != 2:
+            return None
+        found: tuple[Array, Array, Array | slice] | None
+        found = self.once(("lines", axis), lambda: self._lines_along(axis))
+        return found
+
+    def _lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
+        across, along = self.indices[axis], self.indices[1 - axis]
+        n, m = self.shape[axis], self.shape[1 - axis]
+        if not counting.worth_counting(self.count, n, m):
+            return None
+        before, after = across[:-1], across[1:]
+        if bool(((before < after) | ((before == after) & (along[:-1] <= along[1:]))).all()):
+            return counting.starts_of(across, n), along, slice(None)
+        return counting.compressed(n, m, across, along)
 
     def coalescing(self) -> tuple[CooPattern, Array]:
         """The coalesced pattern, and where each run of equal addresses starts in sorted order."""

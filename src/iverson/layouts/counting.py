@@ -1,0 +1,104 @@
+"""Linear passes over the lines of compressed matrices: counting sorts, merges, and lines taken out.
+
+They are the loops that SciPy's own sparse matrices run, called on plain arrays (`docs/decisions/0028`).
+Indices of a call have one dtype; positions of entries are int64, by which NumPy gathers vectors fastest.
+Nothing here knows of patterns.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+#: How many times the entries the lines to count may be, before comparing entries takes fewer steps: a sort
+#: of N entries passes over them some log2(N) / 2 times, a counting sort twice, and once over the counts.
+LINES_PER_ENTRY = 4
+
+
+@cache
+def loops() -> Any:
+    """SciPy's module of loops over sparse matrices."""
+    from scipy.sparse import _sparsetools
+
+    return _sparsetools
+
+
+def taken(entries: Array, at: Any) -> Array:
+    """Entries at positions: rows of several go faster through ``take``, numbers through indexing."""
+    found: Array = entries[at] if entries.ndim == 1 or isinstance(at, slice) else entries.take(at, axis=0)
+    return found
+
+
+def worth_counting(count: int, *extents: int) -> bool:
+    """Whether counting by extents is less work than comparing entries."""
+    return sum(extents) <= LINES_PER_ENTRY * count + 1024
+
+
+def turned(n: int, m: int, indptr: Array, indices: Array) -> tuple[Array, Array, Array]:
+    """Of n lines with indices below m: m lines with the same entries, and from where each of these comes."""
+    starts, along = np.empty(m + 1, indptr.dtype), np.empty_like(indices)
+    order = np.empty(indices.size, np.int64)
+    loops().csr_tocsc(n, m, indptr, indices, np.arange(indices.size), starts, along, order)
+    return starts, along, order
+
+
+def compressed(n: int, m: int, across: Array, along: Array) -> tuple[Array, Array, Array]:
+    """Entries in any order as n lines with indices below m, in order within each, and from where each comes.
+
+    Two counting sorts, by ``along`` and then by ``across``: repeats keep their order.
+    """
+    starts, lines = np.empty(m + 1, across.dtype), np.empty_like(across)
+    order = np.empty(across.size, np.int64)
+    across, along = np.ascontiguousarray(across), np.ascontiguousarray(along)
+    loops().coo_tocsr(m, n, across.size, along, across, np.arange(across.size), starts, lines, order)
+    made = np.empty(n + 1, across.dtype), np.empty_like(across), np.empty_like(order)
+    loops().csr_tocsc(m, n, starts, lines, order, *made)
+    return made
+
+
+def starts_of(lines: Array, count: int) -> Array:
+    """Where each line starts among entries of which ``lines`` says in order in which they are."""
+    found = np.zeros(count + 1, lines.dtype)
+    np.cumsum(np.bincount(lines, minlength=count), out=found[1:])
+    return found
+
+
+def merged(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
+    """The entries that one of two compressed matrices stores, and for each 1, 2 or 3: who does, both if 3.
+
+    first, second : starts and indices of n lines with indices below m, in order and none twice.
+    """
+    size = first[1].size + second[1].size
+    starts, indices, code = (
+        np.empty(n + 1, first[0].dtype),
+        np.empty(size, first[1].dtype),
+        np.empty(size, np.int8),
+    )
+    given = (*first, np.ones(first[1].size, np.int8), *second, np.full(second[1].size, 2, np.int8))
+    loops().csr_plus_csr(n, m, *given, starts, indices, code)
+    held = int(starts[-1])
+    # A copy where much would be held in vain.
+    indices = indices[:held] if 4 * held > 3 * size else indices[:held].copy()
+    return starts, indices, code[:held]
+
+
+def box(
+    n: int, m: int, indptr: Array, indices: Array, ends: tuple[int, int, int, int]
+) -> tuple[Array, Array, Array]:
+    """Of n lines with indices below m, the lines from one to another and the indices from one to another."""
+    starts, along, order = loops().get_csr_submatrix(n, m, indptr, indices, np.arange(indices.size), *ends)
+    return starts, along, order
+
+
+def rows(indptr: Array, indices: Array, chosen: Array) -> tuple[Array, Array, Array]:
+    """Some lines, in the order given: starts, indices, and from where each entry comes."""
+    lengths = np.diff(indptr)[chosen]
+    starts = np.zeros(chosen.size + 1, indptr.dtype)
+    np.cumsum(lengths, out=starts[1:])
+    order = np.repeat(indptr[chosen].astype(np.int64) - starts[:-1], lengths)
+    order += np.arange(order.size)
+    return starts, indices[order], order

@@ -1,0 +1,135 @@
+"""Unions and intersections of patterns, by one merge of their sorted entries, and reading values at them.
+
+What a merge finds (which entries of one pattern are which of the other) is kept on both patterns for as
+long as both live: so operands are read at the pattern of a result, and cotangents back, without a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import prod
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+
+from iverson.layouts import counting
+from iverson.layouts.compressed import CompressedPattern
+from iverson.layouts.conversion import Placement, Source, converted, from_keys, placements
+from iverson.layouts.coo import CooPattern
+from iverson.layouts.pattern import Array, Pattern, Sparse
+
+
+def read_at(value: Sparse, pattern: Pattern) -> Array:
+    """A value, with entries stored once, at the entries of a pattern of as many axes."""
+    if value.pattern is pattern:
+        return value.entries
+    placement = placements(pattern).get(value.pattern)
+    if placement is not None:
+        return placement.read(value.entries, pattern.count)
+    if not value.pattern.count:
+        return np.zeros((pattern.count, *value.dense_shape), value.dtype)
+    at, there = value.pattern.find(pattern.keys)
+    found = counting.taken(value.entries, at)
+    if not there.all():
+        found[~there] = 0
+    return found
+
+
+def union(patterns: list[Pattern], model: Pattern) -> Pattern:
+    """The entries that any of the patterns, each of distinct ones, stores; in the layout of a model.
+
+    All are of one shape.
+    """
+    return _folded(patterns, model, "union")
+
+
+def intersection(patterns: list[Pattern], model: Pattern) -> Pattern:
+    """The entries that all of the patterns store; as for `union`."""
+    return _folded(patterns, model, "intersection")
+
+
+def _folded(patterns: list[Pattern], model: Pattern, name: str) -> Pattern:
+    result, *rest = {id(p): p for p in patterns}.values()
+    for other in rest:
+        if other is not result:
+            result = _known_meeting(result, other, model, name)
+    return result
+
+
+def _known_meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
+    known: WeakKeyDictionary[Pattern, Any] = p.once((name, model.layout, model.blocksize), WeakKeyDictionary)
+    found = known.get(q)
+    if found is None:
+        made = _meeting(p, q, model, name)
+        known[q] = ref(made) if made is p or made is q else lambda: made  # a pattern does not keep itself
+        return made
+    result: Pattern = found()
+    return result
+
+
+def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
+    """The union or intersection of two patterns, with placements between them and it."""
+    layout = model.layout if type(model) is CompressedPattern and not model.blocks else "coo"
+    first, second = (_in_order(x, layout) for x in (p, q))
+    dtype = np.result_type(first[1], second[1])
+    pair = [(a.astype(dtype, copy=False), b.astype(dtype, copy=False)) for a, b, _ in (first, second)]
+    n, m = first[0].size - 1, max(p.shape[-2:]) if layout != "coo" else prod(p.shape)
+    starts, indices, code = counting.merged(n, m, *pair)
+    if name == "intersection":
+        starts, indices = _rows_where(code == 3, starts, indices)
+    made = None
+    for x, (_, _, source) in ((p, first), (q, second)):
+        if (
+            made is None
+            and x.count == indices.size
+            and x.layout == layout
+            and not isinstance(source, np.ndarray)
+        ):
+            made = x
+    if made is None and layout != "coo":
+        made = CompressedPattern(p.shape, starts, indices, _AXES[layout])
+    elif made is None:
+        made = CooPattern.of_keys(indices, p.shape, np.result_type(p.index_dtype, q.index_dtype))
+    for bit, x, (_, _, source) in ((1, p, first), (2, q, second)):
+        if x is not made:
+            _place(x, made, source, _positions(code, bit, name), put=name == "union")
+    return made if layout == model.layout else from_keys(made.keys, made.shape, model)
+
+
+_AXES = {"csr": 0, "csc": 1}
+
+
+def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
+    """Starts and indices of x's entries in a layout (COO: a line of addresses), and where they are from."""
+    if layout == "coo":
+        keys, order = x.sorted
+        return np.array([0, keys.size]), keys, order
+    made, source = converted(x, layout)
+    assert isinstance(made, CompressedPattern)
+    return made.indptr, made.indices, source
+
+
+def _rows_where(chosen: Array, starts: Array, indices: Array) -> tuple[Array, Array]:
+    """The chosen entries of lines."""
+    before = np.zeros(chosen.size + 1, starts.dtype)
+    np.cumsum(chosen, out=before[1:])
+    return before[starts], indices[chosen]
+
+
+def _positions(code: Array, bit: int, name: str) -> Callable[[], Array]:
+    """Where the entries of one pattern (by ``bit``) are in the union; or those of the intersection in it."""
+
+    @cache
+    def found() -> Array:
+        own = code & bit != 0
+        return np.flatnonzero(own if name == "union" else code[own] == 3)
+
+    return found
+
+
+def _place(x: Pattern, made: Pattern, source: Source, at: Callable[[], Array], *, put: bool) -> None:
+    placements(made)[x] = Placement(source, at, put)
+    if not isinstance(source, np.ndarray):
+        placements(x)[made] = Placement(None, at, not put)

@@ -1,0 +1,111 @@
+"""Parts of compressed matrices: ranges of lines and boxes cut out of a pattern, put back, and put together.
+
+A part remembers where its entries are in the whole (`conversion.placements`), so that the values of one are
+those of the other moved once, and the same part of a pattern is the same object for as long as it lives.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+from weakref import WeakValueDictionary, ref
+
+import numpy as np
+
+from iverson.core.shapes import Shape
+from iverson.layouts import counting
+from iverson.layouts.compressed import CompressedPattern
+from iverson.layouts.conversion import Placement, placements
+from iverson.layouts.pattern import Array, Pattern
+
+#: Where a box lies along rows and columns: start and stop of each.
+Ends = tuple[tuple[int, int], tuple[int, int]]
+
+
+def parts(pattern: Pattern) -> WeakValueDictionary[Ends, CompressedPattern]:
+    """The boxes cut out of a pattern that are still in use."""
+    found: WeakValueDictionary[Ends, CompressedPattern] = pattern.once("parts", WeakValueDictionary)
+    return found
+
+
+def part(pattern: CompressedPattern, ends: Ends) -> CompressedPattern:
+    """The entries of a matrix in a box, of the box's shape; the same object while it lives."""
+    found = parts(pattern).get(ends)
+    if found is None:
+        found, at = _cut(pattern, ends)
+        belongs(found, pattern, ends, at)
+    return found
+
+
+def belongs(piece: CompressedPattern, whole: Pattern, ends: Ends, at: Array | slice) -> None:
+    """Note that one pattern is the box of another between ``ends``, with its entries at positions ``at``."""
+    parts(whole)[ends] = piece
+    placements(piece)[whole] = Placement(None, lambda: at, put=False)
+    placements(whole)[piece] = Placement(None, lambda: at, put=True)
+    piece._facts["whole"] = ref(whole), ends
+
+
+def _cut(pattern: CompressedPattern, ends: Ends) -> tuple[CompressedPattern, Array | slice]:
+    (first, last), (low, high) = ends if pattern.axis == 0 else ends[::-1]
+    shape = tuple(stop - start for start, stop in ends)
+    m = pattern.grid[1 - pattern.axis]
+    if (low, high) == (0, m):
+        starts = pattern.indptr[first : last + 1]
+        at = slice(int(starts[0]), int(starts[-1]))
+        return CompressedPattern(shape, starts - starts[0], pattern.indices[at], pattern.axis), at
+    starts, indices, order = counting.box(
+        pattern.indptr.size - 1, m, pattern.indptr, pattern.indices, (first, last, low, high)
+    )
+    return CompressedPattern(shape, starts, indices, pattern.axis), order
+
+
+def put_back(piece: CompressedPattern, ends: Ends, shape: Shape) -> CompressedPattern:
+    """A pattern of a larger shape that stores a box's entries where the box lies; kept on that of the box."""
+    found: CompressedPattern = piece.once(("put back", ends, shape), lambda: _put_back(piece, ends, shape))
+    whole, own = piece._facts.get("whole", (lambda: None, None))
+    source = whole()
+    if own == ends and source is not None and source.shape == shape and found not in placements(source):
+        at = placements(source)[piece].at
+        placements(source)[found] = Placement(None, at, put=True)
+        placements(found)[source] = Placement(None, at, put=False)
+    return found
+
+
+def _put_back(piece: CompressedPattern, ends: Ends, shape: Shape) -> CompressedPattern:
+    (first, last), (low, _) = ends if piece.axis == 0 else ends[::-1]
+    n = shape[piece.axis]
+    starts = np.empty(n + 1, piece.indptr.dtype)
+    starts[:first], starts[first : last + 1], starts[last + 1 :] = 0, piece.indptr, piece.indptr[-1]
+    return CompressedPattern(shape, starts, piece.indices + low if low else piece.indices, piece.axis)
+
+
+def joined(patterns: list[CompressedPattern], axis: int, shape: Shape) -> tuple[CompressedPattern, list[Any]]:
+    """Matrices beside each other along an axis, and where each one's entries are: positions or slices."""
+    offsets = np.cumsum([0, *(p.shape[axis] for p in patterns)]).tolist()
+    across = patterns[0].axis
+    dtype = np.result_type(*(p.index_dtype for p in patterns))
+    if axis == across:
+        counts = np.cumsum([0, *(p.count for p in patterns)]).tolist()
+        each = [p.indptr[k > 0 :].astype(dtype) + counts[k] for k, p in enumerate(patterns)]
+        made = CompressedPattern(
+            shape,
+            np.concatenate(each, dtype=dtype),
+            np.concatenate([p.indices for p in patterns], dtype=dtype),
+            across,
+        )
+        at: list[Any] = [slice(a, b) for a, b in pairwise(counts)]
+    else:
+        starts = np.sum([p.indptr for p in patterns], axis=0, dtype=dtype)
+        indices = np.empty(int(starts[-1]), dtype)
+        before = starts[:-1].astype(np.int64)
+        at = []
+        for p, offset in zip(patterns, offsets, strict=False):
+            lengths = np.diff(p.indptr)
+            at.append(np.repeat(before - p.indptr[:-1], lengths) + np.arange(p.count))
+            indices[at[-1]] = p.indices + offset if offset else p.indices
+            before += lengths
+        made = CompressedPattern(shape, starts, indices, across)
+    for p, where, first, last in zip(patterns, at, offsets, offsets[1:], strict=False):
+        other = 0, shape[1 - axis]
+        belongs(p, made, ((first, last), other) if axis == 0 else (other, (first, last)), where)
+    return made, at
