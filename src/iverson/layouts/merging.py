@@ -25,15 +25,29 @@ def read_at(value: Sparse, pattern: Pattern) -> Array:
     """A value, with entries stored once, at the entries of a pattern of as many axes."""
     if value.pattern is pattern:
         return value.entries
-    placement = placements(pattern).get(value.pattern)
+    placement = _placement(value.pattern, pattern)
     if placement is not None:
         return placement.read(value.entries, pattern.count)
+    if value.pattern.count < pattern.count:
+        at, there = pattern.find(value.pattern.keys)
+        found = np.zeros((pattern.count, *value.dense_shape), value.dtype)
+        found[at[there]] = value.entries[there]
+        return found
     if not value.pattern.count:
-        return np.zeros((pattern.count, *value.dense_shape), value.dtype)
+        return np.zeros((0, *value.dense_shape), value.dtype)
     at, there = value.pattern.find(pattern.keys)
     found = counting.taken(value.entries, at)
     if not there.all():
         found[~there] = 0
+    return found
+
+
+def _placement(source: Pattern, target: Pattern) -> Placement | None:
+    """What is known of reading one pattern's values at another, or that of their transposes, which store the
+    same entries in the same order."""
+    found = placements(target).get(source)
+    if found is None and source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
+        found = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
     return found
 
 

@@ -141,6 +141,9 @@ class Pattern(ABC):
 
     def met_with(self, other: Pattern) -> Pattern:
         """A pattern of at least the entries that another pattern over the same axes stores too."""
+        known = self._facts.get("placements", {}).get(other)
+        if known is not None:  # one of them is part of the other
+            return other if known.put else self
         return self._where(other.find(self.keys)[1])
 
     def _where(self, kept: Array) -> Pattern:

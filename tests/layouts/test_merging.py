@@ -1,0 +1,135 @@
+"""Merges, turns and cuts of patterns: against sets and dense arrays; and that they sort and search nothing."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.autograd import grad
+from iverson.layouts import CompressedPattern, CooPattern, from_strided, to_strided
+from iverson.layouts.merging import intersection, read_at, union
+from iverson.layouts.pattern import addresses
+
+LAYOUTS = ("coo", "csr", "csc", "bsr", "shuffled coo")
+
+
+def stored_on(dense: np.ndarray, layout: str, rng: np.random.Generator) -> Any:
+    """A sparse value with the nonzero entries of an array; of COO also in no order."""
+    value = from_strided(dense, layout.split()[-1], (2, 2) if layout == "bsr" else None)
+    if layout != "shuffled coo":
+        return value
+    order = rng.permutation(value.pattern.count)
+    return CooPattern(value.shape, value.pattern.indices[:, order], True).value(value.entries[order])
+
+
+def addresses_of(pattern: Any) -> set[int]:
+    return set(addresses(pattern.coordinates, pattern.shape).tolist())
+
+
+@pytest.mark.parametrize("density", [0.0, 0.2, 0.9])
+def test_unions_and_intersections_are_those_of_sets(density):
+    rng = np.random.default_rng(round(10 * density))
+    for first, second in itertools.product(LAYOUTS, LAYOUTS):
+        dense = [rng.standard_normal((6, 8)) * (rng.random((6, 8)) < d) for d in (0.3, density)]
+        a, b = (stored_on(x, layout, rng) for x, layout in zip(dense, (first, second), strict=True))
+        sets = [addresses_of(x.pattern) for x in (a, b)]
+        for of, expected in ((union, sets[0] | sets[1]), (intersection, sets[0] & sets[1])):
+            found = of([a.pattern, b.pattern], a.pattern)
+            found.check()
+            if first != "bsr":  # whose blocks hold more
+                assert addresses_of(found) == expected
+            assert found is of([a.pattern, b.pattern], a.pattern)
+            for x in (a, b):
+                at_found = read_at(x, found)
+                np.testing.assert_array_equal(at_found, to_strided(x)[tuple(found.coordinates)])
+                back = read_at(found.value(at_found), x.pattern)
+                kept = to_strided(found.value(at_found))[tuple(x.pattern.coordinates)]
+                np.testing.assert_array_equal(back, kept)
+
+
+def test_a_pattern_within_another_is_their_union():
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((5, 5))
+    whole, part = from_strided(dense, "csr").pattern, from_strided(np.tril(dense), "csr").pattern
+    assert union([whole, part], whole) is union([part, whole], part) is whole
+    assert intersection([whole, part], whole) is part
+
+
+def test_unions_of_huge_shapes():
+    shape = (2**40, 3)
+    a = CooPattern(shape, np.array([[5, 2**39], [0, 2]]), True)
+    b = CooPattern(shape, np.array([[2**39, 7], [1, 2]]), True)
+    assert union([a, b], a).count == 4
+    assert sorted(addresses_of(union([a, b], a))) == sorted(addresses_of(a) | addresses_of(b))
+
+
+# --- nothing is sorted or searched ------------------------------------------------------------------
+
+
+def csr(n: int, seed: int) -> tuple[Any, Any]:
+    """A matrix on a pattern of which nothing is known, and its tracked values."""
+    rng = np.random.default_rng(seed)
+    keys = np.unique(rng.integers(0, n * n, 5 * n))
+    starts = np.searchsorted(keys, np.arange(n + 1) * n).astype(np.int32)
+    pattern = CompressedPattern((n, n), starts, (keys % n).astype(np.int32), 0)
+    values = iv.asarray(rng.standard_normal(keys.size), requires_grad=True)
+    return iv.ops.F.from_values(values, pattern=pattern), values
+
+
+ORDERED: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "maximum": iv.maximum,
+    "three terms": lambda a, b: a + b + a.T,
+    "where a sum and a product meet": lambda a, b: (a + b) * a,
+    "transpose": lambda a, b: a.T.to_layout("csr"),
+    "csc": lambda a, b: a.to_layout("csc") * 2,
+    "coo": lambda a, b: a.to_layout("coo") * 2,
+    "coo and back": lambda a, b: a.to_layout("coo").to_layout("csr"),
+    "turned coo": lambda a, b: a.to_layout("coo").T.to_layout("csr"),
+    "rows": lambda a, b: a[3:20],
+    "box": lambda a, b: a[3:20, 5:30],
+    "columns": lambda a, b: a[:, 5:30],
+    "row": lambda a, b: a[3] * 2,
+    "rows joined": lambda a, b: iv.concat([a, b]),
+    "columns joined": lambda a, b: iv.concat([a, b], axis=1),
+    "joined and cut": lambda a, b: iv.concat([a, b])[2:70],
+}
+#: In gradients of these, entries of a pattern are still searched for in another.
+SEARCHED = {"three terms", "maximum", "where a sum and a product meet", "rows joined", "columns joined"}
+SEARCHED |= {"joined and cut", "coo and back", "turned coo"}
+SORTS = ("argsort", "lexsort", "sort", "union1d", "intersect1d", "searchsorted")
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_entries_in_order_are_not_sorted(name, monkeypatch):
+    """Forward and gradient: entries given to a sort or a search, which SciPy's operators need none of."""
+    given = []
+    for function in SORTS:
+        plain = getattr(np, function)
+
+        def counted(*args: Any, _plain: Any = plain, _name: str = function, **kwargs: Any) -> Any:
+            given.append((_name, np.size(args[_name in ("searchsorted", "union1d", "intersect1d")])))
+            return _plain(*args, **kwargs)
+
+        monkeypatch.setattr(np, function, counted)
+    n = 60
+    (a, x), (b, y) = csr(n, 0), csr(n, 1)
+    given.clear()
+    out = ORDERED[name](a, b)
+    assert [(f, k) for f, k in given if k > 8] == []
+    found = grad(out, [x, y], grad_outputs=out.detach(), unused="zero")
+    if name not in SEARCHED:
+        assert [(f, k) for f, k in given if k > 8] == []
+    dense_a, dense_b = (iv.asarray(m.detach().to_dense(), requires_grad=True) for m in (a, b))
+    dense = ORDERED[name](dense_a, dense_b)
+    np.testing.assert_allclose(out.detach().to_dense().numpy(), dense.detach().to_dense().numpy())
+    expected = grad(dense, [dense_a, dense_b], grad_outputs=dense.detach(), unused="zero")
+    for m, g, e in zip((a, b), found, expected, strict=True):
+        at = tuple(m._value.pattern.coordinates)
+        np.testing.assert_allclose(g.to_dense().numpy(), e.to_dense().numpy()[at], rtol=1e-12, atol=1e-12)
