@@ -1,4 +1,4 @@
-"""Merges, turns and cuts of patterns: against sets and dense arrays; and that they sort and search nothing."""
+"""Merges, turns and cuts of patterns: against sets and dense arrays; what they sort and search: nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYOUTS = ("coo", "csr", "csc", "bsr", "shuffled coo")
 
 def stored_on(dense: np.ndarray, layout: str, rng: np.random.Generator) -> Any:
     """A sparse value with the nonzero entries of an array; of COO also in no order."""
-    value = from_strided(dense, layout.split()[-1], (2, 2) if layout == "bsr" else None)
+    value = from_strided(dense, layout.rsplit(maxsplit=1)[-1], (2, 2) if layout == "bsr" else None)
     if layout != "shuffled coo":
         return value
     order = rng.permutation(value.pattern.count)
