@@ -59,6 +59,12 @@ def test_a_pattern_within_another_is_their_union():
     assert intersection([whole, part], whole) is part
 
 
+def test_a_pattern_may_ask_for_an_entry_twice():
+    value = from_strided(np.eye(3)[:1], "csr")
+    repeats = CooPattern((1, 3), np.array([[0, 0, 0], [0, 1, 0]]))
+    np.testing.assert_array_equal(read_at(value, repeats), [1, 0, 1])
+
+
 def test_unions_of_huge_shapes():
     shape = (2**40, 3)
     a = CooPattern(shape, np.array([[5, 2**39], [0, 2]]), True)

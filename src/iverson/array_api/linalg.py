@@ -10,6 +10,7 @@ import numpy as np
 from iverson.array_api.arguments import as_inexact, as_operand, as_weak, named, tracks
 from iverson.array_api.contraction import matmul, outer, tensordot, vecdot
 from iverson.array_api.data_types import finfo
+from iverson.array_api.factorized import Factorized, factorized
 from iverson.array_api.manipulation import diagonal, matrix_transpose
 from iverson.array_api.norms import matrix_norm, norm, singular_values, vector_norm
 from iverson.array_api.reductions import sum as _sum
@@ -342,8 +343,8 @@ def cross(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
 
 
 __all__ = [
-    "EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cross", "det",
-    "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
-    "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
-    "tensordot", "trace", "vecdot", "vector_norm",
+    "EigResult", "EighResult", "Factorized", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cross",
+    "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "factorized", "inv", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip

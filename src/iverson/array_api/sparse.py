@@ -295,8 +295,10 @@ def sampled_matmul(a: Any, b: Any, pattern: Any, /) -> Any:
 def spsolve(a: Any, b: Any, /) -> Any:
     """x with a @ x = b for a sparse square matrix, by SuperLU; b is a vector or a matrix of columns.
 
-    Differentiable in both by the implicit function theorem: one more solve with the transpose. Raises
-    ShapeError, LinearAlgebraError for a singular matrix.
+    Differentiable in both by the implicit function theorem: one more solve with the transpose. The factors
+    are kept on the pattern until it is solved with other values, and serve every solve with the same matrix
+    and with its transpose; `iverson.linalg.factorized` holds on to them. Raises ShapeError,
+    LinearAlgebraError for a singular matrix.
 
     >>> from iverson import asarray
     >>> spsolve(to_layout(asarray([[2.0, 0.0], [1.0, 1.0]]), "csr"), asarray([2.0, 3.0]))

@@ -26,7 +26,8 @@ class Work:
     to visits of the reverse pass; ``undefined_of`` and ``unneeded_of`` map op names to cotangents of their
     inputs that were not computed, because none arrived at the op or because nobody asked. ``casts`` counts
     cotangents that came from a rule in another dtype than their input's, as (the forward call, dtype given,
-    dtype of the input, dtypes of the cotangents the rule was handed).
+    dtype of the input, dtypes of the cotangents the rule was handed). ``factorisations`` counts
+    those of sparse matrices.
     """
 
     product_shapes: Counter[ProductShape] = field(default_factory=Counter)
@@ -38,6 +39,7 @@ class Work:
     casts: Counter[Cast] = field(default_factory=Counter)
     undefined_of: Counter[str] = field(default_factory=Counter)
     unneeded_of: Counter[str] = field(default_factory=Counter)
+    factorisations: int = 0
 
     @property
     def products(self) -> int:
@@ -104,6 +106,12 @@ def op(name: str, elementwise: bool, new_bytes: int, entries: int) -> None:
             work.elementwise[name] += 1
         if new_bytes:
             work.bytes[name] += new_bytes
+
+
+def factorised() -> None:
+    """A sparse matrix was factorised."""
+    for counter in _current.get():
+        counter.factorisations += 1
 
 
 def rule(name: str) -> None:

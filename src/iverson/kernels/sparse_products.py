@@ -20,6 +20,7 @@ from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Op
 from iverson.kernels import sparse_batches, sparse_loops
 from iverson.kernels.registry import register, zeros_like_result
+from iverson.kernels.sparse_factors import Factors, factors_of
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, coalesced, to_strided
 from iverson.layouts.batches import diagonal
@@ -248,7 +249,10 @@ def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
 
 @sparse("solve")
 def solve(op: Op, values: Values, params: Params) -> Any:
-    """A x = b with a sparse A by SciPy's SuperLU; a batch is one matrix with its matrices on the diagonal."""
+    """A x = b with a sparse A by SciPy's SuperLU; a batch is one matrix with its matrices on the diagonal.
+
+    The factors of a matrix serve every solve with it, and those with its transpose.
+    """
     a, b = values
     if not is_sparse(a):
         return NotImplemented
@@ -256,18 +260,14 @@ def solve(op: Op, values: Values, params: Params) -> Any:
     if not prod(result.shape):
         return np.zeros(result.shape, result.dtype)
     right = to_strided(b).astype(result.dtype, copy=False)
-    return sparse_batches.times(sparse_only(a), right, _solved, stack=False)
+    a = coalesced(sparse_only(a))
+    factors, how = factors_for(a, result.dtype)
+    return sparse_batches.times(a, right, lambda _, b: factors.solve(b, how), stack=False)
 
 
-def _solved(a: Sparse, b: Array) -> Array:
-    from scipy.sparse.linalg import splu
-
-    try:
-        factors = splu(to_scipy(a, "csc").astype(b.dtype))
-    except RuntimeError as error:
-        raise LinearAlgebraError("solve", "a", got=str(error), expected="a matrix it can decompose") from None
-    found: Array = factors.solve(np.ascontiguousarray(b))
-    return found
+def factors_for(a: Sparse, dtype: Any, operation: str = "solve") -> tuple[Factors, str]:
+    """The factors of a matrix or a batch of them that serve a solve in a dtype, and which solve of theirs."""
+    return factors_of(a, dtype, lambda: to_scipy(sparse_batches.on_diagonal(a), "csc"), operation)
 
 
 def solve_triangular(a: Array, b: Array, *, lower: bool, check: bool) -> Array:
@@ -318,4 +318,4 @@ def _singular(reason: str) -> LinearAlgebraError:
     )
 
 
-__all__ = ["sampled_product", "solve_triangular", "to_scipy"]
+__all__ = ["factors_for", "sampled_product", "solve_triangular", "to_scipy"]

@@ -28,7 +28,7 @@ def read_at(value: Sparse, pattern: Pattern) -> Array:
     placement = _placement(value.pattern, pattern)
     if placement is not None:
         return placement.read(value.entries, pattern.count)
-    if value.pattern.count < pattern.count:
+    if value.pattern.count < pattern.count and pattern.distinct:
         at, there = pattern.find(value.pattern.keys)
         found = np.zeros((pattern.count, *value.dense_shape), value.dtype)
         found[at[there]] = value.entries[there]
