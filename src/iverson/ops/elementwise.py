@@ -18,6 +18,7 @@ from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
+from iverson.kernels import fused
 from iverson.ops import notation
 
 #: Functions whose NumPy body itself refuses what their record does not accept.
@@ -29,6 +30,8 @@ _STRICT = frozenset(
 def _forward(scalar: Scalar) -> Callable[..., Any]:
     """The body, for the dtypes the record accepts; integers become floats where it asks for floats."""
     body, kinds = scalar.body, scalar.kinds
+    if scalar.name in fused.FUNCTIONS:
+        body = fused.function(scalar.name, body)
     if scalar.result in ("float", "realfloat"):
         floats = kinds.translate({ord(c): None for c in "iub"})
 

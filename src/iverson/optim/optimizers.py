@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from iverson.core.errors import ArgumentError
+from iverson.kernels import fused
 from iverson.optim.base import Array, Optimizer, State
 
 
@@ -78,6 +79,10 @@ class _Moments(Optimizer):
         mean, square = state["mean"], state["square"]
         state["step"] += 1
         n = _counts(state["step"], value)
+        if type(n) is int and fused.worthwhile(fused.WORTHWHILE_STEP, value, gradient, mean, square):
+            root, rate = (1 - second**n) ** -0.5, self.lr / (1 - first**n)
+            fused.adam(value, gradient, mean, square, (1 - first, second, 1 - second, root, self.eps, rate))
+            return
         mean += (1 - first) * (gradient - mean)
         square *= second
         square += (1 - second) * gradient * gradient
