@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -140,7 +141,24 @@ REFUSED = [
     (lambda: te.placeholder((3,), "float16"), DTypeError, "float16"),
     (lambda: te.compute((3,), lambda i: A[i // 0, 0]), ArgumentError, "division by 0"),
     (lambda: te.max(A[0, k] * 1j, k), ArgumentTypeError, "ordered dtype"),
+    (lambda: te.reduce_axis((0, 2.5)), ArgumentTypeError, "'bounds': got 2.5"),
+    (lambda: te.scatter((4,), "x", lambda e: (e, 1)), ArgumentTypeError, "'domain': got 'x'"),
+    (lambda: te.scatter((4,), (4,), lambda e: 1.0), ArgumentTypeError, "expected a pair"),
+    (lambda: te.compute(np.array([3.0]), lambda i: 1.0), ArgumentTypeError, "an int or a te.var"),
 ]  # fmt: skip
+
+
+def test_numpys_functions_of_expressions_are_those_of_the_table() -> None:
+    found = te.compute((3,), lambda i: np.arcsin(A[i, 0]) + np.float64(2) * np.sqrt(A[i, 1]))
+    expected = te.compute((3,), lambda i: te.asin(A[i, 0]) + 2 * te.sqrt(A[i, 1]))
+    assert te.program_of([found]).key() == te.program_of([expected]).key()
+    with pytest.raises(ArgumentTypeError, match="use the functions of iverson"):
+        te.compute((3,), lambda i: np.add.reduce(A[i, 0]))
+    with pytest.raises(ArgumentTypeError, match=r"te\.exp\(x\), not math"):
+        te.compute((3,), lambda i: math.exp(A[i, 0]))
+    message = r"got A\[i, 0\], 1 of dtype float64; expected bool, integers or unsigned integers"
+    with pytest.raises(DTypeError, match=message):
+        te.compute((3,), lambda i: te.bitwise_and(A[i, 0], 1))
 
 
 @pytest.mark.parametrize(("define", "kind", "message"), REFUSED)

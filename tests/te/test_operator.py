@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import iverson as iv
 from iverson import te
 from iverson.core import work
+from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.ops import TABLE, remove
 from iverson.testing import gradcheck, gradgradcheck
@@ -184,3 +187,59 @@ def test_layouts_other_than_strided_give_the_same():
     np.testing.assert_array_equal(
         conv(g, w).detach().numpy(), conv(iv.asarray(g.numpy()), w).detach().numpy()
     )
+
+
+def test_messages_speak_of_the_users_arguments():
+    @te.op
+    def look_up(table, index):
+        return te.compute((index.shape[0],), lambda i: table[index[i]] ** 2)
+
+    table, good, bad = leaf(3), np.array([0, 2]), np.array([0, 7])
+    wanted = (
+        r"^look_up: argument 'table': got index 7 at axis 0 of table\[index\[i\]\]; expected indices from 0"
+    )
+    with pytest.raises(IndexError, match=wanted):
+        look_up(table, bad)
+    with pytest.raises(ArgumentTypeError, match="argument 'table': got an index of dtype float64"):
+        look_up(table, leaf(2))
+    with pytest.raises(ArgumentTypeError, match="missing 1 required positional argument: 'index'"):
+        look_up(table)
+
+    @te.op
+    def renamed(weights, rows):  # the same program: compiled once, named apart
+        return te.compute((rows.shape[0],), lambda i: weights[rows[i]] ** 2)
+
+    with pytest.raises(IndexError, match=r"^renamed: argument 'weights'.*weights\[rows\[i\]\]"):
+        renamed(table, bad)
+    g = iv.autograd.grad(look_up(table, good).sum(), table, create_graph=True)
+    assert iv.autograd.grad(g.sum(), table).tolist() == [2.0, 0.0, 2.0]
+    derived = look_up.expression.derived(("vjp", 0, (0,)), None, ())
+    with pytest.raises(IndexError, match=r"^look_up.vjp.0: .* of .*\[index\[.*\]\]"):
+        bind(derived.op, (iv.ones(2), table, bad), {})
+
+
+def test_threads_may_define_and_call_ops_of_one_name():
+    failures: list[str] = []
+    interval = sys.getswitchinterval()
+
+    def define_and_call(factor: float) -> None:
+        try:
+            for _ in range(12):
+                scaled = te.op(lambda x: te.compute(x.shape, lambda i: factor * x[i] * x[i]), name="scaled")
+                x = iv.asarray([1.0, 2.0], requires_grad=True)
+                y = scaled(x)
+                assert y.tolist() == [factor, 4 * factor]
+                assert iv.autograd.grad(y.sum(), x).tolist() == [2 * factor, 4 * factor]
+        except Exception as error:
+            failures.append(repr(error))
+
+    threads = [threading.Thread(target=define_and_call, args=(k + 1.0,)) for k in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures

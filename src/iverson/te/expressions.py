@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -177,6 +178,28 @@ class Expr(metaclass=_Interning):
             expected="a Python bool",
             remedy="choose with te.select(condition, a, b); combine conditions with &, | and ~",
         )
+
+    def __float__(self) -> float:
+        raise ArgumentTypeError(
+            "float",
+            got="a tensor expression, whose value is known only at a point",
+            expected="a Python number",
+            remedy="use functions of expressions: te.exp(x), not math.exp(x)",
+        )
+
+    __int__ = __float__
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Expr:
+        """NumPy's elementwise functions are those of the op table: ``np.sin(A[i])`` is ``te.sin(A[i])``."""
+        name = _of_ufunc().get(ufunc)
+        if name is None or method != "__call__" or options:
+            raise ArgumentTypeError(
+                f"numpy.{ufunc.__name__}",
+                got="a tensor expression" + (f" and {', '.join(options)}" if options else ""),
+                expected="arrays",
+                remedy="use the functions of iverson.te",
+            )
+        return apply(name, *inputs)
 
     def astype(self, dtype: Any) -> Expr:
         """This expression in another dtype."""
@@ -456,6 +479,15 @@ def _value_as(number: Const, dtype: DType) -> Any:
         return converted(np.asarray(number.value, number.dtype), dtype).item()
 
 
+@cache
+def _of_ufunc() -> dict[np.ufunc, str]:
+    """The names of the functions that NumPy has as ufuncs."""
+    return {s.body: name for name, s in SCALARS.items() if isinstance(s.body, np.ufunc)}
+
+
+_KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats", "c": "complex numbers"}
+
+
 def apply(name: str, *args: Any) -> Expr:
     """A function of the table of scalars on expressions and numbers, promoted to one dtype.
 
@@ -470,7 +502,14 @@ def apply(name: str, *args: Any) -> Expr:
     else:
         dtype = promote(operands)
     if dtype.kind not in scalar.kinds:
-        raise DTypeError(f"te.{name}", got=f"dtype {dtype}", expected=f"dtype kinds {scalar.kinds!r}")
+        *most, last = (words for kind, words in _KINDS.items() if kind in scalar.kinds)
+        expected = f"{', '.join(most)} or {last}" if most else last
+        raise DTypeError(
+            f"te.{name}",
+            got=f"{', '.join(map(text, operands))} of dtype {dtype}",
+            expected=expected,
+            remedy="convert with .astype(...)",
+        )
     weak = all(o.weak for o in operands)
     if any(_is_beyond(o, dtype) for o in operands):
         if name in COMPARISONS:  # all integers of the dtype compare alike with a number beyond them

@@ -66,7 +66,7 @@ def reduce_axis(bounds: Any, name: str = "") -> Var:
     pair = (0, bounds) if isinstance(bounds, (int, Expr)) else tuple(bounds)
     if len(pair) != 2:
         raise ArgumentError(what, "bounds", got=repr(bounds), expected="(lo, hi) or an extent")
-    lo, hi = (_extent(b, what) for b in pair)
+    lo, hi = (_extent(b, what, "bounds") for b in pair)
     if isinstance(lo, int) and isinstance(hi, int) and hi < lo:
         raise ArgumentError(what, "bounds", got=f"({lo}, {hi})", expected="lo <= hi")
     return Var(name or _fresh("k"), lo, hi, "reduce")
@@ -118,8 +118,16 @@ def scatter(
     name = name or _fresh("T")
     what = operation("scatter", name)
     extents = _shape(shape, what)
-    axes = _axes(fscatter, _shape(domain, what), what)
-    target, value = fscatter(*axes)
+    axes = _axes(fscatter, _shape(domain, what, "domain"), what)
+    found = fscatter(*axes)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise ArgumentTypeError(
+            what,
+            "fscatter",
+            got=f"a function that returns {found!r}",
+            expected="a pair (index or indices, value)",
+        )
+    target, value = found
     indices = target if isinstance(target, tuple) else (target,)
     if len(indices) != len(extents):
         raise ShapeError(
@@ -251,24 +259,24 @@ def _fresh(prefix: str) -> str:
     return f"{prefix}{next(_counter)}"
 
 
-def _extent(n: Any, what: str) -> Extent:
+def _extent(n: Any, what: str, argument: str) -> Extent:
     if isinstance(n, Expr):
         return n
     if not isinstance(n, int) or isinstance(n, bool):
         try:
             return int(n.__index__())
-        except AttributeError:
+        except (AttributeError, TypeError):
             raise ArgumentTypeError(
-                what, "shape", got=f"{n!r} ({type(n).__name__})", expected="an int or a te.var"
+                what, argument, got=f"{n!r} ({type(n).__name__})", expected="an int or a te.var"
             ) from None
     return n
 
 
-def _shape(shape: Any, what: str) -> tuple[Extent, ...]:
+def _shape(shape: Any, what: str, argument: str = "shape") -> tuple[Extent, ...]:
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    extents = tuple(_extent(n, what) for n in given)
+    extents = tuple(_extent(n, what, argument) for n in given)
     if any(isinstance(n, int) and n < 0 for n in extents):
-        raise ShapeError(what, "shape", got=str(extents), expected="non-negative extents")
+        raise ShapeError(what, argument, got=str(extents), expected="non-negative extents")
     return extents
 
 

@@ -8,6 +8,7 @@ is the oracle of all of it.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from iverson.codegen.fuse import fuse
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
 from iverson.codegen.task import Task
-from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.te import interpret
 from iverson.te.boxes import as_box, merged
 from iverson.te.extrema import covers_all, together
@@ -78,9 +79,16 @@ class Lowered:
     buffers: dict[Tensor, Buffer]
     scratch: tuple[Buffer, ...] = ()
 
-    def __call__(self, *inputs: Any, threads: int | None = None) -> tuple[Array, ...]:
+    def __call__(
+        self,
+        *inputs: Any,
+        threads: int | None = None,
+        operation: str = "te",
+        names: Sequence[str] | None = None,
+    ) -> tuple[Array, ...]:
         """The outputs for arrays in the order of ``program.inputs``.
 
+        operation, names : what is called and its inputs in messages (default: as in ``program``).
         Raises ShapeError where an array does not fit and IndexingError for an index out of range.
         """
         arrays = dict(self._inputs(inputs))
@@ -97,17 +105,38 @@ class Lowered:
         for b in self.scratch:
             arrays[b.name] = workspace.take(_shape(b), b.dtype)
             passing.append(arrays[b.name])
-        for step in self.steps:
-            if isinstance(step, Fill):
-                arrays[step.name][...] = step.value
-            elif isinstance(step, Run):
-                step.compiled(*(arrays[b.name] for b in step.kernel.arguments), threads=threads)
-            elif isinstance(step, contract.Product):
-                step.run(arrays)
-            else:
-                interpret.run_statement(step.statement, values)
+        try:
+            for step in self.steps:
+                self._run(step, arrays, values, threads)
+        except IndexingError as error:
+            raise self._as_defined(error, operation, names) from None
         workspace.give_back(passing)
         return tuple(values[t] for t in self.program.outputs)
+
+    def _run(
+        self, step: Step, arrays: dict[str, Array], values: dict[Tensor, Array], threads: int | None
+    ) -> None:
+        if isinstance(step, Fill):
+            arrays[step.name][...] = step.value
+        elif isinstance(step, Run):
+            step.compiled(*(arrays[b.name] for b in step.kernel.arguments), threads=threads)
+        elif isinstance(step, contract.Product):
+            step.run(arrays)
+        else:
+            interpret.run_statement(step.statement, values)
+
+    def _as_defined(self, error: IndexingError, operation: str, names: Sequence[str] | None) -> IndexingError:
+        """An error of a kernel in the names of the definition: ``x_0[index_1[i_2]]  ->  x[index[i]]``."""
+        known = {b.name: t.name for t, b in reversed(self.buffers.items())}
+        for t, given in zip(self.program.inputs, names or (), strict=False):
+            known |= {self.buffers[t].name: given, t.name: given}
+
+        def name(found: re.Match[str]) -> str:
+            word = re.sub(r"_by\d+$", "", found[0])
+            return known.get(word) or re.sub(r"_\d+$", "", word)
+
+        argument, got = (re.sub(r"[A-Za-z]\w*", name, x) for x in (error.argument, error.got))
+        return IndexingError(operation, argument, got=got, expected=error.expected, remedy=error.remedy)
 
     @property
     def source(self) -> str:

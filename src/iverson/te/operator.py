@@ -34,6 +34,8 @@ Build = Callable[..., Any]
 FAMILY = "te"
 #: How many shapes an op keeps a compiled program for.
 KEPT = 256
+#: Held while an op takes the place of another of its name.
+_defining = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,14 @@ class Expression:
     """A function of placeholders, compiled per shape, with its derivatives as further Expressions.
 
     build : takes placeholders and keyword parameters, returns a Tensor or a tuple of them.
+    names : of the placeholders, as messages call them.
     """
 
-    def __init__(self, build: Build, name: str, arity: int, multiple: bool) -> None:
+    def __init__(self, build: Build, name: str, names: tuple[str, ...], multiple: bool) -> None:
+        arity = len(names)
         self.build = build
         self.name = name
+        self.names = names
         self.multiple = multiple
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         self._derived: dict[Any, Expression] = {}
@@ -87,7 +92,8 @@ class Expression:
         return made
 
     def _compile(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
-        inputs = tuple(placeholder(o.shape, o.dtype, f"x{k}") for k, o in enumerate(operands))
+        names = (*self.names, *(f"x{k}" for k in range(len(self.names), len(operands))))
+        inputs = tuple(placeholder(o.shape, o.dtype, n) for o, n in zip(operands, names, strict=False))
         outputs = self.outputs(inputs, params)
         program = eliminate(program_of(outputs))
         reads = tuple(inputs.index(t) for t in program.inputs)
@@ -112,7 +118,8 @@ class Expression:
     def _forward(self, *values: Any, **params: Any) -> Any:
         arrays = tuple(np.asarray(v) for v in values)
         made = self.compiled(arrays, params)
-        results = made.lowered(*(arrays[k] for k in made.reads))
+        names = [self.names[k] for k in made.reads]
+        results = made.lowered(*(arrays[k] for k in made.reads), operation=self.name, names=names)
         return results if self.multiple else results[0]
 
     def _abstract(self, *operands: Any, **params: Any) -> Any:
@@ -126,7 +133,8 @@ class Expression:
         defined = tuple(j for j, h in enumerate(heads) if not (type(h._value) is Zero and h._node is None))
         if not defined or not dtypes.is_inexact(_dtype(xs[i])):
             return None
-        derived = self.derived(("vjp", i, defined), partial(self._pull, i, defined), len(defined) + len(xs))
+        names = (*(f"cotangent{j}" for j in defined), *self.names)
+        derived = self.derived(("vjp", i, defined), partial(self._pull, i, defined), names)
         return bind(derived.op, (*(heads[j] for j in defined), *xs), params)
 
     def _pull(self, i: int, defined: tuple[int, ...], *given: Placeholder, **params: Any) -> Tensor:
@@ -136,19 +144,19 @@ class Expression:
 
     def _jvp(self, i: int, _F: Any, t: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """What a tangent of input i adds to the tangents of the results."""
-        derived = self.derived(("jvp", i), partial(self._push, i), 1 + len(xs), multiple=self.multiple)
+        derived = self.derived(("jvp", i), partial(self._push, i), ("tangent", *self.names), self.multiple)
         return bind(derived.op, (t, *xs), params)
 
     def _push(self, i: int, t: Placeholder, *xs: Placeholder, **params: Any) -> Any:
         found = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
         return found if self.multiple else found[0]
 
-    def derived(self, key: Any, build: Build, arity: int, multiple: bool = False) -> Expression:
+    def derived(self, key: Any, build: Build, names: tuple[str, ...], multiple: bool = False) -> Expression:
         """A derivative of this expression, made when first asked for."""
         with self._lock:
             if key not in self._derived:
                 label = ".".join(map(str, key[:2]))
-                self._derived[key] = Expression(build, f"{self.name}.{label}", arity, multiple)
+                self._derived[key] = Expression(build, f"{self.name}.{label}", names, multiple)
             return self._derived[key]
 
 
@@ -198,15 +206,20 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     if fn is None:
         return partial(op, name=name, results=results)
     label = name or fn.__name__
-    known = table.TABLE.get(label)
-    if known is not None and known.family != FAMILY:
-        raise ArgumentError(
-            "te.op", "name", got=f"'{label}', an op of the table", expected="a new name", remedy="pass name="
-        )
-    if known is not None:
-        table.remove(label)
-    expression = Expression(fn, label, arity_of(fn), multiple=results > 1)
-    table.define(expression.op)
+    expression = Expression(fn, label, names_of(fn), multiple=results > 1)
+    with _defining:
+        known = table.TABLE.get(label)
+        if known is not None and known.family != FAMILY:
+            raise ArgumentError(
+                "te.op",
+                "name",
+                got=f"'{label}', an op of the table",
+                expected="a new name",
+                remedy="pass name=",
+            )
+        if known is not None:
+            table.remove(label)
+        table.define(expression.op)
 
     def call(*args: Any, **params: Any) -> Any:
         return bind(expression.op, args, params)
@@ -217,20 +230,20 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     return call
 
 
-def arity_of(fn: Build) -> int:
-    """How many tensors a function takes: its positional parameters."""
-    kinds = [p.kind for p in inspect.signature(fn).parameters.values()]
+def names_of(fn: Build) -> tuple[str, ...]:
+    """What a function calls the tensors it takes: its positional parameters."""
+    parameters = inspect.signature(fn).parameters
+    kinds = [p.kind for p in parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         raise ArgumentTypeError(
             "te.op", "fn", got="a function with *args", expected="one positional parameter per tensor"
         )
-    return sum(
-        k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in kinds
-    )
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(n for n, p in parameters.items() if p.kind in positional)
 
 
 def rules_of(build: Build, name: str, arity: int) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
     """The vjp and jvp rules that follow from an op's index notation."""
-    made = Expression(build, name, arity, multiple=False).op
+    made = Expression(build, name, tuple(f"x{k}" for k in range(arity)), multiple=False).op
     assert isinstance(made.vjp, tuple)
     return tuple(r for r in made.vjp if r is not None), tuple(r for r in made.jvp if r is not None)

@@ -1,0 +1,54 @@
+"""What every pass over statements makes is verified, in all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from iverson.te import lower
+from iverson.te.nodes import Program, Statement, Tensor
+from iverson.te.verify import check
+
+PASSES = ("inline", "accumulated", "merged")
+
+
+@pytest.fixture(autouse=True, scope="package")
+def passes_are_verified() -> Iterator[None]:
+    """`check` after each pass on the way to loop nests, on the program it was made for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lower, "_Lowering", _Verified)
+        for name in PASSES:
+            patch.setattr(lower, name, _verified(getattr(lower, name)))
+        yield
+
+
+_current: list[Program] = []
+
+
+class _Verified(lower._Lowering):
+    def __init__(self, program: Program) -> None:
+        check(program)
+        _current.append(program)
+        try:
+            super().__init__(program)
+            _check(self.statements, self.extrema.values())
+        finally:
+            _current.pop()
+
+
+def _verified(made: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any) -> Any:
+        found = made(*args)
+        _check(found)
+        return found
+
+    return run
+
+
+def _check(statements: Iterable[Statement], found_elsewhere: Iterable[Tensor] = ()) -> None:
+    """found_elsewhere : extrema that the statements of their positions find as well."""
+    program = _current[-1]
+    inputs: Any = (*program.inputs, *found_elsewhere)
+    check(Program(inputs, tuple(statements), program.outputs, program.sizes))
