@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from iverson.codegen import cache, compile, kernel
+from iverson import te
+from iverson.codegen import cache, compile, kernel, target
 from iverson.codegen.nodes import Buffer, Kernel, Loop, Store
+from iverson.te import lower
 from tests.codegen.nests import F32, c, f, i, ld
 
 
-def double(name: str = "double") -> Kernel:
-    a, out = Buffer("a", F32, (10,)), Buffer("out", F32, (10,), "out")
+def double(name: str = "double", extent: int = 10) -> Kernel:
+    a, out = Buffer("a", F32, (extent,)), Buffer("out", F32, (extent,), "out")
     body = (Store(out, (i,), f("add", ld(a, i), ld(a, i))),)
-    return Kernel(name, (a, out), (Loop("i", c(0), c(10), body, mark="vector"),))
+    return Kernel(name, (a, out), (Loop("i", c(0), c(extent), body, mark="vector"),))
 
 
-def use(name: str = "double") -> None:
-    a, out = np.arange(10, dtype=F32), np.zeros(10, F32)
-    kernel.compile_kernel(double(name))(a, out)
+def use(name: str = "double", extent: int = 10) -> None:
+    a, out = np.arange(extent, dtype=F32), np.zeros(extent, F32)
+    kernel.compile_kernel(double(name, extent))(a, out)
     np.testing.assert_array_equal(out, 2 * a)
 
 
@@ -93,8 +98,91 @@ def test_different_kernels_have_different_keys() -> None:
     assert cache.digest("a") != cache.digest("b")
 
 
+def test_an_object_under_another_kernels_name_is_compiled_again(folder: Path, compiles: list[str]) -> None:
+    use(extent=10)
+    (ten,) = folder.glob("*.o")
+    use(extent=20)
+    (twenty,) = set(folder.glob("*.o")) - {ten}
+    twenty.write_bytes(ten.read_bytes())
+    kernel.forget()
+    use(extent=20)
+    assert len(compiles) == 3
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, compiles: list[str]) -> None:
+    for name in ("IVERSON_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def homeless(path: str) -> str:
+        return path  # what os.path does for a user whom nobody knows
+
+    monkeypatch.setattr(os.path, "expanduser", homeless)
+    assert cache.folder() is None
+    kernel.forget()
+    use("homeless")
+    assert len(compiles) == 1
+
+
+def test_pruning_drops_old_kernels_and_stale_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    now = time.time()
+    for name, age in (("a.o", 9), ("b.o", 5), ("c.o", 1), ("x.part", 2 * cache.STALE), ("y.part", 1)):
+        (folder / name).write_bytes(bytes(100))
+        os.utime(folder / name, (now - age, now - age))
+    monkeypatch.setattr(cache, "LIMIT", 200)
+    cache._prune(folder)
+    assert {p.name for p in folder.iterdir()} == {"b.o", "c.o", "y.part"}
+
+
+def _differentiated(defined_before: int) -> None:
+    """Lowers a small program after so many others were named automatically."""
+    for _ in range(defined_before):
+        te.placeholder((2,)), te.reduce_axis(2), te.compute((2,), lambda i: i * 1.0)
+    A, k = te.placeholder((4, 3)), te.reduce_axis(3)
+    B = te.compute((4,), lambda i: te.sum(A[i, k], k))
+    C = te.compute((4,), lambda i: te.exp(B[i]) * te.prod(A[i, k], k))
+    (gradient,) = te.differentiate(C, [A], te.placeholder((4,)))
+    lower._lowered.clear()
+    lower.lower(te.eliminate(gradient))
+
+
+def test_automatic_names_do_not_make_new_kernels(folder: Path) -> None:
+    _differentiated(0)
+    kept = set(folder.glob("*.o"))
+    kernel.forget()
+    _differentiated(7)
+    assert kept
+    assert set(folder.glob("*.o")) == kept
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_another_thread_compiles_can_compile() -> None:
+    busy, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with target.lock, lower._lock, kernel._lock:
+            busy.set()
+            done.wait(0.2)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    busy.wait()
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(20)
+            kernel.forget()
+            use("forked")
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_processes_share_a_folder(folder: Path) -> None:
-    program = "from tests.codegen.test_cache import use; [use(f'k{n}') for n in range(4)]"
+    program = "from tests.codegen.test_cache import use; [use(extent=10 + n) for n in range(4)]"
     environment = {**os.environ, "IVERSON_CACHE": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def start(_: int) -> int:

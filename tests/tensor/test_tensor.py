@@ -265,3 +265,9 @@ def test_one_owner_is_told_from_two():
     view = slot[0][1:]
     assert not owned(slot)
     del view
+
+
+def test_out_of_memory_is_a_memory_error_that_names_the_operation():
+    x = iv.asarray(np.ones(2**24, np.int8))
+    with pytest.raises(MemoryError, match=r"multiply: got int8 of shape \(16777216, 1\).*nable to allocate"):
+        iv.expand_dims(x, axis=1) * x

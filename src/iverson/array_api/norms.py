@@ -1,4 +1,7 @@
-"""Norms of vectors and matrices. Where a norm has no derivative, at 0, it is taken as 0."""
+"""Norms of vectors and matrices. Where a norm has no derivative, at 0, it is taken as 0.
+
+A second derivative that does not exist there is nan, so that it is not lost in a product with 0 (norm**2).
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ def _vector_norm(x: Any, axes: Shape, keepdims: bool, p: float) -> Any:
         return (F.max if p > 0 else F.min)(F.abs(x), **options)
     total = F.sum(_powers(x, p), **options)
     degenerate = F.equal(total, 0) if p > 0 else F.isinf(total)
-    return F.where(degenerate, 0.0, F.pow(F.where(degenerate, 1.0, total), 1 / p))
+    # At 0 the norm has the derivative 0 and no second one: that of total**1.5 is inf there.
+    nothing = F.pow(F.where(degenerate, total, 1.0), 1.5) if p > 0 else 0.0
+    return F.where(degenerate, nothing, F.pow(F.where(degenerate, 1.0, total), 1 / p))
 
 
 @checked

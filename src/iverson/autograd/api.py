@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, reachable, user_call
 from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import leaf_of
-from iverson.core import dtypes
+from iverson.core import dtypes, locks
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
@@ -25,7 +24,7 @@ from iverson.core.table import F
 from iverson.layouts import Zero
 
 _hook_numbers = itertools.count()
-_accumulating = threading.Lock()
+_accumulating = locks.lock()
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from iverson.autograd.node import Node, user_call
 from iverson.core import dispatch, work
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Interpreter, register_interpreter
-from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
 from iverson.core.op import Op
 from iverson.core.table import OVERRIDES
 from iverson.kernels.registry import annihilated, run
@@ -54,6 +54,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         out = op.forward(*values, **params) if plain else run(op, tuple(values), params)
     except (IversonError, Warning):  # a warning that the user made an error stays what it is
         raise
+    except MemoryError as error:
+        raise OutOfMemoryError(op.name, got=", ".join(map(_described, values)), remedy=str(error)) from error
     except Exception as error:
         raise _explained(op, values, params, error) from error
     if type(out) is not _ndarray:

@@ -2,7 +2,8 @@
 
 On disk a kernel is an object file with a checksum before it, written aside and moved into place, so that
 processes can share the folder and a torn or damaged file is only compiled again. The key covers the
-kernel, the processor, the versions of LLVM's binding and NumPy, and this package's own source.
+kernel (but for the names in it), the processor, the versions of LLVM's binding and NumPy, and this package's
+own source.
 ``IVERSON_CACHE=off`` keeps everything in memory; another value names the folder.
 """
 
@@ -14,11 +15,14 @@ import hashlib
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-_MAGIC = b"iverson object 1\n"
+_MAGIC = b"iverson object 2\n"
 #: Kernels on disk beyond this many bytes in all are dropped, the least recently used first.
 LIMIT = 256 * 2**20
+#: Seconds after which a file is not being written any more.
+STALE = 3600.0
 
 
 def folder() -> Path | None:
@@ -26,15 +30,20 @@ def folder() -> Path | None:
     setting = os.environ.get("IVERSON_CACHE", "")
     if setting.lower() in ("off", "0", "no", "none"):
         return None
-    if setting:
-        return Path(setting).expanduser()
+    try:
+        return Path(setting or _default()).expanduser()
+    except RuntimeError:  # no home: a user without HOME and without an entry in passwd, as in containers
+        return None
+
+
+def _default() -> str:
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "~")
     elif sys.platform == "darwin":
         base = "~/Library/Caches"
     else:
         base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "iverson" / "kernels"
+    return os.path.join(base, "iverson", "kernels")
 
 
 def digest(text: str) -> str:
@@ -77,13 +86,18 @@ def read(key: str) -> bytes | None:
     if hasattr(os, "getuid") and owner != os.getuid():
         return None
     checksum, code = data[len(_MAGIC) :][:32], data[len(_MAGIC) + 32 :]
-    if not data.startswith(_MAGIC) or hashlib.sha256(code).digest() != checksum:
+    if not data.startswith(_MAGIC) or _checksum(key, code) != checksum:
         with contextlib.suppress(OSError):
             path.unlink()
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
     return code
+
+
+def _checksum(key: str, code: bytes) -> bytes:
+    """Of both, so that an object under another kernel's name is not taken for that kernel."""
+    return hashlib.sha256(key.encode() + code).digest()
 
 
 def write(key: str, code: bytes) -> None:
@@ -96,9 +110,10 @@ def write(key: str, code: bytes) -> None:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, temporary = tempfile.mkstemp(dir=where, suffix=".part")
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+            file.write(_MAGIC + _checksum(key, code) + code)
         os.replace(temporary, where / f"{key}.o")
-        _prune(where)
+        if os.urandom(1)[0] < 8:
+            _prune(where)
     except OSError:
         if temporary is not None:
             with contextlib.suppress(OSError):
@@ -106,15 +121,18 @@ def write(key: str, code: bytes) -> None:
 
 
 def _prune(where: Path) -> None:
-    """Now and then, drop what was least recently used beyond `LIMIT`."""
-    if os.urandom(1)[0] >= 8:
-        return
-    entries = sorted((p.stat() for p in where.glob("*.o")), key=lambda s: -s.st_mtime)
-    if sum(s.st_size for s in entries) <= LIMIT:
-        return
+    """Drop what was least recently used beyond `LIMIT`, and what processes that died left half written."""
+    found = []
+    for path in where.iterdir():
+        with contextlib.suppress(OSError):
+            facts = path.stat()
+            if path.suffix == ".part" and facts.st_mtime < time.time() - STALE:
+                path.unlink()
+            elif path.suffix == ".o":
+                found.append((facts.st_mtime, facts.st_size, path))
     total = 0
-    for path in sorted(where.glob("*.o"), key=lambda p: -p.stat().st_mtime):
-        total += path.stat().st_size
+    for _, size, path in sorted(found, reverse=True):
+        total += size
         if total > LIMIT:
             with contextlib.suppress(OSError):
                 path.unlink()

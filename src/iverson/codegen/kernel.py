@@ -7,7 +7,6 @@ that was not proven when compiling (see `plan`) then or in the loops.
 from __future__ import annotations
 
 import functools
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,8 +19,9 @@ from iverson.codegen.launch import launch
 from iverson.codegen.nodes import Buffer, Kernel
 from iverson.codegen.plan import Plan, follows, index_buffers
 from iverson.codegen.plan import plan as plan_of
-from iverson.codegen.print import kernel_text
+from iverson.codegen.print import kernel_text, nameless_text
 from iverson.codegen.verify import verify
+from iverson.core import locks
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 Array = np.ndarray[Any, Any]
@@ -179,7 +179,7 @@ def _temporary(b: Buffer, sizes: Mapping[str, int]) -> Array:
 # --- compiling --------------------------------------------------------------------------------------
 
 _kernels: OrderedDict[str, CompiledKernel] = OrderedDict()
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 def compile_kernel(kernel: Kernel, *, careful: bool = False) -> CompiledKernel:
@@ -210,7 +210,7 @@ def forget() -> None:
 
 def _compile(kernel: Kernel, source: str, careful: bool) -> CompiledKernel:
     plan = plan_of(kernel, careful=careful)
-    key = cache.digest(source)
+    key = cache.digest(nameless_text(kernel) + ("\ncareful" if careful else ""))
     names = tuple(llvm.entry_name(kernel, k) for k in range(len(kernel.phases)))
     code = cache.read(key)
     if code is None:

@@ -1,9 +1,11 @@
 """Loop nests as readable pseudo-code, complete enough that equal text means equal kernels.
 
-The text is also what caches key on.
+The text is also what caches key on: as it is in memory, and with its names numbered on disk.
 """
 
 from __future__ import annotations
+
+import re
 
 from iverson.codegen.nodes import (
     Buffer,
@@ -40,6 +42,20 @@ def kernel_text(kernel: Kernel) -> str:
     for phase in kernel.phases:
         lines += _statement(phase, 1)
     return "\n".join(lines)
+
+
+#: Names that a lowering makes of a user's (or automatic) name and a number; no word of the text is like them.
+_MADE_NAME = re.compile(r"\b[A-Za-z]\w*_\d+\b")
+
+
+def nameless_text(kernel: Kernel) -> str:
+    """The whole kernel with names numbered in their order: equal for kernels that differ in names only.
+
+    Automatic names count what the process has defined so far, so that another process has other ones.
+    """
+    numbers: dict[str, int] = {name: -1 - k for k, name in enumerate(kernel.sizes)}
+    _, _, rest = kernel_text(kernel).partition(kernel.name)
+    return _MADE_NAME.sub(lambda m: f"%{numbers.setdefault(m.group(), len(numbers))}", rest)
 
 
 def text(e: Expr) -> str:

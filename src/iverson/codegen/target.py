@@ -6,12 +6,13 @@ llvmlite is imported here and in `compile.py` only, when first needed.
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass
 from typing import Any
 
+from iverson.core import locks
+
 #: LLVM's context is not safe against concurrent use; whoever calls LLVM holds this.
-lock = threading.RLock()
+lock = locks.library_lock()
 
 
 @dataclass(frozen=True)

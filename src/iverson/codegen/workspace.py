@@ -5,12 +5,13 @@ What comes from here holds anything. Arrays that a caller gets to keep are not m
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from math import prod
 from typing import Any
 
 import numpy as np
+
+from iverson.core import locks
 
 Array = np.ndarray[Any, Any]
 Key = tuple[tuple[int, ...], np.dtype[Any]]
@@ -18,7 +19,7 @@ Key = tuple[tuple[int, ...], np.dtype[Any]]
 KEEP = 256 * 2**20
 
 _spare: OrderedDict[Key, list[Array]] = OrderedDict()
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 def take(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

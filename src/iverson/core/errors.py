@@ -97,6 +97,10 @@ class GradientError(IversonError, RuntimeError):
     """A gradient that cannot be formed, or a rule that broke its contract."""
 
 
+class OutOfMemoryError(IversonError, MemoryError):
+    """An operation whose result, or what it needs on the way, does not fit into memory."""
+
+
 class MissingRuleError(GradientError, NotImplementedError):
     """A custom op without the method that was needed of it."""
 

@@ -5,7 +5,6 @@ Their grammar is in `nodes`, which exports what is here; import from there.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from iverson.core import dtypes
+from iverson.core import dtypes, locks
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError
 from iverson.core.scalars import SCALARS, converted, result_dtype
 
@@ -23,7 +22,7 @@ DType = np.dtype[Any]
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 _interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
-_lock = threading.RLock()
+_lock = locks.reentrant_lock()
 _serial = count()
 
 

@@ -9,7 +9,6 @@ is the oracle of all of it.
 from __future__ import annotations
 
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from iverson.codegen.fuse import fuse
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
 from iverson.codegen.task import Task
+from iverson.core import locks
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.te import interpret
 from iverson.te.boxes import as_box, merged
@@ -172,7 +172,7 @@ def _step_text(step: Step) -> str:
 # --- entry ------------------------------------------------------------------------------------------
 
 _lowered: OrderedDict[str, Lowered] = OrderedDict()
-_lock = threading.Lock()
+_lock = locks.lock()
 _KEEP = 2048
 
 

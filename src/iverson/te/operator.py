@@ -12,12 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from iverson.core import dtypes, table
+from iverson.core import dtypes, locks, table
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError
 from iverson.core.op import Abstract, Op, Rule
@@ -62,7 +61,7 @@ class Expression:
         self.multiple = multiple
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         self._derived: dict[Any, Expression] = {}
-        self._lock = Lock()
+        self._lock = locks.lock()
         self.op = Op(
             name=name,
             forward=self._forward,

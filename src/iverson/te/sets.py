@@ -7,11 +7,11 @@ time limit worth trusting. Maps are never composed here.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+from iverson.core import locks
 from iverson.te.affine import (
     Affine,
     Constraint,
@@ -42,7 +42,7 @@ MAX_DIMENSIONS, MAX_CONSTRAINTS, MAX_FLOORS, MAX_COEFFICIENT, MAX_WIDTH = 14, 40
 #: second had 40 and more; convolutions, poolings, paddings and reshapes have 0.
 MAX_COUPLING = 8
 
-_lock = threading.RLock()
+_lock = locks.library_lock()
 
 
 @cache

@@ -1,0 +1,58 @@
+"""Locks that a forked child finds free. A thread that held one in the parent is not there to release it.
+
+Every lock of the library is made here: a child process may be started while any thread is inside.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+from weakref import WeakSet
+
+_guarding_python: WeakSet[Any] = WeakSet()
+_guarding_libraries: list[Any] = []
+
+
+def lock() -> Any:
+    """A lock for Python's own objects, which are whole whenever a fork is possible."""
+    made = threading.Lock()
+    _guarding_python.add(made)
+    return made
+
+
+def reentrant_lock() -> Any:
+    """The same, for a thread that may take it again."""
+    made = threading.RLock()
+    _guarding_python.add(made)
+    return made
+
+
+def library_lock() -> Any:
+    """A reentrant lock for the state of a C library, made once for a module.
+
+    A fork waits until no other thread is inside, as nobody would finish its work in the child.
+    """
+    made = threading.RLock()
+    _guarding_libraries.append(made)
+    return made
+
+
+def _before_fork() -> None:
+    for each in _guarding_libraries:
+        each.acquire()
+
+
+def _after_fork() -> None:
+    for each in reversed(_guarding_libraries):
+        each.release()
+
+
+def _in_child() -> None:
+    for each in _guarding_python:
+        each._at_fork_reinit()  # as in the standard library's logging and concurrent.futures
+    _after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
