@@ -34,7 +34,7 @@ FAMILY = "te"
 #: How many shapes an op keeps a compiled program for.
 KEPT = 256
 #: Held while an op takes the place of another of its name.
-_defining = Lock()
+_defining = locks.lock()
 
 
 @dataclass(frozen=True, slots=True)
