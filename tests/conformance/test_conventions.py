@@ -69,13 +69,14 @@ def test_value(case):
     assert gradients(name, *args, **params) == expected
 
 
+@pytest.mark.parametrize("batch", [(), (4,)])
 @pytest.mark.parametrize("name", NOT_FINITE)
-def test_degenerate_decompositions_have_no_finite_derivative(name):
-    x = iv.asarray(DEGENERATE[name], requires_grad=True)
+def test_degenerate_decompositions_have_no_finite_derivative(name, batch):
+    x = iv.asarray(np.broadcast_to(DEGENERATE[name], (*batch, 2, 2)), requires_grad=True)
     out = NOT_FINITE[name](x)
-    seed = iv.asarray(np.array([[0.3, 1.0], [-2.0, 0.7]]))
-    assert not np.isfinite(grad(out, x, seed).numpy()).all()
-    assert not np.isfinite(iv.jvp(NOT_FINITE[name], (x.detach(),), (seed,))[1].numpy()).all()
+    seed = iv.asarray(np.broadcast_to(np.array([[0.3, 1.0], [-2.0, 0.7]]), x.shape))
+    for found in (grad(out, x, seed), iv.jvp(NOT_FINITE[name], (x.detach(),), (seed,))[1]):
+        assert not np.isfinite(found.numpy()).all((-2, -1)).any()
 
 
 @pytest.mark.parametrize("name", OF_SPANS)

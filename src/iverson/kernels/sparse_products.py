@@ -281,11 +281,23 @@ def solve_triangular(a: Array, b: Array, *, lower: bool, check: bool) -> Array:
     diagonal = np.diagonal(a, 0, -2, -1)
     if check and not diagonal.all():
         raise _singular(f"0 in diagonal entry {int(np.nonzero(diagonal == 0)[-1].min())}")
+    if prod(b.shape[:-2]) > a.shape[-1]:
+        return _substituted(a, b, x, lower)
     from scipy.linalg.blas import get_blas_funcs
 
     trsm = get_blas_funcs("trsm", dtype=x.dtype)
     for k in np.ndindex(b.shape[:-2]):
         x[k] = trsm(1.0, a[k].T, b[k].T, side=1, lower=not lower).T
+    return x
+
+
+def _substituted(a: Array, b: Array, x: Array, lower: bool) -> Array:
+    """As above for many small matrices: row after row of all of them at once."""
+    n = a.shape[-1]
+    for i in range(n) if lower else reversed(range(n)):
+        known = slice(0, i) if lower else slice(i + 1, n)
+        done = (a[..., i : i + 1, known] @ x[..., known, :])[..., 0, :]
+        x[..., i, :] = (b[..., i, :] - done) / a[..., i, i, None]
     return x
 
 

@@ -84,6 +84,7 @@ define(
             Sample((_well(s), s((3, 2))), {"lower": True, "check": True}),
             Sample((_well(s), s((3, 1))), {"lower": False, "check": False}),
             Sample((_well(s) + s((2, 1, 1)), s((2, 3, 2))), {"lower": False, "check": True}),
+            Sample((_well(s) + s((4, 1, 1)), s((4, 3, 1))), {"lower": True, "check": False}),
         ],
     )
 )
