@@ -17,6 +17,7 @@ import copy
 import importlib.abc
 import importlib.util
 import os
+import re
 import signal
 import sys
 import time
@@ -141,10 +142,21 @@ def survives(name: str, mutant: Mutant | None, tests: list[str]) -> bool:
     return False
 
 
+def _told(name: str, m: Mutant, lines: list[str], known: dict[tuple[str, str], str]) -> bool:
+    """Print a survivor; whether no reason is known why it survives."""
+    line = lines[m.line - 1].strip()
+    reason = known.get((line, m.what))
+    print(
+        f"{name}:{m.line}: {m.what}\n    {line}" + (f"\n    equivalent: {reason}" if reason else ""),
+        flush=True,
+    )
+    return reason is None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Mutate a module and print what no test notices.")
     parser.add_argument("module")
-    parser.add_argument("--only", default="", help="mutants whose line or description holds this text")
+    parser.add_argument("--only", default="", help="mutants whose line or edit this expression finds")
     parser.add_argument("--jobs", type=int, default=2)
     chosen = parser.parse_args()
     name = chosen.module
@@ -158,15 +170,11 @@ def main() -> int:
     if not survives(name, None, tests):
         print("the tests fail without any mutation")
         return 2
-    every = [m for m in mutants(source) if chosen.only in f"{m.line} {m.what}"]
+    every = [m for m in mutants(source) if re.search(chosen.only, f"{m.line} {m.what}")]
     known = EQUIVALENT.get(name, {})
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        outcomes = list(pool.map(lambda m: survives(name, m, tests), every))
-    left = [m for m, alive in zip(every, outcomes, strict=True) if alive]
-    for m in left:
-        reason = known.get((lines[m.line - 1].strip(), m.what))
-        print(f"{name}:{m.line}: {m.what}" + (f"  (equivalent: {reason})" if reason else ""))
-        print(f"    {lines[m.line - 1].strip()}")
+        outcomes = pool.map(lambda m: survives(name, m, tests), every)
+        left = [m for m, alive in zip(every, outcomes, strict=True) if alive and _told(name, m, lines, known)]
     print(f"{name}: {len(every)} mutants, {len(left)} survive")
     return 0
 

@@ -1,0 +1,167 @@
+"""Guards of the reverse pass: what may be left out, and when it must not be.
+
+A pass cuts what is zero. Where a cotangent is tracked, an entry of it that is zero now has a derivative, so
+nothing may be cut there: gradients are linear in cotangents, and their derivative in one is the same wherever
+it happens to be zero, and in whatever layout it is held.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.autograd import Function, grad
+from iverson.autograd.api import variable
+from iverson.core.errors import DTypeError, GradientError, ShapeError
+from iverson.core.region import Region
+from iverson.layouts import Box, Zero
+
+pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
+
+RNG = np.random.default_rng(0)
+W = iv.asarray(RNG.uniform(0.5, 1.5, (3, 3)))
+FUNCTIONS = {
+    "identity": lambda x: x * 1.0,
+    "exp": iv.exp,
+    "product": lambda x: x * W,
+    "row by column": lambda x: x[:, :1] * x[1:2],
+    "quotient": lambda x: W / x,
+    "matmul left": lambda x: x @ W,
+    "matmul right": lambda x: W @ x,
+    "both": lambda x: x @ x,
+    "transposed": lambda x: iv.exp(x).mT,
+    "reshaped": lambda x: iv.reshape(iv.reshape(iv.exp(x), (9,)), (3, 3)),
+    "flipped": lambda x: iv.flip(x * x, axis=0),
+    "rolled": lambda x: iv.roll(x * x, 1, axis=1),
+    "sum": lambda x: iv.broadcast_to(iv.sum(x * x, axis=0), (3, 3)),
+    "mean": lambda x: x - iv.mean(x * x, axis=1, keepdims=True),
+    "softmax": lambda x: iv.softmax(x, axis=1),
+    "cumulative": lambda x: iv.cumulative_sum(x * x, axis=0),
+    "rows": lambda x: (x * x)[[2, 0, 0]],
+    "slices": lambda x: iv.concat([(x * x)[1:], (x * 2)[:1]]),
+    "stacked": lambda x: iv.stack([x[0] * x[1], x[2], x[1]]),
+    "where": lambda x: iv.where(W > 1, x * x, 3 * x),
+    "maximum": lambda x: iv.maximum(x * x, W),
+    "permuted": lambda x: iv.permute_dims(x @ W, (1, 0)),
+    "sorted": lambda x: iv.sort(x, axis=1) ** 2,
+    "einsum": lambda x: iv.einsum("ij,jk,kl->il", x, W, x),
+    "triangle": lambda x: iv.tril(x * x),
+    "clip": lambda x: iv.clip(x * x, 0.5, 1.5),
+    "inverse": lambda x: iv.linalg.inv(x + 4 * iv.eye(3)),
+}
+STORED = np.array([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
+
+
+def cotangents():
+    """One cotangent in every layout that can leave entries out."""
+    for layout in ("coo", "csr", "csc", "bsr", "bsc"):
+        blocks = {"blocksize": (1, 1)} if layout[0] == "b" else {}
+        yield layout, iv.to_layout(iv.asarray(STORED), layout, **blocks).detach().requires_grad_()
+    yield "box", variable(Box((3, 3), Region((0, 1), (1, 2)), np.array([[2.0]])))
+    yield "zero", variable(Zero((3, 3), np.dtype("float64")))
+
+
+def pulled(fn, x, g):
+    (gx,) = grad([fn(x)], [x], [g], create_graph=True)
+    return gx
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_tracked_cotangent_is_cut_nowhere(name):
+    """d <J^T g, v> / dg = J v, whatever g is and where it is stored; so is the second derivative in x."""
+    fn = FUNCTIONS[name]
+    x = iv.asarray(RNG.uniform(0.5, 1.5, (3, 3)), requires_grad=True)
+    v = iv.asarray(RNG.standard_normal((3, 3)))
+    _, tangent = iv.jvp(fn, (x.detach(),), (v,))
+    for layout, g in cotangents():
+        gx = pulled(fn, x, g)
+        dense = iv.asarray(g.detach().to_dense().numpy(), requires_grad=True)
+        np.testing.assert_allclose(
+            gx.to_dense().detach().numpy(), pulled(fn, x, dense).detach().numpy(), atol=1e-12
+        )
+        if gx._node is None:  # nothing of it depends on g, or on x
+            np.testing.assert_array_equal(tangent.to_dense().numpy(), 0)
+            continue
+        found = grad([iv.sum(gx * v)], [g])[0].to_dense().numpy()
+        np.testing.assert_allclose(found, tangent.to_dense().numpy(), atol=1e-12, err_msg=layout)
+
+
+OF_TWO = {
+    "product": lambda s, d: s * d,
+    "squares": lambda s, d: s * s * d * d,
+    "matmul": lambda s, d: s @ d,
+    "matmul right": lambda s, d: d @ s,
+    "between": lambda s, d: d @ s @ d,
+    "of itself": lambda s, d: (s @ s) * d,
+    "moved": lambda s, d: s.mT * d,
+    "rows": lambda s, d: s[[2, 0, 1]] @ d,
+    "sliced": lambda s, d: iv.concat([s[1:] * d[:2], s[:1]]),
+    "scaled": lambda s, d: iv.sum(s * d, axis=0) * s,
+    "entries": lambda s, d: iv.sum(s) * d * s,
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_zeros_of_a_tracked_input_do_not_last(name):
+    """The gradient in d, recorded, is differentiated in s at entries where s is zero, and in d again."""
+    fn = OF_TWO[name]
+    w, v = (iv.asarray(RNG.standard_normal((3, 3))) for _ in range(2))
+
+    def second(s, first):
+        d = iv.asarray(np.arange(1.0, 10.0).reshape(3, 3) / 5, requires_grad=True)
+        given = [d, s] if first == "d" else [s, d]
+        (found,) = grad([iv.sum(fn(s, d) * w)], [given[0]], create_graph=True)
+        again = grad([iv.sum(found * v)], [s, d])
+        return [found.detach().to_dense().numpy(), *(g.to_dense().numpy() for g in again)]
+
+    for _, s in cotangents():
+        dense = iv.asarray(s.detach().to_dense().numpy(), requires_grad=True)
+        for first in ("d", "s"):
+            for got, expected in zip(second(s, first), second(dense, first), strict=True):
+                np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_a_cotangent_is_brought_to_its_inputs_dtype_and_shape():
+    class Wider(Function):
+        @staticmethod
+        def forward(ctx, x, given):
+            ctx.given = given
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return ctx.given(g), None
+
+    single = iv.asarray(np.ones(2, "float32"), requires_grad=True)
+    for given in (
+        lambda g: iv.astype(g, iv.float64),
+        lambda g: g * 1j,
+        lambda g: iv.astype(g, iv.complex128),
+    ):
+        (found,) = grad([Wider.apply(single, given)], [single], [iv.ones(2, dtype=iv.float32)])
+        assert found.dtype == np.float32
+    for given, message in (
+        (lambda g: g[:1], r"a gradient of shape \(1,\)"),
+        (lambda g: 1.0, "a gradient of type float"),
+    ):
+        with pytest.raises(GradientError, match=message):
+            grad([Wider.apply(single, given)], [single], [iv.ones(2, dtype=iv.float32)])
+    both = iv.asarray(np.ones(2, "complex128"), requires_grad=True)
+    (found,) = grad([Wider.apply(both, iv.real)], [both], [iv.ones(2, dtype=iv.complex128)])
+    assert found.dtype == np.complex128
+
+
+def test_seeds_are_of_their_outputs_shape_and_kind():
+    x = iv.asarray([1.0, 2.0], requires_grad=True)
+    with pytest.raises(ShapeError, match="never broadcast"):
+        grad([x * x], [x], [iv.asarray([1.0])])
+    with pytest.raises(DTypeError, match="real dtype"):
+        grad([x * x], [x], [iv.asarray([1j, 1.0])])
+    z = iv.asarray([1.0 + 1j, 2.0], requires_grad=True)
+    for seed in (
+        [1j, 1.0],
+        [1.0, 1.0],
+    ):  # a real cotangent of something complex is one with no imaginary part
+        (found,) = grad([z * z], [z], [iv.asarray(seed)])
+        np.testing.assert_allclose(found.numpy(), np.array(seed) * np.conj(2 * z.detach().numpy()))
