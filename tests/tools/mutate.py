@@ -142,10 +142,10 @@ def survives(name: str, mutant: Mutant | None, tests: list[str]) -> bool:
     return False
 
 
-def _told(name: str, m: Mutant, lines: list[str], known: dict[tuple[str, str], str]) -> bool:
+def _told(name: str, m: Mutant, lines: list[str], known: dict[str, str]) -> bool:
     """Print a survivor; whether no reason is known why it survives."""
     line = lines[m.line - 1].strip()
-    reason = known.get((line, m.what))
+    reason = next((why for edit, why in known.items() if m.what.startswith(edit)), None)
     print(
         f"{name}:{m.line}: {m.what}\n    {line}" + (f"\n    equivalent: {reason}" if reason else ""),
         flush=True,
