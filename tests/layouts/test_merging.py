@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.layouts import CompressedPattern, CooPattern, from_strided, to_strided
+from iverson.layouts import CompressedPattern, CooPattern, coalesced, from_strided, to_strided
 from iverson.layouts.merging import intersection, read_at, union
 from iverson.layouts.pattern import addresses
 
@@ -73,6 +74,33 @@ def test_unions_of_huge_shapes():
     assert sorted(addresses_of(union([a, b], a))) == sorted(addresses_of(a) | addresses_of(b))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"])
+@pytest.mark.parametrize("dense", [(), (3,), (2, 2), (0,)])
+def test_repeats_are_summed(dtype, dense):
+    """As `numpy.add.at` adds them: few and many, in order and not, rows of numbers and single ones."""
+    rng = np.random.default_rng(0)
+    for count, extent in ((40, 6), (40, 4000), (0, 3), (1, 3)):
+        for ids in (rng.integers(0, extent, count), np.sort(rng.integers(0, extent, count))):
+            values = (rng.standard_normal((count, *dense)) * 9).astype(dtype)
+            value = coalesced(CooPattern((extent,), ids[None]).value(values))
+            expected = np.zeros((extent, *dense), dtype)
+            np.add.at(expected, ids, values)
+            np.testing.assert_allclose(to_strided(value), expected, rtol=1e-5)
+            assert value.pattern.count == np.unique(ids).size
+
+
+def test_summing_repeated_rows_makes_no_copy_of_them():
+    ids, rows = np.arange(1000) % 10, np.ones((1000, 500))
+    pattern = CooPattern((10,), ids[None])
+    assert not pattern.distinct
+    tracemalloc.start()
+    value = coalesced(pattern.value(rows))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < rows.nbytes / 4
+    np.testing.assert_array_equal(value.entries, np.full((10, 500), 100.0))
+
+
 # --- nothing is sorted or searched ------------------------------------------------------------------
 
 
@@ -102,13 +130,16 @@ ORDERED: dict[str, Any] = {
     "box": lambda a, b: a[3:20, 5:30],
     "columns": lambda a, b: a[:, 5:30],
     "row": lambda a, b: a[3] * 2,
+    "some rows": lambda a, b: a[np.array([5, 2, 2, 40])] * 2,
+    "some columns": lambda a, b: a[:, np.array([5, 2, 2, 40])] * 2,
+    "entries": lambda a, b: a[np.arange(60), (7 * np.arange(60)) % 60],
     "rows joined": lambda a, b: iv.concat([a, b]),
     "columns joined": lambda a, b: iv.concat([a, b], axis=1),
     "joined and cut": lambda a, b: iv.concat([a, b])[2:70],
 }
 #: In gradients of these, entries of a pattern are still searched for in another.
 SEARCHED = {"three terms", "maximum", "where a sum and a product meet", "rows joined", "columns joined"}
-SEARCHED |= {"joined and cut", "coo and back", "turned coo"}
+SEARCHED |= {"joined and cut", "coo and back", "turned coo", "some rows", "some columns", "entries"}
 SORTS = ("argsort", "lexsort", "sort", "union1d", "intersect1d", "searchsorted")
 
 

@@ -278,8 +278,8 @@ def gather(op: Op, values: Values, params: Params) -> Any:
     if axes == tuple(range(k)):
         wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
         return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
-    if len(at) == 1 and at[0].ndim == 1 and sparse_parts.plain(x) and axes == (x.pattern.axis,):
-        chosen = sparse_parts.lines(x, at[0])
+    if len(at) == 1 and at[0].ndim == 1 and sparse_parts.plain(x):
+        chosen = sparse_parts.lines(x, at[0], axes[0])
         # The chosen ones come first.
         return chosen if axes == (0,) else chosen.pattern.permuted((1, 0)).value(chosen.values)
     return _selected(x, at, axes) if at and at[0].ndim else NotImplemented

@@ -11,7 +11,7 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.kernels.keys import Key
 from iverson.layouts import CompressedPattern, CooPattern, Sparse, counting
-from iverson.layouts.conversion import placements
+from iverson.layouts.conversion import converted, placements
 from iverson.layouts.parts import Ends, joined, part, put_back
 
 Array = np.ndarray[Any, Any]
@@ -77,9 +77,11 @@ def concat(values: list[Sparse], axis: int, shape: Shape, dtype: Any) -> Any:
     return made.value(entries)
 
 
-def lines(x: Sparse, chosen: Array) -> Any:
-    """Some lines of a matrix, in the order given."""
-    pattern = x.pattern
+def lines(x: Sparse, chosen: Array, axis: int) -> Any:
+    """Some rows (axis 0) or columns (1) of a matrix, in the order given: compressed along them."""
+    pattern, source = converted(x.pattern, "csr" if axis == 0 else "csc")
+    assert isinstance(pattern, CompressedPattern)
     starts, indices, order = counting.rows(pattern.indptr, pattern.indices, chosen)
-    shape = (chosen.size, x.shape[1]) if pattern.axis == 0 else (x.shape[0], chosen.size)
-    return CompressedPattern(shape, starts, indices, pattern.axis).value(x.values[order])
+    shape = (chosen.size, x.shape[1]) if axis == 0 else (x.shape[0], chosen.size)
+    order = source[order] if isinstance(source, np.ndarray) else order
+    return CompressedPattern(shape, starts, indices, axis).value(x.values[order])

@@ -102,3 +102,35 @@ def rows(indptr: Array, indices: Array, chosen: Array) -> tuple[Array, Array, Ar
     order = np.repeat(indptr[chosen].astype(np.int64) - starts[:-1], lengths)
     order += np.arange(order.size)
     return starts, indices[order], order
+
+
+def sums_of_runs(entries: Array, order: Array | slice, starts: Array) -> Array:
+    """The sums of runs of entries, numbers or slices, taken in an order; ``starts`` says where runs begin.
+
+    A matrix of ones, a row for each run, times the entries: they are read where they are. (``add.reduceat``
+    takes some fifty times as long for slices, and a copy of them in order.)
+    """
+    count = entries.shape[0]
+    if starts.size == count:
+        return entries[order]
+    if entries.dtype.kind not in "fc":
+        summed: Array = np.add.reduceat(entries[order], starts, dtype=entries.dtype)
+        return summed
+    flat = np.ascontiguousarray(entries).reshape(count, -1)
+    width = flat.shape[1]
+    out = np.zeros((starts.size, width), entries.dtype)
+    at = np.arange(count)[order] if isinstance(order, slice) else order
+    runs = np.append(starts, count), at, np.ones(count, entries.dtype)
+    if width == 1:
+        loops().csr_matvec(starts.size, count, *runs, flat.ravel(), out.ravel())
+    elif width:
+        loops().csr_matvecs(starts.size, count, width, *runs, flat.ravel(), out.ravel())
+    return out.reshape(starts.size, *entries.shape[1:])
+
+
+def places(n: int, m: int, indptr: Array, indices: Array, lines: Array, along: Array) -> Array:
+    """Where the entries at given indices of n lines, which are in order, are stored; -1 for others."""
+    found = np.empty(lines.size, indptr.dtype)
+    given = lines.astype(indptr.dtype, copy=False), along.astype(indptr.dtype, copy=False)
+    loops().csr_sample_offsets(n, m, indptr, indices, lines.size, *given, found)
+    return found.astype(np.int64)

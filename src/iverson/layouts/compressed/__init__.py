@@ -128,6 +128,17 @@ class CompressedPattern(Pattern):
         found = self.once("turned", lambda: counting.turned(n, m, self.indptr, self.indices))
         return found
 
+    def find(self, keys: Array) -> tuple[Array, Array]:
+        """As `Pattern.find`. Many are looked for in their lines; that passes over all entries once."""
+        if self.blocks or self.ndim != 2 or 8 * keys.size < self.count:
+            return super().find(keys)
+        places = np.divmod(keys, max(self.shape[1], 1))
+        n, m = self.grid[self.axis], self.grid[1 - self.axis]
+        at = counting.places(n, m, self.indptr, self.indices, places[self.axis], places[1 - self.axis])
+        there = at >= 0
+        at[~there] = 0
+        return at, there
+
     def permuted(self, axes: Shape) -> Pattern:
         """As `Pattern.permuted`: compressed where rows and columns change places, else in COO."""
         own = tuple(range(self.ndim))

@@ -147,25 +147,7 @@ def coalesced(value: Any, ordered: bool = False) -> Any:
     if pattern.coalesced if ordered and type(value) is Coo else pattern.distinct:
         return value
     merged, starts = pattern.coalescing()
-    return merged.value(_runs_added(value.entries, pattern.sorted[1], starts))
-
-
-def _runs_added(entries: Array, order: Array | slice, starts: Array) -> Array:
-    """The sums of runs of entries, taken in an order; where few are repeated only those are added."""
-    count = entries.shape[0]
-    repeats = count - starts.size
-    if not repeats:
-        return entries[order]
-    if 8 * repeats > count:
-        summed: Array = np.add.reduceat(entries[order], starts, dtype=entries.dtype)
-        return summed
-    again = np.ones(count, bool)
-    again[starts] = False
-    rest = np.flatnonzero(again)
-    first, later = (starts, rest) if isinstance(order, slice) else (order[starts], order[rest])
-    out: Array = entries.take(first, axis=0)
-    np.add.at(out, np.searchsorted(starts, rest) - 1, entries[later])
-    return out
+    return merged.value(counting.sums_of_runs(value.entries, pattern.sorted[1], starts))
 
 
 LAYOUT = register(
