@@ -148,6 +148,7 @@ def test_dtype_functions():
 def test_limits():
     for name in ("float32", "float64", "complex64", "complex128"):
         ours, numpys = iv.finfo(getattr(iv, name)), np.finfo(name)
+        assert iv.finfo(getattr(np, name)) == ours  # NumPy's scalar types name dtypes too
         for field in ("bits", "eps", "max", "min", "smallest_normal"):
             assert getattr(ours, field) == getattr(numpys, field)
             assert type(getattr(ours, field)) in (int, float)

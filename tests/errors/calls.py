@@ -209,6 +209,7 @@ LINALG: dict[str, Callable[[], Given | list[Given]]] = {
     },
     "cholesky": lambda: Given(matrix(), upper=True),
     "cross": lambda: Given(vector(), vector(), axis=-1),
+    "factorized": lambda: Given(csr()),
     "matrix_norm": lambda: Given(matrix(), keepdims=True, ord="nuc"),
     "matrix_power": lambda: Given(matrix(), 3),
     "matrix_rank": lambda: Given(matrix(), rtol=1e-9),

@@ -108,6 +108,16 @@ MESSAGES = [
     (lambda: iv.zeros((2**40, 2**40)), r"zeros: argument 'shape'.*fewer than 2\*\*63 bytes.*sparse"),
     (lambda: iv.arange(0, float("inf")), "arange: argument 'stop': got inf"),
     (lambda: iv.autograd.register_hook(3, print), "register_hook: argument 'x': got int; expected Tensors"),
+    (lambda: iv.linalg.solve(iv.zeros((2, 2)), iv.ones(2)), "solve: argument 'x1': got Singular matrix"),
+    (lambda: iv.linalg.solve(iv.eye(2), iv.ones(3)), r"solve: argument 'x2': got shape \(3,\) for x1"),
+    (lambda: iv.linalg.matrix_power(iv.zeros((2, 2)), -1), "matrix_power: argument 'x': got Singular"),
+    (lambda: iv.linalg.matrix_rank(iv.full((2, 2), iv.nan)), "matrix_rank: argument 'x': got nan"),
+    (lambda: iv.linalg.norm(iv.full((2, 2), iv.nan), ord=2), "norm: argument 'x': got nan"),
+    (lambda: iv.linalg.eigvals(iv.full((2, 2), iv.nan)), "eigvals: argument 'x': got nan"),
+    (
+        lambda: iv.spsolve(iv.to_layout(iv.zeros((2, 2)), "csr"), iv.ones(2)),
+        "spsolve: argument 'a'.*singular",
+    ),
     (lambda: iv.sort(iv.ones(2), descending="no"), "sort: argument 'descending': got 'no'"),
 ]
 

@@ -271,3 +271,18 @@ def test_out_of_memory_is_a_memory_error_that_names_the_operation():
     x = iv.asarray(np.ones(2**24, np.int8))
     with pytest.raises(MemoryError, match=r"multiply: got int8 of shape \(16777216, 1\).*nable to allocate"):
         iv.expand_dims(x, axis=1) * x
+
+
+def test_sequences_of_tracked_tensors_are_stacked():
+    x = iv.asarray([1.0, 2.0, 4.0], requires_grad=True)
+    y = iv.asarray([[x[0], 3], [x[1] * x[1], x[0]]])
+    assert y.tolist() == [[1.0, 3.0], [4.0, 1.0]]
+    np.testing.assert_array_equal(grad((y * y).sum(), x).to_dense().numpy(), [4.0, 32.0, 0.0])
+    rows = iv.asarray((x, [1, 2, 3]), dtype="float32")
+    assert (rows.shape, rows.dtype, rows.requires_grad) == ((2, 3), iv.float32, True)
+    single = iv.asarray([1.0], dtype="float32", requires_grad=True)
+    assert iv.asarray([single[0], 0.5]).dtype == iv.float32  # Python's numbers are weak
+    with pytest.raises(ArgumentError, match="a sequence is copied"):
+        iv.asarray([x[0]], copy=False)
+    with pytest.raises(ShapeError, match="stack"):
+        iv.asarray([x, x[0]])

@@ -3,6 +3,6 @@
 Each function checks and normalises what users hand in and calls ops; so all differentiate to any order.
 """
 
-from iverson.array_api import methods
+from iverson.array_api import methods, numpy_functions
 
-__all__ = ["methods"]
+__all__ = ["methods", "numpy_functions"]

@@ -38,7 +38,7 @@ class IntInfo:
 
 
 def _named(type: Any, operation: str) -> Any:
-    return dtypes.as_dtype(getattr(type, "dtype", type), operation)
+    return dtypes.as_dtype(dtypes.named(type), operation)
 
 
 @checked

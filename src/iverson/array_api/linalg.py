@@ -15,7 +15,7 @@ from iverson.array_api.manipulation import diagonal, matrix_transpose
 from iverson.array_api.norms import matrix_norm, norm, singular_values, vector_norm
 from iverson.array_api.reductions import sum as _sum
 from iverson.core.arguments import checked
-from iverson.core.errors import ShapeError
+from iverson.core.errors import ShapeError, speaking_as
 from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
 from iverson.ops import F
 
@@ -112,9 +112,17 @@ def solve(x1: Any, x2: Any, /) -> Any:
     iverson.Tensor([1. , 0.5])
     """
     a, b = as_inexact(x1, "solve", "x1"), as_inexact(x2, "solve", "x2")
-    if b.ndim != 1:
-        return F.solve(a, b)
-    solved = F.solve(a, F.expand_dims(b, axis=(1,)))
+    if b.ndim == 1 and a.ndim > 1 and b.shape != a.shape[-1:]:
+        raise ShapeError(
+            "solve",
+            "x2",
+            got=f"shape {b.shape} for x1 of shape {a.shape}",
+            expected=f"{a.shape[-1]} entries",
+        )
+    with speaking_as("solve", a="x1", b="x2"):
+        if b.ndim != 1:
+            return F.solve(a, b)
+        solved = F.solve(a, F.expand_dims(b, axis=(1,)))
     return F.squeeze(solved, axis=(solved.ndim - 1,))
 
 
@@ -178,7 +186,8 @@ def eigvals(x: Any, /) -> Any:
     >>> eigvals(asarray([[0., -1.], [1., 0.]]))
     iverson.Tensor([0.+1.j, 0.-1.j])
     """
-    return F.eig(as_inexact(x, "eigvals"))[0]
+    with speaking_as("eigvals"):
+        return F.eig(as_inexact(x, "eigvals"))[0]
 
 
 @checked
@@ -273,7 +282,8 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     """
     x = as_inexact(x, "matrix_rank")
     tolerance = _relative_tolerance(x, rtol, "matrix_rank")
-    s = singular_values(x)
+    with speaking_as("matrix_rank"):
+        s = singular_values(x)
     if not s.shape[-1]:
         return _sum(F.not_equal(s, 0), -1)
     largest = F.max(s, axis=(s.ndim - 1,), keepdims=True)
@@ -295,7 +305,8 @@ def matrix_power(x: Any, n: Any, /) -> Any:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError("matrix_power", "x", got=f"shape {x.shape}", expected="square matrices")
     if times < 0:
-        x, times = F.inv(as_inexact(x, "matrix_power")), -times
+        with speaking_as("matrix_power"):
+            x, times = F.inv(as_inexact(x, "matrix_power")), -times
     if times == 0:
         return F.copy(F.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), shape=x.shape))
     result = None

@@ -12,7 +12,7 @@ from typing import Any
 from iverson.array_api.arguments import as_inexact, tracks
 from iverson.array_api.manipulation import moveaxis
 from iverson.core.arguments import checked
-from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import Shape, check_choice, normalize_axes, normalize_axis
 from iverson.ops import F
 
@@ -98,7 +98,8 @@ def _matrix_norm(x: Any, keepdims: bool, ord: Any) -> Any:
     if ord == "fro":
         return _vector_norm(x, (rows, columns), keepdims, 2.0)
     if ord in ("nuc", 2, -2):
-        found = singular_values(x)
+        with speaking_as("matrix_norm"):
+            found = singular_values(x)
     else:
         found = F.sum(F.abs(x), axis=(rows if abs(ord) == 1 else columns,), keepdims=False)
     axis = (found.ndim - 1,)

@@ -13,7 +13,7 @@ from iverson.array_api.patterns import compressed_pattern, coo_pattern
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Wrapper
-from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, speaking_as
 from iverson.core.shapes import as_int
 from iverson.layouts import SPARSE_LAYOUTS, CompressedPattern, Pattern, Sparse, layout_of
 from iverson.ops import F
@@ -309,9 +309,10 @@ def spsolve(a: Any, b: Any, /) -> Any:
         raise ShapeError(
             "spsolve", got=f"shapes {a.shape} and {b.shape}", expected="a matrix, and a vector or a matrix"
         )
-    if b.ndim == 2:
-        return F.solve(a, b)
-    return F.squeeze(F.solve(a, F.expand_dims(b, axis=(1,))), axis=(1,))
+    with speaking_as("spsolve"):
+        if b.ndim == 2:
+            return F.solve(a, b)
+        return F.squeeze(F.solve(a, F.expand_dims(b, axis=(1,))), axis=(1,))
 
 
 @checked

@@ -52,13 +52,13 @@ def check_conversion(x: Any, operation: str) -> None:
             operation,
             "x",
             got=f"a tensor that is being differentiated ({x._node.describe()})",
-            expected="a function of iverson in place of one of Python, math or NumPy",
+            expected="a function of iverson in place of one of Python or math: iverson.exp, not math.exp",
             remedy="call x.item() or x.detach() if no gradient is to flow through the number",
         )
     warn(
         f"{operation}: a tensor that tracks gradients ({x._node.describe()}) becomes a Python number, and no "
-        "gradient flows through that; use a function of iverson, or call x.item() or x.detach() to say that "
-        "this is meant",
+        "gradient flows through that; use a function of iverson (iverson.exp, not math.exp), or x.item() or "
+        "x.detach() to say that this is meant",
         DetachWarning,
     )
 

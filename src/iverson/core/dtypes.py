@@ -110,13 +110,18 @@ def isdtype(dtype: Any, kind: Any) -> Any:
     return dtype == as_dtype(kind, "isdtype")
 
 
+def named(x: Any) -> Any:
+    """The dtype of an array, or what names a dtype itself (NumPy's scalar types have a ``dtype`` too)."""
+    return x if isinstance(x, type) else getattr(x, "dtype", x)
+
+
 def result_type(*operands: Any) -> np.dtype[Any]:
     """The dtype that arrays, dtypes and (weak) Python scalars promote to together.
 
     >>> result_type(float32, 2.0), result_type(int8, uint8)
     (dtype('float32'), dtype('int16'))
     """
-    items = [getattr(o, "dtype", o) for o in operands]
+    items = [named(o) for o in operands]
     try:
         return as_dtype(np.result_type(*items), "result_type")
     except (TypeError, ValueError) as error:
@@ -133,4 +138,4 @@ def can_cast(source: Any, target: Any) -> Any:
     >>> can_cast(int8, int16), can_cast(float64, float32)
     (True, False)
     """
-    return np.can_cast(as_dtype(getattr(source, "dtype", source), "can_cast"), as_dtype(target))
+    return np.can_cast(as_dtype(named(source), "can_cast"), as_dtype(target, "can_cast"))

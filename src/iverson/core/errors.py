@@ -7,6 +7,8 @@ is also the built-in kind a Python programmer would expect, so ``except ValueErr
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class IversonError(Exception):
@@ -63,6 +65,23 @@ def described(value: object) -> str:
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return f"{reprlib.repr(value)} (a {kind})" if value is not None else "None"
     return f"a {kind}"
+
+
+@contextmanager
+def speaking_as(operation: str, **arguments: str) -> Iterator[None]:
+    """Within, errors are those of the function the user called: its name, and its names of the arguments.
+
+    >>> with speaking_as("solve", a="x1"):
+    ...     raise ShapeError("inv", "a", got="shape (2, 3)", expected="square matrices")
+    Traceback (most recent call last):
+    iverson.core.errors.ShapeError: solve: argument 'x1': got shape (2, 3); expected square matrices
+    """
+    try:
+        yield
+    except IversonError as error:
+        argument = arguments.get(error.argument, error.argument)
+        facts = {"got": error.got, "expected": error.expected, "remedy": error.remedy}
+        raise type(error)(operation, argument, **facts) from error.__cause__
 
 
 class ShapeError(IversonError, ValueError):

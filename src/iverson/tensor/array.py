@@ -144,8 +144,9 @@ class Array(Operand):
 
     __slots__ = ()
 
-    #: NumPy operators hand over to ours.
-    __array_ufunc__ = None
+    #: NumPy's operators and functions hand over to ours (`iverson.array_api.numpy_functions`).
+    __array_ufunc__: Any = None
+    __array_function__: Any = None
     __array_priority__ = 1000
 
     __add__, __radd__, __iadd__ = _binary("add")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,10 @@ def asarray(
     copy : True always copies, False never (ValueError if it must), None only if it must.
     requires_grad : make the result a new leaf of the graph.
 
-    Raises DTypeError for dtypes Iverson does not have, ArgumentTypeError for what is no array.
+    A sequence that holds tensors which track gradients is stacked: the result depends on them.
+
+    Raises DTypeError for dtypes Iverson does not have, ArgumentTypeError for what is no array and for arrays
+    of `numpy.ma` (`iverson.masked_tensor` reads their masks).
 
     Notes
     -----
@@ -56,6 +60,10 @@ def asarray(
     wanted = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
     if isinstance(obj, Handle):
         return _from_handle(obj, wanted, copy, requires_grad)
+    if isinstance(obj, (list, tuple)) and _holds_tracked(obj):
+        if copy is False:
+            raise ArgumentError("asarray", "copy", got="False", expected="True or None: a sequence is copied")
+        return _from_handle(_stacked(obj, dtypes.result_type(*_leaves(obj))), wanted, None, requires_grad)
     array = _to_numpy(obj, wanted, copy)
     return Tensor(array).requires_grad_(requires_grad) if requires_grad else Tensor(array)
 
@@ -127,6 +135,25 @@ def _check_not_cut(own: Any, wanted: Any) -> None:
             expected="a complex dtype",
             remedy="take real, imag or abs first",
         )
+
+
+def _leaves(items: Any) -> Iterator[Any]:
+    """What nested sequences hold."""
+    for item in items:
+        if isinstance(item, (list, tuple)):
+            yield from _leaves(item)
+        else:
+            yield item
+
+
+def _holds_tracked(items: Any) -> bool:
+    return any(isinstance(i, Handle) and i._node is not None for i in _leaves(items))
+
+
+def _stacked(items: Any, dtype: Any) -> Any:
+    """Nested sequences as one tensor that depends on the tensors in them."""
+    parts = [_stacked(i, dtype) if isinstance(i, (list, tuple)) else asarray(i, dtype=dtype) for i in items]
+    return bind(TABLE["stack"], tuple(parts), {"axis": 0})
 
 
 def _without_tensors(items: Any) -> Any:

@@ -1,0 +1,317 @@
+"""NumPy's functions called on our arrays: ``numpy.sin(x)``, ``numpy.mean(x, axis=0)``.
+
+They are ours of the same name (NEP 13 and NEP 18), so what they give differentiates; arguments that only
+NumPy has are refused. What Iverson has no function for is left to NumPy, on the entries of a tensor that
+tracks no gradient. ``numpy.asarray`` and methods of NumPy's arrays are not handed over: these convert
+or raise.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import SCALARS, as_operand, cast
+from iverson.core import dtypes
+from iverson.core.dispatch import Operand, held
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
+from iverson.ops import F
+from iverson.tensor.array import Array
+
+#: NumPy's and SciPy's names where they are not the standard's.
+_NAMES = {
+    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
+    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "bitwise_not":
+    "bitwise_invert", "concatenate": "concat", "conjugate": "conj", "cumprod": "cumulative_prod", "cumsum":
+    "cumulative_sum", "expit": "sigmoid", "gammaln": "lgamma", "invert": "bitwise_invert", "left_shift":
+    "bitwise_left_shift", "mod": "remainder", "power": "pow", "psi": "digamma", "right_shift":
+    "bitwise_right_shift", "rint": "round", "transpose": "permute_dims", "true_divide": "divide",
+}  # fmt: skip
+#: Ours for a method of a binary ufunc.
+_REDUCED = {
+    "add": "sum", "logical_and": "all", "logical_or": "any", "maximum": "max", "minimum": "min",
+    "multiply": "prod",
+}  # fmt: skip
+_ACCUMULATED = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
+#: Arguments that are called otherwise in NumPy.
+_RENAMED = {"a_min": "min", "a_max": "max", "ddof": "correction", "newshape": "shape"}
+_SPACES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
+#: What our functions call a parameter that is one array: NumPy takes a sequence of numbers there.
+_ARRAYS = {"a", "b", "indices", "x", "x1", "x2"}
+#: What has no derivative: comparisons and texts.
+_CONSTANT = {
+    "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "isclose",
+}  # fmt: skip
+#: The standard's functions of one name that mean something else for more than two axes.
+_OF_MATRICES = {"diagonal", "trace"}
+
+
+def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """``numpy.sin(x)``, ``array + x``: ours of the ufunc's name."""
+    if not all(isinstance(x, (Operand, np.ndarray, np.generic, list, tuple, *SCALARS)) for x in inputs):
+        return NotImplemented
+    name = f"numpy.{ufunc.__name__}" + f".{method}" * (method != "__call__")
+    _refuse_output(name, options)
+    if options.get("where", True) is not True:
+        _refuse(name, "where", options["where"])
+    options.pop("where", None)
+    function = _of_ufunc(ufunc.__name__, method)
+    if function is None:
+        return _by_numpy(name, getattr(ufunc, method), inputs, options)
+    dtype = options.pop("dtype", None)
+    given = [x if type(x) in SCALARS else _operand(x, name) for x in inputs]
+    if dtype is not None:
+        given = [cast(as_operand(x, name), dtypes.as_dtype(dtype, name)) for x in given]
+    allowed = {"axis", "keepdims"} if method in ("reduce", "accumulate") else set()
+    if ufunc.__name__ == "vecdot":
+        allowed = {"axis"}
+    ignored = {"order": "K", "subok": True, "casting": "same_kind", "keepdims": False}
+    for key, value in options.items():
+        if key not in allowed and (key not in ignored or value != ignored[key]):
+            _refuse(name, key, value)
+    return function(*given, **{k: v for k, v in options.items() if k in allowed})
+
+
+def _operand(x: Any, name: str) -> Any:
+    from iverson.tensor import asarray
+
+    return asarray(x) if isinstance(x, (list, tuple)) else as_operand(x, name)
+
+
+def _of_ufunc(name: str, method: str) -> Callable[..., Any] | None:
+    if method == "__call__":
+        return _ours("", _NAMES.get(name, name))
+    if method == "reduce" and name in _REDUCED:
+        fold: Any = _ours("", _REDUCED[name])
+        return lambda x, axis=0, keepdims=False: fold(x, axis=axis, keepdims=keepdims)
+    if method == "accumulate" and name in _ACCUMULATED:
+        scan: Any = _ours("", _ACCUMULATED[name])
+        return lambda x, axis=0: scan(x, axis=axis)
+    if method == "outer" and (binary := _ours("", _NAMES.get(name, name))) is not None:
+        return lambda a, b: _outer(binary, a, b)
+    return None
+
+
+def _outer(binary: Any, a: Any, b: Any) -> Any:
+    a, b = as_operand(a, "outer", "a"), as_operand(b, "outer", "b")
+    if b.ndim:
+        a = F.expand_dims(a, axis=tuple(range(a.ndim, a.ndim + b.ndim)))
+    return binary(a, b)
+
+
+def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """``numpy.mean(x, axis=0)``: ours of the function's name, with its arguments as ours has them."""
+    if not all(issubclass(t, (Array, np.ndarray)) for t in types):
+        return NotImplemented
+    module = getattr(function, "__module__", "numpy")
+    plain_name = function.__name__
+    name = f"{module}.{plain_name}"
+    if module == "numpy" and plain_name in _OWN:
+        return _OWN[plain_name](*args, **kwargs)
+    ours = _ours(_SPACES.get(module, ""), _NAMES.get(plain_name, plain_name))
+    if ours is None and module == "numpy":
+        ours = _ours("linalg", plain_name)
+    if ours is None or not (module in _SPACES or module == "numpy"):
+        return _by_numpy(name, function, args, kwargs)
+    _refuse_output(name, kwargs)
+    if plain_name in _OF_MATRICES and as_operand(args[0], name).ndim != 2:
+        raise ShapeError(
+            name,
+            "a",
+            got=f"shape {args[0].shape}",
+            expected="a matrix",
+            remedy="use iverson.linalg",
+        )
+    positional, options = _translated(name, function, ours, args, kwargs)
+    return ours(*positional, **options)
+
+
+def _translated(
+    name: str, function: Any, ours: Any, args: Any, kwargs: Any
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call of NumPy's function as those of ours."""
+    theirs = signature(function).parameters
+    own = signature(ours).parameters
+    lead = [p for p, _ in zip(theirs, _positional(own), strict=False)]
+    positional: list[Any] = []
+    options: dict[str, Any] = {}
+    for key, value in signature(function).bind(*args, **kwargs).arguments.items():
+        parameter, renamed = theirs[key], _RENAMED.get(key, key)
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            positional.extend(value)
+        elif parameter.kind is Parameter.VAR_KEYWORD:
+            options.update(value)
+        elif key in lead:
+            array = isinstance(value, (list, tuple)) and _positional(own)[lead.index(key)] in _ARRAYS
+            positional.append(_operand(value, name) if array else value)
+        elif _is_default(value, parameter) or (key == "where" and value is True):
+            continue
+        elif renamed in own:
+            options[renamed] = value
+        else:
+            _refuse(name, key, value)
+    for key, value in options.items():
+        if key not in own:
+            _refuse(name, key, value)
+    return positional, options
+
+
+def _positional(parameters: Any) -> list[str]:
+    return [name for name, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
+
+
+def _is_default(value: Any, parameter: Parameter) -> bool:
+    default = parameter.default
+    plain = type(value) is type(default) and type(value) in (str, bool, int, float)
+    return value is default or (plain and value == default)
+
+
+@cache
+def _ours(space: str, name: str) -> Callable[..., Any] | None:
+    """The public function of a name, if there is one."""
+    namespace = sys.modules["iverson"]
+    namespace = getattr(namespace, space) if space else namespace
+    found = getattr(namespace, name, None) if name in namespace.__all__ else None
+    return found if callable(found) and not isinstance(found, type) else None
+
+
+def _refuse_output(name: str, options: dict[str, Any]) -> None:
+    out = options.pop("out", None)
+    given = [o for o in (out if isinstance(out, tuple) else (out,)) if o is not None]
+    if given:
+        raise ArgumentTypeError(
+            name,
+            "out",
+            got=described(given[0]),
+            expected="None: results are new tensors, and an array of NumPy carries no gradient",
+            remedy="use what the function returns (a = a + x in place of a += x), or call x.detach().numpy()",
+        )
+
+
+def _refuse(name: str, argument: str, value: Any) -> None:
+    remedies = {
+        "where": "use iverson.where on the result, or a masked tensor",
+        "dtype": "convert the result with astype",
+        "initial": "combine the result with it",
+    }
+    raise ArgumentError(
+        name,
+        argument,
+        got=described(value),
+        expected="none: Iverson's function has no such argument",
+        remedy=remedies.get(argument, "leave it out, or call x.detach().numpy() first"),
+    )
+
+
+def _by_numpy(name: str, function: Any, args: Any, options: Any) -> Any:
+    """NumPy's own result, on the entries of tensors that track no gradient."""
+    constant = name.rpartition(".")[2] in _CONSTANT
+    return function(*_entries(name, args, constant), **_entries(name, options, constant))
+
+
+def _entries(name: str, tree: Any, constant: bool) -> Any:
+    """Arguments with tensors as arrays."""
+    if type(tree) in (list, tuple):
+        return type(tree)(_entries(name, item, constant) for item in tree)
+    if type(tree) is dict:
+        return {key: _entries(name, value, constant) for key, value in tree.items()}
+    if not isinstance(tree, Array):
+        return tree
+    node = getattr(held(tree), "_node", None)
+    if constant:
+        tree = tree.detach()
+    elif node is not None:
+        raise GradientError(
+            name,
+            "x",
+            got=f"a tensor that tracks gradients ({node.describe()})",
+            expected="a function that Iverson has: this one is NumPy's alone",
+            remedy="write it with functions of iverson, or call x.detach() first",
+        )
+    return np.asarray(tree)
+
+
+def _dot(a: Any, b: Any, out: Any = None) -> Any:
+    _refuse_output("numpy.dot", {"out": out})
+    a, b = as_operand(a, "numpy.dot", "a"), as_operand(b, "numpy.dot", "b")
+    if not a.ndim or not b.ndim:
+        return a * b
+    if b.ndim > 2:
+        raise ShapeError(
+            "numpy.dot",
+            "b",
+            got=f"shape {b.shape}",
+            expected="at most two axes",
+            remedy="use tensordot or matmul",
+        )
+    return a @ b
+
+
+def _where(condition: Any, *chosen: Any) -> Any:
+    if not chosen:
+        return as_operand(condition, "numpy.where").nonzero()
+    ours: Any = _ours("", "where")
+    condition = _operand(condition, "numpy.where")
+    return ours(condition if condition.dtype.kind == "b" else condition != 0, *chosen)
+
+
+def _flat(a: Any, order: str = "C") -> Any:
+    if order != "C":
+        _refuse("numpy.ravel", "order", order)
+    return as_operand(a, "numpy.ravel").reshape(-1)
+
+
+def _transpose(a: Any, axes: Any = None) -> Any:
+    a = as_operand(a, "numpy.transpose")
+    return a.permute_dims(tuple(reversed(range(a.ndim))) if axes is None else tuple(axes))
+
+
+def _swapped(a: Any, axis1: Any, axis2: Any) -> Any:
+    a = as_operand(a, "numpy.swapaxes")
+    order = list(range(a.ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return a.permute_dims(tuple(order))
+
+
+def _joined(axis: int, rank: int) -> Callable[..., Any]:
+    """``vstack`` and ``hstack``: arrays of at least a rank one after the other."""
+
+    def join(tup: Any) -> Any:
+        arrays = [as_operand(x, "numpy.stack", f"tup[{k}]") for k, x in enumerate(tup)]
+        arrays = [x if x.ndim >= rank else x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
+        concat: Any = _ours("", "concat")
+        return concat(arrays, axis=axis if arrays[0].ndim > 1 else 0)
+
+    return join
+
+
+#: What is said here: facts, and functions whose meaning in NumPy is more than that of ours.
+_OWN: dict[str, Callable[..., Any]] = {
+    "copy": lambda a, order="K", subok=False: F.copy(a),
+    "dot": _dot,
+    "hstack": _joined(1, 1),
+    "iscomplexobj": lambda x: x.dtype.kind == "c",
+    "isrealobj": lambda x: x.dtype.kind != "c",
+    "ndim": lambda a: a.ndim,
+    "ravel": _flat,
+    "shape": lambda a: a.shape,
+    "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    "swapaxes": _swapped,
+    "transpose": _transpose,
+    "vstack": _joined(0, 2),
+    "where": _where,
+}
+
+
+def bind_numpy() -> None:
+    """Let NumPy hand its functions over for every kind of array."""
+    Array.__array_ufunc__ = array_ufunc
+    Array.__array_function__ = array_function
+
+
+bind_numpy()
