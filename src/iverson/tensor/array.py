@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from math import prod
+from opcode import opmap
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,6 +130,14 @@ class _Written:
 
 
 _REFERENCES_OF_TEMPORARY = _Written.of_temporary()
+
+
+_STORES = {opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap}
+
+
+def _is_assignment(frame: FrameType) -> bool:
+    """Whether a frame is at an assignment to an item."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _STORES
 
 
 def _warn_lost_write() -> None:
@@ -299,7 +309,8 @@ class Array(Operand):
     def __setitem__(self, key: Any, value: Any) -> None:
         check_in_place(held(self), "assignment")
         indexing.setitem(self, key, value)
-        if sys.getrefcount(self) <= _REFERENCES_OF_TEMPORARY:
+        # A call of ``__setitem__`` by name counts as a temporary does: only ``y[...] = v`` is looked at.
+        if sys.getrefcount(self) <= _REFERENCES_OF_TEMPORARY and _is_assignment(sys._getframe(1)):
             _warn_lost_write()
 
     def __contains__(self, value: Any) -> bool:
