@@ -66,7 +66,7 @@ class Sharing(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.tensors, self.exports, self.losses = [], [], []
+        self.tensors, self.given, self.exports, self.losses = [], [], [], []
 
     @initialize()
     def start(self):
@@ -85,7 +85,7 @@ class Sharing(RuleBasedStateMachine):
         n = n[:, ::2] if view else n[:, :3].copy()
         self.add(iv.asarray(n), n)
         if held:
-            self.exports.append((n, n.copy()))
+            self.given.append((n, n.copy()))
 
     @rule(k=names, name=st.sampled_from(sorted(PARTS)))
     def part(self, k, name):
@@ -129,11 +129,10 @@ class Sharing(RuleBasedStateMachine):
 
     @rule(k=names, v=numbers)
     def write_export(self, k, v):
-        """What can be written to is the user's own, unless a tensor was made of it without a copy."""
+        """What left and can be written to is the user's own."""
         if self.exports:
             array, expected = self.exports[k % len(self.exports)]
-            shared = any(np.may_share_memory(array, iv.asarray(x.detach())._value) for x, _ in self.tensors)
-            if array.flags.writeable and array.size and not (shared and array.base is None):
+            if array.flags.writeable:
                 array[...] = v
                 expected[...] = v
 
@@ -171,7 +170,7 @@ class Sharing(RuleBasedStateMachine):
     def values_are_as_written(self):
         for x, expected in self.tensors:
             np.testing.assert_array_equal(x.detach().numpy(), expected)
-        for array, expected in self.exports:
+        for array, expected in self.given + self.exports:
             np.testing.assert_array_equal(array, expected)
 
     def teardown(self):
@@ -179,7 +178,7 @@ class Sharing(RuleBasedStateMachine):
             np.testing.assert_array_equal(iv.autograd.grad(loss, w).numpy(), expected)
 
 
-Sharing.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+Sharing.TestCase.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
 test_writes_reach_what_they_name = Sharing.TestCase
 
 

@@ -63,10 +63,10 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if work.active.count:
         _report(op, out, values, params)
     if not tracked or not is_grad_enabled():
-        made = tuple(map(handle, out)) if op.multiple else (handle(out),)
+        made: Any = tuple(map(handle, out)) if op.multiple else handle(out)
         if unrecorded.calls.count:
-            unrecorded.mark(made, args)
-        return made if op.multiple else made[0]
+            unrecorded.mark(made if op.multiple else (made,), args)
+        return made
     return _record(op, args, params, values, parents, plain, out)
 
 
