@@ -1,8 +1,8 @@
 """`python -m benchmarks --scipy`: every sparse operation beside `scipy.sparse`, on one thread, in one table.
 
 Matrices have ten entries a row on average, spread evenly or by a power law over the rows. "fresh" is our
-time over SciPy's with patterns of which nothing is known yet, as SciPy's always are; "kept" is that with
-patterns used before, of which sort orders and transposes are kept. The gradient, in the values of the
+time over SciPy's with patterns made for the call, of which nothing is known, as of SciPy's; "kept" is that
+with patterns used before, of which sort orders and transposes are kept. The gradient, in the values of the
 operands, is in units of its own forward. Turns are interleaved; a ratio is the median over rounds.
 """
 
@@ -110,13 +110,31 @@ def our_operands(held: dict[str, Any], layout: str) -> Callable[..., tuple[Opera
 
     def make(fresh: bool, moving: Sequence[str] = ()) -> tuple[Operands, dict[str, Any]]:
         leaves = {k: iv.asarray(values[k] if k in values else held[k], requires_grad=True) for k in moving}
-        given: Operands = {**arrays, **{k: x for k, x in leaves.items() if k in arrays}, **rest}
-        used = {k: renewed(pattern) if fresh else pattern for k, pattern in patterns.items()}
-        for k, pattern in (used | {"same": used["a"]}).items():
-            given[k] = iv.ops.F.from_values(leaves.get(k, values[k]), pattern=pattern)
-        return given, leaves
+        used = {} if fresh else dict(patterns)
+
+        def one(name: str) -> Any:
+            if name not in matrices:
+                return leaves.get(name, arrays[name]) if name in arrays else rest[name]
+            own = "a" if name == "same" else name
+            if own not in used:
+                used[own] = renewed(patterns[own])
+            return iv.ops.F.from_values(leaves.get(name, values[name]), pattern=used[own])
+
+        return OnDemand(one), leaves
 
     return make
+
+
+class OnDemand(dict[str, Any]):
+    """Operands that are made when an operation reads them."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, name: str) -> Any:
+        found = self[name] = self.make(name)
+        return found
 
 
 def renewed(pattern: Any) -> Any:
@@ -171,12 +189,16 @@ def operations() -> Iterator[Operation]:
     yield op("a @ b", lambda p: p["a"] @ p["b"], lambda p: sorted_(p["a"] @ p["b"]), "a b")
     yield op(
         "sampled x @ x.T",
-        lambda p: iv.sampled_matmul(p["x"], p["x"].T, p["a"]),
+        lambda p: iv.sampled_matmul(p["x"], p["x"].T, p["a"]).values(),
         lambda p: np.einsum("pj,pj->p", p["x"][p["a_coo"].row], p["x"][p["a_coo"].col]),
         "x",
     )
-    yield op(
-        "kron with 2 x 2", lambda p: iv.kron(p["a"], p["two"]), lambda p: sp.kron(p["a"], p["two"], "csr"), ""
+    if hasattr(iv, "kron"):
+        yield op(
+            "kron with 2 x 2",
+            lambda p: iv.kron(p["a"], p["two"]),
+            lambda p: sp.kron(p["a"], p["two"], "csr"),
+            "",
     )
     # solving
     yield op(
@@ -301,7 +323,6 @@ def measure(operation: Operation, held: dict[str, Any], rounds: int, seconds: fl
     kept = make(False)[0]
     calls: dict[str, Callable[[], Any]] = {
         "scipy": lambda: operation.theirs(held),
-        "new": lambda: make(True),
         "fresh": lambda: operation.ours(make(True)[0]),
         "kept": lambda: operation.ours(kept),
     }
@@ -341,14 +362,15 @@ def entries(x: Any) -> np.ndarray:
     """All entries of a small result; of a large one its sums along both axes."""
     if hasattr(x, "_value"):
         x = x.detach()
-        if x.layout == "strided":
-            x = x.numpy()
+        if x.layout == "strided" or x.ndim == 1:
+            x = x.to_dense().numpy()
         else:
-            x = x if x.ndim == 2 else x.reshape((1, -1))
             weight = np.cos(np.arange(x.shape[1]))
             return np.asarray((x.astype("float64") @ weight).to_dense())
     elif hasattr(x, "tocsr"):
-        x = x.tocoo().reshape((1, -1)).tocsr() if x.ndim == 1 else x.tocsr()
+        if x.ndim == 1:
+            return np.asarray(x.toarray())
+        x = x.tocsr()
         return np.asarray(x.astype(float) @ np.cos(np.arange(x.shape[1])))
     return np.asarray(x, float).reshape(-1)
 
@@ -404,7 +426,7 @@ def line(operation: Operation, count: int, spread: str, held: dict[str, Any], ar
     except Exception as error:  # what fails is a line of the table
         return (*start, "", "", "", "", f"failed: {type(error).__name__}: {str(error)[:60]}")
     s = found["seconds"]
-    fresh = statistics.median((f - n) / t for f, n, t in zip(s["fresh"], s["new"], s["scipy"], strict=True))
+    fresh = statistics.median(f / t for f, t in zip(s["fresh"], s["scipy"], strict=True))
     kept = statistics.median(k / t for k, t in zip(s["kept"], s["scipy"], strict=True))
     gradient = None
     if "gradient" in s:

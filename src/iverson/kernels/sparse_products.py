@@ -8,7 +8,6 @@ the pattern.
 from __future__ import annotations
 
 from copy import copy
-from functools import cache
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,7 +21,7 @@ from iverson.kernels import sparse_batches, sparse_loops
 from iverson.kernels.registry import register, zeros_like_result
 from iverson.kernels.sparse_factors import Factors, factors_of
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
-from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, coalesced, to_strided
+from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, coalesced, counting, to_strided
 from iverson.layouts.batches import diagonal
 from iverson.layouts.conversion import Padded, converted, like, reordered
 
@@ -127,7 +126,8 @@ def _times(s: Sparse, b: Array, dtype: Any) -> Array:
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
     s = coalesced(s)
-    if sparse_loops.compiled_for(s.pattern.count, b.shape[1], s.dtype, b.dtype):
+    large = sparse_loops.compiled_for(s.pattern.count, b.shape[1], s.dtype, b.dtype)
+    if large and _worth_turning(s.pattern):
         pattern, source = converted_csr(s)
         return sparse_loops.rows_times_matrix(
             pattern.indptr, pattern.indices, reordered(s.entries, source), b
@@ -140,16 +140,23 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
     out = np.zeros((s.shape[0], b.shape[1]), b.dtype)
     entries = s.values if source is None else reordered(s.entries, source)
     entries, right = np.ascontiguousarray(entries), b.ravel()
-    _loops()[layout](*s.shape, b.shape[1], pattern.indptr, pattern.indices, entries, right, out.ravel())
+    of_vector = (
+        b.shape[1] == 1
+    )  # a loop of its own: the one for several columns starts another for each entry
+    loop = getattr(counting.loops(), f"{layout}_matvec" if of_vector else f"{layout}_matvecs")
+    extents = s.shape if of_vector else (*s.shape, b.shape[1])
+    loop(*extents, pattern.indptr, pattern.indices, entries, right, out.ravel())
     return out
 
 
-@cache
-def _loops() -> dict[str, Any]:
-    """SciPy's products of a compressed matrix with a dense one, added to the last argument."""
-    from scipy.sparse import _sparsetools
-
-    return {"csr": _sparsetools.csr_matvecs, "csc": _sparsetools.csc_matvecs}
+def _worth_turning(pattern: Pattern) -> bool:
+    """Whether a product walks rows. Turning columns into rows costs about a product: the second does it."""
+    if pattern.layout != "csc":
+        return True
+    before: set[bool] = pattern.once("products by columns", set)
+    found = True in before
+    before.add(True)
+    return found
 
 
 def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
