@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from iverson import te
 from iverson.codegen import scatter, threads
-from iverson.codegen.nodes import INT64, Buffer, Kernel, Loop, Size, Store, statements
+from iverson.codegen.kernel import compile_kernel
+from iverson.codegen.nodes import INT64, Buffer, If, Kernel, Loop, Size, Store, statements
 from iverson.core.errors import IndexingError
 from iverson.te import interpret
 from iverson.te.lower import Lowered, Run, lower
 from iverson.te.nodes import Program, program_of
-from tests.codegen.nests import F64, add, c, check, i, ld, mul
+from tests.codegen.nests import F64, add, c, check, f, i, ld, mul
 
 WAYS = ("alone", "private", "sorted", "atomic")
 COMBINES = ("sum", "prod", "max", "min")
@@ -162,7 +163,23 @@ def test_loops_that_begin_anywhere(way: str) -> None:
     check(Kernel("part", (index, a, out), (loop,), ("n",)), arrays, threads=3)
 
 
-def test_a_wrong_index_is_found_before_anything_is_written(way: str) -> None:
+def test_where_a_guard_fails_an_index_may_be_anything(way: str) -> None:
+    n = 71
+    index, more = Buffer("index", INT64, (n,)), Buffer("more", INT64, (5,))
+    a, out = Buffer("a", F64, (n,)), Buffer("out", F64, (5,), "inout")
+    store = Store(out, (ld(more, ld(index, i)),), ld(a, i), "sum", shared=True)
+    body = (If(f("greater", ld(a, i), c(0.0, F64)), (store,)),)
+    rng = np.random.default_rng(3)
+    arrays: dict[str, Any] = {"a": rng.normal(size=n), "more": rng.permutation(5), "out": np.ones(5)}
+    arrays["index"] = np.where(arrays["a"] > 0, rng.integers(0, 5, n), rng.choice([-1, 5, 2**60], n))
+    kernel = Kernel("wild", (index, more, a, out), (Loop("i", c(0), c(n), body, mark="parallel"),))
+    check(kernel, arrays, threads=3)
+    arrays["index"][int(np.argmax(arrays["a"]))] = 7
+    with pytest.raises(IndexingError, match=r"got index 7 at axis 0 of more\[index\["):
+        compile_kernel(kernel)(*(arrays[b.name].copy() for b in kernel.buffers), threads=3)
+
+
+def test_a_wrong_index_is_found(way: str) -> None:
     compiled = lower(segments(40, 3, "float64", "sum"))
     for wrong in (-1, 3):
         index = np.zeros(40, np.int32)
