@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -153,6 +154,12 @@ def test_automatic_names_do_not_make_new_kernels(folder: Path) -> None:
     _differentiated(7)
     assert kept
     assert set(folder.glob("*.o")) == kept
+
+
+def test_a_fork_knows_of_all_locks() -> None:
+    source = Path(cache.__file__).parents[1]
+    made = {p.name for p in source.rglob("*.py") if re.search(r"\bR?Lock\(\)", p.read_text())}
+    assert made == {"locks.py"}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

@@ -29,7 +29,7 @@ def gradients(name, *args, **params):
     return [x.numpy().tolist() for x in grad(out, xs, g)]
 
 
-INF = float("inf")
+INF, NAN = float("inf"), float("nan")
 VALUES = {
     "pow": [("pow", ([0.0, 0.0, 0.0], [2.0, 0.0, -1.0]), {}, [[0.0, 0.0, -INF], [0.0, 0.0, -INF]])],
     "sqrt": [("sqrt", ([0.0],), {}, [[INF]])],
@@ -44,6 +44,7 @@ VALUES = {
     "acos": [("acos", ([1.0, -1.0],), {}, [[-INF, -INF]])],
     "relu": [("relu", ([0.0, 1.0],), {}, [[0.0, 1.0]])],
     "angle": [("angle", ([-1.0, 1.0],), {}, [[0.0, 0.0]])],
+    "atan2": [("atan2", ([0.0], [0.0]), {}, [[NAN], [NAN]])],
     "clip": [("clip", ([0.0, 1.0], 0.0, 1.0), {}, [[1.0, 1.0], 0.0, 0.0])],
     "max": [("max", ([1.0, 3.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.0, 0.5, 0.5]])],
     "min": [("min", ([1.0, 1.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.5, 0.5, 0.0]])],
@@ -66,7 +67,15 @@ DEGENERATE = {"eigh": np.eye(2), "svd": np.eye(2), "qr": np.zeros((2, 2))}
 @pytest.mark.parametrize("case", [c for cases in VALUES.values() for c in cases], ids=lambda c: c[0])
 def test_value(case):
     name, args, params, expected = case
-    assert gradients(name, *args, **params) == expected
+    np.testing.assert_equal(gradients(name, *args, **params), expected)
+
+
+def test_complex_zeros_and_branch_cuts():
+    for name in ("sqrt", "angle"):
+        x = iv.asarray(np.array([0j]), requires_grad=True)
+        assert np.isnan(grad(getattr(F, name)(x), x, np.ones(1)).numpy()).all()
+    sides = iv.asarray(np.array([complex(-4.0, 0.0), complex(-4.0, -0.0)]), requires_grad=True)
+    np.testing.assert_array_equal(grad(F.sqrt(sides), sides, np.ones(2)).numpy(), [0.25j, -0.25j])
 
 
 @pytest.mark.parametrize("batch", [(), (4,)])

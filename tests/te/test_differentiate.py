@@ -142,7 +142,38 @@ def test_ties_go_to_the_first() -> None:
         gradient = te.differentiate(output, x)[0]
         np.testing.assert_array_equal(value(gradient, {x: np.array(values)}), [0, 1, 0, 0])
     nan = np.array([1, np.nan, np.nan, 7])
-    np.testing.assert_array_equal(value(te.differentiate(output, x)[0], {x: nan}), [0, 1, 0, 0])
+    np.testing.assert_array_equal(value(te.differentiate(output, x)[0], {x: nan}), [0, np.nan, 0, 0])
+
+
+def test_choices_let_nan_through_to_the_derivative() -> None:
+    """Never a silent 0: elementwise and in scatters (of which the first has it); others have none."""
+    nan = np.array([1.0, np.nan, 3.0, np.nan])
+    x, q = te.placeholder((4,), name="x"), te.reduce_axis((0, 4), "q")
+    every = np.where(np.isnan(nan), np.nan, 1.0)
+    for choice, expected in (
+        (lambda v: F.maximum(v, 0.0), every),
+        (lambda v: F.minimum(v, 9.0), every),
+        (F.relu, every),
+        (lambda v: F.clip(v, 0.0, 9.0), every),
+    ):
+        entries = te.compute((4,), lambda i, choice=choice: choice(x[i]))
+        output = te.compute((), lambda entries=entries: te.sum(entries[q], q))
+        np.testing.assert_array_equal(value(te.differentiate(output, x)[0], {x: nan}), expected)
+    output = te.scatter((1,), (4,), lambda i: (0, x[i]), combine="max")
+    gradient = te.differentiate(output, x)[0]
+    np.testing.assert_array_equal(value(gradient, {x: nan}), [[0, np.nan, 0, 0]])
+    np.testing.assert_array_equal(value(gradient, {x: np.arange(4.0)}), [[0, 0, 0, 1]])
+
+
+def test_clip_gives_its_derivative_to_the_bound_that_wins() -> None:
+    x, lo, hi = (te.placeholder((4,), name=n) for n in ("x", "lo", "hi"))
+    feed = {x: np.array([0.0, 2.0, 5.0, -1.0]), lo: np.array([1.0, 3, 3, 0]), hi: np.array([2.0, 1, 1, 1])}
+    output = te.compute((4,), lambda i: F.clip(x[i], lo[i], hi[i]))
+    for given, expected in ((x, [0, 0, 0, 0]), (lo, [1, 0, 0, 1]), (hi, [0, 1, 1, 0])):
+        jacobian = value(te.differentiate(output, given)[0], feed)
+        np.testing.assert_array_equal(jacobian, np.diag(expected))
+        moved = {**feed, given: feed[given] + 1e-3}
+        np.testing.assert_allclose((value(output, moved) - value(output, feed)) / 1e-3, expected, atol=1e-9)
 
 
 def test_strong_zeros() -> None:

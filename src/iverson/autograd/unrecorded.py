@@ -7,7 +7,6 @@ leaves as numbers. A derivative that would flow through them raises.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +15,7 @@ from weakref import ref
 
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, reachable, user_call
+from iverson.core import locks
 from iverson.core.dispatch import Handle, make_handle
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import GradientError
@@ -61,7 +61,7 @@ class _Calls:
 
     def __init__(self) -> None:
         self.count = 0
-        self.lock = threading.Lock()
+        self.lock = locks.lock()
 
 
 calls = _Calls()

@@ -311,7 +311,7 @@ _ARITHMETIC = (
         zero_preserving=True,
         domain=(_POSITIVE,),
         complex_ok=True,
-        convention="at 0 the derivative is inf",
+        convention="at 0 the derivative is inf, at complex 0 nan; on the cut, that of the value's side",
     ),
     Scalar("floor_divide", _floordiv, (), REAL, domain=_TWO),
     Scalar(
@@ -480,6 +480,7 @@ _TRIGONOMETRIC = (
         REAL,
         result="float",
         domain=(_POSITIVE, _POSITIVE),
+        convention="at (0, 0) the derivatives are nan",
     ),
 )
 
@@ -625,7 +626,7 @@ _COMPLEX = (
         ),
         complex_ok=True,
         domain=(_POSITIVE,),
-        convention="for real x the derivative is 0",
+        convention="for real x the derivative is 0; at complex 0 it is nan",
     ),
 )
 

@@ -102,7 +102,8 @@ def _shares(node: Expr, g: Expr) -> list[tuple[Expr, Guards, Expr]]:
     assert isinstance(node, Apply)
     shares = []
     for k, operand in enumerate(node.args):
-        share = _share(SCALARS[node.name], k, node, g) if is_inexact(operand) else None
+        carries = is_inexact(operand) and not isinstance(operand, Const)
+        share = _share(SCALARS[node.name], k, node, g) if carries else None
         if share is not None and not is_number(share, 0):
             shares.append((operand, frozenset[Expr](), cast_cotangent(share, operand.dtype)))
     return shares
