@@ -12,9 +12,10 @@ from typing import Any as _Any
 from iverson import autograd
 from iverson.array_api import fft, linalg, random
 from iverson.array_api.constants import e, inf, nan, newaxis, pi
-from iverson.array_api.contraction import matmul, outer, tensordot, vecdot
+from iverson.array_api.contraction import kron, matmul, outer, tensordot, vecdot
 from iverson.array_api.creation import (
     arange,
+    diag,
     empty,
     empty_like,
     eye,
@@ -265,6 +266,7 @@ __all__ = [
     "cross_entropy",
     "cumulative_prod",
     "cumulative_sum",
+    "diag",
     "diagonal",
     "diff",
     "digamma",
@@ -318,6 +320,7 @@ __all__ = [
     "isnan",
     "jacobian",
     "jvp",
+    "kron",
     "less",
     "less_equal",
     "lgamma",

@@ -81,8 +81,10 @@ ELSEWHERE = {
 #: What makes, converts and reads sparse tensors: tested in tests/sparse.
 SPARSE = {
     "coalesce",
+    "diag",
     "embedding",
     "from_scipy",
+    "kron",
     "sampled_matmul",
     "segment_max",
     "segment_softmax",

@@ -51,6 +51,9 @@ VALUES = {
     "segment_max": [
         ("segment_max", ([1.0, 3.0, 3.0],), {"segments": Segments(np.array([0, 1, 1]), 2)}, [[1.0, 0.5, 0.5]])
     ],
+    "deviation": [
+        ("deviation", ([2.0, 2.0],), {"axis": (0,), "keepdims": False, "squared": False}, [[0.0, 0.0]])
+    ],
     "norm": [("norm", ([0.0, 0.0],), {"axis": (0,), "keepdims": False}, [[0.0, 0.0]])],
     # sum of L for L L^H = x: dL22/dx12 is shared by x12 and x21.
     "cholesky": [("cholesky", ([[4.0, 0.0], [0.0, 1.0]],), {}, [[[0.25, 0.25], [0.25, 0.5]]])],

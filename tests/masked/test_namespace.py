@@ -109,6 +109,10 @@ VALUE = {
     "meshgrid": (lambda m: iv.meshgrid(m[0], m[1])[0], lambda a: ma.stack([a[0]] * 4)),
     "min": (lambda m: iv.min(m, axis=0, keepdims=True), lambda a: a.min(axis=0, keepdims=True)),
     "moveaxis": (lambda m: iv.moveaxis(m, 0, 1), lambda a: a.T),
+    "kron": (
+        lambda m: iv.kron(m, m[:2]),
+        lambda a: (a[:, None, :, None] * a[None, :2, None, :]).reshape(2 * len(a), -1),
+    ),
     "outer": (lambda m: iv.outer(m[0], m[2]), lambda a: a[0][:, None] * a[2]),
     "pad": (lambda m: iv.pad(m, ((1, 0), (0, 2))), moved(np.pad, ((1, 0), (0, 2)))),
     "permute_dims": (lambda m: iv.permute_dims(m, (1, 0)), lambda a: a.T),
@@ -172,6 +176,7 @@ PLAIN = {
 }
 #: Those without a meaning where entries do not exist, by namespace.
 REFUSED = {
+    "diag": lambda m: iv.diag(m[0]),
     "asarray": iv.asarray,
     "coalesce": iv.coalesce,
     "sampled_matmul": lambda m: iv.sampled_matmul(m, m, iv.to_sparse(iv.eye(3))),

@@ -24,7 +24,7 @@ def test_bytes_of_values_and_of_new_places(layout):
     assert dict(work.entries) == {"multiply": s.nnz}
     assert dict(work.bytes) == {"multiply": 8 * s.nnz}
     with explain.count() as work:
-        scaled[1:]
+        scaled[:, ::2]  # rows may be views
     (entries,), (found,) = work.entries.values(), work.bytes.values()
     assert found >= 8 * entries + 4 * entries // BLOCK.get(layout, 1)  # with an index each
     with explain.count() as work:

@@ -151,6 +151,29 @@ def vecdot(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
     return F.sum(products, axis=(ndim + last,), keepdims=False)
 
 
+def kron(a: Any, b: Any, /) -> Any:
+    """The Kronecker product: blocks ``a[i, j] * b``. The one of lower rank gains axes in front.
+
+    Of two sparse tensors it is sparse, in the layout of a if that stores single entries: a product for each
+    pair of stored entries.
+
+    >>> from iverson import asarray
+    >>> kron(asarray([1., 2.]), asarray([1., 10.]))
+    iverson.Tensor([ 1., 10.,  2., 20.])
+    """
+    a, b = as_operand(a, "kron", "a"), as_operand(b, "kron", "b")
+    rank = max(a.ndim, b.ndim)
+    layout = getattr(a, "layout", "")
+    a, b = (F.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape) for x in (a, b))
+    shape = tuple(m * n for m, n in zip(a.shape, b.shape, strict=True))
+    a = F.expand_dims(a, axis=tuple(range(1, 2 * rank, 2)))
+    b = F.expand_dims(b, axis=tuple(range(0, 2 * rank, 2)))
+    found = F.reshape(F.multiply(a, b), shape=shape)
+    return (
+        F.to_layout(found, layout=layout, blocksize=None) if layout in ("csr", "csc") and rank > 1 else found
+    )
+
+
 def outer(x1: Any, x2: Any, /) -> Any:
     """All products of an entry of x1 and one of x2, as a matrix. Raises ShapeError unless both are vectors.
 

@@ -16,6 +16,9 @@ from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import as_int, as_shape, check_choice, check_storable
+from iverson.layouts import CooPattern, Sparse, warn_dense
+from iverson.layouts.conversion import converted, without_entries
+from iverson.layouts.pattern import index_dtype
 from iverson.layouts.strided import aligned_empty, aligned_zeros
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
@@ -64,6 +67,11 @@ def _shaped_like(name: str, body: Callable[[Any, Any], Any], entries: str) -> Ca
         check_device(device, name)
         x = as_operand(x, name)
         wanted = given_dtype(dtype, x.dtype, name)
+        held = getattr(x, "_value", None)
+        if isinstance(held, Sparse):
+            if name == "zeros_like":
+                return _made(without_entries(held, wanted), requires_grad)
+            warn_dense(held, name)
         return _made(body(check_storable(x.shape, wanted, name, "x"), wanted), requires_grad)
 
     return named(
@@ -80,7 +88,7 @@ def _shaped_like(name: str, body: Callable[[Any, Any], Any], entries: str) -> Ca
 zeros = _shaped("zeros", aligned_zeros, "0")
 ones = _shaped("ones", _ones, "1")
 empty = _shaped("empty", aligned_empty, "not initialised")
-zeros_like = _shaped_like("zeros_like", aligned_zeros, "0")
+zeros_like = _shaped_like("zeros_like", aligned_zeros, "0, in x's layout if that is sparse")
 ones_like = _shaped_like("ones_like", _ones, "1")
 empty_like = _shaped_like("empty_like", aligned_empty, "not initialised")
 
@@ -138,6 +146,8 @@ def full_like(
     """
     check_device(device, "full_like")
     x = as_operand(x, "full_like")
+    if isinstance(getattr(x, "_value", None), Sparse):
+        warn_dense(x._value, "full_like")
     own = _dtype_of_scalar(fill_value, "full_like", "fill_value")
     wanted = given_dtype(dtype, x.dtype, "full_like")
     return _made(
@@ -238,21 +248,64 @@ def eye(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    layout: str = "strided",
 ) -> Any:
     """A matrix with ones on its ``k``-th diagonal and zeros elsewhere.
 
-    Raises ShapeError for negative extents.
+    ``layout`` is "strided", "coo", "csr" or "csc". Raises ShapeError for negative extents, ArgumentError for
+    another layout.
 
     >>> eye(2, 3, k=1)
     iverson.Tensor([[0., 1., 0.],
                     [0., 0., 1.]])
+    >>> eye(10**6, layout="csr").nnz
+    1000000
     """
     check_device(device, "eye")
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = as_int(k, "eye", "k")
     wanted = given_dtype(dtype, dtypes.default_float, "eye")
-    check_storable((rows, columns), wanted, "eye")
-    return _made(np.eye(rows, columns, k=offset, dtype=wanted), requires_grad)
+    check_choice(layout, _LAYOUTS, "eye", "layout")
+    if layout == "strided":
+        check_storable((rows, columns), wanted, "eye")
+        return _made(np.eye(rows, columns, k=offset, dtype=wanted), requires_grad)
+    pattern = _diagonal_pattern((rows, columns), offset, layout)
+    return _made(pattern.value(np.ones(pattern.count, wanted)), requires_grad)
+
+
+_LAYOUTS = ("strided", "coo", "csr", "csc")
+
+
+def diag(v: Any, /, *, k: Any = 0, layout: str = "strided") -> Any:
+    """The square matrix with a vector on its ``k``-th diagonal and zeros elsewhere. Differentiable in v.
+
+    layout : as in `eye`; in a sparse one, every entry of v is stored, and no other.
+
+    Raises ShapeError unless v is a vector, ArgumentError for another layout.
+
+    >>> diag(arange(1, 3)), diag(arange(1, 3), k=1, layout="csr").shape
+    (iverson.Tensor([[1, 0],
+                    [0, 2]]), (3, 3))
+    """
+    v = as_operand(v, "diag", "v")
+    if v.ndim != 1:
+        raise ShapeError("diag", "v", got=f"shape {v.shape}", expected="a vector")
+    check_choice(layout, _LAYOUTS, "diag", "layout")
+    offset = as_int(k, "diag", "k")
+    n = v.shape[0] + abs(offset)
+    if layout == "strided":
+        return F.to_dense(F.diag_embed(v, offset=offset, shape=(n, n)))
+    return F.from_values(F.to_dense(v), pattern=_diagonal_pattern((n, n), offset, layout))
+
+
+def _diagonal_pattern(shape: tuple[int, ...], offset: int, layout: str) -> Any:
+    """The entries of a diagonal of a matrix."""
+    rows, columns = shape
+    length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    along = np.arange(length, dtype=index_dtype(*shape))
+    indices = np.stack([along + max(-offset, 0), along + max(offset, 0)]).astype(along.dtype, copy=False)
+    pattern = CooPattern(shape, indices, True)
+    return converted(pattern, layout)[0] if layout != "coo" else pattern
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from iverson.array_api.manipulation import flatten
 from iverson.core.arrays import plain
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.shapes import Shape, as_int, as_shape, check_choice, check_storable, normalize_axis
+from iverson.layouts import Sparse
 from iverson.ops import F
 from iverson.ops.shape import concat_offsets
 
@@ -258,7 +259,8 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
             "pad", "constant_values", got=f"a {type(value).__name__}", expected="a Python scalar"
         )
     if value == 0:
-        return F.to_dense(F.place(x, key=key, shape=shape))
+        placed = F.place(x, key=key, shape=shape)
+        return placed if isinstance(getattr(x, "_value", None), Sparse) else F.to_dense(placed)
     around = np.asarray(value)
     if not np.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
         raise ArgumentError(

@@ -43,7 +43,13 @@ def _vector_norm(x: Any, axes: Shape, keepdims: bool, p: float) -> Any:
         return F.sum(F.astype(F.not_equal(x, 0), dtype=F.abs(x).dtype), **options)
     if p in (INF, -INF):
         return (F.max if p > 0 else F.min)(F.abs(x), **options)
-    total = F.sum(_powers(x, p), **options)
+    if p > 0:
+        return F.at_values(F.sum(F.at_values(x, lambda x: _powers(x, p)), **options), lambda y: _root(y, p))
+    return _root(F.sum(_powers(x, p), **options), p)
+
+
+def _root(total: Any, p: float) -> Any:
+    """total**(1 / p), and 0 with derivative 0 where an entry made it degenerate."""
     degenerate = F.equal(total, 0) if p > 0 else F.isinf(total)
     # At 0 the norm has the derivative 0 and no second one: that of total**1.5 is inf there.
     nothing = F.pow(F.where(degenerate, total, 1.0), 1.5) if p > 0 else 0.0

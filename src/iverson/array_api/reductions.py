@@ -18,6 +18,7 @@ from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError
 from iverson.core.shapes import Shape, normalize_axes, normalize_axis
+from iverson.layouts import Sparse
 from iverson.ops import F
 
 _WIDE = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}
@@ -187,8 +188,12 @@ def _averaged(total: Any, count: Any) -> Any:
     return F.divide(total, count) if count > 0 else F.multiply(total, float("nan"))
 
 
+def _is_sparse(x: Any) -> builtins.bool:
+    return isinstance(getattr(x, "_value", None), Sparse)
+
+
 def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: str) -> tuple[Any, Any, Any]:
-    """Distances from the mean, the axes, and how many entries they are averaged over."""
+    """Distances from the mean (a sparse x itself), the axes, and how many entries they are averaged over."""
     x = as_inexact(x, operation)
     axes = normalize_axes(axis, x.ndim, operation)
     if not isinstance(correction, (int, float)):
@@ -196,6 +201,8 @@ def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: st
             operation, "correction", got=f"a {type(correction).__name__}", expected="a real number"
         )
     count = _entries(x, axes, builtins.bool(keepdims)) - correction
+    if _is_sparse(x):  # the distances would be dense
+        return x, axes, count
     centre = mean(x, axes, keepdims=True)
     if isinstance(centre, Wrapper):
         centre = centre._without_meaning()
@@ -214,6 +221,8 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     iverson.Tensor(1.)
     """
     x, axes, count = _centred(x, axis, correction, keepdims, "var")
+    if _is_sparse(x):
+        return _averaged(F.deviation(x, axis=axes, keepdims=builtins.bool(keepdims), squared=True), count)
     squares = F.square(x) if x.dtype.kind != "c" else F.real(F.multiply(x, F.conj(x)))
     return _averaged(F.sum(squares, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
@@ -227,7 +236,10 @@ def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     iverson.Tensor(1.)
     """
     x, axes, count = _centred(x, axis, correction, keepdims, "std")
-    length = F.norm(x, axis=axes, keepdims=builtins.bool(keepdims))
+    if _is_sparse(x):
+        length = F.deviation(x, axis=axes, keepdims=builtins.bool(keepdims), squared=False)
+    else:
+        length = F.norm(x, axis=axes, keepdims=builtins.bool(keepdims))
     root = F.sqrt(F.maximum(count, 0.0)) if isinstance(count, Wrapper) else builtins.max(count, 0.0) ** 0.5
     return _averaged(length, root)
 

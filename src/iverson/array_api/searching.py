@@ -14,6 +14,7 @@ from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, held, like
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import check_choice, normalize_axis
+from iverson.layouts import to_strided
 from iverson.ops import F
 from iverson.tensor import Tensor
 
@@ -73,6 +74,11 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     return F.searchsorted(x1, x2, side=side)
 
 
+def _explicit(x: Any, operation: str) -> np.ndarray[Any, Any]:
+    """All entries as an array; warns with DensifyWarning where many of them are not stored."""
+    return to_strided(x._value, operation, quiet=False) if hasattr(x, "_value") else np.asarray(x)
+
+
 @checked
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool.
@@ -87,7 +93,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     if not any(hasattr(x, "dtype") for x in xs):
         raise ArgumentError("isin", got="two Python scalars", expected="at least one array")
     common = dtypes.result_type(*xs)
-    a, b = (F.to_numpy(held(x)) if hasattr(x, "dtype") else np.asarray(x, common) for x in xs)
+    a, b = (_explicit(held(x), "isin") if hasattr(x, "dtype") else np.asarray(x, common) for x in xs)
     return like(xs[0], Tensor(np.asarray(np.isin(a, b, invert=bool(invert)))))
 
 
@@ -128,7 +134,11 @@ def unique_all(x: Any, /) -> UniqueAll:
     x = as_operand(x, "unique_all")
     entries, addresses = _entries(x, "unique_all")
     _, first, inverse, counts = np.unique(
-        F.to_numpy(entries), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        _explicit(entries, "unique_all"),
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+        equal_nan=False,
     )
     values = F.gather(entries, first, axes=(0,))
     if addresses is None:
@@ -178,7 +188,7 @@ def unique_values(x: Any, /) -> Any:
     iverson.Tensor([1, 2])
     """
     entries, _ = _entries(x, "unique_values")
-    _, first = np.unique(F.to_numpy(entries), return_index=True, equal_nan=False)
+    _, first = np.unique(_explicit(entries, "unique_values"), return_index=True, equal_nan=False)
     return F.gather(entries, first, axes=(0,))
 
 

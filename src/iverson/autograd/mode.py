@@ -10,11 +10,18 @@ from typing import Any
 
 from iverson.core.arguments import as_flag, as_function
 from iverson.core.errors import ArgumentTypeError
+from iverson.core.table import derived
 
 _recording: ContextVar[bool] = ContextVar("iverson_recording", default=True)
 _before: ContextVar[tuple[bool, ...]] = ContextVar("iverson_recording_before", default=())
 
 is_grad_enabled: Callable[[], bool] = _recording.get
+
+
+@derived
+def is_recorded(x: Any) -> bool:
+    """Whether ops on a handle are recorded now: then its derivatives are asked for where it is zero, too."""
+    return x._node is not None and is_grad_enabled()
 
 
 class _Mode:

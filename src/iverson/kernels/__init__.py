@@ -9,9 +9,11 @@ from iverson.kernels import (
     box_moves,
     packed,
     segments,
+    sparse_assignments,
     sparse_elementwise,
     sparse_moves,
     sparse_products,
+    sparse_reductions,
     sparse_values,
     zero,
 )
@@ -24,9 +26,11 @@ __all__ = [
     "register",
     "run",
     "segments",
+    "sparse_assignments",
     "sparse_elementwise",
     "sparse_moves",
     "sparse_products",
+    "sparse_reductions",
     "sparse_values",
     "zero",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,15 @@ def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     result = run_in_layouts(op, values, params)
     if result is not NotImplemented:
         return result
-    quiet = any(type(v) is np.ndarray and v.ndim for v in values)
+    largest = max((prod(v.shape) for v in values if type(v) not in _plain), default=0)
+    quiet = any(type(v) is np.ndarray and v.ndim and _held(v) >= largest for v in values)
     dense = [v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values]
     return op.forward(*dense, **params)
+
+
+def _held(array: np.ndarray[Any, Any]) -> int:
+    """How many entries of an array are in memory: what is repeated by a stride of 0 counts once."""
+    return prod(n for n, step in zip(array.shape, array.strides, strict=True) if step)
 
 
 def run_in_layouts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:

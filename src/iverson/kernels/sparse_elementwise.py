@@ -18,10 +18,12 @@ from iverson.kernels.sparse_forms import (
     is_sparse,
     read,
     sparse,
+    sparse_only,
 )
-from iverson.layouts import CooPattern, Pattern, Zero, coalesced
-from iverson.layouts.conversion import with_sparse_axes
+from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced
+from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.merging import intersection, union
+from iverson.layouts.pattern import addresses, index_dtype, matches
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -49,12 +51,15 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     kept = _only_term(op, values, result)
     if kept is not None:
         return kept
+    if op.linear_in == _PRODUCT and all(map(is_sparse, values)) and values[0].shape != values[1].shape:
+        return _product(op, values, result.shape, params)
     groups = [g for g in op.groups(len(values)) if all(_may_be_zero(values[k]) for k in g)]
     if not groups and not _is_zero_at_zero(op, values, params):
         return NotImplemented
     shape = result.shape
-    operands = _aligned(values, shape)
-    model = next(v.pattern for v in operands if is_sparse(v))
+    bounding = {k for g in groups for k in g} if groups else set(range(len(values)))
+    operands = _aligned(values, shape, bounding)
+    model = next(operands[k].pattern for k in sorted(bounding) if is_sparse(operands[k]))
     if groups:
         bounds = [_union([operands[k] for k in g], shape, model) for g in groups]
     else:
@@ -75,11 +80,45 @@ def _only_term(op: Op, values: Values, result: Zero) -> Any:
     return x if is_sparse(x) and x.shape == result.shape and x.dtype == result.dtype else None
 
 
-def _aligned(values: Values, shape: Shape) -> list[Any]:
-    """The operands, sparse ones with the result's shape, entries stored once, equally many sparse axes."""
-    aligned = [coalesced(broadcast(v, shape)) if is_sparse(v) else v for v in values]
-    axes = max(v.pattern.ndim for v in aligned if is_sparse(v))
-    return [with_sparse_axes(v, axes) if is_sparse(v) else v for v in aligned]
+_PRODUCT = ((0,), (1,))
+
+
+def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
+    """A product of operands that are stretched to each other: of the pairs of entries that meet alone."""
+    a, b = (coalesced(sparse_only(v)) for v in values)
+    at = [_stretched_coordinates(v, shape) for v in (a, b)]
+    held = [_axes_held(v, shape) for v in (a, b)]
+    shared = [k for k in range(len(shape)) if k in held[0] and k in held[1]]
+    extents = tuple(shape[k] for k in shared)
+    left, right = matches(*(addresses(c[shared], extents) for c in at))
+    dtype = np.result_type(a.pattern.index_dtype, b.pattern.index_dtype, index_dtype(*shape))
+    found = np.empty((len(shape), left.size), dtype)
+    for k in range(len(shape)):
+        found[k] = at[0][k, left] if k in held[0] else at[1][k, right]
+    entries = np.asarray(op.forward(a.entries[left], b.entries[right], **params))
+    return like(CooPattern(shape, found, True).value(entries), a.pattern)
+
+
+def _axes_held(v: Sparse, shape: Shape) -> set[int]:
+    """The axes along which an operand is not stretched to a shape."""
+    lead = len(shape) - len(v.shape)
+    return {lead + k for k, n in enumerate(v.shape) if n == shape[lead + k]}
+
+
+def _stretched_coordinates(v: Sparse, shape: Shape) -> Any:
+    own = v.pattern.coordinates
+    return np.concatenate([np.zeros((len(shape) - len(own), own.shape[1]), own.dtype), own])
+
+
+def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
+    """The operands; the sparse ones that bound the result with its shape, entries stored once, equally many
+    sparse axes."""
+    axes = max(len(shape) - len(values[k].dense_shape) for k in bounding if is_sparse(values[k]))
+
+    def fit(v: Any) -> Any:
+        return with_sparse_axes(coalesced(broadcast(v, shape)), axes)
+
+    return [fit(v) if is_sparse(v) and k in bounding else v for k, v in enumerate(values)]
 
 
 def _union(values: list[Any], shape: Shape, model: Pattern) -> Pattern:
@@ -104,7 +143,7 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
         shape = terms[0].shape
         if all(v.pattern is terms[0].pattern for v in terms):
             return terms[0].pattern.value(op.forward(*(v.entries for v in terms)))
-        terms = _aligned(tuple(terms), shape)
+        terms = _aligned(tuple(terms), shape, set(range(len(terms))))
         pattern = union([v.pattern for v in terms], terms[0].pattern)
         return pattern.value(op.forward(*(read(v, pattern, shape) for v in terms)))
     if any(type(v) is not np.ndarray and not is_sparse(v) for v in terms):

@@ -19,6 +19,7 @@ from iverson.layouts import (
 )
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.merging import read_at
+from iverson.layouts.pattern import addresses
 
 Array = np.ndarray[Any, Any]
 
@@ -59,10 +60,30 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
 
 
 def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
-    if value.pattern is pattern:
+    if value.pattern is pattern and value.shape == shape:
         return value.entries
+    if value.shape != shape and pattern.ndim == len(shape):
+        return _found(coalesced(sparse_only(value)), _projected(value.shape, pattern))
     value = coalesced(with_sparse_axes(broadcast(value, shape), pattern.ndim))
     return read_at(value, pattern)
+
+
+def _projected(own: Shape, pattern: Pattern) -> Array:
+    """For each entry of a pattern, the address of the entry that an operand of a shape is stretched from."""
+    at = pattern.coordinates[pattern.ndim - len(own) :]
+    kept = [k for k, n in enumerate(own) if n != 1]
+    return addresses(at[kept], tuple(own[k] for k in kept))
+
+
+def _found(value: Sparse, keys: Array) -> Array:
+    """The entries at addresses: 0 for those not stored."""
+    if not value.pattern.count:
+        return np.zeros((keys.size, *value.dense_shape), value.dtype)
+    at, there = value.pattern.find(keys)
+    found: Array = value.entries[at]
+    if not there.all():
+        found[~there] = 0
+    return found
 
 
 def broadcast(value: Sparse, shape: Shape) -> Any:

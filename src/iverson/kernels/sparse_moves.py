@@ -29,6 +29,9 @@ Values = tuple[Any, ...]
 Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
+#: Results of no more lines than this are strided also where most lines have no entry.
+FEW_LINES = 1 << 20
+
 
 @sparse("to_dense")
 def to_dense(op: Op, values: Values, params: Params) -> Any:
@@ -164,7 +167,8 @@ def diag_embed(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("sum")
 def sum(op: Op, values: Values, params: Params) -> Any:
-    """Stored entries added up: strided where compressed rows or columns are summed, or no axis is left."""
+    """Stored entries added up: strided where compressed rows or columns are summed (unless most of very many
+    lines are without entries), or no axis is left."""
     x, axis, keepdims = values[0], params["axis"], params["keepdims"]
     shape = zeros_like_result(op, values, params).shape
     if not axis:
@@ -177,7 +181,8 @@ def sum(op: Op, values: Values, params: Params) -> Any:
     keep = [a for a in range(k) if a not in axis]
     if not keep:
         return np.add.reduce(entries, axis=0, dtype=x.dtype).reshape(shape)
-    if not isinstance(x.pattern, CooPattern) and not {k - 2, k - 1}.issubset(keep):
+    compressed = not isinstance(x.pattern, CooPattern) and not {k - 2, k - 1}.issubset(keep)
+    if compressed and prod(x.shape[a] for a in keep) <= max(FEW_LINES, 4 * x.pattern.count):
         return _line_sums(x, keep).reshape(shape)
     indices = x.pattern.coordinates
     if keepdims:
@@ -245,10 +250,15 @@ def _placed(x: Sparse, shape: Shape, indices: Array, inner: list[Any], keep: Any
 @sparse("place")
 def place(op: Op, values: Values, params: Params) -> Any:
     """The adjoint of `index_basic`: entries put back where the key reads them."""
-    g, key, shape = sparse_only(values[0]), params["key"], params["shape"]
-    placed = sparse_parts.place(g, key, shape)
-    if placed is not NotImplemented:
-        return placed
+    return placed(values[0], params["key"], params["shape"])
+
+
+def placed(g: Sparse, key: Any, shape: Shape) -> Any:
+    """Entries put where a key reads them."""
+    g = sparse_only(g)
+    part = sparse_parts.place(g, key, shape)
+    if part is not NotImplemented:
+        return part
     rows, axis, own = [], 0, 0
     indices = g.pattern.coordinates.astype(_index_dtype(g, shape), copy=False)
     for item in key:

@@ -22,6 +22,7 @@ from iverson.layouts.registry import (
     support_of,
     support_pattern,
     to_strided,
+    warn_dense,
 )
 from iverson.layouts.segments import Segments
 from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner, read_only
@@ -63,4 +64,5 @@ __all__ = [
     "support_of",
     "support_pattern",
     "to_strided",
+    "warn_dense",
 ]

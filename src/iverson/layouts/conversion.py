@@ -207,6 +207,14 @@ def _suits(shape: Shape, model: Pattern, count: int) -> bool:
     return prod(shape) <= max(prod(model.shape) // model.shape[along], count) * shape[along]
 
 
+def without_entries(value: Sparse, dtype: Any) -> Any:
+    """A value of the same shape and layout that stores nothing."""
+    shape, model = value.shape, value.pattern
+    empty = CooPattern.of_keys(np.zeros(0, np.int64), shape, model.index_dtype)
+    pattern = converted(empty, model.layout, model.blocksize)[0] if can_hold(model.layout, shape) else empty
+    return pattern.value(np.zeros((0, *pattern.stored_shape[1:]), dtype))
+
+
 def nonzero_indices(value: Any) -> tuple[Array, ...]:
     """The indices of the nonzero entries of a value, in row-major order, one int64 array per axis."""
     if not isinstance(value, Sparse):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -122,13 +123,18 @@ def new_bytes(result: Any, operands: Iterable[Any], structures: Iterable[Any] = 
     return total
 
 
+def warn_dense(value: Any, operation: str) -> None:
+    """Warn with DensifyWarning that an operation makes all entries of a value's shape explicit."""
+    warn(
+        f"{operation}: no kernel for layout '{layout_of(value).name}': all {prod(value.shape)} entries of "
+        f"shape {value.shape} are made explicit; call to_dense() first to say that this is meant",
+        DensifyWarning,
+    )
+
+
 def to_strided(value: Any, operation: str = "", *, quiet: bool = True) -> np.ndarray[Any, Any]:
     """``value`` with every entry explicit; warns with DensifyWarning unless ``quiet``."""
     layout = layout_of(value)
     if not quiet and layout.densify_warns:
-        warn(
-            f"{operation}: no kernel for layout '{layout.name}': all {np.prod(value.shape)} entries of shape "
-            f"{value.shape} are made explicit; call to_dense() first to say that this is meant",
-            DensifyWarning,
-        )
+        warn_dense(value, operation)
     return layout.to_strided(value)

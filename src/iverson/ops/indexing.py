@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.entries import FULL, NOTHING, Box, Entries
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.op import Abstract, Op, Sample, by_position
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
-from iverson.kernels import keys, regions, strided
+from iverson.kernels import keys, regions, sparse_assignments, strided
+from iverson.layouts import CooPattern
+from iverson.layouts.pattern import index_dtype
 from iverson.ops.notation import moved, said, stretched_index
 
 LINEAR = ((0,),)
@@ -97,8 +99,36 @@ def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
 
 
 def _index_put_demand(needs: tuple[Entries, ...], _shapes: Any, out: Shape, *, key: Any) -> Entries:
-    """For v alone, only the entries it was written to are read."""
-    return Box(keys.key_region(key, out)) if needs[0] is NOTHING else FULL
+    """For v alone, only the entries it was written to are read; for x at a pattern, that and those."""
+    x, v = needs
+    if x is NOTHING:
+        return Box(keys.key_region(key, out))
+    if not isinstance(x, Stored) or x.pattern.ndim != len(out):
+        return FULL
+    if v is NOTHING:
+        return Stored(x.pattern)
+    region = keys.key_region(key, out)
+    if isinstance(v, Stored) and v.pattern.shape == keys.key_shape(key, out):
+        return Stored(sparse_assignments.places_read(x.pattern, v.pattern, None, key, out))
+    if region.size > max(x.pattern.count, *out):
+        return FULL
+    return Stored(sparse_assignments.places_read(x.pattern, None, region, key, out))
+
+
+def _index_put_within(
+    F: Any, _rule: Any, wanted: Any, i: int, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any
+) -> Any:
+    """At a pattern: the entries that are not overwritten."""
+    if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
+        return NotImplemented
+    gone = sparse_assignments.is_read(wanted.pattern.coordinates, key, _x.shape)
+    return _left_standing(F, g, wanted.pattern, gone)
+
+
+def _left_standing(F: Any, g: Any, pattern: Any, gone: Any) -> Any:
+    left = np.logical_not(gone).reshape(pattern.stored_shape)
+    entries = F.where(left, F.values_at(g, pattern=pattern), F.zero((), g.dtype))
+    return F.from_values(entries, pattern=pattern)
 
 
 def _index_put_v(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
@@ -116,6 +146,7 @@ define(
         ),
         linear_in=((0, 1),),
         demand=_index_put_demand,
+        within=_index_put_within,
         spreads=True,
         samples=lambda s: [
             Sample((s((4, 5)), s((4, 5))), {"key": (slice(0, 4, 1), slice(0, 5, 1))}),
@@ -131,20 +162,40 @@ def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Abstract:
     return Abstract((*lead, *(n for k, n in enumerate(x.shape) if k not in axes)), x.dtype)
 
 
+#: Cotangents of at most this many entries are kept as a box whatever part of it is indexed.
+_SMALL = 1 << 12
+
+
 @by_position
 def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape) -> Any:
-    """g added up at the indexed places: as a box from the first to the last of them."""
+    """g added up at the indexed places: stored there alone if they are few, else as a box around them."""
     if i:
         return None
     arrays = [F.to_numpy(n) for n in indices]
     region = _span(arrays, axes, _x.shape)
-    if region.covers(_x.shape):
-        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
     if not region.size:
         return None
+    # Rows are held by their numbers as cheaply as by a box; what is done with single entries costs more.
+    worth = 2 if axes == (0,) else 64
+    if region.size > max(_SMALL, worth * g.size) and type(g._value) is np.ndarray:
+        return _stored_at(F, g, _x.shape, list(np.broadcast_arrays(*arrays)), axes)
+    if region.covers(_x.shape):
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
     moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
     ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape)
     return F.place(ct, key=region.slices, shape=_x.shape)
+
+
+def _stored_at(F: Any, g: Any, shape: Shape, indices: list[Any], axes: Shape) -> Any:
+    """g in COO at index arrays of one shape on some axes; what else there is are dense axes."""
+    places = np.stack([i.ravel() for i in indices])
+    lead = tuple(shape[k] for k in axes)
+    pattern = CooPattern(lead, places.astype(index_dtype(*shape)))
+    rest = tuple(k for k in range(len(shape)) if k not in axes)
+    entries = F.reshape(g, shape=(places.shape[1], *(shape[k] for k in rest)))
+    order = tuple(int(k) for k in np.argsort((*axes, *rest)))
+    held = F.from_values(entries, pattern=pattern)
+    return held if order == tuple(range(len(shape))) else F.permute_dims(held, axes=order)
 
 
 def _span(indices: list[Any], axes: Shape, shape: Shape) -> Region:
@@ -222,6 +273,23 @@ def _last_writers(indices: Any, axes: Shape, shape: Shape) -> Any:
     return last.reshape(arrays[0].shape + (1,) * rest)
 
 
+def _gather_put_demand(needs: tuple[Entries, ...], _shapes: Any, out: Shape, *, axes: Shape) -> Entries:
+    x = needs[0]
+    only_x = all(need is NOTHING for need in needs[1:])
+    return Stored(x.pattern) if only_x and isinstance(x, Stored) and x.pattern.ndim == len(out) else FULL
+
+
+def _gather_put_within(
+    F: Any, _rule: Any, wanted: Any, i: int, g: Any, _y: Any, _x: Any, _v: Any, *indices: Any, axes: Shape
+) -> Any:
+    """At a pattern: the entries that are not overwritten."""
+    if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
+        return NotImplemented
+    places = sparse_assignments.places_on(axes, [F.to_numpy(k) for k in indices], _x.shape)
+    own = sparse_assignments.places_on(axes, list(wanted.pattern.coordinates[list(axes)]), _x.shape)
+    return _left_standing(F, g, wanted.pattern, np.isin(own, places))
+
+
 define(
     Op(
         name="gather_put",
@@ -229,6 +297,8 @@ define(
         abstract=lambda x, v, *indices, axes: Abstract(x.shape, x.dtype),
         vjp=_gather_put_vjp,
         linear_in=((0, 1),),
+        demand=_gather_put_demand,
+        within=_gather_put_within,
         samples=lambda s: [
             Sample((s((4, 5)), s((3,)), *_pairs), {"axes": (0, 1)}),
             Sample((s((4, 5)), s((2, 1)), np.array([3, 1])), {"axes": (0,)}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from iverson.core.scalars import inverse_length
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
-from iverson.kernels import regions, strided
+from iverson.kernels import regions, sparse_reductions, sparse_values, strided
+from iverson.layouts import CooPattern, Sparse
 from iverson.ops.notation import reduction, said
 
 LINEAR = ((0,),)
@@ -72,6 +74,21 @@ def _sum_support(
     return Box(Region(tuple(start), tuple(stop)))
 
 
+def _is_sparse(x: Any) -> bool:
+    return isinstance(getattr(x, "_value", None), Sparse)
+
+
+def _at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool) -> Any:
+    """For each entry of a pattern, what a reduced array holds for the line that it is in."""
+    if keepdims:
+        g = F.squeeze(g, axis=axis)
+    kept = [k for k in range(pattern.ndim) if k not in axis]
+    if not kept:
+        return F.broadcast_to(g, shape=pattern.stored_shape)
+    taken = F.gather(g, *(pattern.coordinates[k] for k in kept), axes=tuple(range(len(kept))))
+    return F.reshape(taken, shape=pattern.stored_shape)
+
+
 def _sum_within(
     F: Any, _rule: Any, wanted: Any, _i: int, g: Any, _y: Any, _x: Any, *, axis: Shape, keepdims: bool
 ) -> Any:
@@ -79,13 +96,7 @@ def _sum_within(
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape) or not axis:
         return NotImplemented
     pattern = wanted.pattern
-    if keepdims:
-        g = F.squeeze(g, axis=axis)
-    kept = [k for k in range(pattern.ndim) if k not in axis]
-    if not kept:
-        return F.from_values(F.broadcast_to(g, shape=pattern.stored_shape), pattern=pattern)
-    taken = F.gather(g, *(pattern.coordinates[k] for k in kept), axes=tuple(range(len(kept))))
-    return F.from_values(F.reshape(taken, shape=pattern.stored_shape), pattern=pattern)
+    return F.from_values(_at_entries(F, g, pattern, axis, keepdims), pattern=pattern)
 
 
 define(
@@ -105,7 +116,31 @@ define(
 
 
 def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    # Recorded, the derivative is differentiated where x is zero now: there it is the general one.
+    if _is_sparse(x) and not F.is_recorded(x):
+        length = int(np.prod([x.shape[k] for k in axis]))
+        if length > 1:
+            return _prod_vjp_of_sparse(F, g, x, axis, length)
     return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_others(F, x, axis))
+
+
+def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int) -> Any:
+    """The derivative is 0 in lines with two zeros: only those are computed that store all but one entry."""
+    x = F.coalesce(x)
+    order = tuple(k for k in range(x.ndim) if k not in axis) + axis
+    moved = tuple(x.shape[k] for k in order)
+    count = int(np.prod(moved)) // length
+    flat = F.to_layout(
+        F.reshape(F.permute_dims(x, axes=order), shape=(count, length)), layout="coo", blocksize=None
+    )
+    lines = sparse_reductions.lines_of(F.pattern_of(flat), (1,))
+    ids = lines.ids[lines.counts >= length - 1]
+    if not ids.size:
+        return None
+    others = F.conj(_others(F, F.to_dense(F.gather(flat, ids, axes=(0,))), (1,)))
+    g = F.expand_dims(F.to_dense(F.gather(F.reshape(g, shape=(count,)), ids, axes=(0,))), axis=(1,))
+    found = F.from_values(g * others, pattern=CooPattern((count,), ids[None], True))
+    return F.permute_dims(F.reshape(found, shape=moved), axes=tuple(int(k) for k in np.argsort(order)))
 
 
 def _others(F: Any, x: Any, axis: Shape) -> Any:
@@ -181,16 +216,100 @@ def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     return attained, F.where(F.isnan(y), math.nan, F.reciprocal(count))
 
 
-def _extremum_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+def _extremum_vjp(
+    F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
+) -> Any:
+    if _is_sparse(x) and axis:
+        share = F.extremum_shares(x, axis=axis, largest=largest)
+        return _shared_out(F, F.keep_reduced(g, axis, keepdims), share)
     attained, share = _share_of_ties(F, y, x, axis, keepdims)
     g = F.broadcast_to(F.keep_reduced(g, axis, keepdims) * share, shape=x.shape)
     return F.where(attained, g, F.zero((), g.dtype))
 
 
-def _extremum_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+def _shared_out(F: Any, g: Any, share: Any) -> Any:
+    """g times shares: an entry without one takes no part, also where g is inf or nan."""
+    return F.where(F.not_equal(share, 0), g * share, F.zero((), g.dtype))
+
+
+def _extremum_within(
+    F: Any,
+    _rule: Any,
+    wanted: Any,
+    _i: int,
+    g: Any,
+    _y: Any,
+    x: Any,
+    *,
+    axis: Shape,
+    keepdims: bool,
+    largest: bool = True,
+) -> Any:
+    """At a pattern: the shares of its entries."""
+    if not (isinstance(wanted, Stored) and _is_sparse(x) and axis) or wanted.pattern.ndim != x.ndim:
+        return NotImplemented
+    pattern = wanted.pattern
+    share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)
+    return F.from_values(_shared_out(F, _at_entries(F, g, pattern, axis, keepdims), share), pattern=pattern)
+
+
+def _extremum_jvp(
+    F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
+) -> Any:
+    if _is_sparse(x) and _is_sparse(t) and axis and not t._value.dense_shape:
+        t = F.coalesce(t)
+        pattern = F.pattern_of(t)
+        share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)
+        t = F.from_values(_shared_out(F, F.values_at(t, pattern=pattern), share), pattern=pattern)
+        return F.sum(t, axis=axis, keepdims=keepdims)
     attained, share = _share_of_ties(F, y, x, axis, keepdims)
     share = share if keepdims or not axis else F.squeeze(share, axis=axis)
     return F.sum(F.where(attained, t, F.zero((), t.dtype)), axis=axis, keepdims=keepdims) * share
+
+
+def _dense_shares(x: Any, *, axis: Shape, largest: bool) -> Any:
+    """1/n at the n entries of each line that attain its extremum, nan at those that are nan, 0 elsewhere."""
+    attained = x == (np.max if largest else np.min)(x, axis=axis, keepdims=True)
+    share = attained / np.maximum(np.sum(attained, axis=axis, keepdims=True), 1)
+    return np.asarray(np.where(np.isnan(x), np.nan, share), x.dtype)
+
+
+def _shares_at(x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
+    return sparse_values.values_at(_dense_shares(x, axis=axis, largest=largest), pattern=pattern)
+
+
+_AT = np.array([[0, 0, 1, 1], [2, 0, 1, 2]])
+_held = np.array([[0.0, -1.0, 0.0], [2.0, 2.0, 0.0]])
+
+define(
+    Op(
+        name="extremum_shares",
+        forward=_dense_shares,
+        abstract=lambda x, *, axis, largest: Abstract(x.shape, x.dtype),
+        samples=lambda s: [
+            Sample((s.distinct((2, 3)),), {"axis": (1,), "largest": True}),
+            Sample((_held.astype(s.dtype),), {"axis": (0, 1), "largest": False}),
+        ],
+        exceptions={"complex": "complex numbers have no order"},
+    )
+)
+
+define(
+    Op(
+        name="extremum_shares_at",
+        forward=_shares_at,
+        abstract=lambda x, *, axis, largest, pattern: Abstract(pattern.stored_shape, x.dtype),
+        samples=lambda s: [
+            Sample(
+                (_held.astype(s.dtype),),
+                {"axis": axis, "largest": largest, "pattern": CooPattern((2, 3), _AT, True)},
+            )
+            for axis in ((0,), (1,), (0, 1))
+            for largest in (False, True)
+        ],
+        exceptions={"complex": "complex numbers have no order"},
+    )
+)
 
 
 _EXTREMA: dict[str, Callable[..., Any]] = {"max": np.max, "min": np.min}
@@ -201,8 +320,9 @@ for _name, _body in _EXTREMA.items():
             forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
             abstract=_check_extremum(_name),
             te=reduction(_name),
-            vjp=(_extremum_vjp,),
-            jvp=(_extremum_jvp,),
+            vjp=(partial(_extremum_vjp, largest=_name == "max"),),
+            jvp=(partial(_extremum_jvp, largest=_name == "max"),),
+            within=partial(_extremum_within, largest=_name == "max"),
             samples=_distinct,
             exceptions={"complex": "complex numbers have no order"},
             convention="equal extrema share the derivative evenly",
@@ -266,6 +386,83 @@ define(
         ),
         samples=_normal,
         convention="at 0 the derivative is 0",
+    )
+)
+
+
+def _deviation(x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+    apart = np.abs(x - np.mean(x, axis=axis, keepdims=True)) if axis else np.zeros_like(np.abs(x))
+    found = np.sum(np.square(apart), axis=axis, keepdims=keepdims)
+    return found if squared else np.sqrt(found)
+
+
+def _line_means(F: Any, x: Any, axis: Shape) -> Any:
+    count = int(np.prod([x.shape[k] for k in axis]))
+    return F.sum(x, axis=axis, keepdims=True) * (1 / max(count, 1))
+
+
+def _deviation_weight(F: Any, g: Any, y: Any, squared: bool) -> Any:
+    return 2 * g if squared else g * inverse_length(F, y)
+
+
+def _deviation_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+    weight = F.keep_reduced(_deviation_weight(F, g, y, squared), axis, keepdims)
+    return weight * F.subtract(x, _line_means(F, x, axis))
+
+
+def _deviation_within(
+    F: Any,
+    _rule: Any,
+    wanted: Any,
+    _i: int,
+    g: Any,
+    y: Any,
+    x: Any,
+    *,
+    axis: Shape,
+    keepdims: bool,
+    squared: bool,
+) -> Any:
+    """At a pattern: the distances of its entries from the mean."""
+    if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim or not axis:
+        return NotImplemented
+    pattern = wanted.pattern
+    mean = _at_entries(F, F.to_dense(_line_means(F, x, axis)), pattern, axis, True)
+    apart = F.subtract(F.values_at(x, pattern=pattern), mean)
+    weight = _at_entries(F, _deviation_weight(F, g, y, squared), pattern, axis, keepdims)
+    return F.from_values(weight * apart, pattern=pattern)
+
+
+def _deviation_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+    mean = _line_means(F, x, axis)
+    if _is_sparse(x):
+        # The mean times t, over all entries, is the mean times the sum of t.
+        own = F.sum(F.conj(x) * t, axis=axis, keepdims=True)
+        found = F.real(F.subtract(own, F.conj(mean) * F.sum(t, axis=axis, keepdims=True)))
+        found = found if keepdims or not axis else F.squeeze(found, axis=axis)
+    else:
+        found = F.sum(F.real(F.conj(F.subtract(x, mean)) * t), axis=axis, keepdims=keepdims)
+    return _deviation_weight(F, found, y, squared)
+
+
+# The sum of d = x - mean(x) over a line is 0: what the mean adds to the derivative of sum |d|^2 vanishes.
+define(
+    Op(
+        name="deviation",
+        forward=_deviation,
+        abstract=lambda x, *, axis, keepdims, squared: Abstract(
+            reduced_shape(x.shape, axis, keepdims), dtypes.real_of(dtypes.to_inexact(x.dtype))
+        ),
+        vjp=(_deviation_vjp,),
+        jvp=(_deviation_jvp,),
+        within=_deviation_within,
+        samples=lambda s: [
+            Sample((s((2, 3)),), {"axis": (0, 1), "keepdims": False, "squared": True}),
+            Sample((s((2, 3, 2)),), {"axis": (1,), "keepdims": True, "squared": False}),
+            Sample((s((3, 2)),), {"axis": (0,), "keepdims": False, "squared": False}),
+            Sample((s((3, 2)),), {"axis": (), "keepdims": False, "squared": True}),
+        ],
+        convention="where all entries are equal the derivative is 0",
     )
 )
 

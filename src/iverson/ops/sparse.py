@@ -18,7 +18,7 @@ from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import sparse_products, sparse_values
-from iverson.layouts import SPARSE_LAYOUTS, CooPattern, Pattern, can_hold, from_strided
+from iverson.layouts import SPARSE_LAYOUTS, CooPattern, Pattern, Sparse, can_hold, from_strided
 from iverson.layouts.conversion import converted
 
 LINEAR = ((0,),)
@@ -104,6 +104,16 @@ define(
         ],
     )
 )
+
+
+@derived
+def at_values(x: Any, f: Any) -> Any:
+    """f of the stored entries, for an f that is 0 at 0, as its derivatives are; of a strided x, of all."""
+    if not isinstance(getattr(x, "_value", None), Sparse):
+        return f(x)
+    x = namespace.coalesce(x)
+    pattern = pattern_of(x)
+    return namespace.from_values(f(namespace.values_at(x, pattern=pattern)), pattern=pattern)
 
 
 @derived

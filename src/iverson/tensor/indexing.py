@@ -27,8 +27,41 @@ def getitem(x: Any, key: Any) -> Any:
         return bind(_INDEX, (x,), {"key": _canonical(items, x.shape)})
     basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
+    if isinstance(getattr(x, "_value", None), Sparse) and (mesh := _open_mesh(arrays)):
+        return _at_mesh(part, arrays, axes, mesh, target)
     result = F.gather(part, *arrays, axes=axes)
     return _lead_to(result, arrays[0].ndim, target)
+
+
+def _open_mesh(arrays: list[np.ndarray[Any, Any]]) -> list[int | None]:
+    """Along which axis each of the broadcast index arrays varies (None for none), where two of them at least
+    do, each along its own: `numpy.ix_`. Else nothing."""
+    along: list[int | None] = []
+    for array in arrays:
+        own = [
+            d for d, (n, step) in enumerate(zip(array.shape, array.strides, strict=True)) if n > 1 and step
+        ]
+        if len(own) > 1:
+            return []
+        along.append(own[0] if own else None)
+    used = [d for d in along if d is not None]
+    return along if len(used) == len(set(used)) > 1 and 0 not in arrays[0].shape else []
+
+
+def _at_mesh(
+    x: Any, arrays: list[np.ndarray[Any, Any]], axes: Shape, mesh: list[int | None], target: int
+) -> Any:
+    """Slices along one axis after the other, which stay sparse; then as if the arrays had been broadcast."""
+    whole = arrays[0].shape
+    for array, axis, d in zip(arrays, axes, mesh, strict=True):
+        at = array[tuple(slice(None) if k == d else 0 for k in range(array.ndim))]
+        taken = F.gather(x, np.ravel(at), axes=(axis,))
+        x = _lead_to(taken, 1, axis)
+    kept = [k for k in range(x.ndim) if k not in axes]
+    by_d = [axis for _, axis in sorted(zip([-1 if d is None else d for d in mesh], axes, strict=True))]
+    x = F.permute_dims(x, axes=(*kept[:target], *by_d, *kept[target:]))
+    rest = tuple(n for k, n in enumerate(x.shape) if k < target or k >= target + len(axes))
+    return F.reshape(x, shape=(*rest[:target], *whole, *rest[target:]))
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:

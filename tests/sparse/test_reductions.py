@@ -1,0 +1,253 @@
+"""Reductions, norms and assignments of sparse tensors: zeros that are not stored count, and cost nothing."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import iverson as iv
+from iverson.autograd import grad
+from iverson.transforms import jvp
+from tests.sparse.common import LAYOUTS, checked, held
+
+REDUCTIONS = {
+    "max": iv.max,
+    "min": iv.min,
+    "argmax": iv.argmax,
+    "argmin": iv.argmin,
+    "any": iv.any,
+    "all": iv.all,
+    "prod": iv.prod,
+    "sum": iv.sum,
+    "mean": iv.mean,
+    "var": iv.var,
+    "std": iv.std,
+    "norm": iv.linalg.vector_norm,
+    "norm of order 1": lambda x, **k: iv.linalg.vector_norm(x, ord=1, **k),
+    "norm of order 3": lambda x, **k: iv.linalg.vector_norm(x, ord=3, **k),
+    "norm of order inf": lambda x, **k: iv.linalg.vector_norm(x, ord=float("inf"), **k),
+}
+CONSTANT = ("argmax", "argmin", "any", "all")
+
+
+@st.composite
+def matrices(draw: Any, nan: bool = False) -> Any:
+    """Matrices with ties, full lines, empty lines, lines of one sign."""
+    shape = draw(st.sampled_from([(1, 1), (2, 3), (3, 2), (4, 4), (1, 5), (5, 1)]))
+    numbers = draw(st.sampled_from([(-2, -1, 0), (0, 1, 2), (-1, 0, 1), (1, 2), (-1, 0, 0, 0, 2)]))
+    entries = st.sampled_from([*numbers, *([float("nan")] if nan else [])])
+    size = shape[0] * shape[1]
+    return np.array(draw(st.lists(entries, min_size=size, max_size=size)), float).reshape(shape)
+
+
+def in_layout(x: Any, layout: str, seed: int) -> Any:
+    """x, of whose zeros some are stored."""
+    rng = np.random.default_rng(seed)
+    kept = held(np.where((x != 0) | (rng.random(x.shape) < 0.2), 1.0, 0.0), layout)
+    at = tuple(kept._value.pattern.coordinates)
+    return iv.with_values(kept, x[at].reshape(kept._value.pattern.stored_shape))
+
+
+AXES = st.sampled_from([None, 0, 1, -1, (0, 1), ()])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@given(
+    layout=st.sampled_from(LAYOUTS),
+    x=matrices(nan=True),
+    name=st.sampled_from(list(REDUCTIONS)),
+    axis=AXES,
+    keepdims=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_values(layout, x, name, axis, keepdims, seed):
+    if "arg" in name and isinstance(axis, tuple):
+        axis = 1
+    if name == "prod":
+        x = np.nan_to_num(x)  # a zero that is not stored annihilates nan
+    s = in_layout(x, layout, seed)
+    found = REDUCTIONS[name](s, axis=axis, keepdims=keepdims)
+    expected = REDUCTIONS[name](iv.asarray(x), axis=axis, keepdims=keepdims)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(checked(found), expected.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+@given(
+    layout=st.sampled_from(LAYOUTS),
+    x=matrices(),
+    name=st.sampled_from([n for n in REDUCTIONS if n not in CONSTANT]),
+    axis=AXES,
+    keepdims=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_gradients_to_second_order_and_tangents(layout, x, name, axis, keepdims, seed):
+    """In all entries, and in the stored values alone."""
+
+    def f(s: Any) -> Any:
+        y = REDUCTIONS[name](s, axis=axis, keepdims=keepdims)
+        return (y * y).sum() + (y * np.cos(np.arange(y.size)).reshape(y.shape)).sum()
+
+    rng = np.random.default_rng(seed)
+    t = rng.standard_normal(x.shape)
+    s = in_layout(x, layout, seed)
+    pattern = s._value.pattern
+    leaf, dense = s.detach().requires_grad_(), iv.asarray(x, requires_grad=True)
+    found = list(grad(f(leaf), (leaf,), create_graph=True))
+    expected = list(grad(f(dense), (dense,), create_graph=True))
+    found.append(grad((found[0] * t).sum(), leaf))
+    expected.append(grad((expected[0] * t).sum(), dense))
+    at = tuple(pattern.coordinates)
+    values = s.values().detach().requires_grad_()
+    (alone,) = grad(f(iv.with_values(s, values)), (values,))
+    np.testing.assert_allclose(alone.numpy().ravel(), expected[0].detach().numpy()[at], rtol=1e-9, atol=1e-9)
+    for tangent in (iv.asarray(t), iv.sparse_mask(iv.asarray(t), s)):
+        found.append(jvp(f, (s,), (tangent,))[1])
+        expected.append(jvp(f, (iv.asarray(x),), (tangent.to_dense(),))[1])
+    for a, b in zip(found, expected, strict=True):
+        # Where a derivative does not exist (a root at 0), a structural zero may still annihilate.
+        there = np.isfinite(checked(b.detach()))
+        x, y = (np.where(there, checked(g.detach()), 0) for g in (a, b))
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+
+def _put(s: Any, key: Any, value: Any) -> Any:
+    s = s * 1.0
+    s[key] = value
+    return s
+
+
+KEYS = (
+    np.s_[1], np.s_[:, 2], np.s_[0, 1], np.s_[1:3], np.s_[::-2, 1:], np.s_[-1], np.s_[[2, 0, 2]],
+    np.s_[:, [1, 1, 0]], np.s_[[0, 3], [1, 5]], np.s_[[[0], [2]], [1, 4]], np.s_[2, [0, 3]], np.s_[..., None],
+    np.s_[None, 1:2], np.s_[2:2], np.s_[[]],
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+@pytest.mark.parametrize("key", KEYS, ids=str)
+@pytest.mark.parametrize("kind", ["zero", "number", "dense", "sparse", "row"])
+def test_assignments(layout, key, kind):
+    """Values and gradients, in the matrix and in what is assigned, to second order."""
+    rng = np.random.default_rng(1)
+    x = np.where(rng.random((4, 6)) < 0.5, rng.standard_normal((4, 6)), 0)
+    shape = x[key].shape
+    array = {
+        "zero": 0.0,
+        "number": 2.5,
+        "dense": rng.standard_normal(shape),
+        "sparse": np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), 0),
+        "row": rng.standard_normal(shape[-1:]),
+    }[kind]
+    w = rng.standard_normal(x.shape)
+
+    def results(s: Any, v: Any) -> list[Any]:
+        y = _put(s, key, v)
+        leaves = [s, *([v] if isinstance(v, iv.Tensor) else [])]
+        first = grad((y * y * w).sum(), leaves, create_graph=True)
+        second = grad(sum((g * g).sum() for g in first), leaves)
+        return [checked(r.detach()) for r in (y, *first, *second)]
+
+    v: Any = array if isinstance(array, float) else iv.asarray(array, requires_grad=True)
+    u = v if isinstance(v, float) else iv.asarray(array)
+    if kind == "sparse" and u.ndim:
+        u = u.to_layout("coo")
+    u = u if isinstance(u, float) else u.requires_grad_()
+    found = results(held(x, layout, True), u)
+    expected = results(iv.asarray(x, requires_grad=True), v)
+    plain = x.copy()
+    plain[key] = array
+    np.testing.assert_allclose(found[0], plain)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+OTHERS = {
+    "times row of it": lambda s, t: s * t[1:2],
+    "times column of it": lambda s, t: t[:, 1:2] * s,
+    "row times column": lambda s, t: s[:1] * t[:, 3:4],
+    "over row of it": lambda s, t: s / (t[1:2] + 3.0),
+    "less row of it": lambda s, t: s * t[1],
+    "kron": lambda s, t: iv.kron(s, t[:2, :3]),
+    "kron of a row": lambda s, t: iv.kron(s, t[1]),
+    "diag": lambda s, t: iv.diag(iv.to_layout(s[0], "strided"), layout="csr") @ t.mT,
+    "eye": lambda s, t: s - 2.0 * iv.eye(4, 6, k=1, layout="csc"),
+    "pad": lambda s, t: iv.pad(s, ((1, 0), (2, 1))),
+    "zeros like": lambda s, t: s + iv.zeros_like(t),
+    "mesh": lambda s, t: s[np.ix_([3, 0, 0], [5, 1])],
+    "mesh turned": lambda s, t: s[np.array([[1, 0]]), np.array([[2], [3], [2]])],
+    "mesh after an axis": lambda s, t: s[None][:, [[3], [0]], [1, 2]],
+    "entries": lambda s, t: s[[3, 0, 3], [1, 2, 1]],
+    "entries above": lambda s, t: s[s > 0.2],
+}
+
+
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+@pytest.mark.parametrize("layout", ["coo", "csr", "bsc"])
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("few", [False, True])
+def test_others(name, layout, few, monkeypatch):
+    """Values, gradients to second order; with cotangents of index arrays stored, and in boxes."""
+    monkeypatch.setattr("iverson.ops.indexing._SMALL", -1 if few else 10**9)
+    f = OTHERS[name]
+    rng = np.random.default_rng(2)
+    x, z = (np.where(rng.random((4, 6)) < 0.5, rng.standard_normal((4, 6)), 0) for _ in range(2))
+
+    def results(s: Any, t: Any) -> list[Any]:
+        y = f(s, t)
+        first = grad((y * y).sum(), (s, t), create_graph=True)
+        second = grad(sum((g * g).sum() for g in first), (s, t))
+        return [checked(r.detach()) for r in (y, *first, *second)]
+
+    found = results(held(x, layout, True), held(z, "csr", True))
+    expected = results(iv.asarray(x, requires_grad=True), iv.asarray(z, requires_grad=True))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_against_numpy():
+    rng = np.random.default_rng(4)
+    x, z = (np.where(rng.random((4, 6)) < 0.5, rng.standard_normal((4, 6)), 0) for _ in range(2))
+    s, t = held(x, "csr"), held(z, "csc")
+    np.testing.assert_array_equal(checked(iv.kron(s, t)), np.kron(x, z))
+    assert iv.kron(s, t).layout == "csr"
+    assert iv.kron(s, t).nnz == s.nnz * t.nnz
+    for layout in ("strided", "coo", "csr", "csc"):
+        np.testing.assert_array_equal(checked(iv.eye(3, 5, k=-1, layout=layout)), np.eye(3, 5, -1))
+        np.testing.assert_array_equal(checked(iv.diag(x[0], k=2, layout=layout)), np.diag(x[0], 2))
+        assert iv.eye(3, layout=layout).layout == iv.diag(x[0], layout=layout).layout == layout
+    assert iv.zeros_like(s).layout == "csr"
+    assert iv.zeros_like(s, dtype="float32").nnz == 0
+    with pytest.warns(iv.errors.DensifyWarning, match="ones_like"):
+        iv.ones_like(s)
+
+
+def test_rows_that_are_picked_of_a_table_are_stored_alone():
+    """As for `embedding`: an index array and a look-up have one cotangent."""
+    table = iv.asarray(np.ones((5000, 3)), requires_grad=True)
+    bias = iv.asarray(np.ones(5000), requires_grad=True)
+    at = np.array([4999, 1, 4999])
+    for g in (
+        grad(table[at].sum(), table),
+        grad(iv.take(table, at, axis=0).sum(), table),
+        grad(bias[at].sum(), bias),
+        grad(table[at, [0, 1, 0]].sum(), table),
+    ):
+        assert (g.layout, g.nnz) == ("coo", 3)
+    assert grad(bias[np.arange(4000)].sum(), bias).layout == "box"
+
+
+def test_a_small_operand_does_not_hide_a_large_one_made_dense():
+    s = iv.eye(2000, layout="csr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for row in (np.ones(2000), np.broadcast_to(1.0, (2000, 2000))):
+            with pytest.raises(iv.errors.DensifyWarning, match="add"):
+                iv.add(s, row)
+        iv.add(s, np.ones((2000, 2000)))
