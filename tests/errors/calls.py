@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 import iverson as iv
-from iverson import autograd, masked, optim, testing
+from iverson import autograd, masked, optim, te, testing
 from iverson.core.scalars import SCALARS
 
 
@@ -351,6 +351,29 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
         _optimizer(optim.Adam).load_state_dict,
         Given(_optimizer(optim.Adam).state_dict()),
     ),
+}
+
+
+def _placeholder():
+    return te.placeholder((2, 3), name="A")
+
+
+def _doubled():
+    return te.compute((2, 3), lambda i, j: _placeholder()[i, j] * 2.0, "C")
+
+
+OTHERS |= {
+    "te.placeholder": lambda: (te.placeholder, Given((2, 3), name="A", dtype="float64")),
+    "te.compute": lambda: (te.compute, Given((2, 3), lambda i, j: i + j, "C")),
+    "te.reduce_axis": lambda: (te.reduce_axis, Given((0, 3), "k")),
+    "te.var": lambda: (te.var, Given("n")),
+    "te.sum": lambda: (te.sum, Given(_placeholder()[0, 1], axis=te.reduce_axis((0, 3), "k"))),
+    "te.select": lambda: (te.select, Given(_placeholder()[0, 0] > 0, _placeholder()[0, 1], 0.0)),
+    "te.exp": lambda: (te.exp, Given(_placeholder()[0, 0])),
+    "te.bracket": lambda: (te.bracket, Given(_placeholder()[0, 0] > 0)),
+    "te.index": lambda: (_placeholder().__getitem__, Given((0, 1))),
+    "te.explain": lambda: (te.explain, Given(_doubled())),
+    "te.program_of": lambda: (te.program_of, Given([_doubled()])),
 }
 CHECKED: dict[str, Any] = {
     "eps": 1e-6,

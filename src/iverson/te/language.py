@@ -12,7 +12,8 @@ from itertools import count
 from typing import Any
 
 from iverson.core import dtypes
-from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
+from iverson.core.arguments import as_function
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.te.injective import is_injective
 from iverson.te.nodes import (
     Compute,
@@ -54,6 +55,7 @@ def placeholder(shape: Any, dtype: Any = dtypes.default_float, name: str = "") -
 
 def var(name: str = "") -> Var:
     """An extent that is not known yet: use it in shapes and ranges, give it a value with `bind`."""
+    operation("var", name)
     return Var(name or _fresh("n"), 0, None, "size")
 
 
@@ -63,9 +65,9 @@ def reduce_axis(bounds: Any, name: str = "") -> Var:
     >>> k = reduce_axis((0, 3), "k")
     """
     what = operation("reduce_axis", name)
-    pair = (0, bounds) if isinstance(bounds, (int, Expr)) else tuple(bounds)
+    pair = tuple(bounds) if isinstance(bounds, (tuple, list)) else (0, bounds)
     if len(pair) != 2:
-        raise ArgumentError(what, "bounds", got=repr(bounds), expected="(lo, hi) or an extent")
+        raise ArgumentError(what, "bounds", got=described(bounds), expected="(lo, hi) or an extent")
     lo, hi = (_extent(b, what, "bounds") for b in pair)
     if isinstance(lo, int) and isinstance(hi, int) and hi < lo:
         raise ArgumentError(what, "bounds", got=f"({lo}, {hi})", expected="lo <= hi")
@@ -84,10 +86,11 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any
     >>> compute((2, 4), lambda i, j: sum(A[i, k] * B[k, j], k), "C")
     Compute(C: float64[2, 4])
     """
+    operation("compute", name)
     name = name or _fresh("T")
     what = operation("compute", name)
     extents = _shape(shape, what)
-    axes = _axes(fcompute, extents, what)
+    axes = _axes(as_function(fcompute, what, "fcompute"), extents, what)
     body = as_expr(fcompute(*axes), what)
     if dtype is not None:
         body = body.astype(dtype)
@@ -282,7 +285,12 @@ def _shape(shape: Any, what: str, argument: str = "shape") -> tuple[Extent, ...]
 
 def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> tuple[Var, ...]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        raise ArgumentTypeError(
+            what, got="a function whose parameters cannot be read", expected="a function of Python"
+        ) from None
     names = [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
     variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
     if len(names) != len(extents) and not (variadic and len(names) <= len(extents)):

@@ -75,7 +75,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.te.expressions import (
     COMPARISONS,
     Apply,
@@ -367,7 +367,15 @@ def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None =
 
     ``inputs`` fixes the order of the inputs (default: in order of use) and names all that are read.
     """
-    outputs = tuple(outputs)
+    outputs = tuple(outputs) if isinstance(outputs, Iterable) else (outputs,)
+    for k, t in enumerate(outputs):
+        if not isinstance(t, Tensor):
+            raise ArgumentTypeError(
+                "te.program",
+                f"outputs[{k}]",
+                got=described(t),
+                expected="a tensor of te.compute, te.scatter or te.placeholder",
+            )
     below = tensors_below(outputs)
     used = [t for t in below if isinstance(t, Placeholder)]
     given = tuple(used if inputs is None else inputs)

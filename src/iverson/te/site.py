@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from iverson.core.caller import user_frame
+from iverson.core.errors import ArgumentTypeError, described
 
 
 def user_line() -> str:
@@ -14,6 +15,11 @@ def user_line() -> str:
 
 
 def operation(function: str, name: str = "") -> str:
-    """The operation as an error names it, with the tensor defined and the user's line."""
+    """The operation as an error names it, with the tensor defined and the user's line.
+
+    Raises ArgumentTypeError for a name that is no string.
+    """
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"te.{function}", "name", got=described(name), expected="a string")
     line = user_line()
     return f"te.{function}{f' {name!r}' if name else ''}{f' ({line})' if line else ''}"
