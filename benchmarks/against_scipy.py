@@ -381,7 +381,7 @@ def main() -> None:
         "--only", action="append", default=[], metavar="WORD", help="operations with this in their name"
     )
     parser.add_argument("--entries", action="append", type=int, help="default 1000, 30000 and 1000000")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--turn", type=float, default=0.01, metavar="SECONDS")
     parser.add_argument("--short", action="store_true", help="print only what is short of its target")
     parser.add_argument("--json", action="store_true")
