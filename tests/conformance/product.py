@@ -22,6 +22,7 @@ from iverson.core.scalars import SCALARS
 from iverson.layouts import (
     SPARSE_LAYOUTS,
     Box,
+    Bracket,
     CooPattern,
     Packed,
     Zero,
@@ -157,6 +158,11 @@ def in_layout(value: Any, layout: str, rng: np.random.Generator, kinds: str = "f
         if not region.covers(value.shape):
             box = Box(value.shape, region, value[region.slices].copy())
             return box, box.read(Region.full(value.shape))
+    if layout == "bracket":
+        condition, negated = some_of(value, rng), bool(rng.integers(2))
+        left_out = np.nan if value.dtype.kind in "fc" else 7  # never read
+        values = np.where(condition, value, np.asarray(left_out, value.dtype))
+        return Bracket(values, np.asarray(condition != negated), negated), np.where(condition, value, 0)
     if layout == "packed":
         mask = some_of(value, rng)
         return Packed(mask, value[mask]), np.where(mask, value, 0)

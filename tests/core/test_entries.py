@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from iverson.core.entries import (
     FULL,
     NOTHING,
     Box,
+    Bracket,
     Entries,
     Full,
     Nothing,
@@ -41,6 +43,8 @@ def mask_of(entries: Entries, shape: tuple[int, ...]) -> Mask:
         out[entries.region.slices] = True
     elif isinstance(entries, Stored):
         out[tuple(entries.pattern.coordinates)] = True
+    elif isinstance(entries, Bracket):
+        out[...] = entries.condition != entries.negated
     else:
         assert isinstance(entries, Nothing)
     return out
@@ -54,7 +58,7 @@ def regions(draw: Any, shape: tuple[int, ...]) -> Region:
 
 @st.composite
 def entries_of(draw: Any, shape: tuple[int, ...]) -> Entries:
-    kind = draw(st.sampled_from(["nothing", "full", "in products", "box", "stored"]))
+    kind = draw(st.sampled_from(["nothing", "full", "in products", "box", "stored", "bracket"]))
     if kind == "box":
         return Box(draw(regions(shape)))
     if kind == "stored":
@@ -63,6 +67,9 @@ def entries_of(draw: Any, shape: tuple[int, ...]) -> Entries:
         blocks = (shape[0] // 2, 1) if layout[0] == "b" else None
         pattern = from_strided(held.reshape(shape[:2]), layout, blocks).pattern
         return Stored(pattern, products=draw(st.booleans()))
+    if kind == "bracket":
+        held = np.array(draw(st.lists(st.booleans(), min_size=24, max_size=24)))[: prod(shape)]
+        return Bracket(held.reshape(shape), draw(st.booleans()))
     return {"nothing": NOTHING, "full": FULL, "in products": FACTORED}[kind]
 
 
@@ -76,9 +83,11 @@ def several(draw: Any, count: int) -> tuple[Any, ...]:
 
 
 def is_exact(*sets: Entries) -> bool:
-    """Whether no set is of blocks or of slices, of which `meet` may keep more than the exact set."""
+    """Whether no set is of blocks, of slices, or a bracket: then `meet` is exact."""
     return not any(
-        isinstance(e, Stored) and (e.pattern.blocksize is not None or e.pattern.ndim != 2) for e in sets
+        isinstance(e, Bracket)
+        or (isinstance(e, Stored) and (e.pattern.blocksize is not None or e.pattern.ndim != 2))
+        for e in sets
     )
 
 
@@ -134,7 +143,7 @@ def test_covers_is_never_wrong(case):
     assert covers(a, NOTHING, shape)
     assert covers(FULL, a, shape)
     joined = join([a, b])
-    assert covers(joined, a, shape) or isinstance(a, Stored | Full)
+    assert covers(joined, a, shape) or isinstance(a, Stored | Full | Bracket)
 
 
 @given(several(1))
@@ -155,6 +164,8 @@ def test_size_hull_and_plain_names(case):
 HELD = np.array([[1.0, 0, 2], [0, 0, 3], [4, 5, 0], [0, 0, 0]])
 P, Q = (Stored(from_strided(x, "csr").pattern) for x in (HELD, np.flip(HELD)))
 TOP, LOW = Box(Region((0, 0), (2, 3))), Box(Region((2, 0), (4, 3)))
+
+C = Bracket(HELD > 1)
 
 #: The meet of two sets, for every pair of kinds: its kind and how many entries it has.
 MEETS = [
@@ -177,6 +188,15 @@ MEETS = [
     (P, Box(Region((3, 0), (4, 3))), Nothing, 0),
     (P, P, Stored, 5),
     (P, Q, Stored, 2),
+    (NOTHING, C, Nothing, 0),
+    (FULL, C, Bracket, 4),
+    (TOP, C, Box, 6),
+    (P, C, Stored, 5),
+    (C, NOTHING, Nothing, 0),
+    (C, FULL, Bracket, 4),
+    (C, TOP, Box, 6),
+    (C, P, Stored, 5),
+    (C, Bracket(C.condition, True), Bracket, 4),
 ]
 
 
@@ -188,7 +208,7 @@ def test_every_pair_of_kinds(a, b, kind, count):
 
 
 def test_the_table_has_every_pair_of_kinds():
-    kinds = {Nothing, Full, Box, Stored}
+    kinds = {Nothing, Full, Box, Stored, Bracket}
     assert {(type(a), type(b)) for a, b, _, _ in MEETS} == set(itertools.product(kinds, kinds))
 
 

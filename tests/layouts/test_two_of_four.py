@@ -166,11 +166,13 @@ def dominant(x: Any) -> Any:
     return x[:, :4] + iv.asarray(np.eye(4) * 5).to_layout("csr")
 
 
+CHOSEN = np.resize([True, True, False], SHAPE)
 CALLS = {
     "add_n": [
         lambda x: bind(TABLE["add_n"], (x, x * 2.0, D), {}),
         lambda x: bind(TABLE["add_n"], (x, x), {}),
     ],
+    "bracket": [lambda x: bind(TABLE["bracket"], (CHOSEN, x), {"negated": False})],
     "broadcast_to": [call("broadcast_to", shape=(3, *SHAPE))],
     "coalesce": [call("coalesce")],
     "concat": [lambda x: bind(TABLE["concat"], (x, x), {"axis": 1, "offsets": (0, 8)})],

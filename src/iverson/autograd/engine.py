@@ -16,7 +16,7 @@ from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.needs import Needs, Slot, find_needs
 from iverson.autograd.node import Node, line_of, reachable
-from iverson.autograd.record import is_undefined
+from iverson.autograd.record import is_undefined, selected
 from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, make_handle
@@ -132,6 +132,11 @@ def _multiplied(ct: Any) -> Any:
     return F.matmul(ct.left, ct.right)
 
 
+def _exported(ct: Any) -> Any:
+    """A cotangent as what is not a rule may see it: multiplied out, its selections made."""
+    return selected(_multiplied(ct))
+
+
 def _collect(node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries]) -> Any:
     """The complete cotangent of a node's results, after its hooks; a tuple where it has several."""
     if not node.multiple:
@@ -146,10 +151,9 @@ def _completed(
     if type(ct) is Sum:
         ct = ct.total()
     if node.extra is not None:
-        ct = _hooked(node, index, _multiplied(ct))
+        ct = _hooked(node, index, _exported(ct))
     if (node, index) in targets:
-        ct = _multiplied(ct)
-        found[node, index] = ct
+        ct = found[node, index] = _exported(ct)
     return ct
 
 
@@ -212,12 +216,12 @@ def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Entries]) -> list[tupl
     """What the rules give for the arguments that are needed (None for no derivative)."""
     wanted = [k for k, need in enumerate(needs) if need is not NOTHING]
     if op.joint is not None:
-        found = op.joint(tuple(needs), node, g)
+        found = op.joint(tuple(needs), node, tuple(map(selected, g)) if node.multiple else selected(g))
         return _checked(node, needs, [(k, found[k]) for k in wanted])
     vjp = OVERRIDES.get(op.name, op.vjp) if OVERRIDES else op.vjp
     overridden = vjp is not op.vjp
     if overridden:
-        g = _multiplied(g)
+        g = _exported(g)
     inputs, y, params = node.inputs(), node.results(), node.params
     shared: Any = ()
     if op.shared is not None and not overridden:

@@ -14,7 +14,7 @@ import numpy as np
 from iverson.autograd.engine import reverse
 from iverson.autograd.mode import recording
 from iverson.autograd.node import Node, leaf, reachable
-from iverson.autograd.record import is_undefined
+from iverson.autograd.record import is_undefined, selected
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, bind, make_handle
 from iverson.core.entries import FULL
@@ -49,13 +49,13 @@ def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph:
                 # A result that is itself a starting point keeps the tangent it was given.
                 if t is not None and (node, index) not in tangents and not is_undefined(t):
                     known[node, index] = t
-    return {slot: known[slot] for slot in outputs if slot in known}
+    return {slot: selected(known[slot]) for slot in outputs if slot in known}
 
 
 def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
     """The tangents of a node's results: the sum over its arguments."""
     if op.joint_jvp is not None:
-        given = op.joint_jvp(tuple(incoming), node)
+        given = op.joint_jvp(tuple(None if t is None else selected(t) for t in incoming), node)
         return [None if t is None else _total([_checked(t, node, j)], node, j) for j, t in enumerate(given)]
     inputs, y, params = node.inputs(), node.results(), node.params
     terms: list[Any] = []

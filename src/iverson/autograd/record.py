@@ -19,7 +19,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, 
 from iverson.core.op import Op
 from iverson.core.table import OVERRIDES
 from iverson.kernels.registry import annihilated, run
-from iverson.layouts import Pattern, Zero, entries, layouts_by_type, new_bytes
+from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, new_bytes, select
 
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray
@@ -199,6 +199,13 @@ def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None
         sum(new_bytes(o, values, structures) for o in outs),
         sum(map(entries, outs)),
     )
+
+
+def selected(handle: Any) -> Any:
+    """A cotangent or tangent with its selections made, as it leaves a pass."""
+    if type(handle._value) is not Bracket:
+        return handle
+    return dispatch.make_handle(select(handle._value), handle._node, handle._index)
 
 
 def is_undefined(handle: Any) -> bool:

@@ -1,6 +1,6 @@
 """Entries: sets of entries of a tensor, one algebra for supports and demands.
 
-    Entries = Nothing | Box(region) | Stored(pattern) | Full
+    Entries = Nothing | Box(region) | Stored(pattern) | Bracket(condition) | Full
 
 A *support* is where a value may be nonzero, a *demand* where somebody reads it; what is computed of a
 cotangent is their `meet`. A demand also says whether only matrix products read it. Sets are worked out per
@@ -53,6 +53,25 @@ class Stored:
     products: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Bracket:
+    """The entries where a boolean array is True (False, if ``negated``): the support of what was selected.
+
+    It bounds no computation: values are computed everywhere, and those outside of the set never read.
+    """
+
+    condition: Any
+    negated: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Bracket) and other.condition is self.condition and other.negated == self.negated
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.condition), self.negated))
+
+
 class Factors:
     """The matrix ``left @ right``, not multiplied out: a cotangent that only products read.
 
@@ -71,7 +90,7 @@ class Factors:
         return np.result_type(self.left.dtype, self.right.dtype)
 
 
-Entries = Nothing | Box | Stored | Full
+Entries = Nothing | Box | Stored | Bracket | Full
 NOTHING = Nothing()
 FULL = Full()
 FACTORED = Full(products=True)
@@ -110,11 +129,12 @@ def hull(entries: Entries, shape: Shape) -> Region:
 
 
 def meet(a: Entries, b: Entries) -> Entries:
-    """Entries of both, read as a's are. Exact, but for three supersets that cost less than what they save:
+    """Entries of both, read as a's are. Exact, but for these supersets, which cost less than they would save:
 
     - of a pattern of blocks, blocks that are in part in the other set stay whole;
     - of a pattern with dense trailing axes, slices that are in part in the other set stay whole;
-    - of two patterns over different axes, a is kept.
+    - of two patterns over different axes, a is kept;
+    - of a bracket and a box or pattern, those are kept, of two brackets a: values carry their conditions.
 
     >>> meet(Box(Region((0,), (3,))), Box(Region((2,), (9,))))
     Box(region=Region(start=(2,), stop=(3,)))
@@ -125,6 +145,10 @@ def meet(a: Entries, b: Entries) -> Entries:
         return NOTHING
     if isinstance(a, Full):
         return Stored(b.pattern, a.products) if isinstance(b, Stored) else b
+    if isinstance(b, Bracket):
+        return a
+    if isinstance(a, Bracket):
+        return Stored(b.pattern) if isinstance(b, Stored) else b
     if isinstance(a, Box):
         return (
             _boxes(a.region, b.region) if isinstance(b, Box) else _stored(b.pattern.within(a.region), False)
@@ -175,11 +199,14 @@ def covers(outer: Entries, inner: Entries, shape: Shape) -> bool:
         return not own.size or outer.region.intersect(own) == own
     if type(outer) is Stored:
         return type(inner) is Stored and inner.pattern is outer.pattern
-    return False
+    return outer == inner
 
 
 def size(entries: Entries, shape: Shape) -> int:
     """How many entries there are in the set."""
+    if type(entries) is Bracket:
+        held = int(np.count_nonzero(entries.condition))
+        return prod(shape) - held if entries.negated else held
     if type(entries) is Stored:
         return int(entries.pattern.count) * prod(shape[entries.pattern.ndim :])
     return hull(entries, shape).size

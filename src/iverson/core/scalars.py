@@ -149,28 +149,13 @@ def _signbit_copy(F: Any, _y: Any, a: Any, b: Any) -> Any:
     return F.sign(a) * F.copysign(1.0, b)
 
 
-def _select(F: Any, condition: Any, t: Any, otherwise: Any = None) -> Any:
-    """t where the condition holds, else ``otherwise`` or a zero that annihilates (t may be a number)."""
-    if otherwise is None:
-        otherwise = 0.0 if isinstance(t, float) else F.zero((), t.dtype)
-    return F.where(condition, t, otherwise)
-
-
-def _weight(F: Any, x: Any, share: float = 1.0) -> Any:
-    """The share that x has of a choice it may win, and nan where it is nan, which every choice lets through.
-
-    A factor, finite wherever x is not nan: where the choice is not x, its own cotangent is 0.
-    """
-    return F.where(F.isnan(x), x.dtype.type(math.nan), share)
-
-
 def _chosen(wins: str, i: int) -> Derivative:
     """The derivative of a maximum or minimum in argument i: all of it where it wins, half at a tie."""
 
     def rule(F: Any, t: Any, _y: Any, a: Any, b: Any) -> Any:
         own, other = (a, b)[i], (b, a)[i]
-        tie = F.logical_or(F.equal(a, b), F.isnan(own))
-        return _select(F, getattr(F, wins)(own, other), t, _select(F, tie, t * _weight(F, own, 0.5)))
+        held = F.logical_or(getattr(F, wins)(own, other), F.isnan(own))
+        return F.bracket(held, F.where(F.equal(a, b), 0.5 * t, F.nan_at(own, t)), negated=False)
 
     return rule
 
@@ -179,20 +164,20 @@ def _clipped(i: int) -> Derivative:
     """The derivative of clip in x, or in a bound where that bound is the result; hi wins over lo."""
 
     def rule(F: Any, t: Any, _y: Any, x: Any, lo: Any, hi: Any) -> Any:
+        own = (x, lo, hi)[i]
         if i == 0:
             chosen = F.logical_and(F.greater_equal(x, lo), F.less_equal(x, hi))
         elif i == 1:
             chosen = F.logical_and(F.less(x, lo), F.less_equal(lo, hi))
         else:
             chosen = F.logical_or(F.greater(x, hi), F.greater(lo, hi))
-        own = (x, lo, hi)[i]
-        return _select(F, F.logical_or(chosen, F.isnan(own)), t * _weight(F, own))
+        return F.bracket(F.logical_or(chosen, F.isnan(own)), F.nan_at(own, t), negated=False)
 
     return rule
 
 
 def _relu_rule(F: Any, t: Any, _y: Any, x: Any) -> Any:
-    return F.where(F.less_equal(x, 0), F.zero((), t.dtype), t * _weight(F, x))
+    return F.bracket(F.less_equal(x, 0), F.nan_at(x, t), negated=True)
 
 
 def _of_one(rule: Derivative) -> Derivative:
@@ -335,7 +320,7 @@ _ARITHMETIC = (
     _selecting(
         "maximum",
         np.maximum,
-        (_chosen("greater", 0), _chosen("greater", 1)),
+        (_chosen("greater_equal", 0), _chosen("greater_equal", 1)),
         zero_preserving=True,
         domain=_TWO,
         convention="equal arguments share the derivative: one half each",
@@ -343,7 +328,7 @@ _ARITHMETIC = (
     _selecting(
         "minimum",
         np.minimum,
-        (_chosen("less", 0), _chosen("less", 1)),
+        (_chosen("less_equal", 0), _chosen("less_equal", 1)),
         zero_preserving=True,
         domain=_TWO,
         convention="equal arguments share the derivative: one half each",
@@ -677,8 +662,8 @@ _CHOICE = (
         _where,
         vjp=(
             lambda F, g, _y, c, _a, _b: None,
-            lambda F, g, _y, c, _a, _b: F.where(c, g, F.zero((), g.dtype)),
-            lambda F, g, _y, c, _a, _b: F.where(c, F.zero((), g.dtype), g),
+            lambda F, g, _y, c, _a, _b: F.bracket(c, g, negated=False),
+            lambda F, g, _y, c, _a, _b: F.bracket(c, g, negated=True),
         ),
         kinds=ANY,
         linear_in=((1, 2),),

@@ -7,6 +7,7 @@ under the op's name or family. Kernels work on layouts' values and know nothing 
 from iverson.kernels import (
     box,
     box_moves,
+    bracket,
     packed,
     segments,
     sparse_assignments,
@@ -22,6 +23,7 @@ from iverson.kernels.registry import register, run
 __all__ = [
     "box",
     "box_moves",
+    "bracket",
     "packed",
     "register",
     "run",

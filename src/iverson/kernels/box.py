@@ -11,7 +11,6 @@ from iverson.core.entries import hull
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.kernels import keys
 from iverson.kernels.registry import register, zeros_like_result
 from iverson.layouts import Box, Sparse, Zero, support_of
 
@@ -119,23 +118,6 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     for box in boxes:
         total[box.region.within(region).slices] += box.inner
     return make(shape, region, total)
-
-
-@register("index_put", Box)
-def index_put(op: Op, values: Values, params: Params) -> Any:
-    """A box with zeros written into it (the cotangent of what an assignment left standing)."""
-    x, v = values
-    key = params["key"]
-    if type(x) is not Box or type(v) is not Zero:
-        return NotImplemented
-    if keys.region_through_key(x.region, key, x.shape) is None:
-        # Another value: the op is not the identity, though here it changes nothing.
-        return Box(x.shape, x.region, x.inner)
-    if keys.is_dense(key) and keys.key_region(key, x.shape).intersect(x.region) == x.region:
-        return Zero(x.shape, x.dtype)
-    inner = x.inner.copy()
-    inner[keys.key_within(x.region, key, x.shape)] = 0
-    return Box(x.shape, x.region, inner)
 
 
 @register("concat", Box)

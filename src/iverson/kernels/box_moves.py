@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.region import Region
+from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
-from iverson.kernels import keys, regions, strided
+from iverson.kernels import bracket, keys, regions, strided
 from iverson.kernels.box import Params, Values, make
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Box
+from iverson.layouts import Box, Zero, to_strided
 
 Array = np.ndarray[Any, Any]
 
@@ -22,21 +24,22 @@ def moving(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register ``body(x, image, *others, **params)``: the result's entries in the image of the box of x."""
 
     def add(body: Callable[..., Any]) -> Callable[..., Any]:
-        def kernel(op: Op, values: Values, params: Params) -> Any:
-            x, *others = values
-            if type(x) is not Box or not all(type(v) is np.ndarray for v in others):
-                return NotImplemented
-            result = zeros_like_result(op, values, params)
-            assert op.image is not None
-            region = op.image(x.region, x.shape, *others, **params) if x.region.size else None
-            if region is None or not region.size:
-                return result
-            return make(result.shape, region, body(x, region, *others, **params))
-
-        register(name, Box)(kernel)
+        register(name, Box)(partial(_moved, body))
         return body
 
     return add
+
+
+def _moved(body: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
+    x, *others = values
+    if type(x) is not Box or not all(type(v) is np.ndarray for v in others):
+        return NotImplemented
+    result = zeros_like_result(op, values, params)
+    assert op.image is not None
+    region = op.image(x.region, x.shape, *others, **params) if x.region.size else None
+    if region is None or not region.size:
+        return result
+    return make(result.shape, region, body(x, region, *others, **params))
 
 
 @moving("permute_dims")
@@ -129,8 +132,19 @@ def reshape(x: Box, region: Region, *, shape: Shape) -> Array:
     return inner.reshape(region.shape)
 
 
-@moving("gather")
-def gather(x: Box, region: Region, *indices: Array, axes: Shape) -> Array:
+@register("gather", Box)
+def gather(op: Op, values: Values, params: Params) -> Any:
+    """What indices that point out of the box read is left out: a bracket, unless none of them does."""
+    found = _moved(_read_at, op, values, params)
+    if found is NotImplemented or type(found) is Zero:
+        return found
+    x = values[0]
+    ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
+    there = _moved(_read_at, op, (ones, *values[1:]), params)
+    return found if to_strided(there).all() else bracket.made(found, there)
+
+
+def _read_at(x: Box, region: Region, *indices: Array, axes: Shape) -> Array:
     """Indices that point out of the box read 0."""
     lead = len(region.start) - (len(x.shape) - len(axes))
     own = Region(region.start[:lead], region.stop[:lead])
@@ -141,9 +155,11 @@ def gather(x: Box, region: Region, *indices: Array, axes: Shape) -> Array:
         inside &= (used >= a) & (used < b)
         clipped.append(np.clip(used, a, b - 1) - a)
     found = np.asarray(strided.gather(x.inner, *clipped, axes=axes))
-    return (
-        found if inside.all() else np.where(inside.reshape(own.shape + (1,) * (found.ndim - lead)), found, 0)
-    )
+    if inside.all():
+        return found
+    inside = inside.reshape(own.shape + (1,) * (found.ndim - lead))
+    kept: Array = keep_where(np.broadcast_to(inside, found.shape), found)
+    return kept
 
 
 @moving("scatter_add")

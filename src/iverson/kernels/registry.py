@@ -14,6 +14,8 @@ from iverson.layouts import Zero, layouts_by_type, to_strided
 Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
 _kernels: dict[tuple[str, type], Kernel] = {}
+#: In place of a name or family: a layout's kernel for every op that it has no other for.
+ANY_OP = "*"
 _plain = frozenset((np.ndarray, int, float, complex, bool))
 
 
@@ -85,7 +87,7 @@ def run_in_layouts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> A
     kinds = {type(v) for v in values if type(v) not in _plain}
     for kind in kinds if len(kinds) == 1 else sorted(kinds, key=_by_priority):
         for base in kind.__mro__[:-1]:
-            for family in (op.name, op.family):
+            for family in (op.name, op.family, ANY_OP):
                 kernel = _kernels.get((family, base))
                 if kernel is not None:
                     result = kernel(op, values, params)

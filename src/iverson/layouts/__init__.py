@@ -5,6 +5,7 @@ the mathematics. What operations do with a layout's values is in `iverson.kernel
 """
 
 from iverson.layouts.box import Box
+from iverson.layouts.bracket import Bracket, select
 from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr
 from iverson.layouts.conversion import SPARSE_LAYOUTS, can_hold, convert, from_strided, nonzero_indices
 from iverson.layouts.coo import Coo, CooPattern, coalesced
@@ -31,6 +32,7 @@ from iverson.layouts.zero import Zero
 __all__ = [
     "SPARSE_LAYOUTS",
     "Box",
+    "Bracket",
     "Bsc",
     "Bsr",
     "CompressedPattern",
@@ -60,6 +62,7 @@ __all__ = [
     "nonzero_indices",
     "read_only",
     "register",
+    "select",
     "stored",
     "support_of",
     "support_pattern",

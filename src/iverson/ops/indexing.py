@@ -95,7 +95,7 @@ def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
     """What is overwritten has no effect; if all is, nothing flows."""
     if keys.is_dense(key) and keys.key_region(key, _x.shape).covers(_x.shape):
         return None
-    return F.index_put(g, F.zero((), g.dtype), key=key)
+    return F.overwritten(g, key=key)
 
 
 def _index_put_demand(needs: tuple[Entries, ...], _shapes: Any, out: Shape, *, key: Any) -> Entries:
@@ -252,7 +252,7 @@ define(
 @by_position
 def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
     if i == 0:
-        return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
+        return F.bracket(_not_at(indices, axes, x.shape), g, negated=False)
     if i == 1:
         # A value overwritten by a later one at the same place has no effect: only the last writer counts.
         return F.sum_to(
@@ -260,6 +260,13 @@ def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: A
             v.shape,
         )
     return None
+
+
+def _not_at(indices: Any, axes: Shape, shape: Shape) -> Any:
+    """Which entries stay when others are written at index arrays."""
+    left = np.ones(shape, bool)
+    np.moveaxis(left, axes, range(len(axes)))[tuple(namespace.to_numpy(i) for i in indices)] = False
+    return left
 
 
 def _last_writers(indices: Any, axes: Shape, shape: Shape) -> Any:

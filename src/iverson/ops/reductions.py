@@ -224,7 +224,7 @@ def _extremum_vjp(
         return _shared_out(F, F.keep_reduced(g, axis, keepdims), share)
     attained, share = _share_of_ties(F, y, x, axis, keepdims)
     g = F.broadcast_to(F.keep_reduced(g, axis, keepdims) * share, shape=x.shape)
-    return F.where(attained, g, F.zero((), g.dtype))
+    return F.bracket(attained, g, negated=False)
 
 
 def _shared_out(F: Any, g: Any, share: Any) -> Any:
@@ -264,7 +264,7 @@ def _extremum_jvp(
         return F.sum(t, axis=axis, keepdims=keepdims)
     attained, share = _share_of_ties(F, y, x, axis, keepdims)
     share = share if keepdims or not axis else F.squeeze(share, axis=axis)
-    return F.sum(F.where(attained, t, F.zero((), t.dtype)), axis=axis, keepdims=keepdims) * share
+    return F.sum(F.bracket(attained, t, negated=False), axis=axis, keepdims=keepdims) * share
 
 
 def _dense_shares(x: Any, *, axis: Shape, largest: bool) -> Any:

@@ -91,12 +91,12 @@ def _share_of_largest(F: Any, y: Any, x: Any, segments: Segments) -> Any:
 
 def _segment_max_vjp(F: Any, g: Any, y: Any, x: Any, *, segments: Segments) -> Any:
     attained, share = _share_of_largest(F, y, x, segments)
-    return F.where(attained, F.segment_repeat(g * share, segments=segments), F.zero((), g.dtype))
+    return F.bracket(attained, F.segment_repeat(g * share, segments=segments), negated=False)
 
 
 def _segment_max_jvp(F: Any, t: Any, y: Any, x: Any, *, segments: Segments) -> Any:
     attained, share = _share_of_largest(F, y, x, segments)
-    return F.segment_sum(F.where(attained, t, F.zero((), t.dtype)), segments=segments) * share
+    return F.segment_sum(F.bracket(attained, t, negated=False), segments=segments) * share
 
 
 define(

@@ -5,12 +5,12 @@ The derivative rules of `iverson.core.scalars` are written against a namespace l
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.core.scalars import SCALARS
-from iverson.te.nodes import Expr, apply, const, select
+from iverson.te.nodes import Expr, apply, as_expr, const, select
 
 
 class Functions:
@@ -34,17 +34,20 @@ class Functions:
         return function
 
     def __dir__(self) -> list[str]:
-        return [*SCALARS, "where", "zero"]
+        return [*SCALARS, "bracket", "nan_at", "where"]
 
     def where(self, condition: Any, then: Any, other: Any) -> Expr:
         """``then`` where the condition holds, else ``other``."""
         return select(condition, then, other)
 
-    def zero(self, shape: tuple[int, ...], dtype: Any) -> Expr:
-        """The number 0 of a dtype; rules ask for it with the shape of a scalar."""
-        if shape != ():
-            raise ArgumentError("te.F.zero", "shape", got=str(shape), expected="()")
-        return const(0, dtypes.as_dtype(dtype, "te.F.zero"))
+    def bracket(self, condition: Any, x: Any, negated: bool = False) -> Expr:
+        """``x`` where the condition holds (does not, if ``negated``), else 0."""
+        zero = const(0, as_expr(x).dtype)
+        return select(condition, zero, x) if negated else select(condition, x, zero)
+
+    def nan_at(self, x: Any, t: Any) -> Expr:
+        """``t``, and nan where ``x`` is nan."""
+        return select(apply("isnan", x), t * math.nan, t)
 
     def astype(self, x: Any, dtype: Any) -> Expr:
         """An expression in another dtype."""

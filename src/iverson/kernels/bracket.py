@@ -1,0 +1,289 @@
+"""Kernels for the bracket layout: compute on all values, carry the condition, select only where one must.
+
+What an op does with a bracket follows from its facts: where the result is zero because the bracket is, values
+are computed freely and keep the condition; an op that moves entries moves the condition along; sums and
+products select; everything else is computed on the selected array.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.scalars import keep_where
+from iverson.core.shapes import Shape
+from iverson.core.table import TABLE
+from iverson.kernels import keys
+from iverson.kernels.registry import ANY_OP, register, run, zeros_like_result
+from iverson.kernels.sparse_forms import read
+from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, layouts_by_type, select, to_strided
+from iverson.layouts.bracket import by_line, held
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+_NO_PARAMS: Params = {}
+
+
+def made(values: Any, condition: Any, negated: bool = False) -> Any:
+    """A bracket of values and a condition of one shape, which is a box where the values are."""
+    values, condition = (x if type(x) in layouts_by_type else np.asarray(x) for x in (values, condition))
+    if type(values) is Zero or type(condition) is Zero:
+        return Zero(values.shape, values.dtype)
+    if type(values) is Box and type(condition) is not Box:
+        condition = Box(values.shape, values.region, to_strided(condition)[values.region.slices])
+    elif type(condition) is Box and type(values) is not Box:
+        condition = to_strided(condition)
+    return Bracket(values, condition, negated)
+
+
+def bracket(condition: Any, x: Any, *, negated: bool) -> Any:
+    """x where the condition holds (does not, if ``negated``): the op's body on strided operands."""
+    if type(condition) is not np.ndarray or condition.dtype != bool:
+        condition = np.asarray(condition, bool)
+    x = np.asarray(x)
+    if x.shape != condition.shape:
+        condition, x = np.broadcast_arrays(condition, x)
+    return Bracket(x, condition, negated)
+
+
+@register("bracket", Box)
+@register("bracket", Bracket)
+@register("bracket", Sparse)
+@register("bracket", Packed)
+def bracket_of(op: Op, values: Values, params: Params) -> Any:
+    """A selection among what a smaller support, or another selection, leaves."""
+    condition, x = values
+    shape = zeros_like_result(op, values, params).shape
+    if type(condition) is not np.ndarray or not hasattr(x, "shape") or x.shape != shape:
+        return NotImplemented
+    if condition.shape != shape:
+        condition = np.broadcast_to(condition, shape)
+    if type(x) is Bracket:
+        both = _met([x, Bracket(x.values, condition, params["negated"])])
+        return made(x.values, *both)
+    chosen = np.logical_not(condition) if params["negated"] else condition
+    if isinstance(x, Sparse):
+        kept = read(chosen, x.pattern, shape)
+        return x.pattern.value(keep_where(kept, x.entries))
+    if type(x) is Packed:
+        return Packed(x.mask, keep_where(chosen[x.mask], x.values))
+    return made(x, chosen) if type(x) is Box else NotImplemented
+
+
+def _met(brackets: list[Bracket]) -> tuple[Any, bool]:
+    """The condition under which all of several brackets of one shape are held, and whether it is negated."""
+    first = brackets[0]
+    if all(_same(first, b) for b in brackets[1:]):
+        return first.condition, first.negated
+    return reduce(_both, map(held, brackets)), False
+
+
+def _both(a: Any, b: Any) -> Any:
+    return _combined(np.logical_and, "multiply", a, b)
+
+
+def _either(a: Any, b: Any) -> Any:
+    return _combined(np.logical_or, "add", a, b)
+
+
+def _combined(f: Any, name: str, a: Any, b: Any) -> Any:
+    """Two conditions as one; of boxes, by the op that is the same on booleans and knows boxes."""
+    plain = type(a) is type(b) is np.ndarray
+    return by_line(f, a, b) if plain else run(TABLE[name], (a, b), {})
+
+
+def _one_condition(a: Bracket, b: Bracket) -> bool:
+    """Whether the conditions are one array, or the same view of one."""
+    p, q = a.condition, b.condition
+    if p is q:
+        return True
+    if type(p) is not np.ndarray or type(q) is not np.ndarray or p.base is None or p.base is not q.base:
+        return False
+    return p.shape == q.shape and p.strides == q.strides and p.ctypes.data == q.ctypes.data
+
+
+def _same(a: Bracket, b: Bracket) -> bool:
+    return a.negated == b.negated and _one_condition(a, b)
+
+
+@register("elementwise", Bracket)
+@register("add_n", Bracket)
+def elementwise(op: Op, values: Values, params: Params) -> Any:
+    """f under the condition of the operands whose zeros make it zero.
+
+    It is computed of all their values, unless several under different conditions make it zero together (in a
+    sum): these are selected first, as the other operands are.
+    """
+    count = len(values)
+    zeros = {k for k, v in enumerate(values) if type(v) in (Bracket, Zero)}
+    groups = [g for g in op.groups(count) if g and zeros.issuperset(g)]
+    if op.zero_preserving and len(zeros) == count:
+        groups.append(tuple(range(count)))
+    chosen = _chosen(op, values)
+    if chosen is not None or not groups:
+        return NotImplemented if chosen is None else chosen
+    shape = zeros_like_result(op, values, params).shape
+    free: set[int] = set()
+    conditions = []
+    for group in groups:
+        terms = [_stretched(values[k], shape) for k in group if type(values[k]) is Bracket]
+        if all(_same(terms[0], t) for t in terms[1:]):
+            free.update(group)
+            conditions.append(terms[0])
+        else:
+            either = reduce(_either, map(held, terms))
+            conditions.append(Bracket(terms[0].values, either))
+    parts = [v.values if k in free and type(v) is Bracket else select(v) for k, v in enumerate(values)]
+    out = run(op, tuple(parts), params)
+    return NotImplemented if isinstance(out, Sparse | Packed) else made(out, *_met(conditions))
+
+
+def _stretched(x: Bracket, shape: Shape) -> Bracket:
+    if x.shape == shape:
+        return x
+    values, condition = (
+        run(TABLE["broadcast_to"], (part,), {"shape": shape}) for part in (x.values, x.condition)
+    )
+    return Bracket(values, condition, x.negated)
+
+
+def _chosen(op: Op, values: Values) -> Any:
+    """[c] a + [not c] b is a choice between a and b: one select, and every entry is held."""
+    if op.name not in ("add", "add_n") or len(values) != 2 or not all(type(v) is Bracket for v in values):
+        return None
+    a, b = values
+    if a.negated == b.negated or a.dtype != b.dtype or not _one_condition(a, b):
+        return None
+    if type(a.values) is not np.ndarray or type(b.values) is not np.ndarray:
+        return None
+    there, elsewhere = (b, a) if a.negated else (a, b)
+    return TABLE["where"].forward(there.condition, there.values, elsewhere.values)
+
+
+@register("sum", Bracket)
+@register("scatter_add", Bracket)
+@register("segment_sum", Bracket)
+def sums(op: Op, values: Values, params: Params) -> Any:
+    """Selected, then added up; an entry of the result is held where any of its terms is."""
+    x, *others = values
+    if type(x) is not Bracket or any(type(v) is not np.ndarray for v in others):
+        return NotImplemented
+    counts = run(op, (_mapped(held(x), lambda c: c.astype(np.float32)), *others), params)
+    return made(run(op, (select(x), *others), params), _mapped(counts, lambda c: np.asarray(c != 0)))
+
+
+def _mapped(value: Any, f: Any) -> Any:
+    """An elementwise function that keeps zeros, of an array or of what a box holds."""
+    if type(value) is Zero:
+        return value
+    return Box(value.shape, value.region, f(value.inner)) if type(value) is Box else f(value)
+
+
+@register("matmul", Bracket)
+def matmul(op: Op, values: Values, params: Params) -> Any:
+    """Selected, then multiplied.
+
+    Slices of the contracted axis that are left out as a whole are dropped from both factors, so that the inf
+    or nan across from them is not multiplied with their zeros; they are looked for where the product is not
+    finite. Rows of a (columns of b) left out by a condition that does not vary along them stay left out.
+    """
+    a, b = (select(v) for v in values)
+    out = run(op, (a, b), params)
+    if type(out) is not np.ndarray:
+        return out
+    if not np.isfinite(out.sum()):
+        kept = _contracted(values)
+        if kept is not None and not kept.all():
+            a, b = to_strided(a)[..., kept], to_strided(b)[..., kept, :]
+            out = op.forward(a, b, **params)
+    rows = _lines_left_out(values[0], -1)
+    columns = _lines_left_out(values[1], -2)
+    conditions = [np.broadcast_to(c, out.shape) for c in (rows, columns) if c is not None]
+    return Bracket(out, reduce(np.logical_and, conditions)) if conditions else out
+
+
+def _contracted(values: Values) -> Any:
+    """Which slices of the contracted axis hold anything, in either factor; None if unknown."""
+    found = None
+    for x, axis in zip(values, (-1, -2), strict=True):
+        if type(x) is Bracket:
+            condition = to_strided(held(x))
+            others = tuple(k for k in range(condition.ndim) if k != condition.ndim + axis)
+            own = condition.any(axis=others)
+            found = own if found is None else found & own
+    return found
+
+
+def _lines_left_out(x: Any, axis: int) -> Any:
+    """The condition of whole rows of a (columns of b), where it is broadcast along them."""
+    if type(x) is not Bracket or type(x.condition) is not np.ndarray:
+        return None
+    condition = x.condition
+    if condition.shape[axis] < 2 or condition.strides[axis] != 0:
+        return None
+    line = condition[..., :1] if axis == -1 else condition[..., :1, :]
+    return ~line if x.negated else line
+
+
+@register(ANY_OP, Bracket)
+def any_other(op: Op, values: Values, params: Params) -> Any:
+    """The condition is moved where entries are; otherwise the selection is made first."""
+    if op.moves:
+        found = moved(op, values, params)
+        if found is not NotImplemented:
+            return found
+    return run(op, tuple(select(v) for v in values), params)
+
+
+@register("permute_dims", Bracket)
+@register("broadcast_to", Bracket)
+def moved(op: Op, values: Values, params: Params) -> Any:
+    """An op that moves entries, on the values and on their conditions."""
+    data = {k for group in op.groups(len(values)) for k in group}
+    if not all(k in data or type(v) is np.ndarray or not hasattr(v, "shape") for k, v in enumerate(values)):
+        return NotImplemented
+    parts, conditions = [], []
+    for k, v in enumerate(values):
+        if k in data and type(v) not in (np.ndarray, Box, Zero, Bracket):
+            return NotImplemented
+        parts.append(v.values if type(v) is Bracket else v)
+        conditions.append(_there(v) if k in data else v)
+    return made(run(op, tuple(parts), params), run(op, tuple(conditions), params))
+
+
+def _there(value: Any) -> Any:
+    """Where a value may be nonzero, as a boolean array in its layout."""
+    if type(value) is Bracket:
+        return held(value)
+    if type(value) is Box:
+        return Box(value.shape, value.region, np.ones(value.region.shape, bool))
+    return Zero(value.shape, bool) if type(value) is Zero else np.broadcast_to(np.True_, value.shape)
+
+
+@register("overwritten", Box)
+def overwritten(op: Op, values: Values, params: Params) -> Any:
+    """Entries cleared in a box: what is left of it."""
+    x, key = values[0], params["key"]
+    if keys.region_through_key(x.region, key, x.shape) is None:
+        # Another value: the op is not the identity, though here it changes nothing.
+        return Box(x.shape, x.region, x.inner)
+    if keys.is_dense(key) and keys.key_region(key, x.shape).intersect(x.region) == x.region:
+        return Zero(x.shape, x.dtype)
+    left = np.ones(x.region.shape, bool)
+    left[keys.key_within(x.region, key, x.shape)] = False
+    return Bracket(x, Box(x.shape, x.region, left))
+
+
+def clear(x: Array, *, key: Any) -> Bracket:
+    """x but for the entries that a key reads: the body on a strided operand."""
+    left = np.ones(x.shape, bool)
+    left[key] = False
+    return Bracket(x, left)
+
+
+__all__ = ["bracket", "clear"]

@@ -1,0 +1,129 @@
+"""The bracket layout: values where a condition holds, all other entries zero, the selection not yet made.
+
+It is the cotangent or tangent of what was selected (`where`, `relu`, `clip`, overwritten entries): an Iverson
+bracket. A value where the condition does not hold is never read: an inf or nan computed there reaches
+nothing. Only derivatives are held so; what leaves a pass is selected first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import entries
+from iverson.core.region import Region
+from iverson.core.scalars import keep_where
+from iverson.core.shapes import Shape
+from iverson.layouts.box import Box
+from iverson.layouts.registry import Layout, layout_of, register
+
+
+class Bracket:
+    """``values`` where ``condition`` is True (False, if ``negated``).
+
+    Both are strided, or boxes of one region: outside of that everything is zero. With ``negated`` the two
+    sides of a selection share their condition, so that their sum is known to need a single select.
+    """
+
+    __slots__ = ("condition", "negated", "values")
+
+    def __init__(self, values: Any, condition: Any, negated: bool = False) -> None:
+        self.values = values
+        self.condition = condition
+        self.negated = negated
+
+    @property
+    def shape(self) -> Shape:
+        return self.values.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> Any:
+        return self.values.dtype
+
+    def __repr__(self) -> str:
+        return f"Bracket({self.values!r}, {'not ' * self.negated}{self.condition!r})"
+
+
+def held(value: Bracket) -> Any:
+    """The condition under which entries are held: a boolean array, or a box of one."""
+    condition = value.condition
+    if not value.negated:
+        return condition
+    if type(condition) is Box:
+        return Box(condition.shape, condition.region, ~condition.inner)
+    return by_line(np.logical_not, condition)
+
+
+def by_line(f: Any, *conditions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An elementwise function of arrays of one shape, once along axes on which none of them varies."""
+    shape = conditions[0].shape
+    same = [not any(c.strides[k] for c in conditions) and n > 1 for k, n in enumerate(shape)]
+    if not any(same):
+        return np.asarray(f(*conditions))
+    once = tuple(slice(1) if s else slice(None) for s in same)
+    return np.broadcast_to(f(*(c[once] for c in conditions)), shape)
+
+
+def select(value: Any) -> Any:
+    """The selection made: strided, or a box. Any other value is itself."""
+    if type(value) is not Bracket:
+        return value
+    values, condition = value.values, held(value)
+    if type(values) is Box:
+        return Box(values.shape, values.region, keep_where(condition.inner, values.inner))
+    return keep_where(condition, values)
+
+
+def _to_strided(value: Bracket) -> np.ndarray[Any, Any]:
+    selected = select(value)
+    return layout_of(selected).to_strided(selected)
+
+
+def _check(value: Bracket) -> None:
+    assert type(value.values) is type(value.condition)
+    assert value.condition.dtype == bool
+    assert value.condition.shape == value.shape
+    for part in (value.values, value.condition):
+        layout_of(part).check(part)
+    if type(value.values) is Box:
+        assert value.values.region == value.condition.region
+
+
+def _support(value: Bracket) -> entries.Entries:
+    if type(value.values) is Box:
+        return entries.Box(value.values.region)
+    return entries.Bracket(value.condition, value.negated)
+
+
+def _buffers(value: Bracket) -> tuple[np.ndarray[Any, Any], ...]:
+    parts = (value.values, value.condition)
+    return tuple(b for part in parts for b in layout_of(part).buffers(part))
+
+
+def _rebuild(value: Bracket, buffers: tuple[np.ndarray[Any, Any], ...]) -> Bracket:
+    values, condition = (
+        layout_of(part).rebuild(part, (buffer,))
+        for part, buffer in zip((value.values, value.condition), buffers, strict=True)
+    )
+    return Bracket(values, condition, value.negated)
+
+
+def region_of(value: Bracket) -> Region:
+    """Where entries may be held."""
+    return entries.hull(_support(value), value.shape)
+
+
+LAYOUT = register(
+    Layout(
+        name="bracket",
+        kind=Bracket,
+        to_strided=_to_strided,
+        check=_check,
+        support=_support,
+        buffers=_buffers,
+        rebuild=_rebuild,
+        densify_warns=False,
+        priority=30,
+    )
+)

@@ -1,0 +1,65 @@
+"""Selections as supports: the ops that make a bracket, of which derivatives of choices are made.
+
+[c] g is g where c holds, and a zero that annihilates elsewhere (`iverson.layouts.bracket`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Abstract, Op, Sample
+from iverson.core.shapes import broadcast_shapes
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels import bracket
+from iverson.ops.elementwise import demand, support, within
+
+
+def _abstract(condition: Any, x: Any, *, negated: bool) -> Abstract:
+    shapes = (getattr(v, "shape", ()) for v in (condition, x))
+    return Abstract(broadcast_shapes("bracket", *shapes), np.asarray(x).dtype if np.isscalar(x) else x.dtype)
+
+
+@derived
+def nan_at(x: Any, t: Any) -> Any:
+    """t, and nan where x is nan: a choice among numbers has no derivative at a nan, which it lets through."""
+    value = getattr(x, "_value", x)
+    if type(value) is np.ndarray and not (value.size and np.isnan(value.max())):
+        return t
+    return namespace.where(namespace.isnan(x), t * math.nan, t)
+
+
+define(
+    Op(
+        name="bracket",
+        forward=bracket.bracket,
+        abstract=_abstract,
+        vjp=(None, lambda F, g, _y, c, _x, *, negated: F.sum_to(F.bracket(c, g, negated=negated), _x.shape)),
+        linear_in=((1,),),
+        demand=demand,
+        support=support,
+        within=within,
+        samples=lambda s: [
+            Sample((s.rng.random((2, 3)) < 0.5, s((2, 3))), {"negated": False}),
+            Sample((s.rng.random(3) < 0.5, s((2, 3))), {"negated": True}),
+        ],
+    )
+)
+
+# What an assignment leaves of the entries that were there: of x[key] = v, the derivative in x.
+define(
+    Op(
+        name="overwritten",
+        forward=bracket.clear,
+        abstract=lambda x, *, key: Abstract(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x, *, key: F.overwritten(g, key=key),),
+        linear_in=((0,),),
+        samples=lambda s: [
+            Sample((s((4, 5)),), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
+            Sample((s((4, 5)),), {"key": (2, slice(4, None, -2))}),
+        ],
+    )
+)
