@@ -143,16 +143,98 @@ def _trace_of_product(F: Any, a: Any, b: Any) -> Any:
     return F.sum(a * F.mT(b), axis=(a.ndim - 2, a.ndim - 1), keepdims=False)
 
 
-# d det(A) = det(A) tr(A^-1 dA).
+def _in_singular_basis(x: Any) -> tuple[Any, Any, Any, Any]:
+    """det(U V^H), V, s and U^H: adj(x) is that number times V adj(diag(s)) U^H."""
+    u, s, vh = np.linalg.svd(x)
+    phase = np.linalg.det(u) * np.linalg.det(vh)
+    return phase[..., None, None], np.conj(np.swapaxes(vh, -1, -2)), s, np.conj(np.swapaxes(u, -1, -2))
+
+
+def _product_without(s: Any, left_out: Any) -> Any:
+    """The product of s over the places that are not left out."""
+    return np.prod(np.where(left_out, 1, np.expand_dims(s, tuple(range(-left_out.ndim, -1)))), axis=-1)
+
+
+def _adjugate(x: Any) -> Any:
+    phase, v, s, uh = _in_singular_basis(x)
+    others = _product_without(s, np.eye(x.shape[-1], dtype=bool))
+    return (phase * (v * others[..., None, :]) @ uh).astype(x.dtype, copy=False)
+
+
+def _adjugate_derivative(x: Any, t: Any) -> Any:
+    # With M = U^H T V: off the diagonal -M[i, j] D[i, j], on it the sum of D[i, j] M[j, j], where D[i, j] is
+    # the product of the singular values but for the i-th and the j-th.
+    phase, v, s, uh = _in_singular_basis(x)
+    eye = np.eye(x.shape[-1], dtype=bool)
+    rest = np.where(eye, 0, _product_without(s, eye[:, None, :] | eye[None, :, :]))
+    m = uh @ t @ v
+    inner = -rest * m + eye * (rest @ np.diagonal(m, axis1=-2, axis2=-1)[..., None])
+    return (phase * v @ inner @ uh).astype(np.result_type(x, t), copy=False)
+
+
+def _third_of_det(F: Any, x: Any, t: Any, c: Any) -> Any:
+    """G with d tr(C adj'(A)[T]) = tr(G dA), for matrices A = x that have an inverse B."""
+    b = F.inv(x)
+    bt, bc = F.matmul(b, t), F.matmul(b, c)
+
+    def trace(m: Any) -> Any:
+        return _matrices(F, F.sum(F.diagonal(m, offset=0), axis=(m.ndim - 2,), keepdims=False))
+
+    both = F.matmul(bt, bc)
+    inner = both + F.matmul(bc, bt) - trace(bc) * bt - trace(bt) * bc
+    return _matrices(F, F.det(x)) * F.matmul(inner, b) + _matrices(F, F.det(x)) * b * (
+        trace(bt) * trace(bc) - trace(both)
+    )
+
+
+def _adjugate_abstract(name: str) -> Any:
+    def abstract(x: Any, *t: Any) -> Abstract:
+        _square(name, x)
+        return Abstract(x.shape, dtypes.to_inexact(dtypes.result_type(x, *t)))
+
+    return abstract
+
+
+# d det(A) = tr(adj(A) dA), and tr(C adj'(A)[T]) is symmetric in C and T: both exist at singular matrices.
 define(
     Op(
         name="det",
         forward=_lapack("det", np.linalg.det),
         abstract=_det_abstract,
-        vjp=(lambda F, g, y, x: _matrices(F, g * F.conj(y)) * F.mH(F.inv(x)),),
-        jvp=(lambda F, t, y, x: y * _trace_of_product(F, F.inv(x), t),),
-        samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((s((2, 2, 2)),))],
-        convention="a singular matrix raises LinearAlgebraError in the derivative",
+        vjp=(lambda F, g, _y, x: _matrices(F, g) * F.mH(F.adjugate(x)),),
+        jvp=(lambda F, t, _y, x: _trace_of_product(F, F.adjugate(x), t),),
+        samples=lambda s: [
+            Sample((_well(s, 3, 3),)),
+            Sample((s((2, 2, 2)),)),
+            Sample((s((3, 1)) * s((1, 3)),)),
+        ],
+        convention="exact at singular matrices, by the adjugate; the third derivative needs an inverse",
+    )
+)
+
+define(
+    Op(
+        name="adjugate",
+        forward=_lapack("adjugate", _adjugate),
+        abstract=_adjugate_abstract("adjugate"),
+        vjp=(lambda F, g, _y, x: F.mH(F.adjugate_derivative(x, F.mH(g))),),
+        jvp=(lambda F, t, _y, x: F.adjugate_derivative(x, t),),
+        samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
+    )
+)
+
+define(
+    Op(
+        name="adjugate_derivative",
+        forward=_lapack("adjugate_derivative", _adjugate_derivative),
+        abstract=_adjugate_abstract("adjugate_derivative"),
+        vjp=(
+            lambda F, g, _y, x, t: F.mH(_third_of_det(F, x, t, F.mH(g))),
+            lambda F, g, _y, x, _t: F.mH(F.adjugate_derivative(x, F.mH(g))),
+        ),
+        jvp=(lambda F, e, _y, x, t: _third_of_det(F, x, t, e), None),
+        linear_in=((1,),),
+        samples=lambda s: [Sample((_well(s, 3, 3), s((3, 3)))), Sample((_well(s, 2, 2, 2), s((2, 2, 2))))],
     )
 )
 
