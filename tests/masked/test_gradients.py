@@ -119,7 +119,8 @@ def test_gradients_have_the_masks_of_their_leaves(pair, name, data):
     for x in (g, h):
         assert isinstance(x, iv.MaskedTensor)
         np.testing.assert_array_equal(x.get_mask().numpy(), mask)
-        assert np.isfinite(x.detach().get_data().numpy()).all()
+        # A deviation of 0, of a single entry, has a first derivative by convention and no second.
+        assert (x is h and name == "std") or np.isfinite(x.detach().get_data().numpy()).all()
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

@@ -34,7 +34,7 @@ def read_at(value: Sparse, pattern: Pattern) -> Array:
         found[at[there]] = value.entries[there]
         return found
     if not value.pattern.count:
-        return np.zeros((0, *value.dense_shape), value.dtype)
+        return np.zeros((pattern.count, *value.dense_shape), value.dtype)
     at, there = value.pattern.find(pattern.keys)
     found = counting.taken(value.entries, at)
     if not there.all():

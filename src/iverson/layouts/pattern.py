@@ -214,7 +214,7 @@ def frozen(indices: Array) -> Array:
     held: Any = indices
     while isinstance(held, np.ndarray) and not held.flags.writeable:
         held = held.base
-    return indices if held is None else read_only(np.array(indices))
+    return indices if held is None else read_only(np.array(indices, order="C"))
 
 
 def read_only(indices: Array) -> Array:

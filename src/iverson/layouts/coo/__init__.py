@@ -37,7 +37,8 @@ class CooPattern(Pattern):
 
     def __init__(self, shape: Shape, indices: Array, distinct: bool | None = None) -> None:
         super().__init__(shape, indices.shape[1:])
-        self.indices = read_only(np.asarray(indices))  # never a subclass: an unpickled memory map, say
+        # Each axis' indices in a row, as loops want them; never a subclass (an unpickled memory map, say).
+        self.indices = read_only(np.ascontiguousarray(indices))
         self._distinct = distinct
         self._source: Any = None
 
@@ -126,6 +127,7 @@ class CooPattern(Pattern):
         assert self.indices.ndim == 2
         assert self.indices.dtype in (np.int32, np.int64)
         assert len(self.indices) == self.ndim
+        assert self.indices.flags.c_contiguous
         for row, extent in zip(self.indices, self.shape, strict=True):
             assert not row.size or 0 <= row.min() <= row.max() < extent
         if self._distinct:
