@@ -238,8 +238,13 @@ ELEMENTWISE = {
 
 def test_every_name_is_here():
     assert functions(iv) - OTHERS == {*VALUE, *PLAIN, *REFUSED, *ELEMENTWISE}
-    known = {*LINALG, *SHIFTS, *DECOMPOSED, *TRANSFORMED, *OTHERS}
+    known = {*LINALG, *SHIFTS, *DECOMPOSED, *TRANSFORMED, *OTHERS, "factorized"}
     assert functions(iv.linalg) | functions(iv.fft) <= known
+
+
+def test_factors_are_of_sparse_tensors():
+    with pytest.raises(iv.errors.ArgumentTypeError, match=r"to_tensor\(fill\)"):
+        iv.linalg.factorized(tensor(np.eye(3), np.ones((3, 3), bool), "csr"))
 
 
 @pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
