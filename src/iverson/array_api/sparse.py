@@ -148,6 +148,14 @@ def to_layout(x: Any, layout: str, /, *, blocksize: Any = None) -> Any:
     if layout in ("bsr", "bsc"):
         held = getattr(getattr(getattr(x, "_value", None), "pattern", None), "blocksize", None)
         given = held if blocksize is None else blocksize
+        if given is None:
+            raise ArgumentError(
+                "to_layout",
+                "blocksize",
+                got="none",
+                expected="two positive integers: the rows and columns of a block",
+                remedy=f'call to_layout("{layout}", blocksize=(rows, columns))',
+            )
         sizes = [as_int(n, "to_layout", "blocksize") for n in as_tuple(given)]
         if len(sizes) != 2 or min(sizes) < 1:
             raise ArgumentError("to_layout", "blocksize", got=str(sizes), expected="two positive integers")
