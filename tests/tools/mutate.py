@@ -1,11 +1,14 @@
 """A mutation runner: change one guard of a module at a time and see whether a test notices.
 
-    python -m tests.tools.mutate iverson.autograd.engine [--only TEXT] [--jobs N]
+    python -m tests.tools.mutate iverson.autograd.engine [--only TEXT] [--tests ARGUMENT ...]
 
 Every mutant is one edit of the module's syntax tree: a condition negated, an operand of ``and`` or ``or``
-dropped, a guard that leaves early deleted, a comparison or a constant changed. It runs in a process of its
-own against the tests that `TESTS` names for the module, which stop at the first failure; a mutant that
-outlives them is printed, with the reason where `EQUIVALENT` says why no test can tell it from the original.
+dropped, a guard that leaves early deleted, a comparison or a constant changed. The tests that `TESTS` names
+for the module are collected once and run once, in a process that notes which of them execute which line;
+every mutant then has a process of its own, forked from the collected tests, where the code of the module's
+functions is exchanged and the tests that execute the line are run, quickest first, until one fails. A mutant
+that outlives them is printed, with the reason where `EQUIVALENT` says why no test can tell it from the
+original. Edits of what runs at import (decorators, defaults) are not made.
 (R. A. DeMillo, R. J. Lipton and F. G. Sayward, "Hints on test data selection", Computer 11, 1978.)
 """
 
@@ -14,33 +17,42 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import importlib.abc
-import importlib.util
+import functools
+import gc
+import importlib
 import os
+import pickle
 import re
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
+
+import pytest
 
 from tests.tools.equivalent import EQUIVALENT
 
-SOURCE = Path(__file__).parents[2] / "src"
-
-#: The tests that have to notice, quickest first.
+#: The tests that have to notice.
 TESTS = {
-    "iverson.autograd": ["-k", "not two_hundred_thousand", "tests/autograd", "tests/sparse/test_demand.py"],
+    "iverson.autograd": ["tests/autograd", "tests/sparse/test_demand.py"],
+    "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.eliminate": ["tests/te/test_eliminate.py", "tests/te/test_zero_elimination.py"],
-    "iverson.codegen.bounds": ["tests/codegen/test_bounds.py"],
-    "iverson.kernels": ["tests/autograd/test_guards.py", "tests/layouts/test_box.py"],
+    "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
+    "iverson.kernels": ["tests/autograd", "tests/layouts"],
 }
-#: Seconds for one mutant.
-LIMIT = 240
-_FLIPPED = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+#: Seconds: a test that takes longer is left out, a mutant that does is taken for noticed.
+SLOW, LIMIT = 0.5, 60
+_FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+_ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 
 
@@ -51,6 +63,8 @@ class Mutant:
     line: int
     what: str
     tree: ast.Module
+    #: The lines of the statement, without those of its body.
+    lines: range
 
 
 def mutants(source: str) -> Iterator[Mutant]:
@@ -67,11 +81,26 @@ def mutants(source: str) -> Iterator[Mutant]:
     2 1 -> 2
     """
     tree = ast.parse(source)
+    statement: dict[ast.AST, ast.stmt] = {}
+    tested: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+            tested.add(node.test)
+        for child in ast.iter_child_nodes(node):
+            statement[child] = child if isinstance(child, ast.stmt) else statement.get(node)
     for number, node in enumerate(ast.walk(tree)):
+        if isinstance(node, ast.Compare) and node in tested and type(node.ops[0]) not in _ORDER:
+            continue  # the same as its negation
         for what, edit in _edits(node):
             changed = copy.deepcopy(tree)
             edit(next(n for k, n in enumerate(ast.walk(changed)) if k == number))
-            yield Mutant(getattr(node, "lineno", 0), what, ast.fix_missing_locations(changed))
+            ast.fix_missing_locations(changed)
+            yield Mutant(getattr(node, "lineno", 0), what, changed, _lines(statement[node]))
+
+
+def _lines(statement: Any) -> range:
+    body = getattr(statement, "body", None)
+    return range(statement.lineno, body[0].lineno if body else statement.end_lineno + 1)
 
 
 def _edits(node: Any) -> Iterator[tuple[str, Any]]:
@@ -89,7 +118,7 @@ def _edits(node: Any) -> Iterator[tuple[str, Any]]:
             )
     elif isinstance(node, ast.BoolOp):
         for k, value in enumerate(node.values):
-            yield f"drop: {ast.unparse(value)}", lambda n, k=k: n.values.pop(k)
+            yield f"drop: {ast.unparse(value)}", lambda n, k=k: n.values.__setitem__(k, _neutral(n.op))
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in _FLIPPED:
         flipped = _FLIPPED[type(node.ops[0])]
         after = ast.unparse(ast.Compare(node.left, [flipped(), *node.ops[1:]], node.comparators))
@@ -99,84 +128,175 @@ def _edits(node: Any) -> Iterator[tuple[str, Any]]:
         yield f"{node.value} -> {value}", lambda n: setattr(n, "value", value)
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from a syntax tree."""
-
-    def __init__(self, name: str, tree: ast.Module) -> None:
-        self.name, self.tree = name, tree
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-        return importlib.util.spec_from_loader(fullname, self) if fullname == self.name else None
-
-    def exec_module(self, module: Any) -> None:
-        exec(compile(self.tree, self.name, "exec"), module.__dict__)
+def _code(compiled: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
+    """The code of all functions of a module, by name and line; that within one function goes with it."""
+    for part in compiled.co_consts:
+        if isinstance(part, CodeType):
+            if part.co_flags & 2:  # CO_NEWLOCALS: a function, not the body of a class
+                yield (part.co_qualname, part.co_firstlineno), part
+            yield from _code(part)
 
 
-def survives(name: str, mutant: Mutant | None, tests: list[str]) -> bool:
-    """Whether the tests pass with a mutant in the place of its module."""
+def _exchanged(tree: ast.Module, file: str) -> None:
+    """Give the functions of a module, wherever they are held, the code that a tree compiles to."""
+    code = dict(_code(compile(tree, file, "exec")))
+    for found in gc.get_objects():
+        if isinstance(found, FunctionType) and found.__code__.co_filename == file:
+            found.__code__ = code[found.__code__.co_qualname, found.__code__.co_firstlineno]
+
+
+def _forked(body: Callable[[], int], limit: float) -> int | None:
+    """What a function returns in a process of its own; None after ``limit`` seconds."""
     child = os.fork()
     if not child:
         os.setsid()
-        with open(os.devnull, "w") as nothing:
-            os.dup2(nothing.fileno(), 1)
-            os.dup2(nothing.fileno(), 2)
-        if mutant is not None:
-            sys.meta_path.insert(0, _Finder(name, mutant.tree))
-        import pytest
-
-        os._exit(
-            int(
-                pytest.main(
-                    ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not peers", *tests]
-                )
-            )
-        )
-    end = time.monotonic() + LIMIT
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        code = 3
+        try:
+            code = body()
+        finally:
+            os._exit(code)
+    end = time.monotonic() + limit
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return status == 0
-        time.sleep(0.05)
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return False
+    return None
 
 
-def _told(name: str, m: Mutant, lines: list[str], known: dict[str, str]) -> bool:
-    """Print a survivor; whether no reason is known why it survives."""
-    line = lines[m.line - 1].strip()
-    reason = next((why for edit, why in known.items() if m.what.startswith(edit)), None)
-    print(
-        f"{name}:{m.line}: {m.what}\n    {line}" + (f"\n    equivalent: {reason}" if reason else ""),
-        flush=True,
-    )
-    return reason is None
+def _neutral(op: ast.boolop) -> ast.Constant:
+    return ast.Constant(isinstance(op, ast.And))
+
+
+class Module:
+    """A module under mutation, and which tests (by number) execute which of its lines."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.file = importlib.import_module(name).__file__ or ""
+        self.source = Path(self.file).read_text()
+        self.executed: dict[int, set[int]] = defaultdict(set)
+
+
+class Runner:
+    """Runs mutants in the place of pytest's loop over the collected tests."""
+
+    def __init__(self, names: list[str], only: str) -> None:
+        self.only = only
+        self.modules = {m.file: m for m in map(Module, names)}
+        #: The tests' seconds, and those that fail as it is.
+        self.seconds: list[float] = []
+        self.failing: set[int] = set()
+        self.passing = True
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = session.items
+        with tempfile.NamedTemporaryFile() as file:
+            assert _forked(lambda: self._observe(items, file.name), 600) == 0
+            lines, self.seconds, self.failing = pickle.loads(Path(file.name).read_bytes())
+        for module in self.modules.values():
+            module.executed.update(lines[module.file])
+        slow = sum(s > SLOW for s in self.seconds)
+        print(f"{len(items)} tests, {sum(self.seconds):.1f} s, {slow} slow", flush=True)
+        if self.failing:
+            print("failing without any mutation:", *(items[k].nodeid for k in self.failing), sep="\n    ")
+        for module in self.modules.values():
+            self._all(module, items)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.passing &= not report.failed
+
+    def _passes(self, item: pytest.Item) -> bool:
+        self.passing = True
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+        return self.passing
+
+    def _observe(self, items: list[Any], path: str) -> int:
+        """Run the tests, and write which lines of the modules each executes and how long it takes."""
+        executed: dict[str, dict[int, set[int]]] = {file: defaultdict(set) for file in self.modules}
+        caches = [c for c in gc.get_objects() if isinstance(c, functools._lru_cache_wrapper)]
+        caches = [c for c in caches if c.__module__.startswith("iverson")]
+        seconds: list[float] = []
+        failing: set[int] = set()
+
+        def trace(frame: Any, event: str, arg: Any) -> Any:
+            lines = executed.get(frame.f_code.co_filename)
+            if lines is None:
+                return None
+            lines[frame.f_lineno].add(len(seconds))
+            return trace
+
+        for number, item in enumerate(items):
+            for cache in caches:
+                cache.cache_clear()
+            sys.settrace(trace)
+            start = time.perf_counter()
+            if not self._passes(item):
+                failing.add(number)
+            sys.settrace(None)
+            seconds.append(time.perf_counter() - start)
+        Path(path).write_bytes(pickle.dumps((executed, seconds, failing)))
+        return 0
+
+    def _all(self, module: Module, items: list[Any]) -> None:
+        known = EQUIVALENT.get(module.name, {})
+        text = module.source.splitlines()
+        outcomes: Counter[str] = Counter()
+        original = _bytes(ast.parse(module.source), module.file)
+        start = time.monotonic()
+        for m in mutants(module.source):
+            found = re.search(self.only, f"{m.line} {m.what}")
+            if not found or _bytes(m.tree, module.file) == original:
+                continue
+            outcome = self._one(module, m, items)
+            if outcome == "survives" and any(m.what.startswith(edit) for edit in known):
+                outcome = "equivalent"
+            outcomes[outcome] += 1
+            if outcome not in ("killed", "equivalent"):
+                line = text[m.line - 1].strip()
+                print(f"{module.name}:{m.line}: {m.what}: {outcome}\n    {line}", flush=True)
+        told = ", ".join(f"{n} {what}" for what, n in outcomes.items())
+        spent = time.monotonic() - start
+        print(f"{module.name}: {outcomes.total()} mutants in {spent:.0f} s: {told}", flush=True)
+
+    def _one(self, module: Module, m: Mutant, items: list[Any]) -> str:
+        chosen: set[int] = set().union(*(module.executed.get(line, ()) for line in m.lines))
+        chosen = {k for k in chosen - self.failing if self.seconds[k] <= SLOW}
+        if not chosen:
+            return "never executed"
+
+        def body() -> int:
+            _exchanged(m.tree, module.file)
+            ordered = sorted(chosen, key=self.seconds.__getitem__)
+            return 0 if all(self._passes(items[k]) for k in ordered) else 1
+
+        return {0: "survives", None: "takes too long"}.get(_forked(body, LIMIT), "killed")
+
+
+def _bytes(tree: ast.Module, file: str) -> list[Any]:
+    """What a mutant has to change: the code of some function."""
+    return [
+        (key, code.co_code, [c for c in code.co_consts if not isinstance(c, CodeType)], code.co_names)
+        for key, code in _code(compile(tree, file, "exec"))
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Mutate a module and print what no test notices.")
-    parser.add_argument("module")
+    parser.add_argument("modules", nargs="+", metavar="module", help="as imported")
     parser.add_argument("--only", default="", help="mutants whose line or edit this expression finds")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--tests", nargs="+", help="arguments of pytest, in the place of those in TESTS")
     chosen = parser.parse_args()
-    name = chosen.module
-    tests = next(t for prefix, t in TESTS.items() if name.startswith(prefix))
-    source = (SOURCE / (name.replace(".", "/") + ".py")).read_text()
-    lines = source.splitlines()
-    import numpy  # noqa: F401
-    import optree  # noqa: F401
-    import scipy.sparse  # noqa: F401
-
-    if not survives(name, None, tests):
-        print("the tests fail without any mutation")
-        return 2
-    every = [m for m in mutants(source) if re.search(chosen.only, f"{m.line} {m.what}")]
-    known = EQUIVALENT.get(name, {})
-    with ThreadPoolExecutor(chosen.jobs) as pool:
-        outcomes = pool.map(lambda m: survives(name, m, tests), every)
-        left = [m for m, alive in zip(every, outcomes, strict=True) if alive and _told(name, m, lines, known)]
-    print(f"{name}: {len(every)} mutants, {len(left)} survive")
-    return 0
+    named = [t for prefix, t in TESTS.items() if any(m.startswith(prefix) for m in chosen.modules)]
+    tests = chosen.tests or dict.fromkeys(path for paths in named for path in paths)
+    options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not peers"]
+    return int(pytest.main([*options, *tests], plugins=[Runner(chosen.modules, chosen.only)]))
 
 
 if __name__ == "__main__":
