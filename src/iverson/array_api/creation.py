@@ -15,6 +15,7 @@ from iverson.array_api.arguments import as_operand, as_operands, check_device, g
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import as_int, as_shape, check_choice, check_storable
 from iverson.layouts import CooPattern, Sparse, warn_dense
 from iverson.layouts.conversion import converted, without_entries
@@ -32,6 +33,10 @@ def _filled(shape: Any, dtype: Any, value: Any) -> Any:
     array = aligned_empty(shape, dtype)
     array.fill(value)
     return array
+
+
+_filled_with = at_user_line(_filled)
+_linspace = at_user_line(np.linspace)
 
 
 def _ones(shape: Any, dtype: Any) -> Any:
@@ -159,7 +164,7 @@ def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
     fits = np.can_cast(own, dtype, "same_kind") or (own.kind in "bi" and dtype.kind in "iufc")
     try:
         if fits:
-            return _filled(shape, dtype, value)
+            return _filled_with(shape, dtype, value)
     except OverflowError:
         pass
     raise ArgumentError("full", "fill_value", got=repr(value), expected=f"a value that {dtype} can hold")
@@ -235,7 +240,7 @@ def linspace(
     own = dtypes.default_complex if is_complex else dtypes.default_float
     wanted = given_dtype(dtype, own, "linspace")
     check_storable((num,), wanted, "linspace", "num")
-    return _made(np.linspace(start * 1.0, stop * 1.0, num, endpoint=endpoint, dtype=wanted), requires_grad)
+    return _made(_linspace(start * 1.0, stop * 1.0, num, endpoint=endpoint, dtype=wanted), requires_grad)
 
 
 @checked

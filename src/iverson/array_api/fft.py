@@ -23,6 +23,7 @@ from iverson.array_api.arguments import (
 )
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, AxisError, DTypeError
+from iverson.core.float_warnings import at_user_line, cast
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.ops import F
 from iverson.tensor import Tensor
@@ -234,14 +235,14 @@ def ihfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -
 
 
 def _frequencies(name: str, says: str, shows: str) -> Callable[..., Any]:
-    body = getattr(np.fft, name)
+    body = at_user_line(getattr(np.fft, name))
 
     def function(n: Any, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
         check_device(device, name)
         wanted = given_dtype(dtype, dtypes.default_float, name)
         if wanted.kind != "f":
             raise DTypeError(name, "dtype", got=str(wanted), expected="a real floating dtype")
-        return Tensor(body(_length(n, 1, name), d).astype(wanted))
+        return Tensor(cast(body(_length(n, 1, name), d), wanted))
 
     return named(
         function,

@@ -16,6 +16,15 @@ from iverson.core import dispatch, work
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Interpreter, register_interpreter
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
+from iverson.core.float_warnings import (
+    UNSET,
+    UNSET_RELAYED,
+    error_state,
+    is_of_user,
+    relayed,
+    reset_error_state,
+    set_error_state,
+)
 from iverson.core.op import Op
 from iverson.core.table import OVERRIDES
 from iverson.kernels.registry import annihilated, run
@@ -50,14 +59,25 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             plain = False
         values.append(v)
         parents.append(node)
+    token = None
+    if op.signals or not plain:
+        state = error_state()
+        relaying = UNSET_RELAYED if state is UNSET else relayed(state)
+        if relaying is not state:
+            token = set_error_state(relaying)
     try:
         out = op.forward(*values, **params) if plain else run(op, tuple(values), params)
-    except (IversonError, Warning):  # a warning that the user made an error stays what it is
-        raise
+    except (IversonError, Warning, FloatingPointError):
+        raise  # a warning that the user made an error stays what it is
     except MemoryError as error:
         raise OutOfMemoryError(op.name, got=", ".join(map(_described, values)), remedy=str(error)) from error
     except Exception as error:
+        if is_of_user(error):
+            raise
         raise _explained(op, values, params, error) from error
+    finally:
+        if token is not None:
+            reset_error_state(token)
     if type(out) is not _ndarray:
         out = _normalized(op, out)
     if work.active.count:

@@ -7,20 +7,30 @@ import sys
 import warnings
 from types import FrameType
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+import numpy as np
+import scipy
 
 
-def user_frame() -> FrameType | None:
-    """The innermost frame outside the package; None where there is none."""
+def _folder(file: str) -> str:
+    return os.path.dirname(os.path.abspath(file)) + os.sep
+
+
+_PACKAGE = os.path.dirname(_folder(__file__)[:-1]) + os.sep
+#: What the package calls, and what may call back into it with a warning.
+_LIBRARIES = (_PACKAGE, _folder(np.__file__), _folder(scipy.__file__))
+
+
+def user_frame(inside: str | tuple[str, ...] = _PACKAGE) -> FrameType | None:
+    """The innermost frame outside the package (or outside some folders); None where there is none."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
     return frame
 
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the user's line."""
-    frame = user_frame()
+    frame = user_frame(_LIBRARIES)
     if frame is None:
         warnings.warn(message, category, stacklevel=2)
         return

@@ -26,6 +26,11 @@ _STRICT = frozenset(
     ("subtract", "negative", "positive", "sign", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert")
 )
 
+#: Functions of one argument that raise no floating-point flags (two, of which one is a number, may be cast).
+_SILENT = frozenset(
+    ("negative", "positive", "conj", "real", "imag", "isnan", "isinf", "isfinite", "signbit", "logical_not")
+)
+
 
 def _forward(scalar: Scalar) -> Callable[..., Any]:
     """The body, for the dtypes the record accepts; integers become floats where it asks for floats."""
@@ -253,6 +258,7 @@ def make(scalar: Scalar) -> Op:
         family="elementwise",
         zero_preserving=scalar.zero_preserving,
         elementwise=True,
+        signals=scalar.name not in _SILENT,
         te=notation.elementwise(scalar.name) if any(vjp) else None,
         samples=_samples(scalar),
         convention=scalar.convention,

@@ -236,6 +236,7 @@ define(
     Op(
         name="scatter_add",
         forward=strided.scatter_add,
+        signals=True,
         abstract=lambda g, *indices, axes, shape: Abstract(shape, g.dtype),
         vjp=_scatter_vjp,
         linear_in=LINEAR,

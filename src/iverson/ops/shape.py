@@ -138,6 +138,7 @@ define(
         abstract=lambda x, *, axes: _same_dtype(tuple(x.shape[k] for k in axes), x),
         vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
         linear_in=LINEAR,
+        signals=False,
         image=regions.permuted,
         demand=_permute_demand,
         factors=_permute_factors,
@@ -233,6 +234,7 @@ define(
         abstract=lambda x, *, shape: _check_broadcast(x, shape),
         vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
         linear_in=LINEAR,
+        signals=False,
         image=regions.broadcast,
         te=moved(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
         samples=lambda s: [
@@ -494,6 +496,7 @@ for _name, _body in _SAME.items():
             abstract=lambda x: Abstract(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x: g,),
             linear_in=LINEAR,
+            signals=False,
             image=regions.same,
             family="elementwise",
             zero_preserving=True,

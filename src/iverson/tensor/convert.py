@@ -12,6 +12,7 @@ from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IversonError, described
+from iverson.core.float_warnings import at_user_line, is_of_user
 from iverson.core.shapes import check_choice
 from iverson.ops import TABLE
 from iverson.tensor.tensor import Tensor
@@ -82,6 +83,9 @@ def _from_handle(obj: Any, wanted: Any, copy: bool | None, requires_grad: bool) 
     return result
 
 
+_array_of_dtype: Any = at_user_line(np.array)
+
+
 def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
     if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
         obj = np.from_dlpack(obj)
@@ -92,14 +96,17 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
     if wanted is not None and hasattr(obj, "dtype"):
         _check_not_cut(obj.dtype, wanted)
     try:
-        array = np.array(obj, dtype=wanted, copy=copy, subok=False)
-    except (IversonError, MemoryError):
+        make = np.array if wanted is None else _array_of_dtype
+        array = make(obj, dtype=wanted, copy=copy, subok=False)
+    except (IversonError, MemoryError, Warning, FloatingPointError):
         raise
     except TypeError as error:
         raise ArgumentTypeError(
             "asarray", "obj", got=described(obj), expected="numbers or an array", remedy=str(error)
         ) from error
     except Exception as error:  # ragged sequences, or whatever a foreign ``__array__`` raises
+        if is_of_user(error):
+            raise
         if copy is False and isinstance(error, ValueError):
             raise ArgumentError(
                 "asarray", "copy", got="False", expected="True or None: this object must be copied"

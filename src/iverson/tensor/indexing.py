@@ -6,6 +6,7 @@ boolean masks. Every index is checked here, before a kernel sees it.
 
 from __future__ import annotations
 
+from operator import setitem as _set
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from iverson.autograd.record import record_assignment
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Operand, Wrapper, bind, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
+from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
 from iverson.kernels.keys import canonical_slice, key_shape
 from iverson.layouts import Sparse, has_one_owner, nonzero_indices, to_strided
@@ -115,13 +117,16 @@ def holds_alone(x: Any) -> bool:
     return type(base) is np.ndarray and base.base is None and base.flags.owndata and has_one_owner(base)
 
 
+_write = at_user_line(_set)
+
+
 def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
     """In place where this handle alone holds the buffer."""
     sole = holds_alone(x)
     held: Any = getattr(x, "_value", None)
     if sole and not _same_buffer(held, value):
         raw = to_strided(value._value) if isinstance(value, Handle) else value
-        held[key] = raw
+        _write(held, key, raw)
         x._become(record_assignment(_PUT, x, value, {"key": key}))
         return
     x._become(bind(_PUT, (x, value), {"key": key}))

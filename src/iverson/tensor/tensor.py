@@ -19,6 +19,7 @@ from iverson.core import dispatch, dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
+from iverson.core.float_warnings import cast
 from iverson.layouts import layout_of, read_only, to_strided
 from iverson.ops import TABLE
 from iverson.tensor import printing
@@ -208,7 +209,7 @@ class Tensor(Handle, Array):
                 raise ArgumentError(
                     "conversion", "copy", got="False with another dtype", expected="True or None"
                 )
-            return array.astype(dtype)
+            return cast(array, dtype)
         if copy is False and array is not self._value:
             raise ArgumentError(
                 "conversion", "copy", got=f"False for layout '{self.layout}'", expected="True or None"
