@@ -19,8 +19,10 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, 
 from iverson.core.float_warnings import (
     UNSET,
     UNSET_RELAYED,
+    again,
     error_state,
     is_of_user,
+    is_trapped,
     relayed,
     reset_error_state,
     set_error_state,
@@ -66,7 +68,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if relaying is not state:
             token = set_error_state(relaying)
     try:
-        out = op.forward(*values, **params) if plain else run(op, tuple(values), params)
+        out = op.trapping(*values, **params) if plain else run(op, tuple(values), params)
     except (IversonError, Warning, FloatingPointError):
         raise  # a warning that the user made an error stays what it is
     except MemoryError as error:
@@ -74,7 +76,9 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     except Exception as error:
         if is_of_user(error):
             raise
-        raise _explained(op, values, params, error) from error
+        if not is_trapped(error):
+            raise _explained(op, values, params, error) from error
+        out = again(op.forward, values, params)
     finally:
         if token is not None:
             reset_error_state(token)

@@ -6,13 +6,16 @@ warns at the user's line. Every other mode keeps its meaning. The state is a con
 is, so each thread and task has its own.
 
 ``np.errstate`` costs more than a small op. Here the state that serves one of the user's is made once, and the
-variable set directly. It is private to NumPy: where it is missing, warnings name the line that NumPy gives.
+variable set directly. Even this is felt in an op that is one ufunc; there the call is made again once NumPy
+is about to warn (`trapping`). The variable is private to NumPy: without it, warnings name NumPy's line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import builtins
+from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -113,6 +116,45 @@ def at_user_line(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def _calling(ufunc: Any) -> Any:
+    def call(*values: Any) -> Any:
+        return ufunc(*values)
+
+    return call
+
+
+def trapping(ufunc: Any) -> Any:
+    """The ufunc, called from a frame in which to warn raises (see `is_trapped`).
+
+    C code that warns looks in the globals of the innermost Python frame for the dict of what was shown
+    before, and raises TypeError where it finds no dict. So to be told costs a frame until NumPy is about to
+    warn, and the call is then made again with `at_user_line`.
+    """
+    if not SUPPORTED:
+        return ufunc
+    call = _calling(ufunc)
+    own = {"__builtins__": builtins, "__name__": __name__, "__warningregistry__": ()}  # C code imports, too
+    return FunctionType(call.__code__, own, call.__name__, None, call.__closure__)
+
+
+#: The code of frames within which only the user's code runs.
+_CALLING_THE_USERS = (Relay.write.__code__, Relay.__call__.__code__, _calling(None).__code__)
+
+
+def is_trapped(error: BaseException) -> bool:
+    """Whether the error says that NumPy was about to warn in a call of a `trapping` ufunc."""
+    return type(error) is TypeError and "'registry' must be a dict" in str(error)
+
+
+def again(function: Callable[..., Any], values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The call that was trapped, warning at the user's line."""
+    try:
+        return at_user_line(function)(*values, **params)
+    except Exception as error:
+        error.__suppress_context__ = True  # that it was trapped before
+        raise
+
+
 @at_user_line
 def cast(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     """``array.astype(dtype)``."""
@@ -122,9 +164,8 @@ def cast(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 def is_of_user(error: BaseException) -> bool:
     """Whether the user's ``np.seterrcall`` function raised the error, or a filter made it of a warning."""
     trace = error.__traceback__
-    codes = (Relay.write.__code__, Relay.__call__.__code__)
     while trace is not None:
-        if trace.tb_frame.f_code in codes:
+        if trace.tb_next is not None and trace.tb_frame.f_code in _CALLING_THE_USERS:
             return True
         trace = trace.tb_next
     return False

@@ -145,8 +145,10 @@ class Op:
     family : the key under which kernels for other layouts are registered (default: the name).
     zero_preserving : the result is 0 where all operands are 0.
     multiple : results come as a tuple.
+    trapping : the body as it is called on strided operands alone, where that traps NumPy's warnings
+        (`iverson.core.float_warnings.trapping`); default: ``forward``.
     signals : whether the body may raise floating-point flags, of which NumPy warns; where not, a call saves
-        the time to see to it. Default: unless the op only moves entries.
+        the time to see to it. Default: unless it traps them, or the op only moves entries.
     joint, joint_jvp : one rule for all inputs, ``joint(needs, node, g)`` and ``joint_jvp(tangents,
     node)``, in
         place of ``vjp`` and ``jvp`` (custom Functions).
@@ -177,6 +179,7 @@ class Op:
     zero_preserving: bool = False
     elementwise: bool = False
     multiple: bool = False
+    trapping: Any = None
     signals: bool | None = None
     joint: Rule | None = None
     joint_jvp: Rule | None = None
@@ -192,7 +195,9 @@ class Op:
         rules = callable(self.vjp) or self.joint is not None or any(self.vjp) or any(self.linear_in)
         object.__setattr__(self, "differentiable", rules)
         if self.signals is None:
-            object.__setattr__(self, "signals", not self.moves)
+            object.__setattr__(self, "signals", not self.moves and self.trapping is None)
+        if self.trapping is None:
+            object.__setattr__(self, "trapping", self.forward)
         constant = () if callable(self.vjp) else [k for k, rule in enumerate(self.vjp) if rule is None]
         given = {k for k, rule in enumerate(self.jvp) if rule is not None}.union(*self.linear_in)
         object.__setattr__(self, "constant_in", frozenset(constant) - given)

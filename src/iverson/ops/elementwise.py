@@ -14,6 +14,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, join
 from iverson.core.errors import DTypeError
+from iverson.core.float_warnings import trapping
 from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -32,9 +33,9 @@ _SILENT = frozenset(
 )
 
 
-def _forward(scalar: Scalar) -> Callable[..., Any]:
-    """The body, for the dtypes the record accepts; integers become floats where it asks for floats."""
-    body, kinds = scalar.body, scalar.kinds
+def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
+    """``body`` for the dtypes the record accepts; integers become floats where it asks for floats."""
+    kinds = scalar.kinds
     if scalar.name in fused.FUNCTIONS:
         body = fused.function(scalar.name, body)
     if scalar.result in ("float", "realfloat"):
@@ -241,9 +242,11 @@ def make(scalar: Scalar) -> Op:
     """The Op of an elementwise function."""
     arity = scalar.arity
     vjp = tuple(_vjp_rule(scalar, i) for i in range(arity))
+    traps = isinstance(scalar.body, np.ufunc) and scalar.name not in _SILENT
     return Op(
         name=scalar.name,
-        forward=_forward(scalar),
+        forward=_forward(scalar, scalar.body),
+        trapping=_forward(scalar, trapping(scalar.body)) if traps else None,
         abstract=_abstract(scalar),
         vjp=vjp if any(vjp) else (),
         jvp=()
@@ -258,7 +261,7 @@ def make(scalar: Scalar) -> Op:
         family="elementwise",
         zero_preserving=scalar.zero_preserving,
         elementwise=True,
-        signals=scalar.name not in _SILENT,
+        signals=False if scalar.name in _SILENT else None,
         te=notation.elementwise(scalar.name) if any(vjp) else None,
         samples=_samples(scalar),
         convention=scalar.convention,
