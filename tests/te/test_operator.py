@@ -174,6 +174,8 @@ def test_the_table_and_names():
         te.op(lambda x: 3, name="three")(iv.ones(1))
     with pytest.raises(ArgumentTypeError, match="args"):
         te.op(lambda *xs: xs[0], name="many")
+    with pytest.raises(ArgumentTypeError, match=r"argument 'fn': got .*expected a function"):
+        te.op("doubled")
     with pytest.raises((ShapeError, ArgumentError), match="te"):
         te.op(lambda x: te.compute((3,), lambda i, j: x[i]), name="wrong")(iv.ones(3))
 

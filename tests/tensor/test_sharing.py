@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import iverson as iv
 from iverson import optim
-from iverson.autograd import backward, no_grad
+from iverson.autograd import backward, grad, no_grad
 from iverson.core.errors import ArgumentError, ViewWarning
 
 PARTS = {
@@ -31,6 +31,27 @@ PARTS = {
     "deeply": (copy.deepcopy, lambda a: a),
     "real": (lambda x: x.real, lambda a: a),
     "wide": (lambda x: iv.broadcast_to(x, (2, *x.shape)), lambda a: np.broadcast_to(a, (2, *a.shape))),
+}
+
+
+def _assigned(x, index):
+    y = 1 * x
+    y[index] = 5.0
+    return y
+
+
+INDEXED = {
+    "rows": lambda x, i: x[i],
+    "a tensor": lambda x, i: x[iv.asarray(i)],
+    "entries": lambda x, i: x[i, 0],
+    "columns of the transpose": lambda x, i: x.T[:, i],
+    "mesh": lambda x, i: x[i[:, None], [0, 1]],
+    "assigned": _assigned,
+    "take": lambda x, i: iv.take(x, i, axis=0),
+    "take_along_axis": lambda x, i: iv.take_along_axis(x, i[:, None], axis=0),
+    "embedding": lambda x, i: iv.embedding(i, x),
+    "segment_sum": lambda x, i: iv.segment_sum(x, i, 3),
+    "repeat": lambda x, i: iv.repeat(x, i, axis=0),
 }
 
 
@@ -236,6 +257,18 @@ def test_what_leaves_cannot_be_written_or_is_a_copy():
         parts = [scipy.data, *(scipy.coords if layout == "coo" else (scipy.indices, scipy.indptr))]
         assert not any(part.flags.writeable for part in parts if part.size)
         assert (scipy @ np.ones(3)).sum() == 3.0
+
+
+@pytest.mark.parametrize("wrong", [1, 2**62])
+@pytest.mark.parametrize("name", INDEXED)
+def test_whoever_writes_into_an_index_later_changes_no_gradient(name, wrong):
+    """Not to another place, nor to one that does not exist: indices are checked once, and then trusted."""
+    function, index = INDEXED[name], np.array([0, 0, 2])
+    x = iv.asarray(np.arange(1.0, 7.0).reshape(3, 2), requires_grad=True)
+    expected = grad((function(x, index.copy()) ** 2).sum(), x).to_dense()
+    y = function(x, index)
+    index[:] = wrong
+    np.testing.assert_array_equal(grad((y**2).sum(), x).to_dense(), expected)
 
 
 @pytest.mark.peers

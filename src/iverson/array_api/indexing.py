@@ -31,7 +31,7 @@ def positions(indices: Any, extent: int, operation: str, argument: str = "indice
             expected="integers",
             remedy="use x[mask] for boolean masks" if found.dtype.kind == "b" else "",
         )
-    found = found.astype(np.intp, copy=False)
+    found = found.astype(np.intp)  # a copy: what was checked is kept for backward, and the caller may write
     if not found.size:
         return found
     low, high = found.min(), found.max()

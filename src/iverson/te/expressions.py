@@ -458,7 +458,7 @@ def index(value: int) -> Expr:
 
 def cast(operand: Expr, dtype: DType) -> Expr:
     """``operand`` in ``dtype``; constants are converted now, a choice side by side."""
-    if operand.dtype == dtype:
+    if operand.dtype == dtype and not _is_beyond(operand, dtype):
         return operand
     if isinstance(operand, Const) and not (operand.dtype.kind == "c" and dtype.kind != "c"):
         return const(_value_as(operand, dtype), dtype)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes, locks, table
+from iverson.core.arguments import as_function
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError
 from iverson.core.op import Abstract, Op, Rule
@@ -204,6 +205,7 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     """
     if fn is None:
         return partial(op, name=name, results=results)
+    as_function(fn, "te.op", "fn")
     label = name or fn.__name__
     expression = Expression(fn, label, names_of(fn), multiple=results > 1)
     with _defining:

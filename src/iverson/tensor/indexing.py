@@ -274,7 +274,7 @@ def _checked(item: Any, extent: int, axis: int) -> Any:
             expected=f"one in [{-extent}, {extent})",
         )
     if isinstance(item, np.ndarray):
-        item = item.astype(np.intp, copy=False)
+        item = item.astype(np.intp)  # a copy: what was checked is kept for backward, and the caller may write
         return np.where(item < 0, item + extent, item) if low < 0 else item
     return item + extent if item < 0 else item
 
