@@ -22,7 +22,9 @@ from iverson.core.entries import (
     Nothing,
     Stored,
     covers,
+    entry_by_entry,
     hull,
+    in_products,
     join,
     meet,
     plain,
@@ -66,6 +68,8 @@ def entries_of(draw: Any, shape: tuple[int, ...]) -> Entries:
         held = np.array(draw(st.lists(st.booleans(), min_size=12, max_size=12)), float)[: shape[0] * shape[1]]
         blocks = (shape[0] // 2, 1) if layout[0] == "b" else None
         pattern = from_strided(held.reshape(shape[:2]), layout, blocks).pattern
+        if layout == "coo" and len(shape) == 3 and draw(st.booleans()):
+            pattern = from_strided(np.stack([held.reshape(shape[:2]), np.ones(shape[:2])], 2), "coo").pattern
         return Stored(pattern, products=draw(st.booleans()))
     if kind == "bracket":
         held = np.array(draw(st.lists(st.booleans(), min_size=24, max_size=24)))[: prod(shape)]
@@ -161,6 +165,15 @@ def test_size_hull_and_plain_names(case):
         assert (named is FULL) == bool(mask.all() and mask.any())
 
 
+@given(several(1))
+def test_entries_read_one_by_one_are_the_same_entries(case):
+    shape, a = case
+    single = entry_by_entry(a)
+    assert not in_products(single)
+    assert in_products(a) == (single is not a)
+    assert (mask_of(single, shape) == mask_of(a, shape)).all()
+
+
 HELD = np.array([[1.0, 0, 2], [0, 0, 3], [4, 5, 0], [0, 0, 0]])
 P, Q = (Stored(from_strided(x, "csr").pattern) for x in (HELD, np.flip(HELD)))
 TOP, LOW = Box(Region((0, 0), (2, 3))), Box(Region((2, 0), (4, 3)))
@@ -210,6 +223,29 @@ def test_every_pair_of_kinds(a, b, kind, count):
 def test_the_table_has_every_pair_of_kinds():
     kinds = {Nothing, Full, Box, Stored, Bracket}
     assert {(type(a), type(b)) for a, b, _, _ in MEETS} == set(itertools.product(kinds, kinds))
+
+
+SETS = [NOTHING, FULL, TOP, LOW, P, Stored(P.pattern, True), Q, C, Bracket(C.condition, True)]
+SETS += [Bracket(C.condition.copy()), Box(Region((0, 0), (1, 1))), Box(Region((0, 0), (4, 3)))]
+
+
+def test_covering_and_joining_every_pair():
+    for (i, a), (j, b) in itertools.product(enumerate(SETS), repeat=2):
+        one, other = mask_of(a, HELD.shape), mask_of(b, HELD.shape)
+        assert (mask_of(join([a, b]), HELD.shape) >= one | other).all()
+        if isinstance(a, Stored | Bracket) and b is not NOTHING:
+            same = isinstance(b, Stored) and isinstance(a, Stored) and a.pattern is b.pattern
+            assert covers(a, b, HELD.shape) == (same or i == j)
+        elif isinstance(b, Stored | Bracket):  # of what is not a box, every entry is taken to be there
+            assert covers(a, b, HELD.shape) == one.all()
+        else:
+            assert covers(a, b, HELD.shape) == (one >= other).all()
+
+
+def test_patterns_over_different_axes_do_not_meet():
+    over_all = Stored(from_strided(np.ones((4, 3, 2)), "coo").pattern)
+    assert meet(P, over_all) is P
+    assert meet(over_all, P) is over_all
 
 
 @pytest.mark.parametrize("layout", SPARSE_LAYOUTS)

@@ -46,8 +46,8 @@ TESTS = {
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
 }
-#: Seconds: a test that takes longer is left out, a mutant that does is taken for noticed.
-SLOW, LIMIT = 0.5, 60
+#: Seconds: a test that takes longer is left out; a mutant is given up.
+SLOW, LIMIT = 1.0, 60
 _FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -186,8 +186,8 @@ class Module:
 class Runner:
     """Runs mutants in the place of pytest's loop over the collected tests."""
 
-    def __init__(self, names: list[str], only: str) -> None:
-        self.only = only
+    def __init__(self, names: list[str], only: str, slow: float) -> None:
+        self.only, self.slow = only, slow
         self.modules = {m.file: m for m in map(Module, names)}
         #: The tests' seconds, and those that fail as it is.
         self.seconds: list[float] = []
@@ -201,7 +201,7 @@ class Runner:
             lines, self.seconds, self.failing = pickle.loads(Path(file.name).read_bytes())
         for module in self.modules.values():
             module.executed.update(lines[module.file])
-        slow = sum(s > SLOW for s in self.seconds)
+        slow = sum(s > self.slow for s in self.seconds)
         print(f"{len(items)} tests, {sum(self.seconds):.1f} s, {slow} slow", flush=True)
         if self.failing:
             print("failing without any mutation:", *(items[k].nodeid for k in self.failing), sep="\n    ")
@@ -267,7 +267,7 @@ class Runner:
 
     def _one(self, module: Module, m: Mutant, items: list[Any]) -> str:
         chosen: set[int] = set().union(*(module.executed.get(line, ()) for line in m.lines))
-        chosen = {k for k in chosen - self.failing if self.seconds[k] <= SLOW}
+        chosen = {k for k in chosen - self.failing if self.seconds[k] <= self.slow}
         if not chosen:
             return "never executed"
 
@@ -291,12 +291,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Mutate a module and print what no test notices.")
     parser.add_argument("modules", nargs="+", metavar="module", help="as imported")
     parser.add_argument("--only", default="", help="mutants whose line or edit this expression finds")
+    parser.add_argument("--slow", type=float, default=SLOW, help="leave out tests of more seconds than this")
     parser.add_argument("--tests", nargs="+", help="arguments of pytest, in the place of those in TESTS")
     chosen = parser.parse_args()
     named = [t for prefix, t in TESTS.items() if any(m.startswith(prefix) for m in chosen.modules)]
     tests = chosen.tests or dict.fromkeys(path for paths in named for path in paths)
     options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not peers"]
-    return int(pytest.main([*options, *tests], plugins=[Runner(chosen.modules, chosen.only)]))
+    return int(pytest.main([*options, *tests], plugins=[Runner(chosen.modules, chosen.only, chosen.slow)]))
 
 
 if __name__ == "__main__":

@@ -34,9 +34,11 @@ def made(values: Any, condition: Any, negated: bool = False) -> Any:
     values, condition = (x if type(x) in layouts_by_type else np.asarray(x) for x in (values, condition))
     if type(values) is Zero or type(condition) is Zero:
         return Zero(values.shape, values.dtype)
-    if type(values) is Box and type(condition) is not Box:
-        condition = Box(values.shape, values.region, to_strided(condition)[values.region.slices])
-    elif type(condition) is Box and type(values) is not Box:
+    if type(values) is Box:
+        region = values.region
+        within = condition.read(region) if type(condition) is Box else to_strided(condition)[region.slices]
+        condition = Box(values.shape, region, within)
+    elif type(condition) is Box:
         condition = to_strided(condition)
     return Bracket(values, condition, negated)
 
@@ -61,6 +63,7 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
     shape = zeros_like_result(op, values, params).shape
     if type(condition) is not np.ndarray or not hasattr(x, "shape") or x.shape != shape:
         return NotImplemented
+    condition = np.asarray(condition, bool)
     if condition.shape != shape:
         condition = np.broadcast_to(condition, shape)
     if type(x) is Bracket:
