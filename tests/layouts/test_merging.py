@@ -11,7 +11,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.layouts import CompressedPattern, CooPattern, coalesced, from_strided, to_strided
+from iverson.layouts import CompressedPattern, CooPattern, coalesced, counting, from_strided, to_strided
 from iverson.layouts.merging import intersection, read_at, union
 from iverson.layouts.pattern import addresses
 
@@ -64,6 +64,8 @@ def test_a_pattern_may_ask_for_an_entry_twice():
     value = from_strided(np.eye(3)[:1], "csr")
     repeats = CooPattern((1, 3), np.array([[0, 0, 0], [0, 1, 0]]))
     np.testing.assert_array_equal(read_at(value, repeats), [1, 0, 1])
+    nothing = from_strided(np.zeros((1, 3)), "csr")
+    np.testing.assert_array_equal(read_at(nothing, repeats), [0, 0, 0])
 
 
 def test_unions_of_huge_shapes():
@@ -74,7 +76,18 @@ def test_unions_of_huge_shapes():
     assert sorted(addresses_of(union([a, b], a))) == sorted(addresses_of(a) | addresses_of(b))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"])
+@pytest.mark.parametrize("bound", [1, 7, 2**20, 2**62])
+def test_keys_are_put_in_order(bound):
+    """As a stable sort puts them: few and many bits, so that a key fits beside its position or does not."""
+    rng = np.random.default_rng(0)
+    for count in (0, 1, 2, 1000):
+        keys = rng.integers(0, bound, count)
+        found, order = counting.in_order(keys)
+        np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+        np.testing.assert_array_equal(found, keys[order])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64", "bool"])
 @pytest.mark.parametrize("dense", [(), (3,), (2, 2), (0,)])
 def test_repeats_are_summed(dtype, dense):
     """As `numpy.add.at` adds them: few and many, in order and not, rows of numbers and single ones."""
@@ -82,10 +95,12 @@ def test_repeats_are_summed(dtype, dense):
     for count, extent in ((40, 6), (40, 4000), (0, 3), (1, 3)):
         for ids in (rng.integers(0, extent, count), np.sort(rng.integers(0, extent, count))):
             values = (rng.standard_normal((count, *dense)) * 9).astype(dtype)
-            value = coalesced(CooPattern((extent,), ids[None]).value(values))
+            repeats = CooPattern((extent,), ids[None]).value(values)
+            value = coalesced(repeats)
             expected = np.zeros((extent, *dense), dtype)
             np.add.at(expected, ids, values)
             np.testing.assert_allclose(to_strided(value), expected, rtol=1e-5)
+            np.testing.assert_allclose(to_strided(repeats), expected, rtol=1e-5)
             assert value.pattern.count == np.unique(ids).size
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Box, Sparse, Zero, support_of
+from iverson.layouts import Box, Sparse, Zero, counting, support_of
+from iverson.layouts.pattern import addresses
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -40,11 +42,12 @@ def read(value: Any, region: Region) -> Any:
 def _read_sparse(value: Sparse, region: Region) -> np.ndarray[Any, Any]:
     """The entries of a sparse operand in a region, strided: no other is made explicit."""
     k = value.pattern.ndim
-    out = np.zeros((*region.shape[:k], *value.dense_shape), value.dtype)
     at = value.pattern.coordinates
     start, stop = (np.array(corner[:k])[:, None] for corner in (region.start, region.stop))
     inside = ((at >= start) & (at < stop)).all(axis=0)
-    np.add.at(out, tuple(at[:, inside] - start), value.entries[inside])
+    keys = addresses(at[:, inside] - start, region.shape[:k])
+    out = counting.added_rows(prod(region.shape[:k]), keys, value.entries[inside])
+    out = out.reshape(*region.shape[:k], *value.dense_shape)
     found: np.ndarray[Any, Any] = out[(slice(None),) * k + region.slices[k:]]
     return found
 

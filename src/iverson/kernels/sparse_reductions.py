@@ -17,7 +17,7 @@ from iverson.core.shapes import Shape
 from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import sparse, sparse_only
 from iverson.kernels.sparse_moves import FEW_LINES
-from iverson.layouts import CooPattern, Pattern, Sparse, coalesced
+from iverson.layouts import CooPattern, Pattern, Sparse, coalesced, counting
 from iverson.layouts.pattern import addresses
 
 Values = tuple[Any, ...]
@@ -74,8 +74,7 @@ def _lines_of(pattern: Pattern, axis: Shape) -> Lines:
     keys = addresses(pattern.coordinates[[*kept, *axis]], (*extents, *(pattern.shape[k] for k in axis)))
     order: Array | slice = slice(None)
     if (keys[1:] < keys[:-1]).any():
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
+        keys, order = counting.in_order(keys)
     line, position = np.divmod(keys, max(length, 1))
     first = np.ones(line.size, bool)
     first[1:] = line[1:] != line[:-1]

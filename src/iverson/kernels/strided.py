@@ -10,7 +10,7 @@ from iverson.core import work
 from iverson.core.shapes import Shape
 from iverson.kernels import sparse_loops
 from iverson.kernels.keys import Key, key_region
-from iverson.layouts import Box, Zero
+from iverson.layouts import Box, Zero, counting
 
 Array = np.ndarray[Any, Any]
 
@@ -65,28 +65,21 @@ def gather(x: Array, *indices: Array, axes: Shape) -> Array:
 def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
     """The adjoint of `gather`: g added into zeros at the indexed places, repeats summed.
 
-    Addresses are made linear. Many terms are added in a compiled loop, fewer by a sparse product, which SciPy
-    does in one pass (``numpy.add.at`` visits them one by one).
+    Addresses are made linear. Many terms are added in a compiled loop, fewer in SciPy's.
     """
     lead = tuple(shape[k] for k in axes)
     rest = tuple(n for k, n in enumerate(shape) if k not in axes)
     rows = int(np.prod(lead))
     width = int(np.prod(rest))
-    result = np.zeros((rows, width), g.dtype)
-    if indices and g.size:
+    if not indices or not g.size:
+        result = np.zeros((rows, width), g.dtype)
+    else:
         addresses = _linear(indices, lead)
         terms = g.reshape(addresses.size, width)
         if sparse_loops.compiled_for_rows(terms):
             result = sparse_loops.rows_at(addresses, terms, rows)
-        elif width == 1 and g.dtype.kind == "f":
-            result[:, 0] = np.bincount(addresses, terms[:, 0], rows)
         else:
-            import scipy.sparse
-
-            ones = np.ones(addresses.size, g.dtype)
-            columns = np.arange(addresses.size)
-            selector = scipy.sparse.csr_array((ones, (addresses, columns)), (rows, addresses.size))
-            result = np.asarray(selector @ terms)
+            result = counting.added_rows(rows, addresses, terms)
     return np.moveaxis(result.reshape(lead + rest), range(len(axes)), axes)
 
 

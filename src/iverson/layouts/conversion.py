@@ -143,7 +143,7 @@ def _converted(pattern: Pattern, layout: str, blocks: Blocks) -> tuple[Pattern, 
         order = pattern.sorted[1]
     else:
         turned = addresses(coordinates[_turned(range(pattern.ndim))], tuple(_turned(pattern.shape)))
-        order = np.argsort(turned, kind="stable") if (turned[1:] < turned[:-1]).any() else slice(None)
+        order = counting.in_order(turned)[1] if (turned[1:] < turned[:-1]).any() else slice(None)
     *batch, rows, columns = coordinates
     across, along = (rows, columns) if axis == 0 else (columns, rows)
     lines = across

@@ -8,6 +8,7 @@ Nothing here knows of patterns.
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,22 @@ def taken(entries: Array, at: Any) -> Array:
 def worth_counting(count: int, *extents: int) -> bool:
     """Whether counting by extents is less work than comparing entries."""
     return sum(extents) <= LINES_PER_ENTRY * count + 1024
+
+
+def in_order(keys: Array) -> tuple[Array, Array]:
+    """Keys that are not negative in increasing order, and the order that gives it; equal ones keep theirs.
+
+    Each is sorted as one number with its position, where both fit: NumPy sorts numbers in vectors, but
+    positions by comparing two at a time, which takes some ten times as long.
+    """
+    bits = keys.size.bit_length()
+    if not keys.size or int(keys.max()) >> (63 - bits):
+        order = np.argsort(keys, kind="stable")
+        return keys[order], order
+    both = keys.astype(np.int64) << bits
+    both |= np.arange(keys.size)
+    both = np.sort(both)
+    return both >> bits, both & ((1 << bits) - 1)
 
 
 def turned(n: int, m: int, indptr: Array, indices: Array) -> tuple[Array, Array, Array]:
@@ -126,6 +143,22 @@ def sums_of_runs(entries: Array, order: Array | slice, starts: Array) -> Array:
     elif width:
         loops().csr_matvecs(starts.size, count, width, *runs, flat.ravel(), out.ravel())
     return out.reshape(starts.size, *entries.shape[1:])
+
+
+def added_rows(count: int, rows: Array, entries: Array) -> Array:
+    """An array of so many rows: entries, numbers or slices, added to the rows given, one after the other.
+
+    The transpose of `sums_of_runs`: a matrix with a 1 in each column. (``add.at`` takes far longer.)
+    """
+    width = prod(entries.shape[1:])
+    out = np.zeros((count, width), entries.dtype)
+    at = np.arange(rows.size + 1), rows.astype(np.int64, copy=False)
+    given = *at, np.ones(rows.size, out.dtype), np.ascontiguousarray(entries).ravel(), out.ravel()
+    if width == 1:
+        loops().csc_matvec(count, rows.size, *given)
+    elif width:
+        loops().csc_matvecs(count, rows.size, width, *given)
+    return out.reshape(count, *entries.shape[1:])
 
 
 def places(n: int, m: int, indptr: Array, indices: Array, lines: Array, along: Array) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 from iverson.core.errors import ShapeError
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
+from iverson.layouts import counting
 
 Array = np.ndarray[Any, Any]
 
@@ -110,8 +111,7 @@ class Pattern(ABC):
         keys = self.keys
         if not keys.size or bool((keys[1:] >= keys[:-1]).all()):
             return keys, slice(None)
-        order = np.argsort(keys, kind="stable")
-        return keys[order], order
+        return counting.in_order(keys)
 
     def lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
         """The entries of a matrix as rows (axis 0) or columns (1), in order: where each starts, their indices
@@ -245,9 +245,9 @@ def coordinates_of(keys: Array, shape: Shape, dtype: Any = np.int64) -> Array:
 
 def matches(a: Array, b: Array) -> tuple[Array, Array]:
     """All pairs of equal keys: positions in ``a``, increasing, and beside each a position in ``b``."""
-    order = np.argsort(b, kind="stable")
-    first = np.searchsorted(b, a, side="left", sorter=order)
-    counts = np.searchsorted(b, a, side="right", sorter=order) - first
+    keys, order = counting.in_order(b)
+    first = np.searchsorted(keys, a, side="left")
+    counts = np.searchsorted(keys, a, side="right") - first
     left = np.repeat(np.arange(a.size), counts)
     skipped = np.repeat(first - np.cumsum(counts) + counts, counts)
     return left, order[np.arange(left.size) + skipped]
@@ -256,12 +256,10 @@ def matches(a: Array, b: Array) -> tuple[Array, Array]:
 def to_strided(value: Sparse) -> Array:
     """Every entry explicit, those stored twice summed."""
     pattern = value.pattern
+    if not pattern.distinct:
+        return counting.added_rows(prod(pattern.shape), pattern.keys, value.entries).reshape(value.shape)
     out = np.zeros(value.shape, value.dtype)
-    flat = out.reshape((prod(pattern.shape), *value.dense_shape))
-    if pattern.distinct:
-        flat[pattern.keys] = value.entries
-    else:
-        np.add.at(flat, pattern.keys, value.entries)
+    out.reshape((prod(pattern.shape), *value.dense_shape))[pattern.keys] = value.entries
     return out
 
 
