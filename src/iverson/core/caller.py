@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import cache
+from importlib.util import find_spec
 from types import FrameType
 
 import numpy as np
-import scipy
 
 
 def _folder(file: str) -> str:
@@ -16,8 +17,14 @@ def _folder(file: str) -> str:
 
 
 _PACKAGE = os.path.dirname(_folder(__file__)[:-1]) + os.sep
-#: What the package calls, and what may call back into it with a warning.
-_LIBRARIES = (_PACKAGE, _folder(np.__file__), _folder(scipy.__file__))
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """What the package calls and may be called back by, with a warning. SciPy is found, not imported."""
+    found = find_spec("scipy")
+    others = (np.__file__, *([found.origin] if found and found.origin else []))
+    return (_PACKAGE, *map(_folder, others))
 
 
 def user_frame(inside: str | tuple[str, ...] = _PACKAGE) -> FrameType | None:
@@ -30,7 +37,7 @@ def user_frame(inside: str | tuple[str, ...] = _PACKAGE) -> FrameType | None:
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the user's line."""
-    frame = user_frame(_LIBRARIES)
+    frame = user_frame(_libraries())
     if frame is None:
         warnings.warn(message, category, stacklevel=2)
         return
