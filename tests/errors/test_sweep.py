@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson import optim, transforms
+from iverson import optim, te, transforms
 from iverson.core.errors import ArgumentTypeError, IversonError, UnsizedError
 from tests.errors.calls import calls
 from tests.errors.sweep import BAD, FORMS, fault, formed, outcome, places
@@ -119,6 +119,12 @@ MESSAGES = [
         "spsolve: argument 'a'.*singular",
     ),
     (lambda: iv.sort(iv.ones(2), descending="no"), "sort: argument 'descending': got 'no'"),
+    (lambda: iv.zeros(2, dtype=iv.ones(2)), "zeros: argument 'dtype': got a Tensor.*expected a dtype"),
+    (lambda: iv.astype(iv.ones(2), np.ones(2)), "astype: argument 'dtype': got a ndarray.*expected a dtype"),
+    (lambda: iv.autograd.once_differentiable(3), "once_differentiable: argument 'rule'.*a function"),
+    (lambda: te.scatter((3,), (3,), 5), "argument 'fscatter': got 5 .a int.; expected a function"),
+    (lambda: te.jvp(3, {}), "argument 'output': got 3 .a int.; expected a tensor expression"),
+    (lambda: te.jvp(te.placeholder((3,)), 4), "argument 'tangents': got 4 .a int.; expected a dict"),
 ]
 
 

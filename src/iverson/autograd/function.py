@@ -18,6 +18,7 @@ from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, user_call
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
+from iverson.core.arguments import as_function
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
@@ -357,6 +358,8 @@ def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
     >>> iv.grad(Cube.apply)(iv.asarray(2.0))
     iverson.Tensor(12.)
     """
+
+    as_function(rule, "once_differentiable", "rule")
 
     @wraps(rule)
     def wrapped(ctx: Any, *given: Any) -> Any:

@@ -52,6 +52,8 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
     dtype('float32')
     """
     try:
+        if isinstance(getattr(dtype, "shape", None), tuple) and not isinstance(dtype, np.dtype):
+            raise TypeError("an array has a dtype, and is none")  # NumPy takes any object with a dtype for it
         found: np.dtype[Any] = np.dtype(dtype)
     except Exception as error:  # NumPy reads strings as formats: TypeError, ValueError, SyntaxError, ...
         raise DTypeError(

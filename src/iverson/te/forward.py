@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iverson.core.errors import ShapeError
+from iverson.core.errors import ArgumentTypeError, ShapeError, described
 from iverson.te.nodes import (
     Compute,
     Domain,
@@ -33,6 +33,16 @@ def jvp(output: Tensor, tangents: Mapping[Tensor, Tensor]) -> Tensor:
     >>> jvp(te.compute((3,), lambda i: A[i] * A[i], "B"), {A: dA})
     Compute(B.tangent: float64[3])
     """
+    if not isinstance(output, Tensor):
+        raise ArgumentTypeError(
+            operation("jvp"), "output", got=described(output), expected="a tensor expression"
+        )
+    if not isinstance(tangents, Mapping) or not all(
+        isinstance(t, Tensor) for pair in tangents.items() for t in pair
+    ):
+        raise ArgumentTypeError(
+            operation("jvp"), "tangents", got=described(tangents), expected="a dict from tensors to tensors"
+        )
     made: dict[Tensor, Tensor] = {}
     for t, dt in tangents.items():
         if dt.shape != t.shape or dt.dtype != t.dtype:

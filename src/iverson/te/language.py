@@ -121,7 +121,7 @@ def scatter(
     name = name or _fresh("T")
     what = operation("scatter", name)
     extents = _shape(shape, what)
-    axes = _axes(fscatter, _shape(domain, what, "domain"), what)
+    axes = _axes(as_function(fscatter, what, "fscatter"), _shape(domain, what, "domain"), what)
     found = fscatter(*axes)
     if not isinstance(found, tuple) or len(found) != 2:
         raise ArgumentTypeError(
