@@ -103,6 +103,21 @@ def merged(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array
     return starts, indices, code[:held]
 
 
+def met(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
+    """The entries that both of two compressed matrices store, and the position of each in the first.
+
+    As for `merged`; entries of lines of which the other stores nothing are passed over.
+    """
+    size = min(first[1].size, second[1].size)
+    made = np.empty(n + 1, first[0].dtype), np.empty(size, first[1].dtype), np.empty(size, np.int64)
+    # Entries of a product: SciPy leaves out those that are 0.
+    given = (*first, np.arange(1, first[1].size + 1), *second, np.ones(second[1].size, np.int64))
+    loops().csr_elmul_csr(n, m, *given, *made)
+    starts, indices, at = made
+    held = int(starts[-1])
+    return starts, indices[:held].copy(), at[:held] - 1
+
+
 def box(
     n: int, m: int, indptr: Array, indices: Array, ends: tuple[int, int, int, int]
 ) -> tuple[Array, Array, Array]:

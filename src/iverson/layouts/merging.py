@@ -90,9 +90,12 @@ def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
     dtype = np.result_type(first[1], second[1])
     pair = [(a.astype(dtype, copy=False), b.astype(dtype, copy=False)) for a, b, _ in (first, second)]
     n, m = first[0].size - 1, max(p.shape[-2:]) if layout != "coo" else prod(p.shape)
-    starts, indices, code = counting.merged(n, m, *pair)
-    if name == "intersection":
-        starts, indices = _rows_where(code == 3, starts, indices)
+    if name == "union":
+        starts, indices, code = counting.merged(n, m, *pair)
+        at = _positions(code, 1), _positions(code, 2)
+    else:
+        starts, indices, left = counting.met(n, m, *pair)
+        at = (lambda: left), cache(lambda: counting.met(n, m, pair[1], (starts, indices))[2])
     made = None
     for x, (_, _, source) in ((p, first), (q, second)):
         if (
@@ -106,9 +109,9 @@ def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
         made = CompressedPattern(p.shape, starts, indices, _AXES[layout])
     elif made is None:
         made = CooPattern.of_keys(indices, p.shape, np.result_type(p.index_dtype, q.index_dtype))
-    for bit, x, (_, _, source) in ((1, p, first), (2, q, second)):
+    for x, (_, _, source), positions in zip((p, q), (first, second), at, strict=True):
         if x is not made:
-            _place(x, made, source, _positions(code, bit, name), put=name == "union")
+            _place(x, made, source, positions, put=name == "union")
     return made if layout == model.layout else from_keys(made.keys, made.shape, model)
 
 
@@ -125,22 +128,9 @@ def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
     return made.indptr, made.indices, source
 
 
-def _rows_where(chosen: Array, starts: Array, indices: Array) -> tuple[Array, Array]:
-    """The chosen entries of lines."""
-    before = np.zeros(chosen.size + 1, starts.dtype)
-    np.cumsum(chosen, out=before[1:])
-    return before[starts], indices[chosen]
-
-
-def _positions(code: Array, bit: int, name: str) -> Callable[[], Array]:
-    """Where the entries of one pattern (by ``bit``) are in the union; or those of the intersection in it."""
-
-    @cache
-    def found() -> Array:
-        own = code & bit != 0
-        return np.flatnonzero(own if name == "union" else code[own] == 3)
-
-    return found
+def _positions(code: Array, bit: int) -> Callable[[], Array]:
+    """Where the entries of one pattern (by ``bit``) are in the union."""
+    return cache(lambda: np.flatnonzero(code & bit))
 
 
 def _place(x: Pattern, made: Pattern, source: Source, at: Callable[[], Array], *, put: bool) -> None:
