@@ -148,6 +148,7 @@ ORDERED: dict[str, Any] = {
     "some rows": lambda a, b: a[np.array([5, 2, 2, 40])] * 2,
     "some columns": lambda a, b: a[:, np.array([5, 2, 2, 40])] * 2,
     "entries": lambda a, b: a[np.arange(60), (7 * np.arange(60)) % 60],
+    "triangle": lambda a, b: iv.tril(a) * 2,
     "rows joined": lambda a, b: iv.concat([a, b]),
     "columns joined": lambda a, b: iv.concat([a, b], axis=1),
     "joined and cut": lambda a, b: iv.concat([a, b])[2:70],

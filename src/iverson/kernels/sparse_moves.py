@@ -22,7 +22,7 @@ from iverson.kernels.sparse_forms import (
     sparse_only,
 )
 from iverson.layouts import CompressedPattern, CooPattern, Sparse, Zero, coalesced, to_strided
-from iverson.layouts.conversion import like, with_sparse_axes
+from iverson.layouts.conversion import like, subset, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 
 Values = tuple[Any, ...]
@@ -138,11 +138,15 @@ def roll(op: Op, values: Values, params: Params) -> Any:
 def triangle(op: Op, values: Values, params: Params) -> Any:
     x = sparse_only(values[0])
     rows, columns = x.pattern.coordinates[-2:]
-    across = columns.astype(np.int64) - rows
+    across = columns - rows
     return _chosen(x, across <= params["k"] if op.name == "tril" else across >= params["k"])
 
 
 def _chosen(x: Sparse, keep: Array) -> Any:
+    """The entries of a value that are kept: of one that stores no blocks, a part of its lines."""
+    if not x.pattern.blocksize:
+        at = np.flatnonzero(keep)
+        return subset(x.pattern, at).value(x.entries[at])
     return moved(x, x.shape, x.pattern.coordinates[:, keep], x.entries[keep])
 
 
@@ -151,7 +155,7 @@ def diagonal(op: Op, values: Values, params: Params) -> Any:
     x = sparse_only(values[0])
     shape = zeros_like_result(op, values, params).shape
     rows, columns = x.pattern.coordinates[-2:]
-    keep = columns.astype(np.int64) - rows == params["offset"]
+    keep = np.flatnonzero(columns - rows == params["offset"])
     along = (rows if params["offset"] >= 0 else columns)[keep]
     indices = np.concatenate([x.pattern.coordinates[:-2, keep], along[None]])
     return moved(x, shape, indices, x.entries[keep])

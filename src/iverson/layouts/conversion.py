@@ -128,6 +128,17 @@ def placements(pattern: Pattern) -> WeakKeyDictionary[Pattern, Placement]:
     return found
 
 
+def subset(pattern: Pattern, at: Array) -> Pattern:
+    """The entries (of a pattern without blocks) at increasing positions; where they are from is kept."""
+    if at.size == pattern.count:
+        return pattern
+    made = pattern.subset(at)
+    if pattern.distinct:
+        placements(made)[pattern] = Placement(None, lambda: at, put=False)
+        placements(pattern)[made] = Placement(None, lambda: at, put=True)
+    return made
+
+
 def _converted(pattern: Pattern, layout: str, blocks: Blocks) -> tuple[Pattern, Source]:
     if layout == "coo":
         return CooPattern(pattern.shape, pattern.coordinates, True), None

@@ -101,7 +101,10 @@ class CompressedPattern(Pattern):
         return np.stack([np.broadcast_to(k, self.stored_shape).ravel() for k in each])
 
     def subset(self, at: Array) -> CompressedPattern:
-        indptr = np.searchsorted(at, self.indptr).astype(self.index_dtype)
+        if 8 * at.size > self.indices.size:
+            indptr = counting.starts_of(self.lines[at], self.indptr.size - 1)
+        else:  # few: the line of each entry is not worth finding out
+            indptr = np.searchsorted(at, self.indptr).astype(self.index_dtype)
         return CompressedPattern(self.shape, indptr, self.indices[at], self.axis, self.blocks)
 
     def within(self, region: Region) -> Pattern:
