@@ -143,10 +143,11 @@ def triangle(op: Op, values: Values, params: Params) -> Any:
 
 
 def _chosen(x: Sparse, keep: Array) -> Any:
-    """The entries of a value that are kept: of one that stores no blocks, a part of its lines."""
-    if not x.pattern.blocksize:
-        at = np.flatnonzero(keep)
-        return subset(x.pattern, at).value(x.entries[at])
+    """The entries of a value that are kept: on a part of its pattern, where that can hold those alone."""
+    at = np.flatnonzero(keep)
+    pattern = subset(x.pattern, at)
+    if pattern.stored_shape == at.shape:
+        return pattern.value(x.entries[at])
     return moved(x, x.shape, x.pattern.coordinates[:, keep], x.entries[keep])
 
 

@@ -129,11 +129,12 @@ def placements(pattern: Pattern) -> WeakKeyDictionary[Pattern, Placement]:
 
 
 def subset(pattern: Pattern, at: Array) -> Pattern:
-    """The entries (of a pattern without blocks) at increasing positions; where they are from is kept."""
-    if at.size == pattern.count:
+    """A pattern of at least the entries at increasing positions; if of those alone, where they are from is
+    kept."""
+    if at.size == pattern.count or len(pattern.stored_shape) > 1:
         return pattern
     made = pattern.subset(at)
-    if pattern.distinct:
+    if made.stored_shape == at.shape and pattern.distinct:
         placements(made)[pattern] = Placement(None, lambda: at, put=False)
         placements(pattern)[made] = Placement(None, lambda: at, put=True)
     return made
