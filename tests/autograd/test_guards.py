@@ -16,6 +16,7 @@ from iverson.autograd.api import variable
 from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.region import Region
 from iverson.layouts import Box, Zero
+from iverson.ops import override_vjp
 
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
 
@@ -150,6 +151,59 @@ def test_a_cotangent_is_brought_to_its_inputs_dtype_and_shape():
     both = iv.asarray(np.ones(2, "complex128"), requires_grad=True)
     (found,) = grad([Wider.apply(both, iv.real)], [both], [iv.ones(2, dtype=iv.complex128)])
     assert found.dtype == np.complex128
+    narrow = iv.asarray(np.ones(2, "complex64"), requires_grad=True)
+    wide = lambda g: iv.astype(g, iv.complex128) * 1j
+    (found,) = grad([Wider.apply(narrow, wide)], [narrow], [iv.ones(2, dtype=iv.complex64)])
+    assert found.dtype == np.complex64
+    np.testing.assert_array_equal(found.numpy(), [1j, 1j])
+
+
+def test_a_hook_that_gives_something_else_is_named():
+    for given, message in ((lambda g: 1.0, "type float from hook on"), (lambda g: g[:1], "from hook on")):
+        x = iv.asarray(np.ones(2), requires_grad=True)
+        y = x * 2
+        y.register_hook(given)
+        with pytest.raises(GradientError, match=message):
+            grad([iv.sum(y)], [x])
+
+
+def test_an_overriding_rule_is_trusted_with_its_whole_cotangent():
+    """What is known of an op's support and of what its rules share does not hold for another rule."""
+    x = iv.asarray(np.ones(4), requires_grad=True)
+    everywhere = lambda F, g, y, x: F.broadcast_to(F.sum(g, axis=(0,), keepdims=True), shape=(4,))
+    with override_vjp("sin", everywhere):
+        np.testing.assert_array_equal(grad([iv.sum(iv.sin(x)[:1])], [x])[0].numpy(), np.ones(4))
+    a, b = iv.eye(2), iv.asarray(np.ones((2, 1)), requires_grad=True)
+    with override_vjp("solve", (None, lambda F, g, y, a, b: g * 7.0)):
+        np.testing.assert_array_equal(grad([iv.sum(iv.linalg.solve(a, b))], [b])[0].numpy(), [[7.0], [7.0]])
+
+
+def test_a_tangent_is_of_its_results_shape_and_dtype():
+    class Pushed(Function):
+        @staticmethod
+        def forward(ctx, x, given):
+            ctx.given = given
+            return x * 1
+
+        @staticmethod
+        def jvp(ctx, t, _):
+            return ctx.given(t)
+
+    def pushed(given, dtype):
+        x, t = (iv.asarray(np.ones(2, dtype)) for _ in range(2))
+        return iv.jvp(lambda x: Pushed.apply(x, given), (x,), (t,))[1]
+
+    for given, message in ((lambda t: t[:1], r"a tangent of shape \(1,\)"), (lambda t: 1.0, "type float")):
+        with pytest.raises(GradientError, match=message):
+            pushed(given, "float64")
+    for wide in (lambda t: iv.astype(t, iv.float64), lambda t: iv.astype(t, iv.complex128) * (1 + 1j)):
+        found = pushed(wide, "float32")
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found.numpy(), [1, 1])
+    found = pushed(lambda t: iv.astype(t, iv.complex128) * 1j, "complex64")
+    assert found.dtype == np.complex64
+    np.testing.assert_array_equal(found.numpy(), [1j, 1j])
+    assert pushed(iv.real, "complex64").dtype == np.complex64
 
 
 def test_seeds_are_of_their_outputs_shape_and_kind():
@@ -165,3 +219,34 @@ def test_seeds_are_of_their_outputs_shape_and_kind():
     ):  # a real cotangent of something complex is one with no imaginary part
         (found,) = grad([z * z], [z], [iv.asarray(seed)])
         np.testing.assert_allclose(found.numpy(), np.array(seed) * np.conj(2 * z.detach().numpy()))
+
+
+def test_a_pass_counts_its_rules_and_what_it_leaves_out():
+    class NoGradient(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    x, w = (iv.asarray(np.ones(2), requires_grad=True) for _ in range(2))
+    y = iv.sum(x * w * W[0, :2]) + iv.sum(NoGradient.apply(x * x * w))
+    with iv.explain.count() as work:
+        grad([y], [x])
+    ran = {"multiply": 2, "sum": 2, "add": 1, "NoGradient": 1}
+    assert {name: n for name, n in work.rules.items() if n} == ran
+    # w is not asked for; what has no gradient is, but no cotangent gets there.
+    assert {name: n for name, n in work.unneeded_of.items() if n} == {"multiply": 2}
+    assert {name: n for name, n in work.undefined_of.items() if n} == {"multiply": 3}
+    assert not work.casts
+
+
+def test_a_rule_in_another_dtype_than_its_input_is_reported():
+    single = iv.asarray(np.ones(2, "float32"), requires_grad=True)
+    y = iv.sum(single * iv.ones(2, dtype=iv.float64))
+    with iv.explain.count() as work:
+        grad([y], [single])
+    (((_, given, asked, _), count),) = work.casts.items()
+    assert (given, asked, count) == ("float64", "float32", 1)

@@ -11,5 +11,13 @@ EQUIVALENT: dict[str, dict[str, str]] = {
             "a shortcut: the checks below find nothing to do"
         ),
         "drop: not op.multiple": "no op of several results says what its support is",
+        "drop: g._node is None": "of constants too, more is computed in a recorded pass, and never read",
+        "drop: not is_grad_enabled()": "where nothing is recorded: more is computed (or cut), and never read",
+        "drop: ct.dtype.kind == 'c'": "the real part of what is real is itself",
+        "delete the guard: if part is NOTHING": "the rule is run for what is zero, or nobody reads",
+    },
+    "iverson.core.entries": {
+        "delete the guard: if a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
+        "drop: a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
     },
 }

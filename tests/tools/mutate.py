@@ -83,12 +83,17 @@ def mutants(source: str) -> Iterator[Mutant]:
     tree = ast.parse(source)
     statement: dict[ast.AST, ast.stmt] = {}
     tested: set[ast.AST] = set()
+    asserted: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.If, ast.While, ast.IfExp)):
             tested.add(node.test)
+        if isinstance(node, ast.keyword) and node.arg == "strict":
+            asserted.add(node.value)
         for child in ast.iter_child_nodes(node):
             statement[child] = child if isinstance(child, ast.stmt) else statement.get(node)
     for number, node in enumerate(ast.walk(tree)):
+        if node in asserted:
+            continue  # what never happens
         if isinstance(node, ast.Compare) and node in tested and type(node.ops[0]) not in _ORDER:
             continue  # the same as its negation
         for what, edit in _edits(node):

@@ -79,7 +79,7 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
         terms.append(_transposed_twice(node, op, incoming, by_transpose))
     found = [t for t in terms if t is not None]
     if not op.multiple:
-        return [_total([t for t in found if t is not None], node, 0)]
+        return [_total(found, node, 0)]
     return [_total([t[j] for t in found if t[j] is not None], node, j) for j in range(len(node.out))]
 
 
