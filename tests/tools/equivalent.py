@@ -20,4 +20,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "delete the guard: if a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
         "drop: a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
     },
+    "iverson.kernels.registry": {
+        "delete the guard: if Zero not in map(type, values)": "a shortcut: no group is found then",
+        "drop: op.linear_in": "a shortcut: an op that is linear in nothing has no groups",
+    },
+    "iverson.kernels.zero": {
+        "delete the guard: if plain and zero.shape == ()": "a shortcut: nothing is cast or broadcast below",
+    },
 }
