@@ -25,7 +25,8 @@ CASES = [
 def setup(name, dtype, k):
     op = TABLE[name]
     sample = samples_of(op, dtype)[k]
-    return op, sample, Expression(op.te, f"{name} in notation", len(sample.args), multiple=False).op
+    names = tuple(f"x{k}" for k in range(len(sample.args)))
+    return op, sample, Expression(op.te, f"{name} in notation", names, multiple=False).op
 
 
 @pytest.mark.parametrize(("name", "dtype", "k"), CASES)
