@@ -33,7 +33,7 @@ def made(values: Any, condition: Any, negated: bool = False) -> Any:
     """A bracket of values and a condition of one shape, which is a box where the values are."""
     values, condition = (x if type(x) in layouts_by_type else np.asarray(x) for x in (values, condition))
     if type(values) is Bracket:  # a kernel left entries out by itself
-        chosen = held(Bracket(values, select(condition), negated))
+        chosen = held(Bracket(values.values, select(condition), negated))
         return made(values.values, _both(held(values), chosen))
     condition = select(condition)
     if type(values) is Zero or type(condition) is Zero:

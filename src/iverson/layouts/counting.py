@@ -1,6 +1,6 @@
 """Linear passes over the lines of compressed matrices: counting sorts, merges, and lines taken out.
 
-They are the loops that SciPy's own sparse matrices run, called on plain arrays (`docs/decisions/0028`).
+They are the loops that SciPy's own sparse matrices run, called on plain arrays (`docs/decisions/0026`).
 Indices of a call have one dtype; positions of entries are int64, by which NumPy gathers vectors fastest.
 Nothing here knows of patterns.
 """

@@ -144,8 +144,13 @@ def _trace_of_product(F: Any, a: Any, b: Any) -> Any:
 
 
 def _in_singular_basis(x: Any) -> tuple[Any, Any, Any, Any]:
-    """det(U V^H), V, s and U^H: adj(x) is that number times V adj(diag(s)) U^H."""
-    u, s, vh = np.linalg.svd(x)
+    """det(U V^H), V, s and U^H: adj(x) is that number times V adj(diag(s)) U^H.
+
+    The singular values of a matrix with an inf or nan, of which LAPACK may not return, are nan.
+    """
+    finite = np.isfinite(x).all(axis=(-2, -1), keepdims=True)
+    u, s, vh = np.linalg.svd(x if finite.all() else np.where(finite, x, 0))
+    s = np.where(finite[..., 0], s, np.nan)
     phase = np.linalg.det(u) * np.linalg.det(vh)
     return phase[..., None, None], np.conj(np.swapaxes(vh, -1, -2)), s, np.conj(np.swapaxes(u, -1, -2))
 
