@@ -121,17 +121,17 @@ def _of_extremum(tensor: Compute, s: Statement) -> Statement:
     where = tuple(c for c in s.domain.where if inside.issuperset(variables([c])))
     if len(where) == len(s.domain.where):
         (body,) = substitute([s.body], unravelled(place, reduced))
-        body = _marked(body, tensor[s.write])
+        body = _marked(body)
     else:  # there may be no point at all, and then the position is -1
         at = unravelled(apply("maximum", place, index(0)), reduced)
         (body,) = substitute([s.body], at)
-        body = Select(place >= 0, _marked(body, tensor[s.write]), const(0, body.dtype))
+        body = Select(place >= 0, _marked(body), const(0, body.dtype))
     return Statement(None, s.write, body, Domain(tuple(kept), where), "sum")
 
 
-def _marked(body: Expr, extremum: Expr) -> Expr:
-    """What attains an extremum, with the derivative nan where that is nan: it need not be read again."""
-    return body * select(apply("isnan", extremum), const(float("nan"), body.dtype), const(1, body.dtype))
+def _marked(body: Expr) -> Expr:
+    """The same value, with the derivative nan where it is nan."""
+    return body * select(apply("isnan", body), const(float("nan"), body.dtype), const(1, body.dtype))
 
 
 def _of_scattered(tensor: Compute, s: Statement) -> Statement:
@@ -141,7 +141,7 @@ def _of_scattered(tensor: Compute, s: Statement) -> Statement:
     never = const(identity("min", dtypes.int64), dtypes.int64)
     earliest = Statement(None, s.write, Select(attains, place, never), s.domain, "min")
     first = Compute(tensor.shape, dtypes.int64, f"{tensor.name}.first", (earliest,))
-    body = Select(first[s.write] == place, _marked(s.body, tensor[s.write]), const(0, tensor.dtype))
+    body = Select(first[s.write] == place, _marked(s.body), const(0, tensor.dtype))
     return Statement(None, s.write, body, s.domain, "sum")
 
 
