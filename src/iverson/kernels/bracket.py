@@ -286,6 +286,12 @@ def overwritten(op: Op, values: Values, params: Params) -> Any:
     return Bracket(x, Box(x.shape, x.region, left))
 
 
+@register("overwritten", Sparse)
+def overwritten_sparse(op: Op, values: Values, params: Params) -> Any:
+    """Stored entries that are cleared are left out."""
+    return run(TABLE["index_put"], (values[0], Zero((), values[0].dtype)), params)
+
+
 def clear(x: Array, *, key: Any) -> Bracket:
     """x but for the entries that a key reads: the body on a strided operand."""
     left = np.ones(x.shape, bool)

@@ -111,9 +111,9 @@ def _stretched_coordinates(v: Sparse, shape: Shape) -> Any:
 
 
 def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
-    """The operands; the sparse ones that bound the result with its shape, entries stored once, equally many
-    sparse axes."""
-    axes = max(len(shape) - len(values[k].dense_shape) for k in bounding if is_sparse(values[k]))
+    """The operands; the sparse ones that bound the result with its shape, entries stored once, and as many
+    sparse axes as any has: the others are read at entries of the bounding ones."""
+    axes = max(len(shape) - len(v.dense_shape) for v in values if is_sparse(v))
 
     def fit(v: Any) -> Any:
         return with_sparse_axes(coalesced(broadcast(v, shape)), axes)

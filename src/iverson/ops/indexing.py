@@ -17,7 +17,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, sparse_assignments, strided
-from iverson.layouts import CooPattern
+from iverson.layouts import CooPattern, Sparse
 from iverson.layouts.pattern import index_dtype
 from iverson.ops.notation import moved, said, stretched_index
 
@@ -253,6 +253,8 @@ define(
 @by_position
 def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
     if i == 0:
+        if isinstance(g._value, Sparse):  # a mask would be dense
+            return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
         return F.bracket(_not_at(indices, axes, x.shape), g, negated=False)
     if i == 1:
         # A value overwritten by a later one at the same place has no effect: only the last writer counts.

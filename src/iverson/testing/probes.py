@@ -235,8 +235,9 @@ class Probe:
         allowed = self.check.tolerances.allowed
         strict = allowed(numerical / entries, np.abs(numerical) / entries)
         limit = np.minimum(allowed(numerical), np.maximum(strict, noise))
+        apart = np.abs(tangent - numerical)
         with np.errstate(all="ignore"):
-            excess = np.abs(tangent - numerical) / limit
+            excess = np.where(apart == 0, 0.0, apart / limit)  # where all is 0, so is the limit
         return np.asarray(np.nan_to_num(excess, nan=np.inf))
 
     def _locate_forward(self, direction: Vector, row: int, scale: float) -> GradcheckError:

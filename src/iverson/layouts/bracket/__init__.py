@@ -90,6 +90,12 @@ def _check(value: Bracket) -> None:
         assert value.values.region == value.condition.region
 
 
+def _stored(value: Bracket) -> tuple[Any, np.ndarray[Any, Any]]:
+    """The entries under which the condition holds."""
+    condition, values = (layout_of(part).to_strided(part) for part in (held(value), value.values))
+    return condition, values[condition]
+
+
 def _support(value: Bracket) -> entries.Entries:
     if type(value.values) is Box:
         return entries.Box(value.values.region)
@@ -121,6 +127,7 @@ LAYOUT = register(
         to_strided=_to_strided,
         check=_check,
         support=_support,
+        stored=_stored,
         buffers=_buffers,
         rebuild=_rebuild,
         densify_warns=False,
