@@ -96,8 +96,8 @@ def cases_of(name: str, layout: str) -> list[Case]:
     return found
 
 
-def drawn(name: str, layout: str, count: int = 3) -> list[Case]:
-    """This run's cases of one cell: all of them, or a seeded sample with every dtype and order in it."""
+def drawn(name: str, layout: str, count: int = 2) -> list[Case]:
+    """This run's cases of one cell: all of them, or a seeded sample with each dtype and each order in it."""
     everything = cases_of(name, layout)
     if EXHAUSTIVE:
         return everything
@@ -107,11 +107,11 @@ def drawn(name: str, layout: str, count: int = 3) -> list[Case]:
     rng = np.random.default_rng([SEED, sum(map(ord, name + layout))])
     order = rng.permutation(len(everything))
     chosen: list[int] = []
-    seen: set[tuple[str, int]] = set()
+    seen: set[str | int] = set()
     for k in order:
         case = everything[k]
-        if (case.dtype, case.order) not in seen:
-            seen.add((case.dtype, case.order))
+        if not seen.issuperset((case.dtype, case.order)):
+            seen.update((case.dtype, case.order))
             chosen.append(int(k))
     chosen += [int(k) for k in order if int(k) not in chosen][: max(0, count - len(chosen))]
     return [everything[k] for k in sorted(chosen)]
