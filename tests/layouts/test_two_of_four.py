@@ -203,6 +203,7 @@ CALLS = {
         lambda x: x.mT @ x,
         lambda x: x @ iv.asarray(D).to_layout("bsc", blocksize=(2, 4)).mT,
     ],
+    "overwritten": [call("overwritten", key=(slice(1, 3, 1), slice(0, 8, 1)))],
     "permute_dims": [call("permute_dims", axes=(1, 0))],
     "place": [call("place", key=(slice(1, 9, 2), 3, slice(8, 0, -1)), shape=(9, 4, 9))],
     "reshape": [call("reshape", shape=(2, 16)), call("reshape", shape=(32,))],
