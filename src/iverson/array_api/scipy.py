@@ -57,11 +57,10 @@ def _coordinates(matrix: Any) -> Any:
 def to_scipy(x: Any, /) -> Any:
     """A matrix in a sparse layout as a SciPy sparse array (BSC becomes CSC).
 
-    It is on the same buffers, which are read-only: copy it to change it in place.
-
-    The indices are read-only: take a ``copy()`` to change the structure in place.
+    It is on the same buffers, which are read-only: take a ``copy()`` to change entries or indices in place.
     Raises GradientError where x tracks gradients, ShapeError for dense trailing axes and compressed batches.
 
+    >>> from iverson import sparse_coo_tensor
     >>> to_scipy(sparse_coo_tensor([[0], [1]], [2.0])).format
     'coo'
     """
