@@ -200,9 +200,9 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     finite. Rows of a (columns of b) left out by a condition that does not vary along them stay left out.
     """
     a, b = (select(v) for v in values)
-    out = run(op, (a, b), params)
-    if type(out) is not np.ndarray:
-        return out
+    if type(a) is not np.ndarray or type(b) is not np.ndarray:
+        return run(op, (a, b), params)
+    out = op.forward(a, b, **params)
     if not np.isfinite(out.sum()):
         kept = _contracted(values)
         if kept is not None and not kept.all():
