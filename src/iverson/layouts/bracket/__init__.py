@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from iverson.core import entries
-from iverson.core.region import Region
 from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
 from iverson.layouts.box import Box
@@ -113,11 +112,6 @@ def _rebuild(value: Bracket, buffers: tuple[np.ndarray[Any, Any], ...]) -> Brack
         for part, buffer in zip((value.values, value.condition), buffers, strict=True)
     )
     return Bracket(values, condition, value.negated)
-
-
-def region_of(value: Bracket) -> Region:
-    """Where entries may be held."""
-    return entries.hull(_support(value), value.shape)
 
 
 LAYOUT = register(
