@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from iverson.autograd import grad
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.aval import Aval
+from iverson.core.op import Op, Sample
 from iverson.core.shapes import broadcast_shapes
 from iverson.kernels import register as register_kernel
 from iverson.kernels.registry import _kernels
@@ -25,7 +26,7 @@ from iverson.transforms import hessian, jvp
 CUBE_PLUS = Op(
     name="cube_plus",
     forward=lambda x, y: x**3 + y,
-    abstract=lambda x, y: Abstract(broadcast_shapes("cube_plus", x.shape, y.shape), x.dtype),
+    abstract=lambda x, y: Aval(broadcast_shapes("cube_plus", x.shape, y.shape), x.dtype),
     vjp=(
         lambda F, g, _out, x, _y: F.sum_to(3 * x * x * g, x.shape),
         lambda F, g, _out, _x, _y: F.sum_to(g, _y.shape),

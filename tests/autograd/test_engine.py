@@ -352,8 +352,9 @@ def test_zero_layout_constants_are_simplified_away():
 
 def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
     """``at_pattern`` reads its cotangent at a pattern only; the rule of the op that made it is told so."""
+    from iverson.core.aval import Aval
     from iverson.core.entries import Stored
-    from iverson.core.op import Abstract, Op
+    from iverson.core.op import Op
     from iverson.layouts import CooPattern
     from iverson.ops import F, defined
 
@@ -368,7 +369,7 @@ def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
     at_pattern = Op(
         name="at_pattern",
         forward=lambda v: np.asarray(v) * 1.0,
-        abstract=lambda v: Abstract(v.shape, v.dtype),
+        abstract=lambda v: Aval(v.shape, v.dtype),
         vjp=(lambda F, g, _y, _v: g,),
         demand=lambda needs, shapes, out: pattern,
         spreads=True,
@@ -377,7 +378,7 @@ def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
     double = Op(
         name="double",
         forward=lambda x: 2 * x,
-        abstract=lambda x: Abstract(x.shape, x.dtype),
+        abstract=lambda x: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x: 2 * g,),
         demand=lambda needs, shapes, out: needs[0],
         within=watched,

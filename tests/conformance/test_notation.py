@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from iverson.autograd import grad
+from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.op import Op, Sample
 from iverson.ops import ALL, OVERRIDES, TABLE, F, defined, use_derived_vjp
 from iverson.ops.notation import said, with_te
 from iverson.te.operator import Expression
@@ -90,7 +91,7 @@ def test_an_op_with_a_te_and_no_vjp_gets_one():
     smooth = Op(
         name="smooth",
         forward=lambda x: 0.5 * (x + np.roll(x, 1)) ** 2,
-        abstract=lambda x: Abstract(x.shape, x.dtype),
+        abstract=lambda x: Aval(x.shape, x.dtype),
         te=said(lambda T, x: T.compute(x.shape, lambda i: 0.5 * T.F.square(x[i] + x[(i - 1) % x.shape[0]]))),
         samples=lambda s: [Sample((s((4,)),))],
     )

@@ -17,10 +17,11 @@ from iverson.autograd.api import variable
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.core import work
+from iverson.core.aval import aval_of
 from iverson.core.dispatch import bind
 from iverson.core.entries import FULL
 from iverson.core.errors import LinearAlgebraError
-from iverson.core.op import Sample, abstract_of
+from iverson.core.op import Sample
 from iverson.layouts import layout_of, to_strided
 from iverson.ops import TABLE, F
 from iverson.tensor import Tensor
@@ -84,7 +85,7 @@ def test_abstract_evaluation_agrees_with_the_kernel(name):
     op = TABLE[name]
     for sample in samples_of(op, "float64"):
         out = as_tuple(bind(op, sample.args, dict(sample.params)))
-        avals = [abstract_of(a) if hasattr(a, "shape") else a for a in sample.args]
+        avals = [aval_of(a) if hasattr(a, "shape") else a for a in sample.args]
         expected = as_tuple(op.abstract(*avals, **sample.params))
         assert [(a.shape, a.dtype) for a in expected] == [(o.shape, o.dtype) for o in out]
         for o in out:

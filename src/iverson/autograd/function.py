@@ -19,10 +19,11 @@ from iverson.autograd.node import Node, user_call
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
+from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
-from iverson.core.op import Abstract, Op
+from iverson.core.op import Op
 from iverson.layouts import Zero
 
 _PLACE = "_saved_places"
@@ -192,7 +193,7 @@ def _recorded(
     multiple = len(results) != 1
     handles = tuple(map(held, results))
     metas = tuple(((), dtypes.default_float) if h is None else (h.shape, h.dtype) for h in handles)
-    avals = tuple(Abstract(*meta) for meta in metas)
+    avals = tuple(Aval(*meta) for meta in metas)
     meanings = tuple(map(_meaning, args)), tuple(map(_meaning, results))
     op = Op(
         name=cls.__name__,

@@ -14,9 +14,10 @@ from typing import Any
 from weakref import ref
 
 from iverson.core import dispatch
+from iverson.core.aval import Aval
 from iverson.core.caller import user_frame
 from iverson.core.dispatch import make_handle
-from iverson.core.op import Abstract, Op
+from iverson.core.op import Op
 from iverson.core.shapes import Shape
 
 _SCALARS = frozenset((int, float, complex, bool, type(None)))
@@ -77,17 +78,17 @@ class Node:
         held = self.out[index] if self.multiple else self.out
         return held[0] if type(held) is tuple else held.shape  # type: ignore[no-any-return]
 
-    def result_meta(self, index: int) -> Abstract:
+    def result_meta(self, index: int) -> Aval:
         """Shape and dtype of one result."""
         held = self.out[index] if self.multiple else self.out
-        return Abstract(*held) if type(held) is tuple else Abstract(held.shape, held.dtype)
+        return Aval(*held) if type(held) is tuple else Aval(held.shape, held.dtype)
 
     def inputs(self) -> tuple[Any, ...]:
         """The arguments as rules get them: handles, Abstracts for values not kept, Python scalars."""
         handle = dispatch.handle_type()
         return tuple(
             [
-                Abstract(*held)
+                Aval(*held)
                 if type(held) is tuple
                 else held
                 if type(held) in _SCALARS
@@ -103,7 +104,7 @@ class Node:
         return tuple(self._result(held, k) for k, held in enumerate(self.out))
 
     def _result(self, held: Any, index: int) -> Any:
-        return Abstract(*held) if type(held) is tuple else make_handle(held, self, index)
+        return Aval(*held) if type(held) is tuple else make_handle(held, self, index)
 
     def describe(self) -> str:
         """The op and the user's line that called it."""

@@ -208,9 +208,9 @@ def _described(operand: Any) -> str:
 
 
 def _abstract_pair(value: Any) -> Any:
-    from iverson.core.op import abstract_of
+    from iverson.core.aval import aval_of
 
-    return abstract_of(value)
+    return aval_of(value)
 
 
 def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None:

@@ -16,10 +16,11 @@ from weakref import ref
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, reachable, user_call
 from iverson.core import locks
+from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, make_handle
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import GradientError
-from iverson.core.op import Abstract, Op
+from iverson.core.op import Op
 
 #: The index of a handle without a node whose value depends on what is differentiated: on a Function's inputs
 #: alone, or (in a rule) on the cotangents or tangents that arrived, too.
@@ -133,7 +134,7 @@ def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: S
         refused = any(t is not None for t in tangents[: len(closed)])
         return (passed(refused, tangents[-1]),)
 
-    aval = Abstract(meta.shape, meta.dtype)
+    aval = Aval(meta.shape, meta.dtype)
     op = Op(name=name, forward=passed, abstract=lambda *_: aval, joint=joint, joint_jvp=joint_jvp)
     parents = [*closed, *recorded]
     metas = [node.result_meta(index) for node, index in parents]

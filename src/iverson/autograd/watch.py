@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.node import Node, extra, leaf
+from iverson.core.aval import aval_of
 from iverson.core.caller import warn
 from iverson.core.entries import FULL, Entries
 from iverson.core.errors import DensifyWarning
-from iverson.core.op import abstract_of
 from iverson.core.table import TABLE, F
 from iverson.layouts import Sparse, Zero, layouts_by_type
 
@@ -50,7 +50,7 @@ class Watch:
         def watched(*args: Any, **params: Any) -> Any:
             values = [getattr(x, "_value", x) for x in args]
             dense = all(type(v) in _DENSE for v in values if type(v) in layouts_by_type)
-            if dense and op.abstract(*map(abstract_of, args), **params) == self.meta:
+            if dense and op.abstract(*map(aval_of, args), **params) == self.meta:
                 self.warn()
             return function(*args, **params)
 

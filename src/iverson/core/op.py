@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.errors import GradientError
 from iverson.core.shapes import Shape
 
 Rule = Callable[..., Any]
@@ -24,49 +23,6 @@ Params = Mapping[str, Any]
 
 #: ``linear_in`` of a variadic op that is linear in all its inputs together.
 JOINTLY: tuple[Group, ...] = ((-1,),)
-
-
-class Abstract:
-    """What is known of an array without its entries: shape and dtype.
-
-    Rules receive one for each value they do not read.
-    """
-
-    __slots__ = ("dtype", "shape")
-
-    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        self.shape = shape
-        self.dtype = dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Abstract) and self.shape == other.shape and self.dtype == other.dtype
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.dtype))
-
-    def __repr__(self) -> str:
-        return f"Abstract({self.shape}, {self.dtype})"
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise GradientError(
-            "gradient rule",
-            got=f"a read of '{name}' of a value that was not kept",
-            expected="only shape and dtype of parameters named with a leading underscore",
-            remedy="drop the underscore in the rule, or set override_vjp before the forward call",
-        )
-
-
-def abstract_of(value: Any) -> Abstract:
-    """The Abstract of an array, a layout's value, a handle or a Python scalar."""
-    if hasattr(value, "shape"):
-        return Abstract(value.shape, value.dtype)
-    return Abstract((), np.asarray(value).dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +68,7 @@ class Op:
 
     name : the op's name in the table and in messages.
     forward : the body on strided operands (``numpy.ndarray`` and Python scalars).
-    abstract : ``abstract(*avals, **params)`` gives the result's Abstract (a tuple where ``multiple``);
+    abstract : ``abstract(*avals, **params)`` gives the result's Aval (a tuple where ``multiple``);
         it raises the user-facing error where shapes or dtypes do not fit.
     vjp : per input, ``rule(F, g, y, *inputs, **params)``; None where the op is not differentiable in
         that input. With ``shared``, rules take its value after F. A variadic op has one rule for all inputs,

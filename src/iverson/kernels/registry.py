@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.op import Op, abstract_of
+from iverson.core.aval import aval_of
+from iverson.core.op import Op
 from iverson.layouts import Zero, layouts_by_type, to_strided
 
 Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
@@ -56,8 +57,8 @@ def zeros_like_result(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -
 
 
 def _operand(value: Any) -> Any:
-    """What ``abstract`` is given for an operand: its Abstract, or the Python scalar itself (it is weak)."""
-    return abstract_of(value) if hasattr(value, "shape") else value
+    """What ``abstract`` is given for an operand: its Aval, or the Python scalar itself (it is weak)."""
+    return aval_of(value) if hasattr(value, "shape") else value
 
 
 def _by_priority(kind: type) -> int:

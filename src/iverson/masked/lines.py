@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind, make_handle
-from iverson.core.op import Abstract, Op
+from iverson.core.op import Op
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
 from iverson.masked.bundles import Lines
@@ -68,7 +69,7 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
     axis, keepdims = params["axis"], params["keepdims"]
     mask, _ = x._mask.over(axis, keepdims)
     if not mask.count:
-        ones = Abstract((1,) * x.ndim, x.dtype)
+        ones = Aval((1,) * x.ndim, x.dtype)
         return MaskedTensor(_cast(x._held, op.abstract(ones, **params).dtype), mask)
     if len(axis) == x.ndim:
         out = bind(op, (x._held,), {"axis": (0,), "keepdims": True})

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind
-from iverson.core.op import Abstract, Op
+from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, to_strided
 from iverson.layouts.conversion import like
@@ -68,7 +69,7 @@ def move(op: Op, args: Args, params: Params) -> Any:
 def to_layout(op: Op, args: Args, params: Params) -> Any:
     """The same entries, held in another layout."""
     (x,) = args
-    op.abstract(Abstract(x.shape, x.dtype), **params)
+    op.abstract(Aval(x.shape, x.dtype), **params)
     mask, numbers = of_numbers(bind(op, (x._mask.numbers,), params)._value)
     return MaskedTensor(taken([x._held], numbers - 1), mask)
 
@@ -76,7 +77,7 @@ def to_layout(op: Op, args: Args, params: Params) -> Any:
 def reshape(op: Op, args: Args, params: Params) -> Any:
     """The order of the entries stays."""
     (x,) = args
-    shape = op.abstract(Abstract(x.shape, x.dtype), **params).shape
+    shape = op.abstract(Aval(x.shape, x.dtype), **params).shape
     if isinstance(x._mask, Stored) and shape:
         mask: Mask = of_coordinates(coordinates_of(x._mask.keys, shape), shape)
     else:
@@ -87,7 +88,7 @@ def reshape(op: Op, args: Args, params: Params) -> Any:
 def triangle(op: Op, args: Args, params: Params) -> Any:
     """The mask stays; specified entries beyond the diagonal become 0."""
     (x,) = args
-    op.abstract(Abstract(x.shape, x.dtype), **params)
+    op.abstract(Aval(x.shape, x.dtype), **params)
     rows, columns = x._mask.coordinates([x.ndim - 2, x.ndim - 1])
     across = columns.astype(np.int64) - rows
     keep = across <= params["k"] if op.name == "tril" else across >= params["k"]

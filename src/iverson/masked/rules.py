@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.reductions import mean
+from iverson.core.aval import aval_of
 from iverson.core.dispatch import bind, held
 from iverson.core.errors import ArgumentTypeError
-from iverson.core.op import Op, abstract_of
+from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided
 from iverson.masked import lines, moves, segments
@@ -97,7 +98,7 @@ def _broadcast_count(mask: Mask, shape: tuple[int, ...]) -> int:
 def matmul(op: Op, args: Args, params: Params) -> Any:
     """A product counts where both factors are specified; a result is where one of its products counts."""
     a, b = args
-    shape = op.abstract(*map(abstract_of, args)).shape
+    shape = op.abstract(*map(aval_of, args)).shape
     if all(map(_finite, args)) and not _mostly_empty(shape, *args):
         mask = _mask_of_product(shape, a, b)
         left, right = (x._without_meaning() if isinstance(x, MaskedTensor) else x for x in args)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
-from iverson.core.op import Abstract, Op
+from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.layouts import Segments
 from iverson.layouts.pattern import addresses
@@ -39,7 +40,7 @@ def _targets(own: Mask, indices: Any, axes: Shape, shape: Shape) -> tuple[Mask, 
 def scatter_add(op: Op, args: Args, params: Params) -> Any:
     """Sums of the specified entries; unspecified where none goes."""
     x, *indices = args
-    op.abstract(Abstract(x.shape, x.dtype), *indices, **params)
+    op.abstract(Aval(x.shape, x.dtype), *indices, **params)
     mask, number = _targets(x._mask, indices, params["axes"], params["shape"])
     return MaskedTensor(bind(op, (x._held, number), {"axes": (0,), "shape": (mask.count,)}), mask)
 
@@ -47,7 +48,7 @@ def scatter_add(op: Op, args: Args, params: Params) -> Any:
 def folded(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each segment; unspecified where there is none."""
     (x,) = args
-    shape = op.abstract(Abstract(x.shape, x.dtype), **params).shape
+    shape = op.abstract(Aval(x.shape, x.dtype), **params).shape
     mask, groups = _groups(x, params["segments"], shape)
     return MaskedTensor(bind(op, (x._held,), {"segments": groups}), mask)
 
@@ -55,7 +56,7 @@ def folded(op: Op, args: Args, params: Params) -> Any:
 def softmax(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each segment; the mask stays."""
     (x,) = args
-    op.abstract(Abstract(x.shape, x.dtype), **params)
+    op.abstract(Aval(x.shape, x.dtype), **params)
     segments = params["segments"]
     _, groups = _groups(x, segments, (segments.count, *x.shape[1:]))
     return MaskedTensor(bind(op, (x._held,), {"segments": groups}), x._mask)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, join
 from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
-from iverson.core.op import Abstract, Op, Rule, Sample, Sampler, reading, reads
+from iverson.core.op import Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
@@ -76,8 +77,8 @@ def _argument_names(scalar: Scalar) -> tuple[str, ...]:
     return named.get(scalar.name) or (("x",) if scalar.arity == 1 else ("x1", "x2"))
 
 
-def _abstract(scalar: Scalar) -> Callable[..., Abstract]:
-    def abstract(*operands: Any, **_: Any) -> Abstract:
+def _abstract(scalar: Scalar) -> Callable[..., Aval]:
+    def abstract(*operands: Any, **_: Any) -> Aval:
         shapes = [o.shape for o in operands if hasattr(o, "shape")]
         for k, o in enumerate(operands):
             dtype = getattr(o, "dtype", None) or np.asarray(o).dtype
@@ -91,7 +92,7 @@ def _abstract(scalar: Scalar) -> Callable[..., Abstract]:
                 )
         of_values = operands[1:] if scalar.name == "where" else operands
         promoted = dtypes.result_type(*of_values)
-        return Abstract(broadcast_shapes(scalar.name, *shapes), result_dtype(scalar, promoted))
+        return Aval(broadcast_shapes(scalar.name, *shapes), result_dtype(scalar, promoted))
 
     return abstract
 
@@ -188,8 +189,8 @@ def within(F: Any, rule: Rule, part: Box | Stored, i: int, g: Any, y: Any, *xs: 
         if shape is None:
             return x
         own = region.projected(shape)
-        if isinstance(x, Abstract):
-            return Abstract(own.shape, x.dtype)
+        if isinstance(x, Aval):
+            return Aval(own.shape, x.dtype)
         return x if own.covers(shape) else F.index_basic(x, key=own.slices)
 
     ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
@@ -204,8 +205,8 @@ def _within_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, 
     def cut(x: Any) -> Any:
         if not getattr(x, "shape", ()):
             return x
-        if isinstance(x, Abstract):
-            return Abstract(stored, x.dtype)
+        if isinstance(x, Aval):
+            return Aval(stored, x.dtype)
         return F.values_at(x if x.shape == shape else F.broadcast_to(x, shape=shape), pattern=pattern)
 
     ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
@@ -276,7 +277,7 @@ define(
     Op(
         name="astype",
         forward=lambda x, *, dtype: converted(x, dtype),
-        abstract=lambda x, *, dtype: Abstract(x.shape, dtype),
+        abstract=lambda x, *, dtype: Aval(x.shape, dtype),
         # The engine brings every cotangent to its input's dtype, which is all the transpose of a cast does.
         vjp=(lambda F, g, _y, _x, *, dtype: g,),
         linear_in=((0,),),

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.aval import Aval
+from iverson.core.op import Op, Sample
 from iverson.core.shapes import Shape
 from iverson.core.table import define
 
@@ -20,8 +21,8 @@ LINEAR = ((0,),)
 ADJOINT_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def _complex_abstract(x: Any, *, axes: Shape, norm: str) -> Abstract:
-    return Abstract(x.shape, dtypes.complex_of(dtypes.to_inexact(x.dtype)))
+def _complex_abstract(x: Any, *, axes: Shape, norm: str) -> Aval:
+    return Aval(x.shape, dtypes.complex_of(dtypes.to_inexact(x.dtype)))
 
 
 def _samples(s: Any) -> list[Sample]:
@@ -66,7 +67,7 @@ define(
     Op(
         name="rfft",
         forward=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
-        abstract=lambda x, *, axis, norm: Abstract(
+        abstract=lambda x, *, axis, norm: Aval(
             _rfft_shape(x.shape, axis), dtypes.complex_of(dtypes.to_inexact(x.dtype))
         ),
         vjp=(_rfft_vjp,),
@@ -93,7 +94,7 @@ define(
     Op(
         name="irfft",
         forward=lambda x, *, axis, n, norm: np.fft.irfft(x, n, axis=axis, norm=norm),
-        abstract=lambda x, *, axis, n, norm: Abstract(
+        abstract=lambda x, *, axis, n, norm: Aval(
             tuple(n if k == axis else m for k, m in enumerate(x.shape)),
             dtypes.real_of(dtypes.to_inexact(x.dtype)),
         ),

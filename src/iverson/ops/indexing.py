@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
-from iverson.core.op import Abstract, Op, Sample, by_position
+from iverson.core.op import Op, Sample, by_position
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
@@ -54,7 +55,7 @@ define(
     Op(
         name="index_basic",
         forward=lambda x, *, key: np.asarray(x[key]),
-        abstract=lambda x, *, key: Abstract(keys.key_shape(key, x.shape), x.dtype),
+        abstract=lambda x, *, key: Aval(keys.key_shape(key, x.shape), x.dtype),
         vjp=(lambda F, g, _y, _x, *, key: F.place(g, key=key, shape=_x.shape),),
         linear_in=LINEAR,
         moves=True,
@@ -74,7 +75,7 @@ define(
     Op(
         name="place",
         forward=strided.place,
-        abstract=lambda g, *, key, shape: Abstract(shape, g.dtype),
+        abstract=lambda g, *, key, shape: Aval(shape, g.dtype),
         vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
         linear_in=LINEAR,
         moves=True,
@@ -139,7 +140,7 @@ define(
     Op(
         name="index_put",
         forward=strided.index_put,
-        abstract=lambda x, v, *, key: Abstract(x.shape, x.dtype),
+        abstract=lambda x, v, *, key: Aval(x.shape, x.dtype),
         vjp=(
             _index_put_x,
             _index_put_v,
@@ -157,9 +158,9 @@ define(
 )
 
 
-def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Abstract:
+def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Aval:
     lead = broadcast_shapes("index", *(i.shape for i in indices))
-    return Abstract((*lead, *(n for k, n in enumerate(x.shape) if k not in axes)), x.dtype)
+    return Aval((*lead, *(n for k, n in enumerate(x.shape) if k not in axes)), x.dtype)
 
 
 #: Cotangents of at most this many entries are kept as a box whatever part of it is indexed.
@@ -237,7 +238,7 @@ define(
         name="scatter_add",
         forward=strided.scatter_add,
         signals=True,
-        abstract=lambda g, *indices, axes, shape: Abstract(shape, g.dtype),
+        abstract=lambda g, *indices, axes, shape: Aval(shape, g.dtype),
         vjp=_scatter_vjp,
         linear_in=LINEAR,
         image=regions.scattered,
@@ -304,7 +305,7 @@ define(
     Op(
         name="gather_put",
         forward=strided.gather_put,
-        abstract=lambda x, v, *indices, axes: Abstract(x.shape, x.dtype),
+        abstract=lambda x, v, *indices, axes: Aval(x.shape, x.dtype),
         vjp=_gather_put_vjp,
         linear_in=((0, 1),),
         demand=_gather_put_demand,

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval, aval_of
 from iverson.core.entries import Box, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
-from iverson.core.op import Abstract, Op, Rule, Sample, abstract_of
+from iverson.core.op import Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define
@@ -28,7 +29,7 @@ def _square(name: str, x: Any, argument: str = "x") -> None:
         raise DTypeError(name, argument, got=f"dtype {x.dtype}", expected="a numeric dtype")
 
 
-def _solve_abstract(a: Any, b: Any) -> Abstract:
+def _solve_abstract(a: Any, b: Any) -> Aval:
     _square("solve", a, "a")
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ShapeError(
@@ -38,7 +39,7 @@ def _solve_abstract(a: Any, b: Any) -> Abstract:
             expected=f"{a.shape[-1]} rows",
         )
     batch = broadcast_shapes("solve", a.shape[:-2], b.shape[:-2])
-    return Abstract((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(a, b)))
+    return Aval((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(a, b)))
 
 
 def _lapack(name: str, body: Any, argument: str = "x", finite: bool = False) -> Any:
@@ -54,7 +55,7 @@ def _lapack(name: str, body: Any, argument: str = "x", finite: bool = False) -> 
         try:
             result = body(*args, **params)
         except np.linalg.LinAlgError as error:
-            TABLE[name].abstract(*map(abstract_of, args), **params)  # a wrong shape is told first
+            TABLE[name].abstract(*map(aval_of, args), **params)  # a wrong shape is told first
             raise LinearAlgebraError(
                 name, argument, got=str(error), expected="a matrix it can decompose"
             ) from None
@@ -112,9 +113,9 @@ define(
 )
 
 
-def _inv_abstract(x: Any) -> Abstract:
+def _inv_abstract(x: Any) -> Aval:
     _square("inv", x)
-    return Abstract(x.shape, dtypes.to_inexact(x.dtype))
+    return Aval(x.shape, dtypes.to_inexact(x.dtype))
 
 
 define(
@@ -129,9 +130,9 @@ define(
 )
 
 
-def _det_abstract(x: Any) -> Abstract:
+def _det_abstract(x: Any) -> Aval:
     _square("det", x)
-    return Abstract(x.shape[:-2], dtypes.to_inexact(x.dtype))
+    return Aval(x.shape[:-2], dtypes.to_inexact(x.dtype))
 
 
 def _matrices(F: Any, g: Any) -> Any:
@@ -193,9 +194,9 @@ def _third_of_det(F: Any, x: Any, t: Any, c: Any) -> Any:
 
 
 def _adjugate_abstract(name: str) -> Any:
-    def abstract(x: Any, *t: Any) -> Abstract:
+    def abstract(x: Any, *t: Any) -> Aval:
         _square(name, x)
-        return Abstract(x.shape, dtypes.to_inexact(dtypes.result_type(x, *t)))
+        return Aval(x.shape, dtypes.to_inexact(dtypes.result_type(x, *t)))
 
     return abstract
 
@@ -244,10 +245,10 @@ define(
 )
 
 
-def _slogdet_abstract(x: Any) -> tuple[Abstract, Abstract]:
+def _slogdet_abstract(x: Any) -> tuple[Aval, Aval]:
     _square("slogdet", x)
     dtype = dtypes.to_inexact(x.dtype)
-    return Abstract(x.shape[:-2], dtype), Abstract(x.shape[:-2], dtypes.real_of(dtype))
+    return Aval(x.shape[:-2], dtype), Aval(x.shape[:-2], dtypes.real_of(dtype))
 
 
 def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
@@ -315,9 +316,9 @@ def _cholesky_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
     return F.matmul(y, _half_lower(F, F.mH(_substituted(F, y, F.mH(left), lower=True))))
 
 
-def _cholesky_abstract(x: Any) -> Abstract:
+def _cholesky_abstract(x: Any) -> Aval:
     _square("cholesky", x)
-    return Abstract(x.shape, dtypes.to_inexact(x.dtype))
+    return Aval(x.shape, dtypes.to_inexact(x.dtype))
 
 
 define(
@@ -358,10 +359,10 @@ def _eigh_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
     return dw, F.matmul(v, inner * _off_diagonal_inverse(F, _gaps(F, w)))
 
 
-def _eigh_abstract(x: Any) -> tuple[Abstract, Abstract]:
+def _eigh_abstract(x: Any) -> tuple[Aval, Aval]:
     _square("eigh", x)
     dtype = dtypes.to_inexact(x.dtype)
-    return Abstract(x.shape[:-1], dtypes.real_of(dtype)), Abstract(x.shape, dtype)
+    return Aval(x.shape[:-1], dtypes.real_of(dtype)), Aval(x.shape, dtype)
 
 
 def _hermitian_samples(s: Any) -> list[Sample]:
@@ -392,7 +393,7 @@ define(
 )
 
 
-def _svd_abstract(x: Any) -> tuple[Abstract, Abstract, Abstract]:
+def _svd_abstract(x: Any) -> tuple[Aval, Aval, Aval]:
     if x.ndim < 2:
         raise ShapeError("svd", "x", got=f"shape {x.shape}", expected="at least two axes")
     *batch, m, n = x.shape
@@ -400,9 +401,9 @@ def _svd_abstract(x: Any) -> tuple[Abstract, Abstract, Abstract]:
     dtype = dtypes.to_inexact(x.dtype)
     real = dtypes.real_of(dtype)
     return (
-        Abstract((*batch, m, k), dtype),
-        Abstract((*batch, k), real),
-        Abstract((*batch, k, n), dtype),
+        Aval((*batch, m, k), dtype),
+        Aval((*batch, k), real),
+        Aval((*batch, k, n), dtype),
     )
 
 
@@ -482,13 +483,13 @@ define(
 )
 
 
-def _qr_abstract(x: Any) -> tuple[Abstract, Abstract]:
+def _qr_abstract(x: Any) -> tuple[Aval, Aval]:
     if x.ndim < 2:
         raise ShapeError("qr", "x", got=f"shape {x.shape}", expected="at least two axes")
     *batch, m, n = x.shape
     k = min(m, n)
     dtype = dtypes.to_inexact(x.dtype)
-    return Abstract((*batch, m, k), dtype), Abstract((*batch, k, n), dtype)
+    return Aval((*batch, m, k), dtype), Aval((*batch, k, n), dtype)
 
 
 def _columns(F: Any, x: Any, start: int, stop: int) -> Any:

@@ -10,9 +10,10 @@ from math import prod
 from typing import Any
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval
 from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, Factors, Stored, hull
 from iverson.core.errors import ShapeError
-from iverson.core.op import Abstract, Op, Rule, Sample
+from iverson.core.op import Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
@@ -21,7 +22,7 @@ from iverson.layouts import merging, support_of
 from iverson.ops.notation import said, stretched_index
 
 
-def _abstract(a: Any, b: Any) -> Abstract:
+def _abstract(a: Any, b: Any) -> Aval:
     for name, x in (("a", a), ("b", b)):
         if x.ndim < 2:
             raise ShapeError("matmul", name, got=f"shape {x.shape}", expected="at least two axes")
@@ -34,7 +35,7 @@ def _abstract(a: Any, b: Any) -> Abstract:
             remedy="transpose one of them",
         )
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
-    return Abstract((*batch, a.shape[-2], b.shape[-1]), dtypes.result_type(a, b))
+    return Aval((*batch, a.shape[-2], b.shape[-1]), dtypes.result_type(a, b))
 
 
 def cut(F: Any, x: Any, region: Region) -> Any:

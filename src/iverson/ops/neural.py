@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval
 from iverson.core.errors import DTypeError
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.op import Op, Sample
 from iverson.core.table import define
 from iverson.kernels import strided
 
 
 def _abstract(name: str) -> Any:
-    def abstract(x: Any, *, axis: int) -> Abstract:
+    def abstract(x: Any, *, axis: int) -> Aval:
         if x.dtype.kind != "f":
             raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real floating dtype")
-        return Abstract(x.shape, dtypes.to_inexact(x.dtype))
+        return Aval(x.shape, dtypes.to_inexact(x.dtype))
 
     return abstract
 
@@ -75,8 +76,8 @@ def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
     return total / losses.size if reduction == "mean" and losses.size else total
 
 
-def _cross_entropy_abstract(x: Any, _classes: Any, *, axis: int, reduction: str) -> Abstract:
-    return Abstract(x.shape[:axis] + x.shape[axis + 1 :] if reduction == "none" else (), x.dtype)
+def _cross_entropy_abstract(x: Any, _classes: Any, *, axis: int, reduction: str) -> Aval:
+    return Aval(x.shape[:axis] + x.shape[axis + 1 :] if reduction == "none" else (), x.dtype)
 
 
 def _averaged(F: Any, g: Any, classes: Any, reduction: str) -> Any:
@@ -130,7 +131,7 @@ define(
     Op(
         name="softmax_error",
         forward=_softmax_error,
-        abstract=lambda x, _classes, *, axis: Abstract(x.shape, x.dtype),
+        abstract=lambda x, _classes, *, axis: Aval(x.shape, x.dtype),
         vjp=(_softmax_error_rule, None),
         jvp=(_softmax_error_rule, None),
         samples=lambda s: [Sample((s(shape), classes), {"axis": axis}) for shape, classes, axis in _LABELLED],

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.op import Op, Sample
 from iverson.core.table import define
 from iverson.layouts import Packed
 
@@ -19,14 +20,14 @@ def _check(name: str, x: Any, expected: Any) -> None:
         raise ShapeError(name, "x", got=f"shape {x.shape}", expected=f"shape {expected}")
 
 
-def _pack_abstract(x: Any, mask: Any, *, count: int) -> Abstract:
+def _pack_abstract(x: Any, mask: Any, *, count: int) -> Aval:
     _check("pack", x, mask.shape)
-    return Abstract((count,), x.dtype)
+    return Aval((count,), x.dtype)
 
 
-def _unpack_abstract(x: Any, mask: Any, *, count: int) -> Abstract:
+def _unpack_abstract(x: Any, mask: Any, *, count: int) -> Aval:
     _check("unpack", x, (count,))
-    return Abstract(mask.shape, x.dtype)
+    return Aval(mask.shape, x.dtype)
 
 
 _MASK = np.array([[True, False, True], [False, True, True]])

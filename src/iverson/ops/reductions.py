@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.errors import ArgumentError, DTypeError
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.op import Op, Sample
 from iverson.core.region import Region
 from iverson.core.scalars import inverse_length
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
@@ -39,8 +40,8 @@ def keep_reduced(y: Any, axis: Shape, keepdims: bool) -> Any:
     return y if keepdims or not axis else namespace.expand_dims(y, axis=axis)
 
 
-def _abstract(x: Any, *, axis: Shape, keepdims: bool) -> Abstract:
-    return Abstract(reduced_shape(x.shape, axis, keepdims), x.dtype)
+def _abstract(x: Any, *, axis: Shape, keepdims: bool) -> Aval:
+    return Aval(reduced_shape(x.shape, axis, keepdims), x.dtype)
 
 
 def _samples(draw: Any) -> Any:
@@ -196,7 +197,7 @@ define(
 
 
 def _check_extremum(name: str) -> Any:
-    def abstract(x: Any, *, axis: Shape, keepdims: bool) -> Abstract:
+    def abstract(x: Any, *, axis: Shape, keepdims: bool) -> Aval:
         if x.dtype.kind in "bc":
             raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real numeric dtype")
         if any(x.shape[k] == 0 for k in axis):
@@ -285,7 +286,7 @@ define(
     Op(
         name="extremum_shares",
         forward=_dense_shares,
-        abstract=lambda x, *, axis, largest: Abstract(x.shape, x.dtype),
+        abstract=lambda x, *, axis, largest: Aval(x.shape, x.dtype),
         samples=lambda s: [
             Sample((s.distinct((2, 3)),), {"axis": (1,), "largest": True}),
             Sample((_held.astype(s.dtype),), {"axis": (0, 1), "largest": False}),
@@ -298,7 +299,7 @@ define(
     Op(
         name="extremum_shares_at",
         forward=_shares_at,
-        abstract=lambda x, *, axis, largest, pattern: Abstract(pattern.stored_shape, x.dtype),
+        abstract=lambda x, *, axis, largest, pattern: Aval(pattern.stored_shape, x.dtype),
         samples=lambda s: [
             Sample(
                 (_held.astype(s.dtype),),
@@ -371,7 +372,7 @@ define(
     Op(
         name="norm",
         forward=_norm,
-        abstract=lambda x, *, axis, keepdims: Abstract(
+        abstract=lambda x, *, axis, keepdims: Aval(
             reduced_shape(x.shape, axis, keepdims), dtypes.real_of(dtypes.to_inexact(x.dtype))
         ),
         vjp=(
@@ -450,7 +451,7 @@ define(
     Op(
         name="deviation",
         forward=_deviation,
-        abstract=lambda x, *, axis, keepdims, squared: Abstract(
+        abstract=lambda x, *, axis, keepdims, squared: Aval(
             reduced_shape(x.shape, axis, keepdims), dtypes.real_of(dtypes.to_inexact(x.dtype))
         ),
         vjp=(_deviation_vjp,),
@@ -472,9 +473,7 @@ for _name, _body in _TESTS.items():
         Op(
             name=_name,
             forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
-            abstract=lambda x, *, axis, keepdims: Abstract(
-                reduced_shape(x.shape, axis, keepdims), dtypes.bool
-            ),
+            abstract=lambda x, *, axis, keepdims: Aval(reduced_shape(x.shape, axis, keepdims), dtypes.bool),
             samples=_normal,
         )
     )
@@ -485,7 +484,7 @@ for _name, _body in _SEARCHES.items():
         Op(
             name=_name,
             forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
-            abstract=lambda x, *, axis, keepdims: Abstract(
+            abstract=lambda x, *, axis, keepdims: Aval(
                 reduced_shape(x.shape, tuple(range(x.ndim)) if axis is None else (axis,), keepdims),
                 dtypes.int64,
             ),
@@ -517,7 +516,7 @@ define(
     Op(
         name="cumulative_sum",
         forward=lambda x, *, axis: np.cumsum(x, axis, dtype=x.dtype),
-        abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
+        abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
         vjp=(
             lambda F, g, _y, _x, *, axis: F.flip(
                 F.cumulative_sum(F.flip(g, axis=(axis,)), axis=axis), axis=(axis,)
@@ -553,7 +552,7 @@ define(
     Op(
         name="cumulative_prod",
         forward=lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
-        abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
+        abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
         vjp=(_cumulative_prod_vjp,),
         jvp=(_cumulative_prod_jvp,),
         samples=lambda s: [
@@ -593,7 +592,7 @@ define(
     Op(
         name="linear_recurrence",
         forward=strided.linear_recurrence,
-        abstract=lambda a, b, *, axis, reverse: Abstract(
+        abstract=lambda a, b, *, axis, reverse: Aval(
             broadcast_shapes("linear_recurrence", a.shape, b.shape), dtypes.result_type(a, b)
         ),
         vjp=(_recurrence_da, lambda F, r, _g, _y, _a, _b, *, axis, reverse: r),

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.op import Op, Sample
 from iverson.core.table import define
 from iverson.kernels import segments as kernels
 from iverson.layouts import Segments
@@ -22,7 +23,7 @@ LINEAR = ((0,),)
 def _checked(name: str, full: bool) -> Any:
     """The abstract of an op whose result has a slice for each slice of x (``full``) or for each segment."""
 
-    def abstract(x: Any, *_: Any, segments: Segments) -> Abstract:
+    def abstract(x: Any, *_: Any, segments: Segments) -> Aval:
         if x.shape[:1] != segments.ids.shape:
             raise ShapeError(
                 name,
@@ -30,12 +31,12 @@ def _checked(name: str, full: bool) -> Any:
                 got=f"shape {segments.ids.shape} for x of shape {x.shape}",
                 expected="one number for each slice of x along its first axis",
             )
-        return Abstract(x.shape if full else (segments.count, *x.shape[1:]), x.dtype)
+        return Aval(x.shape if full else (segments.count, *x.shape[1:]), x.dtype)
 
     return abstract
 
 
-def _repeat_abstract(x: Any, *, segments: Segments) -> Abstract:
+def _repeat_abstract(x: Any, *, segments: Segments) -> Aval:
     if x.shape[:1] != (segments.count,):
         raise ShapeError(
             "segment_repeat",
@@ -43,7 +44,7 @@ def _repeat_abstract(x: Any, *, segments: Segments) -> Abstract:
             got=f"shape {x.shape}",
             expected=f"{segments.count} slices, one per segment",
         )
-    return Abstract((segments.ids.size, *x.shape[1:]), x.dtype)
+    return Aval((segments.ids.size, *x.shape[1:]), x.dtype)
 
 
 _SEGMENTS = Segments(np.array([0, 2, 2, 0, 3]), 4)

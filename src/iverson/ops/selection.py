@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.aval import Aval
+from iverson.core.op import Op, Sample
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -18,9 +19,9 @@ from iverson.kernels import bracket
 from iverson.ops.elementwise import demand, support, within
 
 
-def _abstract(condition: Any, x: Any, *, negated: bool) -> Abstract:
+def _abstract(condition: Any, x: Any, *, negated: bool) -> Aval:
     shapes = (getattr(v, "shape", ()) for v in (condition, x))
-    return Abstract(broadcast_shapes("bracket", *shapes), np.asarray(x).dtype if np.isscalar(x) else x.dtype)
+    return Aval(broadcast_shapes("bracket", *shapes), np.asarray(x).dtype if np.isscalar(x) else x.dtype)
 
 
 @derived
@@ -54,7 +55,7 @@ define(
     Op(
         name="overwritten",
         forward=bracket.clear,
-        abstract=lambda x, *, key: Abstract(x.shape, x.dtype),
+        abstract=lambda x, *, key: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, key: F.overwritten(g, key=key),),
         linear_in=((0,),),
         samples=lambda s: [

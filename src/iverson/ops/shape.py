@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Factors, Stored, join
 from iverson.core.errors import ShapeError
-from iverson.core.op import JOINTLY, Abstract, Op, Rule, Sample
+from iverson.core.op import JOINTLY, Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
@@ -25,8 +26,8 @@ from iverson.ops.notation import moved, said, stretched_index
 LINEAR = ((0,),)
 
 
-def _same_dtype(shape: Shape, x: Any) -> Abstract:
-    return Abstract(shape, x.dtype)
+def _same_dtype(shape: Shape, x: Any) -> Aval:
+    return Aval(shape, x.dtype)
 
 
 @derived
@@ -216,7 +217,7 @@ def _squeezed(shape: Shape, axis: Shape) -> Shape:
     return tuple(n for k, n in enumerate(shape) if k not in axis)
 
 
-def _check_broadcast(x: Any, shape: Shape) -> Abstract:
+def _check_broadcast(x: Any, shape: Shape) -> Aval:
     if broadcast_shapes("broadcast_to", x.shape, shape) != shape:
         raise ShapeError(
             "broadcast_to",
@@ -245,7 +246,7 @@ define(
 )
 
 
-def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Abstract:
+def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Aval:
     first = xs[0].shape
     for k, x in enumerate(xs):
         fits = len(x.shape) == len(first) and all(
@@ -259,7 +260,7 @@ def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Abstract:
                 expected=f"shape {first} but for axis {axis}",
             )
     total = offsets[-1] + xs[-1].shape[axis]
-    return Abstract((*first[:axis], total, *first[axis + 1 :]), dtypes.result_type(*xs))
+    return Aval((*first[:axis], total, *first[axis + 1 :]), dtypes.result_type(*xs))
 
 
 def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
@@ -312,12 +313,12 @@ def _stack_key(axis: int, i: int, ndim: int) -> tuple[Any, ...]:
     return tuple(i if k == axis else slice(None) for k in range(ndim))
 
 
-def _stack_abstract(*xs: Any, axis: int) -> Abstract:
+def _stack_abstract(*xs: Any, axis: int) -> Aval:
     first = xs[0].shape
     for k, x in enumerate(xs):
         if x.shape != first:
             raise ShapeError("stack", f"arrays[{k}]", got=f"shape {x.shape}", expected=f"shape {first}")
-    return Abstract((*first[:axis], len(xs), *first[axis:]), dtypes.result_type(*xs))
+    return Aval((*first[:axis], len(xs), *first[axis:]), dtypes.result_type(*xs))
 
 
 def _stack_demand(needs: tuple[Entries, ...], shapes: Any, _out: Shape, *, axis: int) -> Entries:
@@ -369,7 +370,7 @@ define(
     Op(
         name="flip",
         forward=lambda x, *, axis: np.flip(x, axis),
-        abstract=lambda x, *, axis: Abstract(x.shape, x.dtype),
+        abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, axis: F.flip(g, axis=axis),),
         linear_in=LINEAR,
         image=regions.flipped,
@@ -388,7 +389,7 @@ define(
     Op(
         name="roll",
         forward=lambda x, *, shift, axis: np.roll(x, shift, axis),
-        abstract=lambda x, *, shift, axis: Abstract(x.shape, x.dtype),
+        abstract=lambda x, *, shift, axis: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, shift, axis: F.roll(g, shift=tuple(-k for k in shift), axis=axis),),
         linear_in=LINEAR,
         image=regions.rolled,
@@ -408,7 +409,7 @@ def _tril(keep: str, image: Rule) -> None:
         Op(
             name=keep,
             forward=lambda x, *, k: body(x, k),
-            abstract=lambda x, *, k: Abstract(x.shape, x.dtype),
+            abstract=lambda x, *, k: Aval(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x, *, k: getattr(F, keep)(g, k=k),),
             linear_in=LINEAR,
             image=image,
@@ -432,7 +433,7 @@ define(
     Op(
         name="diagonal",
         forward=lambda x, *, offset: np.diagonal(x, offset, -2, -1),
-        abstract=lambda x, *, offset: Abstract((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
+        abstract=lambda x, *, offset: Aval((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset: F.diag_embed(g, offset=offset, shape=_x.shape),),
         linear_in=LINEAR,
         image=regions.diagonal,
@@ -451,7 +452,7 @@ define(
     Op(
         name="diag_embed",
         forward=strided.diag_embed,
-        abstract=lambda x, *, offset, shape: Abstract(shape, x.dtype),
+        abstract=lambda x, *, offset, shape: Aval(shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset, shape: F.diagonal(g, offset=offset),),
         linear_in=LINEAR,
         image=regions.on_diagonal,
@@ -474,7 +475,7 @@ define(
     Op(
         name="add_n",
         forward=strided.add_n,
-        abstract=lambda *xs: Abstract(xs[0].shape, dtypes.result_type(*xs)),
+        abstract=lambda *xs: Aval(xs[0].shape, dtypes.result_type(*xs)),
         vjp=lambda F, wanted, g, _y, *_xs: [g] * len(wanted),
         linear_in=JOINTLY,
         demand=lambda needs, _shapes, _out: join(needs),
@@ -493,7 +494,7 @@ for _name, _body in _SAME.items():
         Op(
             name=_name,
             forward=_body,
-            abstract=lambda x: Abstract(x.shape, x.dtype),
+            abstract=lambda x: Aval(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x: g,),
             linear_in=LINEAR,
             signals=False,
@@ -508,7 +509,7 @@ define(
     Op(
         name="to_dense",
         forward=lambda x: x,
-        abstract=lambda x: Abstract(x.shape, x.dtype),
+        abstract=lambda x: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=(),
         jvp=(lambda F, t, _y, _x: t,),

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.aval import Aval
+from iverson.core.op import Op, Sample
 from iverson.core.table import define
 
 
@@ -23,7 +24,7 @@ define(
     Op(
         name="argsort",
         forward=_argsort,
-        abstract=lambda x, *, axis, descending, stable: Abstract(x.shape, dtypes.int64),
+        abstract=lambda x, *, axis, descending, stable: Aval(x.shape, dtypes.int64),
         samples=lambda s: [
             Sample((s.distinct((2, 3)),), {"axis": 1, "descending": False, "stable": True}),
             Sample((s.distinct((3,)),), {"axis": 0, "descending": True, "stable": True}),
@@ -35,7 +36,7 @@ define(
     Op(
         name="searchsorted",
         forward=lambda x, v, *, side: np.searchsorted(x, v, side=side),
-        abstract=lambda x, v, *, side: Abstract(v.shape, dtypes.int64),
+        abstract=lambda x, v, *, side: Aval(v.shape, dtypes.int64),
         samples=lambda s: [Sample((np.sort(s((4,))), s((2, 3))), {"side": "left"})],
     )
 )
@@ -58,7 +59,7 @@ define(
     Op(
         name="sort",
         forward=_sort,
-        abstract=lambda x, *, axis, descending: Abstract(x.shape, x.dtype),
+        abstract=lambda x, *, axis, descending: Aval(x.shape, x.dtype),
         vjp=(_sort_vjp,),
         jvp=(lambda F, t, _y, x, *, axis, descending: F.take_along(t, _order(F, x, axis, descending), axis),),
         samples=lambda s: [

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval
 from iverson.core.entries import Box, Entries, Stored
 from iverson.core.errors import ShapeError
-from iverson.core.op import Abstract, Op, Rule, Sample
+from iverson.core.op import Op, Rule, Sample
 from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -39,7 +40,7 @@ def _values_shape(shape: Shape, pattern: Pattern) -> Shape:
     return pattern.stored_shape + tuple(shape[pattern.ndim :])
 
 
-def _from_values_abstract(values: Any, *, pattern: Pattern) -> Abstract:
+def _from_values_abstract(values: Any, *, pattern: Pattern) -> Aval:
     lead = len(pattern.stored_shape)
     if values.shape[:lead] != pattern.stored_shape:
         raise ShapeError(
@@ -48,10 +49,10 @@ def _from_values_abstract(values: Any, *, pattern: Pattern) -> Abstract:
             got=f"shape {values.shape}",
             expected=f"{pattern.stored_shape} as first axes, one value per stored entry",
         )
-    return Abstract(pattern.shape + tuple(values.shape[lead:]), values.dtype)
+    return Aval(pattern.shape + tuple(values.shape[lead:]), values.dtype)
 
 
-def _values_at_abstract(x: Any, *, pattern: Pattern) -> Abstract:
+def _values_at_abstract(x: Any, *, pattern: Pattern) -> Aval:
     if tuple(x.shape[: pattern.ndim]) != pattern.shape:
         raise ShapeError(
             "values_at",
@@ -59,7 +60,7 @@ def _values_at_abstract(x: Any, *, pattern: Pattern) -> Abstract:
             got=f"shape {x.shape}",
             expected=f"{pattern.shape} as first axes, the shape of the pattern",
         )
-    return Abstract(_values_shape(x.shape, pattern), x.dtype)
+    return Aval(_values_shape(x.shape, pattern), x.dtype)
 
 
 def _patterns() -> list[Pattern]:
@@ -123,7 +124,7 @@ def on_pattern(x: Any, pattern: Any) -> Any:
     return namespace.from_values(namespace.values_at(x, pattern=pattern), pattern=pattern)
 
 
-def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Abstract:
+def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Aval:
     for name, x in (("a", a), ("b", b)):
         if len(x.shape) < 2:
             raise ShapeError("sampled_matmul", name, got=f"shape {x.shape}", expected="at least two axes")
@@ -141,7 +142,7 @@ def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Abstract:
         raise ShapeError(
             "sampled_matmul", "pattern", got=f"shape {own}", expected=f"{shape}, the shape of the product"
         )
-    return Abstract(pattern.stored_shape, dtypes.result_type(a, b))
+    return Aval(pattern.stored_shape, dtypes.result_type(a, b))
 
 
 @derived
@@ -210,7 +211,7 @@ define(
 )
 
 
-def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Abstract:
+def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Aval:
     if layout != "strided" and not can_hold(layout, x.shape, blocksize):
         raise ShapeError(
             "to_layout",
@@ -220,7 +221,7 @@ def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Abstract:
             if layout == "coo"
             else "a matrix, or a batch of them" + (", of whole blocks" if blocksize else ""),
         )
-    return Abstract(x.shape, x.dtype)
+    return Aval(x.shape, x.dtype)
 
 
 def _same(needs: tuple[Entries, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Entries:
@@ -260,7 +261,7 @@ define(
     Op(
         name="coalesce",
         forward=lambda x: x,
-        abstract=lambda x: Abstract(x.shape, x.dtype),
+        abstract=lambda x: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=LINEAR,
         demand=_same,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval
 from iverson.core.errors import GradientError, ShapeError
-from iverson.core.op import Abstract, Op, Sample
+from iverson.core.op import Op, Sample
 from iverson.core.table import F, define
 from iverson.ops.linalg import (
     _eigh_abstract,
@@ -69,10 +70,10 @@ def _svd_full(x: Any) -> tuple[Any, ...]:
     return u[..., :k], s, vh[..., :k, :], rest
 
 
-def _svd_full_abstract(x: Any) -> tuple[Abstract, ...]:
+def _svd_full_abstract(x: Any) -> tuple[Aval, ...]:
     u, s, vh = _svd_abstract(x)
     *batch, m, n = x.shape
-    return u, s, vh, Abstract((*batch, m, m - n) if m > n else (*batch, n - m, n), u.dtype)
+    return u, s, vh, Aval((*batch, m, m - n) if m > n else (*batch, n - m, n), u.dtype)
 
 
 def _conjugate_inverse(F: Any, y: Any) -> Any:
@@ -130,10 +131,10 @@ def _qr_complete(x: Any) -> tuple[Any, ...]:
     return q[..., :n], r[..., :n, :], q[..., n:]
 
 
-def _qr_complete_abstract(x: Any) -> tuple[Abstract, ...]:
+def _qr_complete_abstract(x: Any) -> tuple[Aval, ...]:
     q, r = _qr_abstract(x)
     *batch, m, n = x.shape
-    return q, r, Abstract((*batch, m, m - n), q.dtype)
+    return q, r, Aval((*batch, m, m - n), q.dtype)
 
 
 def _qr_complete_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
@@ -168,10 +169,10 @@ define(
 )
 
 
-def _pinv_abstract(x: Any, *, rtol: float) -> Abstract:
+def _pinv_abstract(x: Any, *, rtol: float) -> Aval:
     if x.ndim < 2:
         raise ShapeError("pinv", "x", got=f"shape {x.shape}", expected="at least two axes")
-    return Abstract((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtypes.to_inexact(x.dtype))
+    return Aval((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtypes.to_inexact(x.dtype))
 
 
 def _complement(F: Any, product: Any) -> Any:
@@ -217,10 +218,10 @@ def _eig(x: Any) -> tuple[Any, Any]:
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
 
-def _eig_abstract(x: Any) -> tuple[Abstract, Abstract]:
+def _eig_abstract(x: Any) -> tuple[Aval, Aval]:
     _square("eig", x)
     dtype = dtypes.complex_of(dtypes.to_inexact(x.dtype))
-    return Abstract(x.shape[:-1], dtype), Abstract(x.shape, dtype)
+    return Aval(x.shape[:-1], dtype), Aval(x.shape, dtype)
 
 
 # A V = V w with columns of length 1: with P = V^-1 dA V, dw = diag(P) and dV = V M - V diag(Re(V^H V M)),

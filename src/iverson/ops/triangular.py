@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.aval import Aval
 from iverson.core.entries import Box, Stored
 from iverson.core.errors import ShapeError
-from iverson.core.op import Abstract, Op, Rule, Sample
+from iverson.core.op import Op, Rule, Sample
 from iverson.core.table import define
 from iverson.kernels import sparse_products
 
 
-def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Abstract:
+def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Aval:
     if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
         raise ShapeError("solve_triangular", "a", got=f"shape {a.shape}", expected="square matrices")
     if len(b.shape) < 2 or b.shape[:-1] != a.shape[:-1]:
@@ -28,7 +29,7 @@ def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Abstract:
             got=f"shape {b.shape} for a of shape {a.shape}",
             expected=f"shape {a.shape[:-1]} but for the last axis",
         )
-    return Abstract(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
+    return Aval(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
 
 
 def _triangle(F: Any, x: Any, lower: bool) -> Any:

@@ -18,9 +18,10 @@ import numpy as np
 
 from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
+from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError
-from iverson.core.op import Abstract, Op, Rule
+from iverson.core.op import Op, Rule
 from iverson.layouts import Zero
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
@@ -44,7 +45,7 @@ class Compiled:
 
     lowered: Lowered
     reads: tuple[int, ...]
-    results: tuple[Abstract, ...]
+    results: tuple[Aval, ...]
 
 
 class Expression:
@@ -97,7 +98,7 @@ class Expression:
         outputs = self.outputs(inputs, params)
         program = eliminate(program_of(outputs))
         reads = tuple(inputs.index(t) for t in program.inputs)
-        results = tuple(Abstract(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
+        results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
         return Compiled(lower(program), reads, results)
 
     def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:

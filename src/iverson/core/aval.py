@@ -1,0 +1,66 @@
+"""Avals: what is known of an array without its entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.entries import FULL, Entries
+from iverson.core.errors import GradientError
+from iverson.core.shapes import Shape
+
+
+class Aval:
+    """Shape, dtype and support: the entries outside of which the array is structurally zero.
+
+    ``abstract`` of an op maps avals to avals, and a rule receives one for each value that it does not read.
+    Avals are equal, and hash alike, where all three are equal; equal patterns are the same object.
+
+    >>> Aval((2, 3), np.dtype("float32"))
+    Aval((2, 3), float32)
+    """
+
+    __slots__ = ("dtype", "shape", "support")
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], support: Entries = FULL) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.support = support
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Aval)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.support == other.support
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.support))
+
+    def __repr__(self) -> str:
+        support = "" if self.support is FULL else f", {self.support}"
+        return f"Aval({self.shape}, {self.dtype}{support})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise GradientError(
+            "gradient rule",
+            got=f"a read of '{name}' of a value that was not kept",
+            expected="only shape and dtype of parameters named with a leading underscore",
+            remedy="drop the underscore in the rule, or set override_vjp before the forward call",
+        )
+
+
+def aval_of(value: Any) -> Aval:
+    """The Aval of an array, a handle or a Python scalar; of everything but its support."""
+    if hasattr(value, "shape"):
+        return Aval(value.shape, value.dtype)
+    return Aval((), np.asarray(value).dtype)
