@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import contract, nodes
+from iverson.codegen import contract, kernel, nodes
 from iverson.core import work
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.te import interpret, lower
@@ -265,6 +265,17 @@ def test_what_does_not_compile_is_interpreted() -> None:
 
 def test_equal_programs_are_compiled_once() -> None:
     assert lower.lower(program_of([take()])) is lower.lower(program_of([take()]))
+
+
+def test_arrays_of_the_call_itself_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, checks = lower.lower(program_of([softmax()])), []
+    monkeypatch.setattr(kernel, "_bind", lambda *given: checks.append(given))
+    packed = np.zeros(6 * 21 * 4 + 1, np.uint8)[1:].view(F32).reshape(6, 21)
+    packed[:] = np.random.default_rng(0).normal(size=(6, 21))
+    assert not packed.flags.aligned
+    (got,) = compiled(packed)
+    np.testing.assert_allclose(got, interpret.run(compiled.program, [packed])[0], rtol=1e-5)
+    assert not checks
 
 
 def test_bad_input() -> None:

@@ -208,7 +208,8 @@ def test_pow(dtype: Any, has_fma: bool) -> None:
 
 
 def test_coefficients_are_those_the_script_prints() -> None:
-    from iverson.codegen.vecmath import coefficients, minimax
+    from iverson.codegen.vecmath import coefficients
+    from tools import minimax
 
     for goal in minimax.goals():
         values, error = minimax.remez(goal)

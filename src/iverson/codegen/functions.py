@@ -247,8 +247,6 @@ def _float_max(b: Builder, x: Value, y: Value) -> Value:
     return _maximum(b, np.dtype("float64"), x, y)
 
 
-_F64 = np.dtype("float64")
-
 _ANY: dict[str, Emitter] = {
     "equal": _compare("eq"),
     "not_equal": _compare("ne"),

@@ -26,6 +26,7 @@ from iverson.codegen.nodes import (
     Select,
     Size,
     Stmt,
+    Store,
     Update,
     UpdateArg,
     Var,
@@ -98,6 +99,7 @@ def _statement(s: Stmt, env: Environment, memory: dict[str, Array]) -> None:
         if wins or (ties and position < at):
             env[s.best], env[s.at] = value, position
     else:
+        assert isinstance(s, Store), "a point of a walk is no part of a kernel"
         at_entry = _entry(s.buffer, s.indices, env, memory)
         array = memory[s.buffer.name]
         value = evaluate(s.value, env, memory)

@@ -1,14 +1,15 @@
 """A compiled kernel: calling it on arrays, everything checked first; and `compile_kernel`, which makes one.
 
 A call checks dtypes, ranks, extents, strides and overlap before any compiled code runs, and every index
-that was not proven when compiling (see `plan`) then or in the loops.
+that was not proven when compiling (see `plan`) then or in the loops. `CompiledKernel.run`, for arrays that
+the caller made, checks indices only.
 """
 
 from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,13 +52,19 @@ class CompiledKernel:
         IndexingError where an index that is used is outside its buffer; what is written to may then hold
         anything.
         """
-        known = _bind(self.kernel, arrays, sizes)
+        self.run(arrays, _bind(self.kernel, arrays, sizes), threads)
+
+    def run(self, arrays: Sequence[Array], sizes: Mapping[str, int], threads: int | None = None) -> None:
+        """As a call, on arrays that the caller made to fit; ``sizes`` gives every size of the kernel.
+
+        Only indices are checked: an array that does not fit is read and written outside its memory.
+        """
         given = iter(arrays)
         by_name = {
-            b.name: _temporary(b, known) if b.role == "temp" else next(given) for b in self.kernel.buffers
+            b.name: _temporary(b, sizes) if b.role == "temp" else next(given) for b in self.kernel.buffers
         }
-        runs = self if self._decided(arrays, known) else self.careful
-        launch(runs, by_name, known, threads, functools.partial(compile_kernel, careful=runs is not self))
+        runs = self if self._decided(arrays, sizes) else self.careful
+        launch(runs, by_name, sizes, threads, functools.partial(compile_kernel, careful=runs is not self))
 
     @property
     def llvm(self) -> str:
@@ -79,7 +86,7 @@ class CompiledKernel:
         """The same kernel, its loops testing what this one's calls decide."""
         return compile_kernel(self.kernel, careful=True)
 
-    def _decided(self, arrays: tuple[Array, ...], sizes: Mapping[str, int]) -> bool:
+    def _decided(self, arrays: Sequence[Array], sizes: Mapping[str, int]) -> bool:
         """Whether it follows from sizes and ranges of index buffers that every access is inside."""
         if not self.plan.checks:
             return True

@@ -6,7 +6,7 @@ Where iterations of a phase may write the same entries, `scatter` says what keep
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -35,7 +35,7 @@ class Compiled(Protocol):
     def plan(self) -> Plan: ...
     @property
     def facts(self) -> dict[Any, Any]: ...
-    def __call__(self, *arrays: Array, threads: int | None = None, **sizes: int) -> None: ...
+    def run(self, arrays: Sequence[Array], sizes: Mapping[str, int], threads: int | None = None) -> None: ...
 
 
 Compile = Callable[[Kernel], Compiled]
@@ -131,7 +131,7 @@ class _Shared:
         finder = self.variant("keys", scatter.keys)
         known = {**self.sizes, scatter.COUNT: self.total}
         keys = np.empty(self.total, np.int64)
-        finder(*(self.by_name[b.name] for b in finder.kernel.buffers[:-1]), keys, threads=self.count, **known)
+        finder.run([*(self.by_name[b.name] for b in finder.kernel.buffers[:-1]), keys], known, self.count)
         order, ranges = scatter.order_of(keys, _first(self.phase, self.sizes), 4 * self.count)
         variant = self.variant("sorted", scatter.in_order)
         by_name = {**self.by_name, scatter.ORDER: order}

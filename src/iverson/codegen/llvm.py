@@ -119,7 +119,7 @@ class _Emitter:
                     self.update(s, p)
                 elif isinstance(s, UpdateArg):
                     self.update_arg(s, p)
-                else:
+                elif isinstance(s, Store):
                     self.store(s, p)
 
     # --- variables and memory ---------------------------------------------------------------------

@@ -23,6 +23,7 @@ Grammar
          | Update(name, combine, value)   name (combine)= value
          | UpdateArg(best, at, combine, value, position)        both, where value is better than best
          | Store(buffer, indices, value, combine, shared, atomic)   buffer[...] (combine)= value
+         | Point(at)                      only in the walk of a task (`task`), never in a kernel
 
     combine ::= assign | sum | prod | max | min            argmax | argmin in an UpdateArg
     buffer  ::= Buffer(name, dtype, shape, role, strides)  role ::= in | out | inout | temp
@@ -233,7 +234,14 @@ class Store:
     atomic: bool = False
 
 
-Stmt = Loop | If | Let | Declare | Update | UpdateArg | Store
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where the task of a walk runs (`task`): values for the axes that have no loop of their own."""
+
+    at: Mapping[str, Expr]
+
+
+Stmt = Loop | If | Let | Declare | Update | UpdateArg | Store | Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +282,8 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
         return (s.value, s.position)
     if isinstance(s, Store):
         return (*s.indices, s.value)
+    if isinstance(s, Point):
+        return tuple(s.at.values())
     return (s.value,)
 
 
@@ -309,6 +319,8 @@ def identity(combine: str, dtype: DType) -> Any:
 
 def replaced(e: Expr, names: Mapping[str, Expr]) -> Expr:
     """The expression with variables replaced."""
+    if not names:
+        return e
     if isinstance(e, Var):
         return names.get(e.name, e)
     return rebuilt(e, tuple(replaced(o, names) for o in operands(e)))
@@ -344,6 +356,8 @@ def mapped(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
         return replace(s, indices=tuple(f(i) for i in s.indices), value=f(s.value))
     if isinstance(s, UpdateArg):
         return replace(s, value=f(s.value), position=f(s.position))
+    if isinstance(s, Point):
+        return Point({name: f(e) for name, e in s.at.items()})
     return replace(s, value=f(s.value))
 
 

@@ -19,6 +19,7 @@ from iverson.codegen.nodes import (
     Let,
     Load,
     Loop,
+    Point,
     Select,
     Stmt,
     Update,
@@ -108,6 +109,8 @@ def _statement(s: Stmt, depth: int) -> list[str]:
         return [f"{pad}{s.name} {_ASSIGN[s.combine]} {text(s.value)}"]
     if isinstance(s, UpdateArg):
         return [f"{pad}{s.best}, {s.at} {s.combine}= {text(s.value)}, {text(s.position)}"]
+    if isinstance(s, Point):
+        return [f"{pad}point {', '.join(f'{name} = {text(e)}' for name, e in s.at.items())}"]
     return [
         f"{pad}{s.buffer.name}[{_list(s.indices)}] {_ASSIGN[s.combine]} {text(s.value)}"
         + ("  # atomic" if s.atomic else "  # shared" if s.shared else "")

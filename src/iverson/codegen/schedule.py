@@ -32,17 +32,19 @@ from iverson.codegen.nodes import (
     Load,
     Local,
     Loop,
+    Point,
     Select,
     Stmt,
     Store,
     Update,
     UpdateArg,
     Var,
+    expressions,
     identity,
     statements,
 )
 from iverson.codegen.plan import is_inside
-from iverson.codegen.task import MOTION_COST, Axis, Task, Walked, motion
+from iverson.codegen.task import MOTION_COST, Axis, Task, motion
 from iverson.codegen.threads import available
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
@@ -349,29 +351,20 @@ def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return body
 
 
-def along(walk: tuple[Walked, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def along(walk: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The walk's loops and guards around a body; its points must be where they are."""
     result: list[Stmt] = []
-    for item in walk:
-        if isinstance(item, Mapping):
+    for s in walk:
+        if isinstance(s, Point):
             result += body
-        elif len(item) == 2:
-            result.append(If(item[0], along(item[1], body)))
-        else:
-            var, lower, upper, step, inner = item
-            result.append(Loop(var, lower, upper, along(inner, body), step))
+        elif isinstance(s, (Loop, If)):
+            result.append(replace(s, body=along(s.body, body)))
     return tuple(result)
 
 
-def moves_walk(walk: tuple[Walked, ...] | None, name: str) -> bool:
+def moves_walk(walk: tuple[Stmt, ...] | None, name: str) -> bool:
     """Whether a walk's bounds or guards depend on an axis."""
-    for item in walk or ():
-        if isinstance(item, Mapping):
-            continue
-        own = (item[0],) if len(item) == 2 else (item[1], item[2])
-        if any(depends(e, {name}) for e in own) or moves_walk(item[-1], name):
-            return True
-    return False
+    return any(depends(e, {name}) for s in statements(walk or ()) for e in expressions(s))
 
 
 def _guarded(where: tuple[Expr, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -20,18 +20,14 @@ class Machine:
     """What emission needs to know about a processor.
 
     vector_bytes : the width of its vector registers.
-    registers : how many of them there are.
     has_fma : whether a fused multiply-add is one instruction.
-    has_masks : whether masked loads and stores of any element are one instruction.
     """
 
     triple: str
     cpu: str
     features: str
     vector_bytes: int
-    registers: int
     has_fma: bool
-    has_masks: bool
 
 
 @functools.cache
@@ -52,9 +48,7 @@ def host() -> Machine:
         name,
         features.flatten(),
         64 if wide else 32 if medium else 16,
-        32 if wide or arm else 16,
         bool(features.get("fma", False)) or arm,
-        wide and bool(features.get("avx512bw", False)) and bool(features.get("avx512vl", False)),
     )
 
 

@@ -7,15 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.loops import depends
-from iverson.codegen.nodes import Buffer, Call, Expr, Let, Load, Store, subexpressions
-
-#: A walk is nested: ``(var, lower, upper, step, body)`` a loop, ``(condition, body)`` a guard, and a dict
-#: from axes to expressions a point at which the task runs.
-Walked = Any
+from iverson.codegen.nodes import Buffer, Call, Expr, Let, Load, Stmt, Store, subexpressions
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,8 @@ class Task:
     lets : names for values that are used several times in ``value``, in order.
     position : for argmax and argmin, what is stored.
     best : for argmax and argmin, where the value there is stored as well.
-    walk : the reduction's loops, where they are not the box of the axes that the write leaves out.
+    walk : the reduction's loops, where they are not the box of the axes that the write leaves out: loops and
+        guards without marks, around Points.
     apart : every point is written by itself, as only its own guards keep the write inside the output.
     """
 
@@ -57,7 +53,7 @@ class Task:
     position: Expr | None = None
     fresh: bool = False
     lets: tuple[Let, ...] = ()
-    walk: tuple[Walked, ...] | None = None
+    walk: tuple[Stmt, ...] | None = None
     best: Buffer | None = None
     apart: bool = False
 

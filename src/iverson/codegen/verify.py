@@ -25,6 +25,7 @@ from iverson.codegen.nodes import (
     Load,
     Local,
     Loop,
+    Point,
     Select,
     Size,
     Stmt,
@@ -94,8 +95,10 @@ def _block(kernel: Kernel, body: tuple[Stmt, ...], scope: _Scope) -> None:
             )
         elif isinstance(s, (Update, UpdateArg)):
             _update(kernel, s, scope)
-        else:
+        elif isinstance(s, Store):
             _store(kernel, s)
+        elif isinstance(s, Point):
+            _require(False, kernel, "walk", "a point", "the statements of a task")
 
 
 def _loop(kernel: Kernel, s: Loop, scope: _Scope) -> None:

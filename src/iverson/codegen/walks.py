@@ -1,17 +1,18 @@
 """Loop nests along a given walk: exact loops that elimination found, with accumulators and marks put in.
 
-What a walk is made of is said in `task`. Axes that are read under ``// d`` are cut into d phases first,
+A walk is plain loops and guards around Points. Axes that are read under ``// d`` are cut into d phases first,
 in each of which the quotient is an axis of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import lcm
 
 from iverson.codegen.bounds import Affine, Scope, affine, from_affine, loop_extremes, without_division
-from iverson.codegen.loops import depends
+from iverson.codegen.loops import depends, has_loop
 from iverson.codegen.nodes import (
     COMMUTING,
     INT64,
@@ -23,26 +24,30 @@ from iverson.codegen.nodes import (
     Let,
     Local,
     Loop,
+    Point,
     Stmt,
     Store,
     Update,
     UpdateArg,
     Var,
+    expressions,
     identity,
+    mapped,
     replaced,
+    rewritten,
     statements,
     subexpressions,
 )
 from iverson.codegen.pack import packed
 from iverson.codegen.plan import is_inside
 from iverson.codegen.schedule import fused, schedule, with_shared
-from iverson.codegen.task import MOTION_COST, Axis, Task, Walked, motion
+from iverson.codegen.task import MOTION_COST, Axis, Task, motion
 
 #: A loop that runs at most this often is not worth lanes.
 SHORT = 4
 
 
-def nest(task: Task, walk: Walked, strategy: str) -> tuple[Stmt, ...]:
+def nest(task: Task, walk: Stmt, strategy: str) -> tuple[Stmt, ...]:
     """Phases that run the task along the walk.
 
     Where the outermost loops are a box of the written axes, they are scheduled like any box, with the
@@ -97,31 +102,29 @@ def boxed(task: Task) -> tuple[Stmt, ...]:
     return tuple(phases)
 
 
-def peeled(task: Task, walk: Walked) -> list[Task] | None:
+def peeled(task: Task, walk: Stmt) -> list[Task] | None:
     """The task over a box of its written axes, the rest of the walk inside; None if it is not so."""
     if task.position is not None or task.combine not in COMMUTING:
         return None
     own = [i.name for i in task.write if isinstance(i, Var)]
     axes: list[Axis] = []
-    rest: tuple[Walked, ...] = (walk,)
+    rest: tuple[Stmt, ...] = (walk,)
     steps: dict[str, int] = {}
-    while len(rest) == 1 and not isinstance(rest[0], Mapping) and len(rest[0]) == 5:
-        var, lower, upper, step, body = rest[0]
-        if var not in own or not isinstance(lower, Const) or not isinstance(upper, Const):
+    while len(rest) == 1 and isinstance(s := rest[0], Loop):
+        if s.var not in own or not isinstance(s.lower, Const) or not isinstance(s.upper, Const):
             break
-        axes.append(Axis(var, lower, upper))
-        steps[var] = step
-        rest = body
-    known = set(steps)
-    same = all(p.get(n, Var(n)) == Var(n) for item in rest for p in _points(item) for n in p)
-    if not axes or set(own) != known or len(own) != len(task.write) or not same:
+        axes.append(Axis(s.var, s.lower, s.upper))
+        steps[s.var] = s.step
+        rest = s.body
+    points = _points(rest)
+    if not axes or set(own) != set(steps) or len(own) != len(task.write):
         return None
-    if len([p for item in rest for p in _points(item)]) != 1:
+    if len(points) != 1 or points[0].at:
         return None
     loops = tuple(Loop(a.name, a.lower, a.upper, ()) for a in axes)
     if not is_inside(Store(task.out, task.write, task.value), Scope(loops)):
         return None  # only the walk's guards keep the writes inside
-    inner = None if isinstance(rest[0], Mapping) else rest
+    inner = None if isinstance(rest[0], Point) else rest
     made = [replace(task, axes=tuple(axes), walk=inner, fresh=False, where=())]
     for a in axes:
         made = [split for t in made for split in _phases(t, a.name, steps[a.name])]
@@ -177,17 +180,8 @@ def _mapped(task: Task, f: Callable[[Expr], Expr]) -> Task:
         write=tuple(f(w) for w in task.write),
         value=f(task.value),
         lets=tuple(Let(x.name, f(x.value)) for x in task.lets),
-        walk=None if task.walk is None else tuple(_mapped_walk(w, f) for w in task.walk),
+        walk=None if task.walk is None else tuple(mapped(s, f) for s in task.walk),
     )
-
-
-def _mapped_walk(walk: Walked, f: Callable[[Expr], Expr]) -> Walked:
-    if isinstance(walk, Mapping):
-        return walk
-    body = tuple(_mapped_walk(w, f) for w in walk[-1])
-    if len(walk) == 2:
-        return (f(walk[0]), body)
-    return (walk[0], f(walk[1]), f(walk[2]), walk[3], body)
 
 
 def _aligned(task: Task) -> Task:
@@ -197,13 +191,13 @@ def _aligned(task: Task) -> Task:
     """
     task = _by_ones(task)
     for axis in task.axes:
-        for loop in _loops_of(task.walk or (), axis.name):
+        for loop in _loops_of(task.walk, axis.name):
             var = loop.var
             if loop.step != 1:
                 continue
             shifted = {var: Call("add", (Var(var), Var(axis.name)), INT64)}
             moved = _mapped(task, lambda e, s=shifted: replaced(e, s))  # type: ignore[misc]
-            moved = replace(moved, walk=_shifted(moved.walk or (), var, axis.name))
+            moved = _rebounded(moved, var, partial(_shifted, by=axis.name))
             if _reads_cost(moved, axis.name) < _reads_cost(task, axis.name):
                 task = moved
     return task
@@ -214,7 +208,7 @@ def _by_ones(task: Task) -> Task:
 
     ``for w in range(max(1, 2 q - 1), u, 2): A[w]  ->  for w in range(max(0, q - 1), u // 2): A[2 w + 1]``
     """
-    for loop in _loops_of(task.walk or ()):
+    for loop in _loops_of(task.walk):
         if loop.step == 1:
             continue
         scope = Scope()
@@ -230,7 +224,7 @@ def _by_ones(task: Task) -> Task:
         value = Call("add", (Call("multiply", (Var(loop.var), Const(loop.step)), INT64), Const(first)), INT64)
         moved = {loop.var: value}
         task = _mapped(task, lambda e, m=moved: without_division(replaced(e, m)))  # type: ignore[misc]
-        task = replace(task, walk=_rebounded(task.walk or (), loop.var, low, high))
+        task = _rebounded(task, loop.var, partial(replace, lower=low, upper=high, step=1))
     return task
 
 
@@ -255,45 +249,23 @@ def _nested(sides: list[Expr], how: str) -> Expr:
     return total
 
 
-def _rebounded(walk: tuple[Walked, ...], var: str, low: Expr, high: Expr) -> tuple[Walked, ...]:
-    """The walk with other bounds for a loop, by ones."""
-    result: list[Walked] = []
-    for item in walk:
-        if isinstance(item, Mapping):
-            result.append(item)
-        elif len(item) == 5 and item[0] == var:
-            result.append((var, low, high, 1, item[4]))
-        else:
-            result.append((*item[:-1], _rebounded(item[-1], var, low, high)))
-    return tuple(result)
+def _rebounded(task: Task, var: str, f: Callable[[Loop], Loop]) -> Task:
+    """The task with other bounds for a loop of its walk."""
+
+    def bounds(s: Stmt) -> Stmt:
+        return f(s) if isinstance(s, Loop) and s.var == var else s
+
+    return replace(task, walk=tuple(rewritten(s, bounds) for s in task.walk or ()))
 
 
-def _loops_of(walk: tuple[Walked, ...], name: str | None = None) -> list[Loop]:
-    """Loops (those whose bounds depend on a name, if given) without their bodies."""
-    found: list[Loop] = []
-    for item in walk:
-        if isinstance(item, Mapping):
-            continue
-        if len(item) == 5 and (name is None or any(depends(e, {name}) for e in item[1:3])):
-            found.append(Loop(item[0], item[1], item[2], (), item[3]))
-        found += _loops_of(item[-1], name)
-    return found
+def _shifted(s: Loop, by: str) -> Loop:
+    return replace(s, lower=_less(s.lower, by), upper=_less(s.upper, by))
 
 
-def _shifted(walk: tuple[Walked, ...], var: str, by: str) -> tuple[Walked, ...]:
-    """The walk with the bounds of ``var`` less ``by``."""
-    result: list[Walked] = []
-    for item in walk:
-        if isinstance(item, Mapping):
-            result.append(item)
-        elif len(item) == 2:
-            result.append((item[0], _shifted(item[1], var, by)))
-        elif item[0] == var:
-            low, high = (_less(e, by) for e in item[1:3])
-            result.append((var, low, high, item[3], item[4]))
-        else:
-            result.append((*item[:4], _shifted(item[4], var, by)))
-    return tuple(result)
+def _loops_of(walk: tuple[Stmt, ...] | None, name: str | None = None) -> list[Loop]:
+    """The loops (those whose bounds depend on a name, if given)."""
+    loops = [s for s in statements(walk or ()) if isinstance(s, Loop)]
+    return [s for s in loops if name is None or depends(s.lower, {name}) or depends(s.upper, {name})]
 
 
 def _less(e: Expr, by: str) -> Expr:
@@ -312,27 +284,22 @@ def _reads_cost(task: Task, name: str) -> float:
     A loop whose bounds differ between lanes runs over all their values, and under ``// d`` only one lane
     in d takes part.
     """
-    idle = max((d for e in _bounds_of(task.walk or ()) for d in _divisors(e, name)), default=1)
+    idle = max((d for e in _bounds_of(task.walk) for d in _divisors(e, name)), default=1)
     scope = Scope(tuple(Loop(a.name, a.lower, a.upper, ()) for a in task.axes))
     spans = 1
-    for loop in _loops_of(task.walk or (), name):
+    for loop in _loops_of(task.walk, name):
         low, high = loop_extremes(loop, scope)
         spans *= 64 if low is None or high is None else max(1, min(high - low, 64))
     return idle * spans * sum(MOTION_COST[motion(x, name, task.lets)] for x in task.loads)
 
 
 def _all_expressions(task: Task) -> list[Expr]:
-    return [*task.expressions, *_bounds_of(task.walk or ())]
+    return [*task.expressions, *_bounds_of(task.walk)]
 
 
-def _bounds_of(walk: tuple[Walked, ...]) -> list[Expr]:
+def _bounds_of(walk: tuple[Stmt, ...] | None) -> list[Expr]:
     """The bounds and guards of a walk."""
-    found: list[Expr] = []
-    for item in walk:
-        if not isinstance(item, Mapping):
-            found += [item[0]] if len(item) == 2 else [item[1], item[2]]
-            found += _bounds_of(item[-1])
-    return found
+    return [e for s in statements(walk or ()) for e in expressions(s)]
 
 
 def _divisors(e: Expr, name: str) -> set[int]:
@@ -352,69 +319,65 @@ class _Walk:
     def __init__(self, task: Task, strategy: str) -> None:
         self.task, self.strategy = task, strategy
 
-    def build(self, walk: Walked, around: Scope, inside: bool) -> tuple[Stmt, ...]:
+    def build(self, walk: Stmt, around: Scope, inside: bool) -> tuple[Stmt, ...]:
         """Statements for a walk inside the loops ``around``; ``inside`` an accumulator or not.
 
         A guard stands outside of the accumulator: only it may keep the store inside the output.
         """
-        if not isinstance(walk, Mapping) and len(walk) == 2:
-            condition, body = walk
-            guarded = replace(around, guards=(*around.guards, (condition, True)))
-            return (If(condition, self._all(body, guarded, inside)),)
+        if isinstance(walk, If):
+            guarded = replace(around, guards=(*around.guards, (walk.condition, True)))
+            return (replace(walk, body=self._all(walk.body, guarded, inside)),)
         if not inside and self._accumulates(walk, around):
             return self._accumulated(walk, around)
-        if isinstance(walk, Mapping):
+        if isinstance(walk, Point):
             return self._point(walk, inside)
-        var, lower, upper, step, body = walk
-        loop = Loop(var, lower, upper, (), step)
-        inner = self._all(body, replace(around, loops=(*around.loops, loop)), inside)
-        mark, factor = self._mark(var, inner, around, inside)
-        if mark == "vector" and _is_short(Loop(var, lower, upper, ())):
+        assert isinstance(walk, Loop)
+        inner = self._all(walk.body, replace(around, loops=(*around.loops, walk)), inside)
+        mark, factor = self._mark(walk.var, inner, around, inside)
+        if mark == "vector" and _is_short(walk):
             mark, factor = "", 1
-        if mark == "parallel" and not self._owns(var):
+        if mark == "parallel" and not self._owns(walk.var):
             inner = with_shared(inner)
-        return (Loop(var, lower, upper, inner, step, mark, factor),)
+        return (replace(walk, body=inner, mark=mark, factor=factor),)
 
-    def _all(self, body: tuple[Walked, ...], around: Scope, inside: bool) -> tuple[Stmt, ...]:
+    def _all(self, body: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[Stmt, ...]:
         return tuple(s for w in body for s in self.build(w, around, inside))
 
     # --- points -----------------------------------------------------------------------------------
 
-    def _at(self, e: Expr, point: Mapping[str, Expr]) -> Expr:
-        moved = {n: x for n, x in point.items() if x != Var(n)}
-        return replaced(e, moved) if moved else e
-
-    def _point(self, point: Mapping[str, Expr], inside: bool) -> tuple[Stmt, ...]:
+    def _point(self, point: Point, inside: bool) -> tuple[Stmt, ...]:
         task = self.task
-        lets = tuple(Let(x.name, self._at(x.value, point)) for x in task.lets)
-        value = self._at(task.value, point)
+        lets = tuple(Let(x.name, replaced(x.value, point.at)) for x in task.lets)
+        value = replaced(task.value, point.at)
         if task.position is not None:
-            best = UpdateArg("best", "at", task.combine, value, self._at(task.position, point))
+            best = UpdateArg("best", "at", task.combine, value, replaced(task.position, point.at))
             return (*lets, best)
         if inside:
             return (*lets, Update("acc", task.combine, value))
-        write = tuple(self._at(w, point) for w in task.write)
-        return (*lets, Store(task.out, write, value, task.combine))
+        return (*lets, Store(task.out, self._write(point), value, task.combine))
+
+    def _write(self, point: Point) -> tuple[Expr, ...]:
+        return tuple(replaced(w, point.at) for w in self.task.write)
 
     # --- accumulators -----------------------------------------------------------------------------
 
-    def _accumulates(self, walk: Walked, around: Scope) -> bool:
+    def _accumulates(self, walk: Stmt, around: Scope) -> bool:
         """Whether the written entry is known here and loops remain: a reduction starts."""
-        if isinstance(walk, Mapping) or self.task.combine == "assign":
+        if isinstance(walk, Point) or self.task.combine == "assign":
             return self.task.position is not None
-        free = set(_variables(walk))
-        points = _points(walk)
-        writes = [tuple(self._at(w, p) for w in self.task.write) for p in points]
+        free = {s.var for s in _loops_of((walk,))}
+        writes = [self._write(p) for p in _points((walk,))]
         same = all(w == writes[0] for w in writes)
-        if not same or any(depends(i, free) for i in writes[0]) or not _has_loop(walk):
+        if not same or any(depends(i, free) for i in writes[0]) or not has_loop((walk,)):
             return False
         # Where guards on the terms keep the write inside, each term is written by itself.
-        return not _has_guard(walk) or is_inside(Store(self.task.out, writes[0], self.task.value), around)
+        guarded = any(isinstance(s, If) for s in statements((walk,)))
+        return not guarded or is_inside(Store(self.task.out, writes[0], self.task.value), around)
 
-    def _accumulated(self, walk: Walked, around: Scope) -> tuple[Stmt, ...]:
+    def _accumulated(self, walk: Stmt, around: Scope) -> tuple[Stmt, ...]:
         task = self.task
         body = self.build(walk, around, True)
-        write = tuple(self._at(w, _points(walk)[0]) for w in task.write)
+        write = self._write(_points((walk,))[0])
         if task.position is not None:
             dtype = task.value.dtype
             first = Const(identity(task.combine, dtype), dtype)
@@ -464,22 +427,5 @@ def _is_short(loop: Loop) -> bool:
     return any(s.const <= SHORT for s in spans if not s.terms)
 
 
-def _points(walk: Walked) -> list[Mapping[str, Expr]]:
-    if isinstance(walk, Mapping):
-        return [walk]
-    return [p for w in walk[-1] for p in _points(w)]
-
-
-def _variables(walk: Walked) -> list[str]:
-    if isinstance(walk, Mapping):
-        return []
-    own = [walk[0]] if len(walk) == 5 else []
-    return own + [v for w in walk[-1] for v in _variables(w)]
-
-
-def _has_loop(walk: Walked) -> bool:
-    return bool(_variables(walk))
-
-
-def _has_guard(walk: Walked) -> bool:
-    return not isinstance(walk, Mapping) and (len(walk) == 2 or any(map(_has_guard, walk[-1])))
+def _points(walk: tuple[Stmt, ...]) -> list[Point]:
+    return [s for s in statements(walk) if isinstance(s, Point)]

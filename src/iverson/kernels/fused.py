@@ -29,7 +29,11 @@ def worthwhile(size: int, *arrays: Array) -> bool:
     """Whether arrays of one shape take a compiled pass: large enough, real, of one dtype, without gaps."""
     first = arrays[0]
     return first.size >= size and all(
-        type(a) is np.ndarray and a.dtype == first.dtype and a.dtype.char in "fd" and a.flags.c_contiguous
+        type(a) is np.ndarray
+        and a.dtype == first.dtype
+        and a.dtype.char in "fd"
+        and a.flags.c_contiguous
+        and a.flags.aligned
         for a in arrays
     )
 
@@ -41,7 +45,8 @@ def function(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
         if type(x) is not np.ndarray or not worthwhile(WORTHWHILE, x):
             return body(x)
         out = np.empty_like(x)
-        _run(_function(name, x.dtype), [x, out])
+        sizes = {"c": -(-x.size // CHUNK), "z": x.size}
+        _function(name, x.dtype).run((x.reshape(-1), out.reshape(-1)), sizes)
         return out
 
     return of

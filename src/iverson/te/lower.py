@@ -119,7 +119,7 @@ class Lowered:
         if isinstance(step, Fill):
             arrays[step.name][...] = step.value
         elif isinstance(step, Run):
-            step.compiled(*(arrays[b.name] for b in step.kernel.arguments), threads=threads)
+            step.compiled.run([arrays[b.name] for b in step.kernel.arguments], {}, threads)
         elif isinstance(step, contract.Product):
             step.run(arrays)
         else:
@@ -149,6 +149,7 @@ class Lowered:
         for tensor, given in zip(self.program.inputs, inputs, strict=True):
             b = self.buffers[tensor]
             array = np.ascontiguousarray(given, b.dtype).reshape(np.shape(given))
+            array = array if array.flags.aligned else array.copy()
             if array.shape != b.shape:
                 raise ShapeError("te", tensor.name, got=f"shape {array.shape}", expected=f"shape {b.shape}")
             found.append((b.name, array))

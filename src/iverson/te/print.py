@@ -14,7 +14,6 @@ from iverson.te.nodes import (
     Tensor,
     Var,
     Walk,
-    extent,
     text,
     variables,
 )
@@ -133,8 +132,3 @@ def _walk_lines(
             lines.append(f"{pad}for {names[item.var]} in {bounds}:")
         lines += _walk_lines(item.body, statement, names, depth + 1)
     return lines
-
-
-def extents_text(statement: Statement) -> str:
-    """The box of a statement's axes."""
-    return " x ".join(str(extent(v)) for v in statement.domain.axes) or "1 point"

@@ -10,7 +10,7 @@ import numpy as np
 
 from iverson.codegen import functions, nodes
 from iverson.codegen.nodes import INT64, Buffer, Let, Stmt
-from iverson.codegen.task import Axis, Task, Walked
+from iverson.codegen.task import Axis, Task
 from iverson.codegen.walks import boxed, nest
 from iverson.core.errors import ArgumentError
 from iverson.te.nodes import (
@@ -70,20 +70,16 @@ def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Seq
     t.names = {v: a.name for v, a in zip(s.domain.axes, task.axes, strict=True)}
     names = [a.name for a in task.axes]
 
-    def walk(item: Walk) -> Walked:
+    def walk(item: Walk) -> Stmt:
         if isinstance(item, For):
             inner = tuple(walk(w) for w in item.body)
-            return (
-                t.name(item.var),
-                t.expression(item.lower),
-                t.expression(item.upper),
-                item.step,
-                inner,
+            return nodes.Loop(
+                t.name(item.var), t.expression(item.lower), t.expression(item.upper), inner, item.step
             )
         if isinstance(item, If):
-            return (t.expression(item.condition), tuple(walk(w) for w in item.body))
-        at = [t.expression(e) for e in item.at]
-        return dict(zip(names, at, strict=True))
+            return nodes.If(t.expression(item.condition), tuple(walk(w) for w in item.body))
+        at = {a: t.expression(e) for a, v, e in zip(names, s.domain.axes, item.at, strict=True) if e is not v}
+        return nodes.Point(at)
 
     return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy)]
 

@@ -1,10 +1,10 @@
-"""Generates the polynomial coefficients of this folder: run it, paste what it prints.
+"""Generates `iverson.codegen.vecmath.coefficients`: run it, paste what it prints.
 
-Not imported by the library. The method is Remez' exchange algorithm for a weighted minimax polynomial
+The method is Remez' exchange algorithm for a weighted minimax polynomial
 (E. Remez 1934; the form here follows J.-M. Muller, "Elementary Functions", 3rd ed., section 3.5), in
 50-digit mpmath arithmetic. `GOALS` names every polynomial in `coefficients.py`.
 
-    python -m iverson.codegen.vecmath.minimax
+    python tools/minimax.py
 """
 
 from __future__ import annotations
