@@ -150,6 +150,87 @@ def scatter_rows(dtype: Any, index: Any, width: int) -> CompiledKernel:
     return of.compiled("scatter_rows", (g, out), loop)
 
 
+class Lines:
+    """A sparse matrix that a nest walks line by line: where each line starts, indices within it, values."""
+
+    def __init__(self, name: str, dtype: Any, index: Any, role: str = "in") -> None:
+        self.name = name
+        self.starts = Buffer(f"{name}_starts", np.dtype(index), (f"{name}_lines",))
+        self.along = Buffer(f"{name}_along", np.dtype(index), (f"{name}_count",))
+        self.values = Buffer(name, np.dtype(dtype), (f"{name}_count",), role)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return self.starts, self.along, self.values
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        return f"{self.name}_lines", f"{self.name}_count"
+
+    @property
+    def at(self) -> Var:
+        return Var(f"at_{self.name}")
+
+    @property
+    def index(self) -> Expr:
+        """The index of the entry that the walk is at."""
+        return _int64(Load(self.along, (self.at,)))
+
+    @property
+    def value(self) -> Expr:
+        return Load(self.values, (self.at,))
+
+    def walk(self, line: Expr, *body: Stmt) -> Loop:
+        """A loop over the entries of a line."""
+        ends = (line, Call("add", (line, Const(1)), INT64))
+        first, last = (_int64(Load(self.starts, (end,))) for end in ends)
+        return Loop(self.at.name, first, last, body)
+
+
+@cache
+def sampled(dtype: Any, index: Any, result: str) -> CompiledKernel:
+    """One of three sparse matrices W, V, L from the others, at its entries: that which ``result`` names.
+
+    W[i, k] = sum over j of V[i, j] L[j, k], V[i, j] = sum over k of W[i, k] L[j, k] and L[j, k] = sum over i
+    of V[i, j] W[i, k] are the same walk: over the entries of V by i, and for each over line j of L. ``work``
+    holds line i of W. Arguments: starts, indices and values of W, V, L, then ``work``, zeros for each k; a
+    result L starts at 0.
+    """
+    roles = dict.fromkeys("WVL", "in") | {result: "inout" if result == "L" else "out"}
+    w, v, l = (Lines(name, dtype, index, role) for name, role in roles.items())
+    work = Buffer("work", np.dtype(dtype), ("extent",), "inout")
+    zero = Const(0.0, np.dtype(dtype))
+
+    def held(along: Lines) -> Load:
+        return Load(work, (along.index,))
+
+    def mul(x: Expr, y: Expr) -> Expr:
+        return Call("multiply", (x, y), np.dtype(dtype))
+
+    def spread(value: Expr, along: Lines, combine: str = "assign") -> Store:
+        return Store(work, (along.index,), value, combine)
+
+    body: tuple[Stmt, ...]
+    if result == "V":
+        dot = l.walk(v.index, Update("acc", "sum", mul(held(l), l.value)))
+        total = Store(v.values, (v.at,), Local("acc", np.dtype(dtype)))
+        body = w.walk(I, spread(w.value, w)), v.walk(I, Declare("acc", np.dtype(dtype), zero), dot, total)
+    elif result == "L":
+        term = mul(Local("factor", np.dtype(dtype)), held(l))
+        terms = l.walk(v.index, Store(l.values, (l.at,), term, "sum"))
+        body = w.walk(I, spread(w.value, w)), v.walk(I, Let("factor", v.value), terms)
+    else:
+        term = mul(Local("factor", np.dtype(dtype)), l.value)
+        sums = v.walk(I, Let("factor", v.value), l.walk(v.index, spread(term, l, "sum")))
+        body = sums, w.walk(I, Store(w.values, (w.at,), held(w)))
+    # What a sum reached beside W's entries is cleared too.
+    cleared = v.walk(I, l.walk(v.index, spread(zero, l))) if result == "W" else w.walk(I, spread(zero, w))
+    buffers = (*w.buffers, *v.buffers, *l.buffers, work)
+    loop = Loop("i", Const(0), Size("n"), (*body, cleared))
+    sizes = (*w.sizes, *v.sizes, *l.sizes, "n", "extent")
+    return compile_kernel(Kernel(f"sampled_{result}", buffers, (loop,), sizes))
+
+
 # --- segments -------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Op
-from iverson.kernels import sparse_batches, sparse_loops
+from iverson.kernels import sparse_batches, sparse_loops, sparse_triples
 from iverson.kernels.registry import register, zeros_like_result
 from iverson.kernels.sparse_factors import Factors, factors_of
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
@@ -208,12 +208,19 @@ def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
 
 
 def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
-    """The entries of a product of sparse matrices at a pattern: some rows of it at a time."""
+    """The entries of a product of sparse matrices at a pattern."""
     batch = pattern.shape[:-2]
-    a, b = (sparse_batches.on_diagonal(broadcast(x, (*batch, *x.shape[-2:]))) for x in (a, b))
-    left, right, wanted = to_scipy(a), to_scipy(b), diagonal(pattern)
+    a, b = (coalesced(sparse_batches.on_diagonal(broadcast(x, (*batch, *x.shape[-2:])))) for x in (a, b))
+    wanted = diagonal(pattern)
+    found = sparse_triples.product_at(a, b, wanted)
+    return _rows_read(a, b, wanted) if found is NotImplemented else found
+
+
+def _rows_read(a: Sparse, b: Sparse, wanted: Pattern) -> Array:
+    """As above, by SciPy's products of some rows at a time, of which the entries are read."""
+    left, right = to_scipy(a), to_scipy(b)
     m, n = wanted.shape
-    out = np.zeros(pattern.count, np.result_type(a.dtype, b.dtype))
+    out = np.zeros(wanted.count, np.result_type(a.dtype, b.dtype))
     keys, order = wanted.sorted
     # A chunk of rows ends before it has more than so many terms.
     ends = np.concatenate([[0], np.cumsum(np.diff(right.indptr)[left.indices], dtype=np.int64)])[left.indptr]
