@@ -27,4 +27,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.kernels.zero": {
         "delete the guard: if plain and zero.shape == ()": "a shortcut: nothing is cast or broadcast below",
     },
+    "iverson.te.eliminate": {
+        "abs(c) > 1 -> abs(c) >= 1": "what is divided by 1, or is a multiple of it, is simplified",
+        "c > 0 -> c >= 0": "no coefficient is 0",
+        "drop: inside": "the loops over outputs come first",
+    },
 }

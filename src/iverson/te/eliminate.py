@@ -40,6 +40,7 @@ from iverson.te.nodes import (
     Tensor,
     Var,
     Walk,
+    limits,
     program_of,
     same,
     substitute,
@@ -83,14 +84,10 @@ def cases(statement: Statement) -> list[Statement]:
 
     Only sums are split: their terms may come in any number of statements.
     """
-    if statement.combine == "assign" and len(statement.tensor.statements) > 1:
-        return [statement]
-    if statement.combine not in ("sum", "assign"):
+    if statement.combine not in ("sum", "assign") or statement.walk is not None:
         return [statement]
     guards, body = split_guard(statement.body)
-    if statement.combine == "assign" and guards:
-        guards, body = (), statement.body
-    elif statement.combine == "sum":
+    if statement.combine == "sum":
         few, body = split_guard(body, lambda p: _leaves_few(p, statement.domain))
         guards += few
     # An address that depends on data is walked in the primal's order: its choices may stay in it.
@@ -103,7 +100,7 @@ def cases(statement: Statement) -> list[Statement]:
         for piece in [where] if pieces is None else pieces:
             domain = Domain(statement.domain.axes, piece)
             result.append(replace(statement, write=write, body=body, domain=domain))
-    if len(result) > 1 and statement.combine == "assign":  # disjoint, onto zeros
+    if len(result) > 1:  # of an assignment: disjoint, onto zeros
         result = [replace(s, combine="sum") for s in result]
     return result or [replace(statement, walk=(), reason="no point satisfies the guards")]
 
@@ -126,13 +123,15 @@ def _narrowed(s: Statement) -> Statement:
     constraints = [c for e in s.domain.where for c in constraints_of(e) or ()]
     written = variables(s.write)
     new: dict[Expr, Expr] = {}
-    for v, (low, high) in narrowed(s.domain.axes, constraints).items():
-        if v not in written and isinstance(v, Var) and (low, high + 1) != (v.lo, v.hi):
+    known = narrowed(s.domain.axes, constraints)
+    for v in s.domain.axes:
+        low, high = known[v]
+        if v not in written:
             new[v] = Var(v.name, int(low), max(int(low), int(high) + 1), v.kind)
-    axes = tuple(v for e in s.domain.axes if isinstance(v := new.get(e, e), Var))
+    axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))
     body, *where = substitute([s.body, *s.domain.where], new)
     place = None if s.position is None else substitute([s.position], new)[0]
-    return replace(s, body=body, position=place, domain=Domain(axes, tuple(where))) if new else s
+    return simplified(replace(s, body=body, position=place, domain=Domain(axes, tuple(where))))
 
 
 def _planned(statement: Statement) -> Statement:
@@ -152,8 +151,8 @@ def _planned(statement: Statement) -> Statement:
     if depends_on_data(s.write):
         return _walked(s, constraints, "scatter", BY_DATA)
     if not all(map(is_pure, forms)) or constraints is None:
-        why = "guards" if constraints is None else "index"
-        return replace(s, strategy="scatter", reason=f"the {why} is not affine")
+        why = "the guards are" if constraints is None else "the index is"
+        return replace(s, strategy="scatter", reason=f"{why} not affine")
     first = _own_axes_first(s, forms)
     if first is not None:
         own = constraints_in(first.domain)
@@ -247,9 +246,8 @@ def _own_axes_first(s: Statement, forms: Sequence[Affine]) -> Statement | None:
 
 
 def _shifted(v: Var, offset: int) -> Var:
-    assert isinstance(v.lo, int)
-    assert isinstance(v.hi, int)
-    return Var(v.name, v.lo + offset, v.hi + offset)
+    lo, hi = limits(v)
+    return Var(v.name, lo + offset, hi + offset)
 
 
 def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
@@ -269,8 +267,8 @@ def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
         floors = variables([t for t, _ in current.terms if not isinstance(t, Var)])
         choices = [
             (abs(c), -_size(v), v, c)
-            for v, c in current.terms
-            if isinstance(v, Var) and v in s.domain.axes and v not in floors
+            for v in s.domain.axes
+            if (c := current.coefficient(v)) and v not in floors
         ]
         if not choices:
             where.append(expr_of(current) == a)
@@ -296,7 +294,8 @@ def _extent_of(s: Statement, axis: int) -> int:
 
 
 def _size(v: Var) -> int:
-    return v.hi - v.lo if isinstance(v.hi, int) and isinstance(v.lo, int) else 0
+    lo, hi = limits(v)
+    return hi - lo
 
 
 def _substituted(

@@ -668,6 +668,13 @@ def extent(v: Var) -> Extent:
     return apply("subtract", v.hi, v.lo)
 
 
+def limits(v: Var) -> tuple[int, int]:
+    """The range ``(lo, hi)`` of an axis of a bound program."""
+    assert isinstance(v.lo, int)
+    assert isinstance(v.hi, int)
+    return v.lo, v.hi
+
+
 # --- walking expressions ----------------------------------------------------------------------
 
 

@@ -34,6 +34,7 @@ from iverson.te.nodes import (
     Statement,
     Var,
     index,
+    limits,
     postorder,
     substitute,
 )
@@ -128,7 +129,8 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
         if len(form.terms) == 1 and form.terms[0][1] == 1 and form.terms[0][0] in axes:
             axis = form.terms[0][0]
             assert isinstance(axis, Var)
-            if _size(axis) <= radix and node not in written:
+            lo, hi = limits(axis)
+            if hi - lo <= radix and node not in written:
                 continue  # two values at most: nothing to gain
             found.append((radix, node not in written, form.const, axis.serial, axis))
     if not found:
@@ -137,14 +139,8 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
     return axis, offset, radix
 
 
-def _size(v: Var) -> int:
-    return v.hi - v.lo if isinstance(v.hi, int) and isinstance(v.lo, int) else 0
-
-
 def _split(statement: Statement, axis: Var, offset: int, radix: int) -> Statement:
-    lo, hi = axis.lo, axis.hi
-    assert isinstance(lo, int)
-    assert isinstance(hi, int)
+    lo, hi = limits(axis)
     high = Var(f"{axis.name}1", (lo + offset) // radix, (hi - 1 + offset) // radix + 1, axis.kind)
     low = Var(f"{axis.name}0", 0, radix, axis.kind)
     value = expr_of(Affine(-offset) + affine_of(high * radix + low))

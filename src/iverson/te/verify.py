@@ -51,7 +51,8 @@ from iverson.te.where import Guards, statement_guards
 def check(program: Program) -> None:
     """Raises an IversonError where the program breaks a rule of the grammar or its meaning.
 
-    Order (a tensor is complete before it is read), scope, dtypes, ranks, one combine per tensor.
+    Order (a tensor is complete before it is read), scope, dtypes, ranks, and one statement
+    per tensor unless it is a sum.
     """
     done: set[Tensor] = set(program.inputs)
     open_: dict[Tensor, str] = {}
@@ -65,8 +66,9 @@ def check(program: Program) -> None:
                     done.add(node.tensor)
         if s.tensor in done:
             _fail(s, f"a write of {s.tensor.name} after it was read", "program order")
-        if open_.setdefault(s.tensor, s.combine) != s.combine:
-            _fail(s, f"{s.combine} after {open_[s.tensor]}", "one combine per tensor")
+        if s.tensor in open_ and not s.combine == open_[s.tensor] == "sum":
+            _fail(s, f"{s.combine} after {open_[s.tensor]}", "one statement per tensor, or sums")
+        open_[s.tensor] = s.combine
         check_statement(s)
     for t in program.outputs:
         undefined = not isinstance(t, Compute) and t not in done

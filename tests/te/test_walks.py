@@ -1,0 +1,423 @@
+"""Which walk elimination chooses for each kind of statement and why, and how many points it visits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson import te
+from iverson.core.errors import ArgumentError
+from iverson.te.explain import counts
+from iverson.te.interpret import run
+from iverson.te.nodes import (
+    Compute,
+    Domain,
+    Expr,
+    Program,
+    Statement,
+    Var,
+    as_expr,
+    const,
+    index,
+    program_of,
+    select,
+)
+from iverson.te.print import program_text
+from iverson.te.verify import check
+
+FLOAT = np.dtype("float64")
+AT = te.placeholder((4,), "int64", "at")
+OWN = "gather: the write is axes themselves"
+FIRST = "gather: exact loops, outputs first"
+ONCE = "injective: every element is written at most once"
+LEFT = "; some guards are left in the loops"
+MUCH = "; its own box, guarded: too much to ask isl"
+
+
+def _where(condition: Callable[..., Expr]) -> Callable[..., Expr]:
+    return lambda value, *axes: select(condition(*axes), value, const(0, FLOAT))
+
+
+def _made(
+    extents: tuple[int, ...],
+    write: Callable[..., tuple[Any, ...]],
+    shape: tuple[int, ...],
+    where: Callable[..., tuple[Expr, ...]] = lambda *axes: (),
+    body: Callable[..., Expr] = lambda value, *axes: value,
+    combine: str = "sum",
+    place: Callable[..., Expr] | None = None,
+) -> Compute:
+    """``out[write(p)] (combine)= body(a number that names p, p)`` for p in a box, where ``where`` holds."""
+    axes = tuple(Var(name, 0, n, "axis") for name, n in zip("ijk", extents, strict=False))
+    number = index(1)
+    for v in axes:
+        number = number * 7 + v
+    value = body(number.astype(FLOAT), *axes)
+    to = tuple(map(as_expr, write(*axes)))
+    at = None if place is None else place(*axes)
+    statement = Statement(None, to, value, Domain(axes, where(*axes)), combine, at)
+    return Compute(shape, FLOAT if at is None else np.dtype("int64"), "out", (statement,))
+
+
+#: name: what makes it, and per statement of the result: strategy and reason, points visited, the
+#: box of axes and how many conditions are left, how the values combine.
+WALKS: dict[str, tuple[Compute, list[str]]] = {
+    "own axes, shifted": (
+        _made((3, 4, 2), lambda i, j, k: (j + 1, i + 2), (6, 6)),
+        [
+            OWN + ": 24 of j 1:5, i 2:5, k 0:2, sum, box",
+        ],
+    ),
+    "own axes in order, with a radix": (
+        _made((12, 3), lambda i, j: (i,), (12,), body=lambda b, i, j: b * (i // 4).astype(FLOAT)),
+        [
+            OWN + ": 36 of i 0:12, j 0:3, sum, box",
+        ],
+    ),
+    "own axes, a triangle": (
+        _made((4, 4), lambda i, j: (i,), (4,), lambda i, j: (j <= i,)),
+        [
+            OWN + ": 10 of i 0:4, j 0:4 where 1, sum, loops",
+        ],
+    ),
+    "own axes, some outputs": (
+        _made((6, 4), lambda i, j: (i,), (6,), lambda i, j: (i % 3 != 1,)),
+        [
+            FIRST + ": 8 of a0 0:6, i1 0:2, j 0:4 where 3, sum, loops",
+            FIRST + ": 8 of a0 0:6, i1 0:2, j 0:4 where 3, sum, loops",
+        ],
+    ),
+    "own axes, a guard inside": (
+        _made((5, 4, 4), lambda i, j, k: (i,), (5,), lambda i, j, k: (i * 2 > j, (i + j) % 3 < 2)),
+        [
+            OWN + LEFT + ": 39 of i 0:5, j 0:4, k 0:4 where 2, sum, loops",
+        ],
+    ),
+    "own axes, a guard over outputs": (
+        _made((5, 4, 4), lambda i, j, k: (i, j), (5, 4), lambda i, j, k: (i * 2 > j, (i + j) % 3 < 2)),
+        [
+            OWN + ": 36 of i 0:5, j 0:4, k 0:4 where 2, sum, loops",
+        ],
+    ),
+    "an axis twice": (
+        _made((4,), lambda i: (i, i), (4, 4)),
+        [
+            ONCE + ": 4 of i 0:4, sum, box",
+        ],
+    ),
+    "an axis twice, summed": (
+        _made((4, 2), lambda i, j: (i, i), (4, 4)),
+        [
+            FIRST + ": 8 of a0 0:4, a1 0:4, j 0:2 where 1, sum, loops",
+        ],
+    ),
+    "twice an axis": (
+        _made((4, 3), lambda i, j: (2 * i,), (8,), lambda i, j: (j <= i,)),
+        [
+            FIRST + ": 9 of a0 0:7, j 0:3 where 2, sum, loops",
+        ],
+    ),
+    "one place": (
+        _made((4,), lambda i: (2,), (5,)),
+        [
+            FIRST + ": 4 of a0 2:3, i 0:4, sum, loops",
+        ],
+    ),
+    "backwards": (
+        _made((4, 3), lambda i, j: (7 - i - j,), (9,)),
+        [
+            FIRST + ": 12 of a0 2:8, j 0:3 where 2, sum, loops",
+        ],
+    ),
+    "backwards by two": (
+        _made((4, 3), lambda i, j: (14 - 2 * i - 2 * j,), (16,)),
+        [
+            FIRST + ": 12 of a0 4:15, j 0:3 where 3, sum, loops",
+        ],
+    ),
+    "a window": (
+        _made((4, 3), lambda i, j: (2 * i + j + 1,), (16,)),
+        [
+            FIRST + ": 12 of a0 1:10, i 0:4 where 2, sum, loops",
+        ],
+    ),
+    "a window, a guard over outputs": (
+        _made((5, 4, 4), lambda i, j, k: (i + j,), (9,), lambda i, j, k: (i * 2 > j, (i + j) % 3 < 2)),
+        [
+            FIRST + ": 36 of a0 0:8, j 0:4, k 0:4 where 4, sum, loops",
+        ],
+    ),
+    "a window, beyond which nothing is": (
+        _made((4, 3), lambda i, j: (2 * i + j + 1,), (6,), lambda i, j: (2 * i + j < 5,)),
+        [
+            FIRST + ": 7 of a0 1:6, i 0:4 where 2, sum, loops",
+        ],
+    ),
+    "the second index of what solved the first": (
+        _made((3, 3, 3), lambda i, j, k: (i + 2 * j + k, i - k + 2), (9, 5)),
+        [
+            FIRST + ": 27 of a0 0:9, a1 0:5, k 0:3 where 5, sum, loops",
+        ],
+    ),
+    "the second index beside a floor": (
+        _made((3, 3, 4), lambda i, j, k: (2 * i + 3 * j + 2 * k, i + j), (30, 9)),
+        [
+            FIRST + ": 36 of a0 0:17, a1 0:5, j 0:3 where 5, sum, loops",
+        ],
+    ),
+    "a floor of the axis to solve for": (
+        _made((4, 3, 2), lambda i, j, k: (2 * i + 3 * j, i + j), (30, 9)),
+        [
+            FIRST + ": 24 of a0 0:13, a1 0:6, j 0:3, k 0:2 where 4, sum, loops",
+        ],
+    ),
+    "a window, half of it": (
+        _made((4, 4), lambda i, j: (2 * i + j,), (10,), body=_where(lambda i, j: (j == 1) | (j == 3))),
+        [
+            FIRST + ": 16 of a0 0:10, i 0:4 where 2, sum, loops",
+        ],
+    ),
+    "floors of the same axis": (
+        _made((4, 3, 2), lambda i, j, k: (2 * i + 2 * j, i + j + k), (30, 9)),
+        [
+            FIRST + ": 24 of a0 0:11, a1 0:7, j 0:3 where 5, sum, loops",
+        ],
+    ),
+    "radices that do not nest": (
+        _made((12, 3), lambda i, j: (i // 2 + i // 3 + j,), (16,), lambda i, j: (j <= i,)),
+        [
+            "scatter: radices in the write do not nest: 33 of i1 0:6, i0 0:2, j 0:3 where 1, sum, loops",
+        ],
+    ),
+    "radices, too much for isl": (
+        _made(
+            (5, 4, 4),
+            lambda i, j, k: (i // 2 + i // 3 + j,),
+            (16,),
+            lambda i, j, k: ((2 * i + 3 * j) % 5 == 1, i // 2 == j),
+        ),
+        [
+            "scatter: radices in the write do not nest"
+            + MUCH
+            + ": 96 of i1 0:3, i0 0:2, j 0:4, k 0:4 where 3, sum, box",
+        ],
+    ),
+    "outputs first, too much for isl": (
+        _made(
+            (5, 4, 4),
+            lambda i, j, k: (i + j,),
+            (16,),
+            lambda i, j, k: ((2 * i + 3 * j) % 5 == 1, i // 2 == j),
+        ),
+        [
+            "scatter: outputs first is too much to ask isl"
+            + MUCH
+            + ": 96 of i1 0:3, i0 0:2, j 0:4, k 0:4 where 3, sum, box",
+        ],
+    ),
+    "no exact loops outputs first": (
+        _made(
+            (5, 4, 4),
+            lambda i, j, k: (i + j,),
+            (16,),
+            lambda i, j, k: ((i + k) % 2 == 0, (j + 2 * k) % 3 == 1),
+        ),
+        [
+            "scatter: no exact loops over the outputs first"
+            + LEFT
+            + ": 20 of i 0:5, j 0:4, k 0:4 where 2, sum, loops",
+        ],
+    ),
+    "once, a guard inside": (
+        _made((5, 4, 4), lambda i, j, k: (i + j,), (16,), lambda i, j, k: ((i + j) % 3 < 2, j * 3 == k + i)),
+        [
+            ONCE + LEFT + ": 7 of i 0:5, j 0:4, k 0:4 where 2, sum, loops",
+        ],
+    ),
+    "an index that is not affine": (
+        _made((4, 4, 9), lambda i, j, k: (i * j,), (10,), lambda i, j, k: (k >= 2, k < 4, i > 0)),
+        [
+            "scatter: the index is not affine: 32 of i 0:4, j 0:4, k 2:4 where 1, sum, box",
+        ],
+    ),
+    "an index that is not affine, all": (
+        _made((4, 4), lambda i, j: (i * j,), (10,)),
+        [
+            "scatter: the index is not affine: 16 of i 0:4, j 0:4, sum, box",
+        ],
+    ),
+    "nothing left to narrow": (
+        _made((4, 4), lambda i, j: (i * j,), (10,), lambda i, j: (i * j % 3 < 2,)),
+        [
+            "scatter: the guards are not affine: 16 of i 0:4, j 0:4 where 1, sum, box",
+        ],
+    ),
+    "guards that are not affine": (
+        _made((4, 9), lambda i, j: (i,), (4,), lambda i, j: (i * j % 5 < 1, j < 3, i < 2)),
+        [
+            "scatter: the guards are not affine: 12 of i 0:4, j 0:3 where 2, sum, box",
+        ],
+    ),
+    "where the greatest is": (
+        _made(
+            (4, 9),
+            lambda i, j: (i,),
+            (4,),
+            lambda i, j: (i * j % 5 < 2, j > 1, j < 5),
+            combine="argmax",
+            place=lambda i, j: j,
+        ),
+        [
+            "scatter: the guards are not affine: 12 of i 0:4, j 2:5 where 1, argmax, box",
+        ],
+    ),
+    "an empty range beside what is not affine": (
+        _made((4, 9), lambda i, j: (i,), (4,), lambda i, j: (i * j % 5 < 1, j > i + 7)),
+        [
+            "scatter: the guards are not affine: 4 of i 0:4, j 8:9 where 2, sum, box",
+        ],
+    ),
+    "by data": (
+        _made((4, 8), lambda i, j: (AT[i], j // 2 % 2), (9, 2)),
+        [
+            "scatter: the address depends on data: 32 of i 0:4, j 0:8, sum, box",
+        ],
+    ),
+    "by data, guarded": (
+        _made((4, 4), lambda i, j: (AT[i],), (9,), lambda i, j: (j <= i,)),
+        [
+            "scatter: the address depends on data: 10 of i 0:4, j 0:4 where 1, sum, loops",
+        ],
+    ),
+    "by data, always": (
+        _made((4, 4), lambda i, j: (AT[i],), (9,), lambda i, j: (j <= 4,)),
+        [
+            "scatter: the address depends on data: 16 of i 0:4, j 0:4, sum, box",
+        ],
+    ),
+    "once": (
+        _made((3, 4), lambda i, j: (i * 4 + j,), (12,), lambda i, j: (j <= i,)),
+        [
+            ONCE + ": 6 of i 0:3, j 0:4 where 1, sum, loops",
+        ],
+    ),
+    "choices": (
+        _made((5, 2), lambda i, j: (te.minimum(i, 2),), (5,)),
+        [
+            OWN + ": 4 of i 0:5, j 0:2 where 1, sum, loops",
+            FIRST + ": 6 of a0 2:3, i 0:5, j 0:2 where 1, sum, loops",
+        ],
+    ),
+    "assigned by cases": (
+        _made((5,), lambda i: (i, te.minimum(i, 2)), (5, 5), combine="assign"),
+        [
+            ONCE + ": 2 of i 0:5 where 1, sum, loops",
+            ONCE + ": 3 of i 0:5 where 1, sum, loops",
+        ],
+    ),
+    "assigned under a condition": (
+        _made((5,), lambda i: (i,), (5,), body=_where(lambda i: i < 3), combine="assign"),
+        [
+            OWN + ": 3 of i 0:5 where 1, assign, loops",
+        ],
+    ),
+    "assigned but for one": (
+        _made((5,), lambda i: (i,), (5,), body=_where(lambda i: i != 3), combine="assign"),
+        [
+            OWN + ": 5 of i 0:5, assign, box",
+        ],
+    ),
+    "greatest under a condition": (
+        _made(
+            (3, 5),
+            lambda i, j: (i,),
+            (3,),
+            body=lambda b, i, j: select(j < 3, -b, const(0, FLOAT)),
+            combine="max",
+        ),
+        [
+            OWN + ": 15 of i 0:3, j 0:5, max, box",
+        ],
+    ),
+    "few of many": (
+        _made((3, 5), lambda i, j: (i,), (3,), body=_where(lambda i, j: (j == 1) | (j == 4))),
+        [
+            OWN + ": 3 of i 0:3, j 0:5 where 1, sum, loops",
+            OWN + ": 3 of i 0:3, j 0:5 where 2, sum, loops",
+        ],
+    ),
+    "half of all": (
+        _made((3, 4), lambda i, j: (i,), (3,), body=_where(lambda i, j: (j == 1) | (j == 3))),
+        [
+            OWN + ": 12 of i 0:3, j 0:4, sum, box",
+        ],
+    ),
+    "unequal to data": (
+        _made((3, 4), lambda i, j: (i,), (3,), body=_where(lambda i, j: AT[j] != 3)),
+        [
+            OWN + ": 12 of i 0:3, j 0:4, sum, box",
+        ],
+    ),
+    "few, not affine": (
+        _made((3, 5), lambda i, j: (i,), (3,), body=_where(lambda i, j: (j * j % 7 < 1) | (j * j % 7 > 5))),
+        [
+            OWN + ": 15 of i 0:3, j 0:5, sum, box",
+        ],
+    ),
+    "nothing": (
+        _made((4, 4), lambda i, j: (i,), (4,), lambda i, j: (i > j, j > i, i + j != 3)),
+        [
+            OWN + ": 0 of i 0:4, j 0:4 where 3, sum, loops",
+        ],
+    ),
+    "nothing at once": (
+        _made((4, 4), lambda i, j: (i,), (4,), lambda i, j: (i > 9,)),
+        [
+            "scatter: no point satisfies the guards: 0 of i 0:4, j 0:4 where 1, sum, loops",
+        ],
+    ),
+}
+
+
+def _lines(program: Program) -> list[str]:
+    found = []
+    for s in program.statements:
+        axes = ", ".join(f"{v.name} {v.lo}:{v.hi}" for v in s.domain.axes)
+        held = f" where {len(s.domain.where)}" if s.domain.where else ""
+        how = f"{s.combine}, {'box' if s.walk is None else 'loops'}"
+        found.append(f"{s.strategy}: {s.reason}: {counts(s).visited} of {axes}{held}, {how}")
+    return found
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_walks(name: str) -> None:
+    out, expected = WALKS[name]
+    program = program_of([out])
+    found = te.eliminate(program)
+    assert _lines(found) == expected
+    again = te.eliminate(found)
+    assert (_lines(again), program_text(again)) == (expected, program_text(found))
+    feed = [np.array([3, 3, 0, 1])][: len(program.inputs)]
+    for p in (found, again):
+        check(p)
+        np.testing.assert_array_equal(run(p, feed)[0], run(program, feed)[0])
+
+
+def test_sizes_that_are_not_bound_wait() -> None:
+    n = te.var("n")
+    k = te.reduce_axis((0, n), "k")
+    (s,) = te.eliminate(te.compute((n,), lambda i: te.sum(te.bracket(k > i + 2) * 2.0, k))).statements
+    assert (s.strategy, s.reason, s.walk) == ("scatter", "sizes are not bound yet", None)
+    assert [v.hi for v in s.domain.axes] == [n, n]
+
+
+def test_only_sums_take_several_statements() -> None:
+    (s,) = _made((3,), lambda i: (i,), (3,)).statements
+    for combine in ("assign", "max"):
+        twice = Compute((3,), FLOAT, "twice", tuple(replace(s, combine=combine) for _ in range(2)))
+        with pytest.raises(ArgumentError, match="one statement per tensor, or sums"):
+            check(program_of([twice]))
