@@ -13,7 +13,7 @@ PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
 DOCTEST := $(PYTEST) --doctest-modules src/iverson
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers lint format bench mutate clean
+.PHONY: help demo test test-all test-peers lint format stubs bench mutate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ lint: $(VENV)/.stamp-dev  ## check style, types and import directions
 format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+
+stubs: $(VENV)/.stamp-dev  ## write the stubs that follow from tables
+	$(PY) -m tools.stubs
 
 bench: $(VENV)/.stamp-peers  ## measure against the peers: make bench BENCH_ARGS=--quick
 	$(PY) -m benchmarks $(BENCH_ARGS)

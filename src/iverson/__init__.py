@@ -2,6 +2,8 @@
 
 The functions are those of the Python array API standard 2025.12, then what it lacks, named as in PyTorch;
 transforms are named as in JAX. `iverson.linalg`, `iverson.fft` and `iverson.random` are namespaces.
+
+What is public stands in the ``__all__`` of each chapter; nothing is listed here.
 """
 
 import sys as _sys
@@ -9,447 +11,63 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from iverson import array_api as _array_api
 from iverson import autograd
+from iverson.array_api import *
 from iverson.array_api import fft, linalg, random
-from iverson.array_api.constants import e, inf, nan, newaxis, pi
-from iverson.array_api.contraction import kron, matmul, outer, tensordot, vecdot
-from iverson.array_api.creation import (
-    arange,
-    diag,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    linspace,
-    meshgrid,
-    ones,
-    ones_like,
-    tril,
-    triu,
-    zeros,
-    zeros_like,
-)
-from iverson.array_api.data_types import astype, can_cast, finfo, iinfo, isdtype, result_type
-from iverson.array_api.einsum import einsum
-from iverson.array_api.elementwise import (
-    abs,
-    acos,
-    acosh,
-    add,
-    angle,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    ceil,
-    clip,
-    conj,
-    copysign,
-    cos,
-    cosh,
-    digamma,
-    divide,
-    equal,
-    erf,
-    erfc,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    floor_divide,
-    gelu,
-    greater,
-    greater_equal,
-    hypot,
-    imag,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    lgamma,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    nextafter,
-    not_equal,
-    positive,
-    pow,
-    real,
-    reciprocal,
-    relu,
-    remainder,
-    round,
-    sigmoid,
-    sign,
-    signbit,
-    silu,
-    sin,
-    sinh,
-    softplus,
-    sqrt,
-    square,
-    subtract,
-    tan,
-    tanh,
-    trunc,
-    where,
-)
-from iverson.array_api.indexing import nonzero, take, take_along_axis
-from iverson.array_api.info import array_namespace_info
-from iverson.array_api.joining import concat, diff, pad, repeat, split, stack, tile, unstack
-from iverson.array_api.manipulation import (
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    diagonal,
-    expand_dims,
-    flip,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    reshape,
-    roll,
-    squeeze,
-)
-from iverson.array_api.nn import cross_entropy, log_softmax, softmax
-from iverson.array_api.reductions import (
-    all,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    cumulative_prod,
-    cumulative_sum,
-    logsumexp,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
-from iverson.array_api.scipy import from_scipy, to_scipy
-from iverson.array_api.searching import (
-    argsort,
-    isin,
-    searchsorted,
-    sort,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from iverson.array_api.segments import embedding, segment_max, segment_softmax, segment_sum
-from iverson.array_api.sparse import (
-    coalesce,
-    sampled_matmul,
-    solve_triangular,
-    sparse_bsc_tensor,
-    sparse_bsr_tensor,
-    sparse_coo_tensor,
-    sparse_csc_tensor,
-    sparse_csr_tensor,
-    sparse_mask,
-    spsolve,
-    to_layout,
-    to_sparse,
-    with_values,
-)
-from iverson.autograd import (
-    enable_grad,
-    is_grad_enabled,
-    no_grad,
-    set_grad_enabled,
-)
+from iverson.array_api.info import array_namespace_info as __array_namespace_info__
+from iverson.autograd import mode as _mode
+from iverson.autograd.mode import *
+from iverson.core import dtypes as _dtypes
 from iverson.core import errors
-from iverson.core.dtypes import (
-    bool,
-    complex64,
-    complex128,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from iverson.tensor import Tensor, asarray
+from iverson.core.dtypes import *
+from iverson.tensor import Tensor
 
 if _TYPE_CHECKING:
     from iverson import explain, masked, optim, te, testing, transforms
-    from iverson.masked import MaskedTensor, as_masked_tensor, masked_tensor
-    from iverson.transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+    from iverson.masked.construct import *
+    from iverson.transforms import *
 
 __array_api_version__ = "2025.12"
-__array_namespace_info__ = array_namespace_info
 __version__ = "0.1.0"
 
-# `import iverson.linalg` finds the namespace that lives in a room.
-for _module in (errors, fft, linalg, random):
-    _sys.modules[f"iverson.{_module.__name__.rpartition('.')[2]}"] = _module
+_NAMESPACES = {m.__name__.rpartition(".")[2]: m for m in (autograd, errors, fft, linalg, random)}
+#: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
+_ON_DEMAND = ("explain", "masked", "optim", "te", "testing", "transforms")
+_LENT = ("masked.construct", "transforms")
 
-#: Rooms imported when first asked for, and what they lend to this namespace.
-_ROOMS = ("explain", "masked", "optim", "te", "testing", "transforms")
-_LENT = dict.fromkeys(("grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"), "transforms")
-_LENT |= dict.fromkeys(("MaskedTensor", "as_masked_tensor", "masked_tensor"), "masked")
+# `import iverson.linalg` finds the namespace that lives elsewhere.
+_sys.modules.update((f"iverson.{_name}", _module) for _name, _module in _NAMESPACES.items())
 
-__all__ = [
-    "MaskedTensor",
-    "Tensor",
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "all",
-    "angle",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "as_masked_tensor",
-    "asarray",
-    "asin",
-    "asinh",
-    "astype",
-    "atan",
-    "atan2",
-    "atanh",
-    "autograd",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "bool",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "can_cast",
-    "ceil",
-    "clip",
-    "coalesce",
-    "complex64",
-    "complex128",
-    "concat",
-    "conj",
-    "copysign",
-    "cos",
-    "cosh",
-    "count_nonzero",
-    "cross_entropy",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diag",
-    "diagonal",
-    "diff",
-    "digamma",
-    "divide",
-    "e",
-    "einsum",
-    "embedding",
-    "empty",
-    "empty_like",
-    "enable_grad",
-    "equal",
-    "erf",
-    "erfc",
-    "errors",
-    "exp",
-    "exp2",
-    "expand_dims",
-    "explain",
-    "expm1",
-    "eye",
-    "fft",
-    "finfo",
-    "flip",
-    "float32",
-    "float64",
-    "floor",
-    "floor_divide",
-    "from_dlpack",
-    "from_scipy",
-    "full",
-    "full_like",
-    "gelu",
-    "grad",
-    "greater",
-    "greater_equal",
-    "hessian",
-    "hvp",
-    "hypot",
-    "iinfo",
-    "imag",
-    "inf",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "is_grad_enabled",
-    "isdtype",
-    "isfinite",
-    "isin",
-    "isinf",
-    "isnan",
-    "jacobian",
-    "jvp",
-    "kron",
-    "less",
-    "less_equal",
-    "lgamma",
-    "linalg",
-    "linspace",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "log_softmax",
-    "logaddexp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logsumexp",
-    "masked",
-    "masked_tensor",
-    "matmul",
-    "matrix_transpose",
-    "max",
-    "maximum",
-    "mean",
-    "meshgrid",
-    "min",
-    "minimum",
-    "moveaxis",
-    "multiply",
-    "nan",
-    "negative",
-    "newaxis",
-    "nextafter",
-    "no_grad",
-    "nonzero",
-    "not_equal",
-    "ones",
-    "ones_like",
-    "optim",
-    "outer",
-    "pad",
-    "permute_dims",
-    "pi",
-    "positive",
-    "pow",
-    "prod",
-    "random",
-    "real",
-    "reciprocal",
-    "relu",
-    "remainder",
-    "repeat",
-    "reshape",
-    "result_type",
-    "roll",
-    "round",
-    "sampled_matmul",
-    "searchsorted",
-    "segment_max",
-    "segment_softmax",
-    "segment_sum",
-    "set_grad_enabled",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "silu",
-    "sin",
-    "sinh",
-    "softmax",
-    "softplus",
-    "solve_triangular",
-    "sort",
-    "sparse_bsc_tensor",
-    "sparse_bsr_tensor",
-    "sparse_coo_tensor",
-    "sparse_csc_tensor",
-    "sparse_csr_tensor",
-    "sparse_mask",
-    "split",
-    "spsolve",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "std",
-    "subtract",
-    "sum",
-    "take",
-    "take_along_axis",
-    "tan",
-    "tanh",
-    "te",
-    "tensordot",
-    "testing",
-    "tile",
-    "to_layout",
-    "to_scipy",
-    "to_sparse",
-    "transforms",
-    "tril",
-    "triu",
-    "trunc",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "unstack",
-    "value_and_grad",
-    "var",
-    "vecdot",
-    "vjp",
-    "where",
-    "with_values",
-    "zeros",
-    "zeros_like",
-]
+if not _TYPE_CHECKING:  # checkers would take any name for one of these
 
-
-def __getattr__(name: str) -> _Any:
-    if name in _ROOMS:
-        return _import_module(f"iverson.{name}")
-    if name in _LENT:
-        value = globals()[name] = getattr(_import_module(f"iverson.{_LENT[name]}"), name)
+    def __getattr__(name: str) -> _Any:
+        if name in _ON_DEMAND:
+            return _import_module(f"iverson.{name}")
+        if name == "__all__":
+            value = _public_names()
+        elif name.startswith("_") or (owner := _lender(name)) is None:
+            raise AttributeError(f"module 'iverson' has no attribute '{name}'")
+        else:
+            value = getattr(owner, name)
+        globals()[name] = value
         return value
-    raise AttributeError(f"module 'iverson' has no attribute '{name}'")
+
+
+def _lenders() -> list[_Any]:
+    return [_import_module(f"iverson.{name}") for name in _LENT]
+
+
+def _lender(name: str) -> _Any:
+    """The module on demand that has a name, or None."""
+    return next((module for module in _lenders() if name in module.__all__), None)
+
+
+def _public_names() -> list[str]:
+    chapters = [_array_api, _mode, _dtypes, *_lenders()]
+    names = [name for chapter in chapters for name in chapter.__all__]
+    return sorted(["Tensor", *_NAMESPACES, *_ON_DEMAND, *names])
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return _public_names()

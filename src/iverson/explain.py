@@ -9,6 +9,10 @@ from iverson.core.work import Work, counting
 __all__ = ["Work", "count", "table"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def count() -> AbstractContextManager[Work]:
     """Count matrix products, elementwise ops, bytes and skipped cotangents in a ``with`` block.
 

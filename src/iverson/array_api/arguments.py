@@ -7,7 +7,7 @@ a Tensor). Shapes and axes are in `iverson.core.shapes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.core.shapes import check_choice
 from iverson.ops import F
 from iverson.tensor import asarray
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,14 +38,17 @@ def named(function: Function, name: str, doc: str) -> Function:
     return checked(function)
 
 
-def as_operand(x: Any, operation: str, argument: str = "x") -> Any:
+def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
+    found: Any = x
     if isinstance(x, Operand):
-        return x
+        return found
     if isinstance(x, np.ndarray):
-        return asarray(plain(x, operation, argument))
+        found = asarray(plain(x, operation, argument))
+        return found
     if isinstance(x, (np.generic, *SCALARS)):
-        return asarray(x)
+        found = asarray(x)
+        return found
     raise ArgumentTypeError(
         operation,
         argument,
@@ -85,7 +91,7 @@ def cast(x: Any, dtype: Any) -> Any:
     return x if x.dtype == dtype else F.astype(x, dtype=dtype)
 
 
-def as_inexact(x: Any, operation: str, argument: str = "x") -> Any:
+def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """A floating operand: integers and bools become the default float."""
     x = as_operand(x, operation, argument)
     return cast(x, dtypes.to_inexact(x.dtype))

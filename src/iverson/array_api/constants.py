@@ -9,3 +9,6 @@ inf = math.inf
 nan = math.nan
 newaxis = None
 pi = math.pi
+
+
+__all__ = ["e", "inf", "nan", "newaxis", "pi"]

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from iverson.array_api.arguments import as_operand, as_tuple
+from iverson.array_api.methods import method
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, normalize_axis
 from iverson.ops import F
 from iverson.tensor import Tensor, indexing
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Axis
+
+    Paired = SupportsIndex | tuple[Sequence[SupportsIndex], Sequence[SupportsIndex]]
+
 
 Labels = tuple[Hashable, ...]
 
@@ -65,7 +72,8 @@ def contract(a: Any, of_a: Labels, b: Any, of_b: Labels, keep: Labels) -> tuple[
     return out if out.shape == shape else F.reshape(out, shape=shape), result
 
 
-def matmul(x1: Any, x2: Any, /) -> Any:
+@method
+def matmul(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
     """The product of matrices, of vectors, or of batches of them in the leading axes.
 
     x1 has shape (..., m, k) or (k,), x2 (..., k, n) or (k,); the result (..., m, n) without the axis of
@@ -82,7 +90,8 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     return indexing.matmul(x1, x2)
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+@method
+def tensordot(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axes: Paired = 2) -> A:
     """The sum of products over axes of x1 paired with axes of x2, as one matrix product.
 
     ``axes`` is a number n (the last n of x1 with the first n of x2) or a pair of sequences of axes.
@@ -128,7 +137,8 @@ def _paired_axes(x1: Any, x2: Any, axes: Any) -> tuple[list[int], list[int]]:
     return first, second
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
+@method
+def vecdot(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axis: Axis = -1) -> A:
     """The sum over an axis of conj(x1) * x2; the other axes broadcast.
 
     ``axis`` is counted in the broadcast shapes' common last axes and should be negative. Raises
@@ -151,7 +161,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
     return F.sum(products, axis=(ndim + last,), keepdims=False)
 
 
-def kron(a: Any, b: Any, /) -> Any:
+def kron(a: A | ArrayLike, b: A | ArrayLike, /) -> A:
     """The Kronecker product: blocks ``a[i, j] * b``. The one of lower rank gains axes in front.
 
     Of two sparse tensors it is sparse, in the layout of a if that stores single entries: a product for each
@@ -164,17 +174,18 @@ def kron(a: Any, b: Any, /) -> Any:
     a, b = as_operand(a, "kron", "a"), as_operand(b, "kron", "b")
     rank = max(a.ndim, b.ndim)
     layout = getattr(a, "layout", "")
-    a, b = (F.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape) for x in (a, b))
-    shape = tuple(m * n for m, n in zip(a.shape, b.shape, strict=True))
-    a = F.expand_dims(a, axis=tuple(range(1, 2 * rank, 2)))
-    b = F.expand_dims(b, axis=tuple(range(0, 2 * rank, 2)))
-    found = F.reshape(F.multiply(a, b), shape=shape)
+    left, right = (F.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape) for x in (a, b))
+    shape = tuple(m * n for m, n in zip(left.shape, right.shape, strict=True))
+    left = F.expand_dims(left, axis=tuple(range(1, 2 * rank, 2)))
+    right = F.expand_dims(right, axis=tuple(range(0, 2 * rank, 2)))
+    found = F.reshape(F.multiply(left, right), shape=shape)
     return (
         F.to_layout(found, layout=layout, blocksize=None) if layout in ("csr", "csc") and rank > 1 else found
     )
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+@method
+def outer(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
     """All products of an entry of x1 and one of x2, as a matrix. Raises ShapeError unless both are vectors.
 
     >>> from iverson import asarray
@@ -187,3 +198,6 @@ def outer(x1: Any, x2: Any, /) -> Any:
         if x.ndim != 1:
             raise ShapeError("outer", argument, got=f"shape {x.shape}", expected="a vector")
     return F.multiply(F.expand_dims(x1, axis=(1,)), F.expand_dims(x2, axis=(0,)))
+
+
+__all__ = ["kron", "matmul", "outer", "tensordot", "vecdot"]

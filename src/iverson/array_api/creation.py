@@ -7,11 +7,12 @@ All of them take ``dtype``, ``device`` (None or "cpu") and ``requires_grad``. `a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_operands, check_device, given_dtype, named
+from iverson.array_api.arguments import as_operand, as_operands, check_device, given_dtype
+from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
@@ -23,6 +24,14 @@ from iverson.layouts.pattern import index_dtype
 from iverson.layouts.strided import aligned_empty, aligned_zeros
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
+from iverson.tensor.array import Array
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Device, DTypeLike, Layout, ShapeLike
+
+    Real: TypeAlias = float | np.integer[Any] | np.floating[Any]
+
+Body = Callable[[Any, Any], Any]
 
 
 def _made(array: Any, requires_grad: bool) -> Any:
@@ -43,59 +52,132 @@ def _ones(shape: Any, dtype: Any) -> Any:
     return _filled(shape, dtype, 1)
 
 
-def _shaped(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callable[..., Any]:
-    """``name(shape)``: an array of a shape, made by ``body(shape, dtype)``."""
+def _shaped(name: str, body: Body, shape: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+    """An array of a shape, made by ``body(shape, dtype)``."""
+    check_device(device, name)
+    wanted = given_dtype(dtype, dtypes.default_float, name)
+    return _made(body(check_storable(as_shape(shape, name), wanted, name), wanted), requires_grad)
 
-    def function(shape: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-        check_device(device, name)
-        wanted = given_dtype(dtype, dtypes.default_float, name)
-        return _made(body(check_storable(as_shape(shape, name), wanted, name), wanted), requires_grad)
 
-    return named(
-        function,
-        name,
-        f"""A new tensor of the given shape, its entries {entries}.
+def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+    """An array of x's shape and dtype, made by ``body(shape, dtype)``."""
+    check_device(device, name)
+    x = as_operand(x, name)
+    wanted = given_dtype(dtype, x.dtype, name)
+    held = getattr(x, "_value", None)
+    if isinstance(held, Sparse):
+        if name == "zeros_like":
+            return _made(without_entries(held, wanted), requires_grad)
+        warn_dense(held, name)
+    return _made(body(check_storable(x.shape, wanted, name, "x"), wanted), requires_grad)
+
+
+@checked
+def zeros(
+    shape: ShapeLike,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor of the given shape, its entries 0.
 
     ``shape`` is an integer or a sequence of them; ``dtype`` is float64 unless given. Raises ShapeError
     for negative extents, DTypeError for a dtype Iverson does not have.
 
-    >>> {name}((2, 0), dtype="float32").shape
+    >>> zeros((2, 0), dtype="float32").shape
     (2, 0)
-    """,
-    )
+    """
+    return _shaped("zeros", aligned_zeros, shape, dtype, device, requires_grad)
 
 
-def _shaped_like(name: str, body: Callable[[Any, Any], Any], entries: str) -> Callable[..., Any]:
-    """``name(x)``: an array of x's shape and dtype, made by ``body(shape, dtype)``."""
+@checked
+def ones(
+    shape: ShapeLike,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor of the given shape, its entries 1.
 
-    def function(x: Any, /, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-        check_device(device, name)
-        x = as_operand(x, name)
-        wanted = given_dtype(dtype, x.dtype, name)
-        held = getattr(x, "_value", None)
-        if isinstance(held, Sparse):
-            if name == "zeros_like":
-                return _made(without_entries(held, wanted), requires_grad)
-            warn_dense(held, name)
-        return _made(body(check_storable(x.shape, wanted, name, "x"), wanted), requires_grad)
+    ``shape`` is an integer or a sequence of them; ``dtype`` is float64 unless given. Raises ShapeError
+    for negative extents, DTypeError for a dtype Iverson does not have.
 
-    return named(
-        function,
-        name,
-        f"""A new tensor of x's shape and (unless given) dtype, its entries {entries}.
+    >>> ones((2, 0), dtype="float32").shape
+    (2, 0)
+    """
+    return _shaped("ones", _ones, shape, dtype, device, requires_grad)
 
-    >>> {name}(zeros((2, 0), dtype="int8"))
+
+@checked
+def empty(
+    shape: ShapeLike,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor of the given shape, its entries not initialised.
+
+    ``shape`` is an integer or a sequence of them; ``dtype`` is float64 unless given. Raises ShapeError
+    for negative extents, DTypeError for a dtype Iverson does not have.
+
+    >>> empty((2, 0), dtype="float32").shape
+    (2, 0)
+    """
+    return _shaped("empty", aligned_empty, shape, dtype, device, requires_grad)
+
+
+@checked
+def zeros_like(
+    x: Array | ArrayLike,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor of x's shape and (unless given) dtype, its entries 0, in x's layout if that is sparse.
+
+    >>> zeros_like(zeros((2, 0), dtype="int8"))
     iverson.Tensor([], shape=(2, 0), dtype=int8)
-    """,
-    )
+    """
+    return _shaped_like("zeros_like", aligned_zeros, x, dtype, device, requires_grad)
 
 
-zeros = _shaped("zeros", aligned_zeros, "0")
-ones = _shaped("ones", _ones, "1")
-empty = _shaped("empty", aligned_empty, "not initialised")
-zeros_like = _shaped_like("zeros_like", aligned_zeros, "0, in x's layout if that is sparse")
-ones_like = _shaped_like("ones_like", _ones, "1")
-empty_like = _shaped_like("empty_like", aligned_empty, "not initialised")
+@checked
+def ones_like(
+    x: Array | ArrayLike,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor of x's shape and (unless given) dtype, its entries 1.
+
+    >>> ones_like(zeros((2, 0), dtype="int8"))
+    iverson.Tensor([], shape=(2, 0), dtype=int8)
+    """
+    return _shaped_like("ones_like", _ones, x, dtype, device, requires_grad)
+
+
+@checked
+def empty_like(
+    x: Array | ArrayLike,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor of x's shape and (unless given) dtype, its entries not initialised.
+
+    >>> empty_like(zeros((2, 0), dtype="int8"))
+    iverson.Tensor([], shape=(2, 0), dtype=int8)
+    """
+    return _shaped_like("empty_like", aligned_empty, x, dtype, device, requires_grad)
 
 
 def _dtype_of_scalar(value: Any, operation: str, argument: str) -> Any:
@@ -110,13 +192,13 @@ def _dtype_of_scalar(value: Any, operation: str, argument: str) -> Any:
 
 @checked
 def full(
-    shape: Any,
-    fill_value: Any,
+    shape: ShapeLike,
+    fill_value: complex,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
     requires_grad: bool = False,
-) -> Any:
+) -> Tensor:
     """A new tensor of the given shape, every entry ``fill_value`` (a Python scalar).
 
     The dtype follows the value's type (float64, int64, complex128 or bool) unless given. Raises
@@ -134,14 +216,14 @@ def full(
 
 @checked
 def full_like(
-    x: Any,
+    x: Array | ArrayLike,
     /,
-    fill_value: Any,
+    fill_value: complex,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
     requires_grad: bool = False,
-) -> Any:
+) -> Tensor:
     """A new tensor of x's shape and (unless given) dtype, every entry ``fill_value``.
 
     Errors are those of `full`.
@@ -151,8 +233,9 @@ def full_like(
     """
     check_device(device, "full_like")
     x = as_operand(x, "full_like")
-    if isinstance(getattr(x, "_value", None), Sparse):
-        warn_dense(x._value, "full_like")
+    held = getattr(x, "_value", None)
+    if isinstance(held, Sparse):
+        warn_dense(held, "full_like")
     own = _dtype_of_scalar(fill_value, "full_like", "fill_value")
     wanted = given_dtype(dtype, x.dtype, "full_like")
     return _made(
@@ -172,15 +255,15 @@ def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
 
 @checked
 def arange(
-    start: Any,
+    start: Real,
     /,
-    stop: Any = None,
-    step: Any = 1,
+    stop: Real | None = None,
+    step: Real = 1,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
     requires_grad: bool = False,
-) -> Any:
+) -> Tensor:
     """Numbers from ``start`` up to but not including ``stop``, ``step`` apart; ``arange(n)`` starts at 0.
 
     All three are Python numbers; the dtype is int64 if all are integers, else float64. Raises
@@ -203,22 +286,23 @@ def arange(
         raise ArgumentError("arange", "step", got="0", expected="a step that leads to stop")
     own = np.result_type(type(start), type(stop), type(step))
     wanted = given_dtype(dtype, dtypes.default_int if own.kind in "iu" else own, "arange")
+    numbers: tuple[Any, ...] = (start, stop, step)
     check_storable((max(int((stop - start) / step), 0),), wanted, "arange", "stop")
-    return _made(np.arange(start, stop, step).astype(wanted), requires_grad)
+    return _made(np.arange(*numbers).astype(wanted), requires_grad)
 
 
 @checked
 def linspace(
-    start: Any,
-    stop: Any,
+    start: complex,
+    stop: complex,
     /,
-    num: Any,
+    num: SupportsIndex,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
     endpoint: bool = True,
     requires_grad: bool = False,
-) -> Any:
+) -> Tensor:
     """``num`` numbers evenly spaced from ``start`` to ``stop``, the end included unless ``endpoint=False``.
 
     Raises ArgumentError for a negative ``num``.
@@ -236,8 +320,7 @@ def linspace(
             raise ArgumentError(
                 "linspace", argument, got="an integer of more than 1023 bits", expected="one in float64"
             )
-    is_complex = isinstance(start, complex) or isinstance(stop, complex)
-    own = dtypes.default_complex if is_complex else dtypes.default_float
+    own = dtypes.default_complex if complex in (type(start), type(stop)) else dtypes.default_float
     wanted = given_dtype(dtype, own, "linspace")
     check_storable((num,), wanted, "linspace", "num")
     return _made(_linspace(start * 1.0, stop * 1.0, num, endpoint=endpoint, dtype=wanted), requires_grad)
@@ -245,16 +328,16 @@ def linspace(
 
 @checked
 def eye(
-    n_rows: Any,
-    n_cols: Any = None,
+    n_rows: SupportsIndex,
+    n_cols: SupportsIndex | None = None,
     /,
     *,
-    k: Any = 0,
-    dtype: Any = None,
-    device: Any = None,
+    k: SupportsIndex = 0,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
     requires_grad: bool = False,
-    layout: str = "strided",
-) -> Any:
+    layout: Layout = "strided",
+) -> Tensor:
     """A matrix with ones on its ``k``-th diagonal and zeros elsewhere.
 
     ``layout`` is "strided", "coo", "csr" or "csc". Raises ShapeError for negative extents, ArgumentError for
@@ -281,7 +364,7 @@ def eye(
 _LAYOUTS = ("strided", "coo", "csr", "csc")
 
 
-def diag(v: Any, /, *, k: Any = 0, layout: str = "strided") -> Any:
+def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided") -> A:
     """The square matrix with a vector on its ``k``-th diagonal and zeros elsewhere. Differentiable in v.
 
     layout : as in `eye`; in a sparse one, every entry of v is stored, and no other.
@@ -313,7 +396,7 @@ def _diagonal_pattern(shape: tuple[int, ...], offset: int, layout: str) -> Any:
     return converted(pattern, layout)[0] if layout != "coo" else pattern
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
+def meshgrid(*arrays: A | ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> tuple[A, ...]:
     """One grid of coordinates per axis, from vectors of coordinates.
 
     With ``indexing="ij"`` grid k varies along axis k; with "xy" the first two axes are exchanged. Raises
@@ -342,34 +425,41 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def _triangle(name: str, part: str) -> Callable[..., Any]:
-    def function(x: Any, /, *, k: Any = 0) -> Any:
-        x = as_operand(x, name)
-        if x.ndim < 2:
-            raise ShapeError(name, "x", got=f"shape {x.shape}", expected="at least two axes")
-        return getattr(F, name)(x, k=as_int(k, name, "k"))
+def _triangle(name: str, x: Any, k: Any) -> Any:
+    x = as_operand(x, name)
+    if x.ndim < 2:
+        raise ShapeError(name, "x", got=f"shape {x.shape}", expected="at least two axes")
+    return getattr(F, name)(x, k=as_int(k, name, "k"))
 
-    return named(
-        function,
-        name,
-        f"""The {part} triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal.
+
+@method
+def tril(x: A | ArrayLike, /, *, k: SupportsIndex = 0) -> A:
+    """The lower triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal.
 
     x has shape (..., m, n). Raises ShapeError for fewer than two axes.
 
-    >>> int({name}(ones((3, 3))).sum()), int({name}(ones((3, 3)), k=-1).sum())
-    {(6, 3) if part == "lower" else (6, 8)}
-    """,
-    )
+    >>> int(tril(ones((3, 3))).sum()), int(tril(ones((3, 3)), k=-1).sum())
+    (6, 3)
+    """
+    return _triangle("tril", x, k)
 
 
-tril = _triangle("tril", "lower")
-triu = _triangle("triu", "upper")
+@method
+def triu(x: A | ArrayLike, /, *, k: SupportsIndex = 0) -> A:
+    """The upper triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal.
+
+    x has shape (..., m, n). Raises ShapeError for fewer than two axes.
+
+    >>> int(triu(ones((3, 3))).sum()), int(triu(ones((3, 3)), k=-1).sum())
+    (6, 8)
+    """
+    return _triangle("triu", x, k)
 
 
 @checked
 def from_dlpack(
-    x: Any, /, *, device: Any = None, copy: bool | None = None, requires_grad: bool = False
-) -> Any:
+    x: Any, /, *, device: Device = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of another library's array, through the DLPack protocol; shares memory unless ``copy=True``.
 
     Raises ArgumentTypeError for an object without ``__dlpack__``, ArgumentError where ``copy=False``
@@ -391,3 +481,9 @@ def from_dlpack(
             "from_dlpack", "x", got=described(x), expected="what DLPack can pass on", remedy=str(error)
         ) from error
     return asarray(array, requires_grad=requires_grad)
+
+
+__all__ = [
+    "arange", "asarray", "diag", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace",
+    "meshgrid", "ones", "ones_like", "tril", "triu", "zeros", "zeros_like",
+]  # fmt: skip

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.array_api.arguments import as_operand, check_device
+from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dtypes import isdtype, result_type
 from iverson.core.errors import DTypeError
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.array import Array
+    from iverson.tensor.typing import A, ArrayLike, Device, DTypeLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,9 @@ def _named(type: Any, operation: str) -> Any:
     return dtypes.as_dtype(dtypes.named(type), operation)
 
 
+@method
 @checked
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(x: A | ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: Device = None) -> A:
     """x with its entries converted to ``dtype``; a new tensor unless ``copy=False`` and nothing changes.
 
     Floats are cut towards zero when they become integers. Raises DTypeError for complex to real.
@@ -67,7 +73,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return F.astype(x, dtype=wanted)
 
 
-def can_cast(from_: Any, to: Any, /) -> Any:
+def can_cast(from_: Array | DTypeLike, to: DTypeLike, /) -> bool:
     """Whether a dtype (or an array's) promotes to another without loss of kind or range.
 
     >>> import iverson as iv
@@ -77,7 +83,7 @@ def can_cast(from_: Any, to: Any, /) -> Any:
     return dtypes.can_cast(from_, to)
 
 
-def finfo(type: Any, /) -> FloatInfo:
+def finfo(type: Array | DTypeLike, /) -> FloatInfo:
     """The limits of a floating dtype, or of an array's: bits, eps, max, min, smallest_normal, dtype.
 
     Raises DTypeError for other dtypes.
@@ -99,7 +105,7 @@ def finfo(type: Any, /) -> FloatInfo:
     )
 
 
-def iinfo(type: Any, /) -> IntInfo:
+def iinfo(type: Array | DTypeLike, /) -> IntInfo:
     """The limits of an integer dtype, or of an array's: bits, max, min, dtype.
 
     Raises DTypeError for other dtypes.
@@ -114,4 +120,4 @@ def iinfo(type: Any, /) -> IntInfo:
     return IntInfo(info.bits, int(info.max), int(info.min), dtype)
 
 
-__all__ = ["FloatInfo", "IntInfo", "astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
+__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]

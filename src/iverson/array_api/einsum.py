@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from iverson.array_api.contraction import Labels, arrange, contract
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike
+
 
 Term = tuple[Any, Labels]
 
@@ -55,7 +59,7 @@ def _labels(term: str, rank: int, subscripts: str) -> Labels:
     return (*head, *range(-hidden, 0), *tail)
 
 
-def einsum(subscripts: str, /, *operands: Any) -> Any:
+def einsum(subscripts: str, /, *operands: A | ArrayLike) -> A:
     """The Einstein sum: products of entries, summed over every label the result lacks.
 
     ``subscripts`` names the axes of each operand by letters, an ellipsis for axes that broadcast, and
@@ -154,3 +158,6 @@ def _greedy(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[int, ...]
     operands = [np.broadcast_to(blank, shape) for shape in shapes]
     steps = np.einsum_path(subscripts, *operands, optimize="greedy")[0][1:]
     return tuple(tuple(sorted(step)) for step in steps)
+
+
+__all__ = ["einsum"]

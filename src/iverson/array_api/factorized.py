@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from iverson.array_api.arguments import as_inexact
 from iverson.array_api.sparse import sparse_value
@@ -11,6 +11,9 @@ from iverson.kernels.sparse_products import factors_for
 from iverson.layouts import coalesced
 from iverson.layouts.conversion import with_sparse_axes
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import ArrayLike
 
 
 @final
@@ -67,7 +70,7 @@ class Factorized:
         return f"Factorized({self.shape}, {self.matrix.nnz} stored, {self.dtype})"
 
 
-def factorized(a: Any, /) -> Factorized:
+def factorized(a: ArrayLike, /) -> Factorized:
     """The LU factors of a sparse square matrix, or of each of a batch: a function that solves with it.
 
     a : a tensor in a sparse layout, of shape (..., n, n). It is factorised once, here, by SuperLU (X. Li, ACM

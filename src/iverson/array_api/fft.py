@@ -6,30 +6,35 @@ Lengths are brought about here, by slicing or by zeros at the end; the ops trans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from iverson.array_api.arguments import (
-    Function,
     as_inexact,
     as_operand,
     as_tuple,
     check_device,
     check_kind,
     given_dtype,
-    named,
 )
 from iverson.core import dtypes
+from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, AxisError, DTypeError
 from iverson.core.float_warnings import at_user_line, cast
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.ops import F
 from iverson.tensor import Tensor
 
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, Device, DTypeLike
+
+Norm: TypeAlias = Literal["backward", "ortho", "forward"]
+Lengths: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
+
 _NORMS = ("backward", "ortho", "forward")
-_SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+_SWAPPED: dict[Norm, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def _resized(x: Any, axis: int, n: int) -> Any:
@@ -73,70 +78,83 @@ def _fitted(x: Any, axes: Sequence[int], lengths: Sequence[int | None], operatio
     return x
 
 
-def _described(function: Function, name: str, says: str, example: str) -> Function:
-    many = name.endswith("n")
-    lengths = (
-        "``s`` and ``axes`` are sequences of one length (all axes by default)"
-        if many
-        else "``n`` is the number of points, by default what x has along ``axis``"
-    )
-    return named(
-        function,
-        name,
-        f"""{says}
+def _along(name: str, x: Any, n: Any, axis: Any, norm: str) -> Any:
+    x = as_inexact(x, name)
+    check_choice(norm, _NORMS, name, "norm")
+    k = normalize_axis(axis, x.ndim, name)
+    return getattr(F, name + "n")(_resized(x, k, _length(n, x.shape[k], name)), axes=(k,), norm=norm)
 
-    {lengths}; ``norm`` is "backward", "ortho" or "forward". Integers become float64. Raises AxisError,
-    ArgumentError for fewer than one point or another norm.
+
+def _over(name: str, x: Any, s: Any, axes: Any, norm: str) -> Any:
+    x = as_inexact(x, name)
+    check_choice(norm, _NORMS, name, "norm")
+    numbers, lengths = _axes(x, s, axes, name)
+    return getattr(F, name)(_fitted(x, numbers, lengths, name), axes=tuple(sorted(numbers)), norm=norm)
+
+
+def fft(
+    x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
+) -> A:
+    """The discrete Fourier transform along an axis.
+
+    ``n`` is the number of points, by default what x has along ``axis``; ``norm`` is "backward", "ortho" or
+    "forward". Integers become float64. Raises AxisError, ArgumentError for fewer than one point or another
+    norm.
 
     >>> from iverson import asarray
-    >>> {example}
-    """,
-    )
+    >>> fft(asarray([1., 0.]))
+    iverson.Tensor([1.+0.j, 1.+0.j])
+    """
+    return _along("fft", x, n, axis, norm)
 
 
-def _along(name: str, says: str, example: str) -> Callable[..., Any]:
-    op = getattr(F, name + "n")
+def ifft(
+    x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
+) -> A:
+    """The inverse of `fft`.
 
-    def function(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
-        x = as_inexact(x, name)
-        check_choice(norm, _NORMS, name, "norm")
-        k = normalize_axis(axis, x.ndim, name)
-        return op(_resized(x, k, _length(n, x.shape[k], name)), axes=(k,), norm=norm)
+    ``n`` is the number of points, by default what x has along ``axis``; ``norm`` is "backward", "ortho" or
+    "forward". Integers become float64. Raises AxisError, ArgumentError for fewer than one point or another
+    norm.
 
-    return _described(function, name, says, example)
-
-
-def _over(name: str, says: str, example: str) -> Callable[..., Any]:
-    op = getattr(F, name)
-
-    def function(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-        x = as_inexact(x, name)
-        check_choice(norm, _NORMS, name, "norm")
-        numbers, lengths = _axes(x, s, axes, name)
-        return op(_fitted(x, numbers, lengths, name), axes=tuple(sorted(numbers)), norm=norm)
-
-    return _described(function, name, says, example)
+    >>> from iverson import asarray
+    >>> ifft(asarray([1., 1.]))
+    iverson.Tensor([1.+0.j, 0.+0.j])
+    """
+    return _along("ifft", x, n, axis, norm)
 
 
-fft = _along(
-    "fft",
-    "The discrete Fourier transform along an axis.",
-    "fft(asarray([1., 0.]))\n    iverson.Tensor([1.+0.j, 1.+0.j])",
-)
-ifft = _along(
-    "ifft", "The inverse of `fft`.", "ifft(asarray([1., 1.]))\n    iverson.Tensor([1.+0.j, 0.+0.j])"
-)
-fftn = _over(
-    "fftn",
-    "The discrete Fourier transform over axes.",
-    "fftn(asarray([[1., 0.]]))\n    iverson.Tensor([[1.+0.j, 1.+0.j]])",
-)
-ifftn = _over(
-    "ifftn", "The inverse of `fftn`.", "ifftn(asarray([[1., 1.]]))\n    iverson.Tensor([[1.+0.j, 0.+0.j]])"
-)
+def fftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Norm = "backward") -> A:
+    """The discrete Fourier transform over axes.
+
+    ``s`` and ``axes`` are sequences of one length (all axes by default); ``norm`` is "backward", "ortho" or
+    "forward". Integers become float64. Raises AxisError, ArgumentError for fewer than one point or another
+    norm.
+
+    >>> from iverson import asarray
+    >>> fftn(asarray([[1., 0.]]))
+    iverson.Tensor([[1.+0.j, 1.+0.j]])
+    """
+    return _over("fftn", x, s, axes, norm)
 
 
-def rfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+def ifftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Norm = "backward") -> A:
+    """The inverse of `fftn`.
+
+    ``s`` and ``axes`` are sequences of one length (all axes by default); ``norm`` is "backward", "ortho" or
+    "forward". Integers become float64. Raises AxisError, ArgumentError for fewer than one point or another
+    norm.
+
+    >>> from iverson import asarray
+    >>> ifftn(asarray([[1., 1.]]))
+    iverson.Tensor([[1.+0.j, 0.+0.j]])
+    """
+    return _over("ifftn", x, s, axes, norm)
+
+
+def rfft(
+    x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
+) -> A:
     """The first n // 2 + 1 entries of the transform of a real x along an axis; the rest are their conjugates.
 
     Parameters and errors are those of `fft`; DTypeError for complex x.
@@ -152,7 +170,9 @@ def rfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") ->
     return F.rfft(_resized(x, k, _length(n, x.shape[k], "rfft")), axis=k, norm=norm)
 
 
-def irfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+def irfft(
+    x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
+) -> A:
     """The inverse of `rfft`: ``n`` real points from the first n // 2 + 1 entries along an axis.
 
     By default n is 2 * (m - 1) for m entries. Parameters and errors are those of `fft`.
@@ -168,7 +188,7 @@ def irfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -
     return F.irfft(_resized(x, k, points // 2 + 1), axis=k, n=points, norm=norm)
 
 
-def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def rfftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Norm = "backward") -> A:
     """`rfft` along the last of the axes, then `fftn` over the others. DTypeError for complex x.
 
     Parameters and errors are those of `fftn`.
@@ -187,7 +207,7 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
     return F.fftn(half, axes=tuple(sorted(numbers[:-1])), norm=norm) if numbers[1:] else half
 
 
-def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def irfftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Norm = "backward") -> A:
     """The inverse of `rfftn`: `ifftn` over all axes but the last, then `irfft` along that.
 
     Parameters and errors are those of `fftn`.
@@ -207,7 +227,9 @@ def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward"
     return irfft(x, n=lengths[-1], axis=numbers[-1], norm=norm)
 
 
-def hfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+def hfft(
+    x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
+) -> A:
     """The real transform of a Hermitian signal, of which x holds n // 2 + 1 entries.
 
     Parameters and errors are those of `irfft`.
@@ -221,7 +243,9 @@ def hfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") ->
     return irfft(F.conj(x), n=n, axis=axis, norm=_SWAPPED[norm])
 
 
-def ihfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -> Any:
+def ihfft(
+    x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
+) -> A:
     """The inverse of `hfft`: n // 2 + 1 entries of a Hermitian signal. DTypeError for complex x.
 
     Parameters and errors are those of `rfft`.
@@ -234,31 +258,43 @@ def ihfft(x: Any, /, *, n: Any = None, axis: Any = -1, norm: str = "backward") -
     return F.conj(rfft(x, n=n, axis=axis, norm=_SWAPPED[norm]))
 
 
-def _frequencies(name: str, says: str, shows: str) -> Callable[..., Any]:
-    body = at_user_line(getattr(np.fft, name))
+def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Tensor:
+    check_device(device, name)
+    wanted = given_dtype(dtype, dtypes.default_float, name)
+    if wanted.kind != "f":
+        raise DTypeError(name, "dtype", got=str(wanted), expected="a real floating dtype")
+    return Tensor(cast(_BODIES[name](_length(n, 1, name), d), wanted))
 
-    def function(n: Any, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-        check_device(device, name)
-        wanted = given_dtype(dtype, dtypes.default_float, name)
-        if wanted.kind != "f":
-            raise DTypeError(name, "dtype", got=str(wanted), expected="a real floating dtype")
-        return Tensor(cast(body(_length(n, 1, name), d), wanted))
 
-    return named(
-        function,
-        name,
-        f"""{says}, for n points ``d`` apart, in cycles per unit of d.
+_BODIES = {name: at_user_line(getattr(np.fft, name)) for name in ("fftfreq", "rfftfreq")}
+
+
+@checked
+def fftfreq(
+    n: SupportsIndex, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Device = None
+) -> Tensor:
+    """The frequencies of the entries of `fft`, for n points ``d`` apart, in cycles per unit of d.
 
     Raises ArgumentError for fewer than one point, DTypeError for a ``dtype`` that is not real floating.
 
-    >>> {name}(4)
-    iverson.Tensor({shows})
-    """,
-    )
+    >>> fftfreq(4)
+    iverson.Tensor([ 0.  ,  0.25, -0.5 , -0.25])
+    """
+    return _frequencies("fftfreq", n, d, dtype, device)
 
 
-fftfreq = _frequencies("fftfreq", "The frequencies of the entries of `fft`", "[ 0.  ,  0.25, -0.5 , -0.25]")
-rfftfreq = _frequencies("rfftfreq", "The frequencies of the entries of `rfft`", "[0.  , 0.25, 0.5 ]")
+@checked
+def rfftfreq(
+    n: SupportsIndex, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Device = None
+) -> Tensor:
+    """The frequencies of the entries of `rfft`, for n points ``d`` apart, in cycles per unit of d.
+
+    Raises ArgumentError for fewer than one point, DTypeError for a ``dtype`` that is not real floating.
+
+    >>> rfftfreq(4)
+    iverson.Tensor([0.  , 0.25, 0.5 ])
+    """
+    return _frequencies("rfftfreq", n, d, dtype, device)
 
 
 def _shifted(x: Any, axes: Any, operation: str, forward: bool) -> Any:
@@ -268,7 +304,7 @@ def _shifted(x: Any, axes: Any, operation: str, forward: bool) -> Any:
     return F.roll(x, shift=tuple(shifts), axis=tuple(numbers))
 
 
-def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+def fftshift(x: A | ArrayLike, /, *, axes: Axes = None) -> A:
     """x with the entry of frequency 0 moved to the middle of axes (None: all). Raises AxisError.
 
     >>> fftshift(fftfreq(4))
@@ -277,7 +313,7 @@ def fftshift(x: Any, /, *, axes: Any = None) -> Any:
     return _shifted(x, axes, "fftshift", True)
 
 
-def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+def ifftshift(x: A | ArrayLike, /, *, axes: Axes = None) -> A:
     """The inverse of `fftshift`.
 
     >>> ifftshift(fftshift(fftfreq(4)))
@@ -290,3 +326,7 @@ __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn",
     "rfft", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

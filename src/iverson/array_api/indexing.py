@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.array_api.arguments import as_operand
 from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import flatten
+from iverson.array_api.methods import method
 from iverson.core.dispatch import Wrapper, held, like
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import broadcast_shapes, normalize_axis
 from iverson.layouts import nonzero_indices
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.array import Array
+    from iverson.tensor.tensor import Tensor
+    from iverson.tensor.typing import A, ArrayLike, Axis
 
 
 def positions(indices: Any, extent: int, operation: str, argument: str = "indices") -> np.ndarray[Any, Any]:
@@ -45,7 +51,8 @@ def positions(indices: Any, extent: int, operation: str, argument: str = "indice
     return np.where(found < 0, found + extent, found) if low < 0 else found
 
 
-def take(x: Any, indices: Any, /, *, axis: Any = None) -> Any:
+@method
+def take(x: A | ArrayLike, indices: Array | ArrayLike, /, *, axis: Axis | None = None) -> A:
     """x at integer positions along an axis; the axes of ``indices`` take that axis's place.
 
     ``axis`` may be left out for vectors. Raises IndexingError for positions outside the axis, DTypeError
@@ -62,7 +69,8 @@ def take(x: Any, indices: Any, /, *, axis: Any = None) -> Any:
     return take_positions(x, positions(indices, x.shape[k], "take"), k)
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: Any = -1) -> Any:
+@method
+def take_along_axis(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis = -1) -> A:
     """x at positions along an axis given for each of the other axes' entries, as `argsort` gives them.
 
     ``indices`` has x's rank and broadcasts with x on the other axes. Raises IndexingError for positions
@@ -75,9 +83,10 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: Any = -1) -> Any:
     """
     x = as_operand(x, "take_along_axis")
     k = normalize_axis(axis, x.ndim, "take_along_axis")
-    if isinstance(indices, Wrapper):
-        return _take_at_held(x, indices, k)
-    chosen = positions(indices, x.shape[k], "take_along_axis")
+    given: Any = indices
+    if isinstance(given, Wrapper):
+        return _take_at_held(x, given, k)
+    chosen = positions(given, x.shape[k], "take_along_axis")
     if chosen.ndim != x.ndim:
         raise ShapeError(
             "take_along_axis",
@@ -109,7 +118,8 @@ def _take_at_held(x: Any, indices: Any, k: int) -> Any:
     return like(indices, F.gather(x, *at, axes=tuple(range(x.ndim))))
 
 
-def nonzero(x: Any, /) -> tuple[Any, ...]:
+@method
+def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
     """The positions of the nonzero entries in row-major order, one int64 tensor per axis.
 
     Of a MaskedTensor, only specified entries count. Raises ShapeError for rank 0.
@@ -121,7 +131,7 @@ def nonzero(x: Any, /) -> tuple[Any, ...]:
     x = as_operand(x, "nonzero")
     if not x.ndim:
         raise ShapeError("nonzero", "x", got="rank 0", expected="at least one axis")
-    plain = x._without_meaning() if isinstance(x, Wrapper) else x
+    plain: Any = x._without_meaning() if isinstance(x, Wrapper) else x
     return tuple(as_operand(found, "nonzero") for found in nonzero_indices(plain._value))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
 from iverson.array_api.arguments import SCALARS, as_operand, as_operands, as_tuple
 from iverson.array_api.manipulation import flatten
+from iverson.array_api.methods import method, variadic_method
 from iverson.core.arrays import plain
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.shapes import Shape, as_int, as_shape, check_choice, check_storable, normalize_axis
@@ -16,8 +18,14 @@ from iverson.layouts import Sparse
 from iverson.ops import F
 from iverson.ops.shape import concat_offsets
 
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Axis, ShapeLike
 
-def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
+    Widths = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
+    Mode = Literal["constant", "edge", "reflect", "wrap"]
+
+
+def concat(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis | None = 0) -> A:
     """Arrays one after the other along an axis; ``axis=None`` flattens them first. dtypes are promoted.
 
     Raises ShapeError where other extents differ, AxisError, ArgumentError for no arrays.
@@ -36,7 +44,7 @@ def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
     return F.concat(*xs, axis=k, offsets=concat_offsets([x.shape[k] for x in xs]))
 
 
-def stack(arrays: Any, /, *, axis: Any = 0) -> Any:
+def stack(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis = 0) -> A:
     """Arrays of one shape along a new axis. dtypes are promoted.
 
     Raises ShapeError where shapes differ, AxisError, ArgumentError for no arrays.
@@ -50,7 +58,8 @@ def stack(arrays: Any, /, *, axis: Any = 0) -> Any:
     return F.stack(*xs, axis=normalize_axis(axis, xs[0].ndim + 1, "stack"))
 
 
-def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
+@method
+def unstack(x: A | ArrayLike, /, *, axis: Axis = 0) -> tuple[A, ...]:
     """The slices of x along an axis, which they lose. Raises AxisError.
 
     >>> from iverson import asarray
@@ -64,7 +73,8 @@ def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
     return tuple(F.index_basic(x, key=key) for key in keys)
 
 
-def split(x: Any, indices_or_sections: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
+@method
+def split(x: A | ArrayLike, indices_or_sections: ShapeLike, /, *, axis: Axis = 0) -> tuple[A, ...]:
     """x cut along an axis: into a number of equal parts, or before each of a sequence of positions.
 
     Raises ArgumentError where the parts would not be equal or positions do not increase, AxisError.
@@ -103,7 +113,8 @@ def _cut(shape: Shape, axis: int, start: int, stop: int) -> tuple[slice, ...]:
     return tuple(part if k == axis else slice(0, n, 1) for k, n in enumerate(shape))
 
 
-def tile(x: Any, repetitions: Any, /) -> Any:
+@variadic_method
+def tile(x: A | ArrayLike, repetitions: ShapeLike, /) -> A:
     """x laid side by side with itself, ``repetitions[k]`` times along axis k.
 
     The shorter of ``repetitions`` and x's shape is filled up with ones in front. Raises ShapeError for
@@ -128,7 +139,8 @@ def _spread(x: Any, spread: Shape, wide: Shape, folded: Shape) -> Any:
     return F.reshape(F.broadcast_to(F.reshape(x, shape=spread), shape=wide), shape=folded)
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Any:
+@method
+def repeat(x: A | ArrayLike, repeats: ArrayLike | Sequence[int], /, *, axis: Axis | None = None) -> A:
     """Each entry along an axis ``repeats`` times (an integer, or one per entry); None flattens x first.
 
     Raises ArgumentError for negative numbers, ShapeError where there is not one for each entry, AxisError.
@@ -172,7 +184,16 @@ def take_positions(x: Any, positions: np.ndarray[Any, Any], axis: int) -> Any:
     return F.permute_dims(result, axes=order)
 
 
-def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: Any = None) -> Any:
+@method
+def diff(
+    x: A | ArrayLike,
+    /,
+    *,
+    axis: Axis = -1,
+    n: SupportsIndex = 1,
+    prepend: A | ArrayLike | None = None,
+    append: A | ArrayLike | None = None,
+) -> A:
     """The differences of neighbours along an axis, taken ``n`` times.
 
     ``prepend`` and ``append`` are arrays put before and after x along the axis first; with ``n=0`` the result
@@ -191,19 +212,21 @@ def diff(x: Any, /, *, axis: Any = -1, n: Any = 1, prepend: Any = None, append: 
     if times == 0:
         return x
     parts = [p for p in (prepend, x, append) if p is not None]
-    if len(parts) > 1:
-        x = concat(parts, axis=k)
-    for _ in range(min(times, x.shape[k])):  # after that nothing is left
-        m = x.shape[k]
-        left, right = (F.index_basic(x, key=_cut(x.shape, k, a, b)) for a, b in ((0, m - 1), (1, m)))
-        x = F.not_equal(right, left) if x.dtype.kind == "b" else F.subtract(right, left)
-    return x
+    left: Any = concat(parts, axis=k) if len(parts) > 1 else x
+    for _ in range(min(times, left.shape[k])):  # after that nothing is left
+        m, shape = left.shape[k], left.shape
+        before, after = (F.index_basic(left, key=_cut(shape, k, a, b)) for a, b in ((0, m - 1), (1, m)))
+        left = F.not_equal(after, before) if left.dtype.kind == "b" else F.subtract(after, before)
+    return left
 
 
 _PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 
-def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+@method
+def pad(
+    x: A | ArrayLike, pad_width: Widths, /, mode: Mode = "constant", *, constant_values: complex = 0
+) -> A:
     """x with entries added before and after each axis.
 
     ``pad_width`` is an integer, a pair (before, after) for all axes, or a sequence of one pair per axis.
@@ -222,14 +245,15 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
     check_choice(mode, _PAD_MODES, "pad", "mode")
     if mode == "constant":
         return _pad_constant(x, widths, constant_values)
+    padded: Any = x
     for k, (before, after) in enumerate(widths):
         n = x.shape[k]
         if (before or after) and n == 0:
             raise ArgumentError("pad", "x", got=f"shape {x.shape}", expected=f"entries on axis {k}")
         if before or after:
             options: dict[str, Any] = {"mode": mode}
-            x = take_positions(x, np.pad(np.arange(n), (before, after), **options), k)
-    return x
+            padded = take_positions(padded, np.pad(np.arange(n), (before, after), **options), k)
+    return padded
 
 
 def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
@@ -267,3 +291,6 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
             "pad", "constant_values", got=repr(value), expected=f"a value that {x.dtype} can hold"
         )
     return F.index_put(np.broadcast_to(around.astype(x.dtype), shape), x, key=key)
+
+
+__all__ = ["concat", "diff", "pad", "repeat", "split", "stack", "tile", "unstack"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, as_weak, named, tracks
+from iverson.array_api.arguments import as_inexact, as_operand, as_weak, tracks
 from iverson.array_api.contraction import matmul, outer, tensordot, vecdot
 from iverson.array_api.data_types import finfo
 from iverson.array_api.factorized import Factorized, factorized
@@ -19,77 +18,73 @@ from iverson.core.errors import ShapeError, speaking_as
 from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
 from iverson.ops import F
 
+if TYPE_CHECKING:
+    from iverson.tensor.tensor import Tensor
+    from iverson.tensor.typing import A, ArrayLike, Axis, DTypeLike
+
 
 class SlogdetResult(NamedTuple):
     """What `slogdet` returns."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Tensor
+    logabsdet: Tensor
 
 
 class EighResult(NamedTuple):
     """What `eigh` returns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class EigResult(NamedTuple):
     """What `eig` returns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class SVDResult(NamedTuple):
     """What `svd` returns."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
 
 
 class QRResult(NamedTuple):
     """What `qr` returns."""
 
-    Q: Any
-    R: Any
+    Q: Tensor
+    R: Tensor
 
 
-def _of_matrix(name: str, says: str, needs: str, example: str) -> Callable[[Any], Any]:
-    op = getattr(F, name)
+def inv(x: A | ArrayLike, /) -> A:
+    """The inverses of matrices.
 
-    def function(x: Any, /) -> Any:
-        return op(as_inexact(x, name))
-
-    return named(
-        function,
-        name,
-        f"""{says}
-
-    x has shape (..., n, n); integers become float64. Raises ShapeError unless the matrices are square{needs}.
+    x has shape (..., n, n); integers become float64. Raises ShapeError unless the matrices are square,
+    LinearAlgebraError for a singular one.
 
     >>> from iverson import asarray
-    >>> {example}
-    """,
-    )
+    >>> inv(asarray([[2., 0.], [0., 4.]]))[0]
+    iverson.Tensor([0.5, 0. ])
+    """
+    return F.inv(as_inexact(x, "inv"))
 
 
-inv = _of_matrix(
-    "inv",
-    "The inverses of matrices.",
-    ", LinearAlgebraError for a singular one",
-    "inv(asarray([[2., 0.], [0., 4.]]))[0]\n    iverson.Tensor([0.5, 0. ])",
-)
-det = _of_matrix(
-    "det",
-    "The determinants of matrices.",
-    "",
-    "det(asarray([[2., 0.], [0., 4.]]))\n    iverson.Tensor(8.)",
-)
+def det(x: A | ArrayLike, /) -> A:
+    """The determinants of matrices.
+
+    x has shape (..., n, n); integers become float64. Raises ShapeError unless the matrices are square.
+
+    >>> from iverson import asarray
+    >>> det(asarray([[2., 0.], [0., 4.]]))
+    iverson.Tensor(8.)
+    """
+    return F.det(as_inexact(x, "det"))
 
 
-def slogdet(x: Any, /) -> SlogdetResult:
+def slogdet(x: A | ArrayLike, /) -> SlogdetResult:
     """The signs and the logarithms of the absolute values of determinants: ``(sign, logabsdet)``.
 
     For complex x the sign has absolute value 1. Raises ShapeError unless the matrices are square.
@@ -101,7 +96,7 @@ def slogdet(x: Any, /) -> SlogdetResult:
     return SlogdetResult(*F.slogdet(as_inexact(x, "slogdet")))
 
 
-def solve(x1: Any, x2: Any, /) -> Any:
+def solve(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
     """The solution of x1 @ y = x2: x2 is a vector if it has rank 1, else matrices (..., n, k).
 
     x1 has shape (..., n, n). Raises ShapeError where shapes do not fit, LinearAlgebraError for a
@@ -127,7 +122,7 @@ def solve(x1: Any, x2: Any, /) -> Any:
 
 
 @checked
-def cholesky(x: Any, /, *, upper: bool = False) -> Any:
+def cholesky(x: A | ArrayLike, /, *, upper: bool = False) -> A:
     """The lower triangular L with x = L L^H (or its conjugate transpose, with ``upper``).
 
     The matrix is taken as (x + x^H) / 2, so its gradient is Hermitian. Raises ShapeError unless the
@@ -142,7 +137,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     return F.mH(lower) if upper else lower
 
 
-def eigh(x: Any, /) -> EighResult:
+def eigh(x: A | ArrayLike, /) -> EighResult:
     """The eigenvalues, increasing, and orthonormal eigenvectors (as columns) of Hermitian matrices.
 
     The matrix is taken as (x + x^H) / 2. Where eigenvalues are equal the derivative of the vectors does
@@ -155,7 +150,7 @@ def eigh(x: Any, /) -> EighResult:
     return EighResult(*F.eigh(as_inexact(x, "eigh")))
 
 
-def eigvalsh(x: Any, /) -> Any:
+def eigvalsh(x: A | ArrayLike, /) -> A:
     """The eigenvalues of `eigh`.
 
     >>> from iverson import asarray
@@ -166,7 +161,7 @@ def eigvalsh(x: Any, /) -> Any:
     return F.eigh(x)[0] if tracks(x) else F.eigvalsh(x)
 
 
-def eig(x: Any, /) -> EigResult:
+def eig(x: A | ArrayLike, /) -> EigResult:
     """The eigenvalues and eigenvectors (as columns of length 1) of square matrices, always complex.
 
     The order and the phases of the vectors are LAPACK's. Where eigenvalues are equal there is no
@@ -179,7 +174,7 @@ def eig(x: Any, /) -> EigResult:
     return EigResult(*F.eig(as_inexact(x, "eig")))
 
 
-def eigvals(x: Any, /) -> Any:
+def eigvals(x: A | ArrayLike, /) -> A:
     """The eigenvalues of `eig`.
 
     >>> from iverson import asarray
@@ -191,7 +186,7 @@ def eigvals(x: Any, /) -> Any:
 
 
 @checked
-def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
+def svd(x: A | ArrayLike, /, *, full_matrices: bool = True) -> SVDResult:
     """The singular value decomposition x = U @ diag(S) @ Vh, singular values decreasing.
 
     x has shape (..., m, n); with k = min(m, n), U is (..., m, m) and Vh (..., n, n), or with
@@ -213,7 +208,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     return SVDResult(*F.svd(x))
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: A | ArrayLike, /) -> A:
     """The singular values of `svd`, decreasing.
 
     >>> from iverson import asarray
@@ -223,7 +218,7 @@ def svdvals(x: Any, /) -> Any:
     return singular_values(as_inexact(x, "svdvals"))
 
 
-def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
+def qr(x: A | ArrayLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """The decomposition x = Q @ R with orthonormal columns in Q and R upper triangular.
 
     With k = min(m, n) the shapes are (..., m, k) and (..., k, n); ``mode="complete"`` makes Q square. Its
@@ -247,7 +242,7 @@ def _beside(a: Any, b: Any, axis: int) -> Any:
     return F.concat(a, b, axis=axis, offsets=(0, a.shape[axis]))
 
 
-def pinv(x: Any, /, *, rtol: Any = None) -> Any:
+def pinv(x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None) -> A:
     """The Moore-Penrose inverse, of shape (..., n, m) for x of shape (..., m, n).
 
     Singular values up to ``rtol`` times the largest count as 0: a number, or one for each matrix; by
@@ -273,7 +268,7 @@ def _relative_tolerance(x: Any, rtol: Any, operation: str) -> np.ndarray[Any, An
     return np.asarray(F.to_numpy(as_weak(rtol, operation, "rtol")))
 
 
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
+def matrix_rank(x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None) -> A:
     """How many singular values exceed ``rtol`` times the largest, as int64; rtol as in `pinv`.
 
     >>> from iverson import ones
@@ -290,7 +285,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     return _sum(F.greater(s, largest * np.expand_dims(tolerance, -1)), -1)
 
 
-def matrix_power(x: Any, n: Any, /) -> Any:
+def matrix_power(x: A | ArrayLike, n: SupportsIndex, /) -> A:
     """The n-th power of square matrices, by repeated squaring; of their inverses for negative n.
 
     Raises ShapeError unless the matrices are square, LinearAlgebraError where an inverse does not exist.
@@ -304,22 +299,23 @@ def matrix_power(x: Any, n: Any, /) -> Any:
     times = as_int(n, "matrix_power", "n")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError("matrix_power", "x", got=f"shape {x.shape}", expected="square matrices")
-    if times < 0:
-        with speaking_as("matrix_power"):
-            x, times = F.inv(as_inexact(x, "matrix_power")), -times
     if times == 0:
         return F.copy(F.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), shape=x.shape))
-    result = None
+    square: Any = x
+    if times < 0:
+        with speaking_as("matrix_power"):
+            square, times = F.inv(as_inexact(x, "matrix_power")), -times
+    result: Any = None
     while times:
         if times & 1:
-            result = x if result is None else F.matmul(result, x)
+            result = square if result is None else F.matmul(result, square)
         times >>= 1
         if times:
-            x = F.matmul(x, x)
+            square = F.matmul(square, square)
     return result
 
 
-def trace(x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
+def trace(x: A | ArrayLike, /, *, offset: SupportsIndex = 0, dtype: DTypeLike | None = None) -> A:
     """The sums of the ``offset``-th diagonals of matrices; ``dtype`` as in `iverson.sum`.
 
     Raises ShapeError for fewer than two axes.
@@ -331,7 +327,7 @@ def trace(x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
     return _sum(diagonal(x, offset=offset), -1, dtype=dtype)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
+def cross(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axis: Axis = -1) -> A:
     """The vector products of vectors of three entries along an axis; the other axes broadcast.
 
     Raises ShapeError where the axis does not have extent 3, AxisError.
@@ -359,3 +355,7 @@ __all__ = [
     "matrix_power", "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve",
     "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from iverson.array_api.arguments import as_operand, as_operands, as_tuple
+from iverson.array_api.methods import method, variadic_method
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import (
@@ -21,9 +23,13 @@ from iverson.core.shapes import (
 from iverson.core.shapes import broadcast_shapes as _broadcast_shapes
 from iverson.ops import F
 
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Axes, ShapeLike
 
+
+@variadic_method
 @checked
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
+def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> A:
     """The same entries in another shape, in row-major order; one extent may be -1.
 
     ``copy=True`` gives new memory, ``copy=False`` raises ArgumentError where memory cannot be shared.
@@ -37,9 +43,10 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     x = as_operand(x, "reshape")
     wanted = tuple(as_int(n, "reshape", "shape") for n in as_tuple(shape))
     wanted = infer_shape(wanted, x.size, "reshape")
-    if copy is False and isinstance(getattr(x, "_value", None), np.ndarray):
+    held = getattr(x, "_value", None)
+    if copy is False and isinstance(held, np.ndarray):
         try:
-            np.reshape(x._value, wanted, copy=False)
+            np.reshape(held, wanted, copy=False)
         except ValueError:
             raise ArgumentError(
                 "reshape", "copy", got="False", expected="True or None: these strides must be copied"
@@ -53,7 +60,8 @@ def flatten(x: Any, operation: str) -> Any:
     return x if x.ndim == 1 else F.reshape(x, shape=(x.size,))
 
 
-def permute_dims(x: Any, /, axes: Any) -> Any:
+@variadic_method
+def permute_dims(x: A | ArrayLike, /, axes: ShapeLike) -> A:
     """x with its axes in the given order. Raises AxisError unless ``axes`` names each axis once.
 
     >>> from iverson import zeros
@@ -64,7 +72,8 @@ def permute_dims(x: Any, /, axes: Any) -> Any:
     return F.permute_dims(x, axes=permutation(as_tuple(axes), x.ndim, "permute_dims"))
 
 
-def matrix_transpose(x: Any, /) -> Any:
+@method
+def matrix_transpose(x: A | ArrayLike, /) -> A:
     """The last two axes exchanged. Raises ShapeError for fewer than two axes.
 
     >>> from iverson import zeros
@@ -77,7 +86,8 @@ def matrix_transpose(x: Any, /) -> Any:
     return F.mT(x)
 
 
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
+@method
+def moveaxis(x: A | ArrayLike, source: ShapeLike, destination: ShapeLike, /) -> A:
     """x with the ``source`` axes at the ``destination`` positions, the others in their order.
 
     Raises AxisError for axes outside x or named twice, ArgumentError where the two differ in number.
@@ -105,7 +115,8 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     return F.permute_dims(x, axes=tuple(order))
 
 
-def expand_dims(x: Any, /, axis: Any = 0) -> Any:
+@method
+def expand_dims(x: A | ArrayLike, /, axis: ShapeLike = 0) -> A:
     """x with new axes of extent 1 at the given positions of the result (an integer or a tuple).
 
     Raises AxisError for positions outside the result or named twice.
@@ -119,7 +130,8 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Any:
     return F.expand_dims(x, axis=normalize_axes(axis, ndim, "expand_dims"))
 
 
-def squeeze(x: Any, /, axis: Any = None) -> Any:
+@method
+def squeeze(x: A | ArrayLike, /, axis: Axes = None) -> A:
     """x without the given axes of extent 1 (None: without all of them).
 
     Raises AxisError for axes outside x, ShapeError for an axis of another extent.
@@ -134,7 +146,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
     return F.squeeze(x, axis=normalize_axes(axis, x.ndim, "squeeze"))
 
 
-def broadcast_shapes(*shapes: Any) -> Shape:
+def broadcast_shapes(*shapes: Sequence[SupportsIndex]) -> Shape:
     """The shape that shapes broadcast to; () for none. Raises ShapeError where they do not fit.
 
     >>> broadcast_shapes((3, 1), (4,))
@@ -143,7 +155,8 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     return _broadcast_shapes("broadcast_shapes", *(as_shape(s, "broadcast_shapes") for s in shapes))
 
 
-def broadcast_to(x: Any, /, shape: Any) -> Any:
+@variadic_method
+def broadcast_to(x: A | ArrayLike, /, shape: ShapeLike) -> A:
     """x repeated along new axes and axes of extent 1. Raises ShapeError where x does not fit the shape.
 
     >>> from iverson import arange
@@ -155,7 +168,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
     return F.broadcast_to(x, shape=as_shape(shape, "broadcast_to"))
 
 
-def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
+def broadcast_arrays(*arrays: A | ArrayLike) -> tuple[A, ...]:
     """All arrays broadcast to one shape. Raises ShapeError where they do not fit.
 
     >>> from iverson import zeros
@@ -167,7 +180,8 @@ def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
     return tuple(F.broadcast_to(x, shape=shape) for x in xs)
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Any:
+@method
+def flip(x: A | ArrayLike, /, *, axis: Axes = None) -> A:
     """x with the order of entries reversed along axes (None: all). Raises AxisError.
 
     >>> from iverson import arange
@@ -178,7 +192,8 @@ def flip(x: Any, /, *, axis: Any = None) -> Any:
     return F.flip(x, axis=normalize_axes(axis, x.ndim, "flip"))
 
 
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
+@method
+def roll(x: A | ArrayLike, /, shift: ShapeLike, *, axis: Axes = None) -> A:
     """x with entries moved round by ``shift`` places along axes (None: along the flattened array).
 
     ``shift`` and ``axis`` are integers or tuples of one length (an integer shift serves all axes).
@@ -207,7 +222,8 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
     return F.roll(x, shift=tuple(total.values()), axis=tuple(total))
 
 
-def diagonal(x: Any, /, *, offset: Any = 0) -> Any:
+@method
+def diagonal(x: A | ArrayLike, /, *, offset: SupportsIndex = 0) -> A:
     """The ``offset``-th diagonals of the matrices in the last two axes, as the last axis.
 
     Raises ShapeError for fewer than two axes.
@@ -220,3 +236,19 @@ def diagonal(x: Any, /, *, offset: Any = 0) -> Any:
     if x.ndim < 2:
         raise ShapeError("diagonal", "x", got=f"shape {x.shape}", expected="at least two axes")
     return F.diagonal(x, offset=as_int(offset, "diagonal", "offset"))
+
+
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "diagonal",
+    "expand_dims",
+    "flip",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "reshape",
+    "roll",
+    "squeeze",
+]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind, named
+from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.methods import method
 from iverson.array_api.reductions import mean
 from iverson.array_api.reductions import sum as _sum
 from iverson.core.dispatch import Wrapper, held
@@ -15,35 +15,53 @@ from iverson.core.errors import IndexingError, ShapeError
 from iverson.core.shapes import Shape, check_choice, normalize_axis
 from iverson.ops import F
 
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Axis
 
-def _along_axis(name: str, says: str, shows: str) -> Callable[..., Any]:
-    op = getattr(F, name)
 
-    def function(x: Any, /, axis: Any = -1) -> Any:
-        x = as_inexact(x, name)
-        check_kind(x, "f", name)
-        return op(x, axis=normalize_axis(axis, x.ndim, name))
+def _along_axis(name: str, x: Any, axis: Any) -> Any:
+    x = as_inexact(x, name)
+    check_kind(x, "f", name)
+    return getattr(F, name)(x, axis=normalize_axis(axis, x.ndim, name))
 
-    return named(
-        function,
-        name,
-        f"""{says}
+
+@method
+def softmax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
+    """exp(x) / sum(exp(x)) along an axis.
 
     Shifted by the maximum, so it does not overflow; integers become float64. Raises AxisError,
     DTypeError for complex x.
 
     >>> from iverson import asarray
-    >>> {name}(asarray([0., 0.]))
-    iverson.Tensor({shows})
-    """,
-    )
+    >>> softmax(asarray([0., 0.]))
+    iverson.Tensor([0.5, 0.5])
+    """
+    return _along_axis("softmax", x, axis)
 
 
-softmax = _along_axis("softmax", "exp(x) / sum(exp(x)) along an axis.", "[0.5, 0.5]")
-log_softmax = _along_axis("log_softmax", "x - log(sum(exp(x))) along an axis.", "[-0.69314718, -0.69314718]")
+@method
+def log_softmax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
+    """x - log(sum(exp(x))) along an axis.
+
+    Shifted by the maximum, so it does not overflow; integers become float64. Raises AxisError,
+    DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> log_softmax(asarray([0., 0.]))
+    iverson.Tensor([-0.69314718, -0.69314718])
+    """
+    return _along_axis("log_softmax", x, axis)
 
 
-def cross_entropy(logits: Any, labels: Any, /, *, axis: Any = None, reduction: str = "mean") -> Any:
+@method
+def cross_entropy(
+    logits: A | ArrayLike,
+    labels: A | ArrayLike,
+    /,
+    *,
+    axis: Axis | None = None,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+) -> A:
     """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples.
 
     Parameters

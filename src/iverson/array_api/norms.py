@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from iverson.array_api.arguments import as_inexact, tracks
 from iverson.array_api.manipulation import moveaxis
@@ -15,6 +15,12 @@ from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import Shape, check_choice, normalize_axes, normalize_axis
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Axes
+
+    Order = float | Literal["fro", "nuc"]
+
 
 INF = float("inf")
 
@@ -57,7 +63,7 @@ def _root(total: Any, p: float) -> Any:
 
 
 @checked
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: A | ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: Order = 2) -> A:
     """The norm (sum of abs(x)**ord)**(1/ord) over axes, all of them taken as one vector.
 
     ``ord`` is any real number: inf and -inf give the largest and smallest absolute value, 0 the number
@@ -80,7 +86,7 @@ _MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
 
 
 @checked
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: A | ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") -> A:
     """The norms of the matrices in the last two axes.
 
     ``ord`` is "fro" (root of the sum of squares), "nuc" (sum of singular values), 1, -1 (largest,
@@ -117,7 +123,7 @@ def _matrix_norm(x: Any, keepdims: bool, ord: Any) -> Any:
 
 
 @checked
-def norm(x: Any, /, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: A | ArrayLike, /, *, ord: Order | None = None, axis: Axes = None, keepdims: bool = False) -> A:
     """A vector norm over one axis or all, a matrix norm over a pair of axes.
 
     Without ``ord``, the root of the sum of squares over ``axis`` (None: all axes). With it, ``axis`` says
@@ -131,10 +137,8 @@ def norm(x: Any, /, *, ord: Any = None, axis: Any = None, keepdims: bool = False
     x = as_inexact(x, "norm")
     if ord is None:
         return vector_norm(x, axis=axis, keepdims=keepdims)
-    axes = list(range(x.ndim)) if axis is None else axis
-    if not isinstance(axes, Sequence):
-        axes = [axes]
-    axes = [normalize_axis(a, x.ndim, "norm") for a in axes]
+    given = list(range(x.ndim)) if axis is None else axis if isinstance(axis, Sequence) else [axis]
+    axes = [normalize_axis(a, x.ndim, "norm") for a in given]
     if len(axes) == 1:
         return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=ord)
     if len(axes) != 2 or axes[0] == axes[1]:

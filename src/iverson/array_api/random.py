@@ -5,7 +5,7 @@ Where a distribution is a scaled and shifted standard one, what is drawn differe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, Sh
 from iverson.core.shapes import as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
 from iverson.ops import F
 from iverson.tensor import Tensor
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import ArrayLike, Axis, DTypeLike, ShapeLike
 
 
 def _floating(dtype: Any, operation: str) -> Any:
@@ -92,52 +95,61 @@ class Generator:
         return result.requires_grad_() if grad else result
 
     @checked
-    def random(self, size: Any = None, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+    def random(
+        self, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    ) -> Tensor:
         """Uniform draws from [0, 1)."""
         return self._scaled("random", size, 0.0, 1.0, dtype, requires_grad)
 
     @checked
     def uniform(
         self,
-        low: Any = 0.0,
-        high: Any = 1.0,
-        size: Any = None,
+        low: ArrayLike = 0.0,
+        high: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
         *,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         requires_grad: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """Uniform draws from [low, high), differentiable in both."""
-        low, high = as_weak(low, "uniform", "low"), as_weak(high, "uniform", "high")
-        return self._scaled("random", size, low, high - low, dtype, requires_grad)
+        start, stop = as_weak(low, "uniform", "low"), as_weak(high, "uniform", "high")
+        return self._scaled("random", size, start, stop - start, dtype, requires_grad)
 
     @checked
-    def standard_normal(self, size: Any = None, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+    def standard_normal(
+        self, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    ) -> Tensor:
         """Normal draws with mean 0 and variance 1."""
         return self._scaled("standard_normal", size, 0.0, 1.0, dtype, requires_grad)
 
     @checked
     def normal(
         self,
-        loc: Any = 0.0,
-        scale: Any = 1.0,
-        size: Any = None,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
         *,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         requires_grad: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """Normal draws with mean ``loc`` and standard deviation ``scale``, differentiable in both."""
         loc, scale = as_weak(loc, "normal", "loc"), as_weak(scale, "normal", "scale")
         return self._scaled("standard_normal", size, loc, scale, dtype, requires_grad)
 
     @checked
     def exponential(
-        self, scale: Any = 1.0, size: Any = None, *, dtype: Any = None, requires_grad: bool = False
-    ) -> Any:
+        self,
+        scale: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
         """Exponential draws with mean ``scale``, differentiable in it."""
         scale = as_weak(scale, "exponential", "scale")
         return self._scaled("standard_exponential", size, 0.0, scale, dtype, requires_grad)
 
-    def bernoulli(self, p: Any = 0.5, size: Any = None) -> Any:
+    def bernoulli(self, p: ArrayLike = 0.5, size: ShapeLike | None = None) -> Tensor:
         """bool draws, True with probability ``p``. Raises ArgumentError for p outside [0, 1]."""
         p = as_weak(p, "bernoulli", "p")
         chance = F.to_numpy(p)
@@ -147,8 +159,14 @@ class Generator:
 
     @checked
     def integers(
-        self, low: Any, high: Any = None, size: Any = None, *, dtype: Any = None, endpoint: bool = False
-    ) -> Any:
+        self,
+        low: ArrayLike,
+        high: ArrayLike | None = None,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        endpoint: bool = False,
+    ) -> Tensor:
         """Integers from [low, high), or [0, low) without ``high``; ``endpoint`` includes the last.
 
         Raises ArgumentError for an empty range, DTypeError for a dtype that is not an integer's.
@@ -168,7 +186,7 @@ class Generator:
             raise ArgumentError("integers", "high", got=f"range {bounds}", remedy=str(error)) from None
         return _tensor(drawn)
 
-    def permutation(self, x: Any, *, axis: Any = 0) -> Any:
+    def permutation(self, x: ArrayLike, *, axis: Axis = 0) -> Tensor:
         """The numbers below an integer x, or a tensor's slices along an axis, in random order.
 
         Raises AxisError. A tensor's permutation differentiates.
@@ -180,15 +198,23 @@ class Generator:
         return take_positions(x, self._bits.permutation(x.shape[k]), k)
 
     @checked
-    def choice(self, x: Any, size: Any = None, *, replace: bool = True, p: Any = None, axis: Any = 0) -> Any:
+    def choice(
+        self,
+        x: ArrayLike,
+        size: ShapeLike | None = None,
+        *,
+        replace: bool = True,
+        p: ArrayLike | None = None,
+        axis: Axis = 0,
+    ) -> Tensor:
         """Slices of a tensor along an axis (or numbers below an integer x), drawn at random.
 
         ``p`` holds their probabilities; ``replace=False`` draws each at most once. What is drawn from a
         tensor differentiates. Raises ArgumentError where there are too few, or p is not a distribution.
         """
-        count, k = x, 0
+        k = 0
         if type(x) is int:
-            _count(x, "choice")
+            count = _count(x, "choice")
         else:
             x = as_operand(x, "choice")
             k = normalize_axis(axis, x.ndim, "choice")
@@ -228,3 +254,7 @@ def default_rng(seed: Any = None) -> Generator:
 
 
 __all__ = ["Generator", "default_rng"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

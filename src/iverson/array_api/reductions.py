@@ -6,13 +6,13 @@ Integers and bools are added up and multiplied in 64 bits; means and variances o
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
 from math import prod as product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import Function, as_inexact, as_operand, cast, check_kind, named
+from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
+from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper
@@ -20,6 +20,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError
 from iverson.core.shapes import Shape, normalize_axes, normalize_axis
 from iverson.layouts import Sparse
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, DTypeLike
 
 _WIDE = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}
 
@@ -31,42 +34,9 @@ def _accumulator(x: Any, dtype: Any, operation: str) -> Any:
     return cast(x, _WIDE.get(x.dtype.kind, x.dtype))
 
 
-def _described(function: Function, name: str, says: str, more: str, example: str) -> Function:
-    return named(
-        function,
-        name,
-        f"""{says}
-
-    ``keepdims`` keeps the reduced axes with extent 1. {more}
-    Raises AxisError for an axis outside x.
-
-    >>> from iverson import asarray
-    >>> {example}
-    """,
-    )
-
-
-def _fold(name: str, says: str, example: str) -> Callable[..., Any]:
-    op = getattr(F, name)
-
-    def function(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
-        x = _accumulator(as_operand(x, name), dtype, name)
-        return op(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
-
-    more = "``dtype`` is that of the result; by default x's, 64 bits wide for integers and bools."
-    return _described(function, name, says, more, example)
-
-
-def _reduction(
-    name: str, says: str, more: str, example: str, prepare: Callable[[Any, str], Any] = as_operand
-) -> Callable[..., Any]:
-    op = getattr(F, name)
-
-    def function(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
-        x = prepare(x, name)
-        return op(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
-
-    return _described(function, name, says, more, example)
+def _reduced(name: str, x: Any, axis: Axes, keepdims: builtins.bool) -> Any:
+    """The op of a name over axes of x."""
+    return getattr(F, name)(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
 
 
 def _ordered(x: Any, operation: str) -> Any:
@@ -81,68 +51,160 @@ def _real(x: Any, operation: str) -> Any:
     return x
 
 
-sum = _fold("sum", "The sum over axes.", "sum(asarray([1., 2.]))\n    iverson.Tensor(3.)")
-prod = _fold("prod", "The product over axes.", "prod(asarray([2., 3.]))\n    iverson.Tensor(6.)")
-max = _reduction(
-    "max",
-    "The largest entry over axes; nan if there is one.",
-    "Equal extrema share the derivative evenly. x is real and not empty (ArgumentError).",
-    "max(asarray([1., 5., 3.]))\n    iverson.Tensor(5.)",
-    _ordered,
-)
-min = _reduction(
-    "min",
-    "The smallest entry over axes; nan if there is one.",
-    "Equal extrema share the derivative evenly. x is real and not empty (ArgumentError).",
-    "min(asarray([1., 5., 3.]))\n    iverson.Tensor(1.)",
-    _ordered,
-)
-all = _reduction(
-    "all",
-    "Whether all entries over axes are nonzero; True where there are none.",
-    "The result is bool.",
-    "all(asarray([[True, False], [True, True]]), axis=1)\n    iverson.Tensor([False,  True])",
-)
-any = _reduction(
-    "any",
-    "Whether any entry over axes is nonzero; False where there is none.",
-    "The result is bool.",
-    "any(asarray([[True, False], [False, False]]), axis=1)\n    iverson.Tensor([ True, False])",
-)
-logsumexp = _reduction(
-    "logsumexp",
-    "log(sum(exp(x))) over axes, without overflow; -inf where there is no entry.",
-    "Integers become float64; complex x is a DTypeError.",
-    "logsumexp(asarray([1000., 1000.]))\n    iverson.Tensor(1000.69314718)",
-    _real,
-)
-
-
-def _arg(name: str, says: str, shows: str) -> Callable[..., Any]:
-    op = getattr(F, name)
-
-    def function(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
-        x = as_operand(x, name)
-        check_kind(x, "biuf", name)
-        k = None if axis is None else normalize_axis(axis, x.ndim, name)
-        if (product(x.shape) if k is None else x.shape[k]) == 0:
-            raise ArgumentError(name, "x", got=f"shape {x.shape}", expected="entries to choose from")
-        return op(x, axis=k, keepdims=builtins.bool(keepdims))
-
-    more = (
-        "``axis`` is one axis, or None for the position in the flattened array. The result is int64. "
-        "x is real and not empty (ArgumentError)."
-    )
-    example = f"{name}(asarray([1., 5., 3.]))\n    iverson.Tensor({shows})"
-    return _described(function, name, says, more, example)
-
-
-argmax = _arg("argmax", "The position of the largest entry (the first of equal ones).", "1")
-argmin = _arg("argmin", "The position of the smallest entry (the first of equal ones).", "0")
-
-
+@method
 @checked
-def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+def sum(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
+    """The sum over axes.
+
+    ``keepdims`` keeps the reduced axes with extent 1. ``dtype`` is that of the result; by default x's, 64
+    bits wide for integers and bools. Raises AxisError for an axis outside x.
+
+    >>> from iverson import asarray
+    >>> sum(asarray([1., 2.]))
+    iverson.Tensor(3.)
+    """
+    return _reduced("sum", _accumulator(as_operand(x, "sum"), dtype, "sum"), axis, keepdims)
+
+
+@method
+@checked
+def prod(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
+    """The product over axes.
+
+    ``keepdims`` keeps the reduced axes with extent 1. ``dtype`` is that of the result; by default x's, 64
+    bits wide for integers and bools. Raises AxisError for an axis outside x.
+
+    >>> from iverson import asarray
+    >>> prod(asarray([2., 3.]))
+    iverson.Tensor(6.)
+    """
+    return _reduced("prod", _accumulator(as_operand(x, "prod"), dtype, "prod"), axis, keepdims)
+
+
+@method
+@checked
+def max(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The largest entry over axes; nan if there is one.
+
+    ``keepdims`` keeps the reduced axes with extent 1. Equal extrema share the derivative evenly. x is real
+    and not empty (ArgumentError). Raises AxisError for an axis outside x.
+
+    >>> from iverson import asarray
+    >>> max(asarray([1., 5., 3.]))
+    iverson.Tensor(5.)
+    """
+    return _reduced("max", _ordered(x, "max"), axis, keepdims)
+
+
+@method
+@checked
+def min(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The smallest entry over axes; nan if there is one.
+
+    ``keepdims`` keeps the reduced axes with extent 1. Equal extrema share the derivative evenly. x is real
+    and not empty (ArgumentError). Raises AxisError for an axis outside x.
+
+    >>> from iverson import asarray
+    >>> min(asarray([1., 5., 3.]))
+    iverson.Tensor(1.)
+    """
+    return _reduced("min", _ordered(x, "min"), axis, keepdims)
+
+
+@method
+@checked
+def all(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """Whether all entries over axes are nonzero; True where there are none.
+
+    ``keepdims`` keeps the reduced axes with extent 1. The result is bool. Raises AxisError for an axis
+    outside x.
+
+    >>> from iverson import asarray
+    >>> all(asarray([[True, False], [True, True]]), axis=1)
+    iverson.Tensor([False,  True])
+    """
+    return _reduced("all", as_operand(x, "all"), axis, keepdims)
+
+
+@method
+@checked
+def any(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """Whether any entry over axes is nonzero; False where there is none.
+
+    ``keepdims`` keeps the reduced axes with extent 1. The result is bool. Raises AxisError for an axis
+    outside x.
+
+    >>> from iverson import asarray
+    >>> any(asarray([[True, False], [False, False]]), axis=1)
+    iverson.Tensor([ True, False])
+    """
+    return _reduced("any", as_operand(x, "any"), axis, keepdims)
+
+
+@method
+@checked
+def logsumexp(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """log(sum(exp(x))) over axes, without overflow; -inf where there is no entry.
+
+    ``keepdims`` keeps the reduced axes with extent 1. Integers become float64; complex x is a DTypeError.
+    Raises AxisError for an axis outside x.
+
+    >>> from iverson import asarray
+    >>> logsumexp(asarray([1000., 1000.]))
+    iverson.Tensor(1000.69314718)
+    """
+    return _reduced("logsumexp", _real(x, "logsumexp"), axis, keepdims)
+
+
+def _position(name: str, x: Any, axis: Any, keepdims: builtins.bool) -> Any:
+    """Where an extremum is: the op ``argmax`` or ``argmin``."""
+    x = as_operand(x, name)
+    check_kind(x, "biuf", name)
+    k = None if axis is None else normalize_axis(axis, x.ndim, name)
+    if (product(x.shape) if k is None else x.shape[k]) == 0:
+        raise ArgumentError(name, "x", got=f"shape {x.shape}", expected="entries to choose from")
+    return getattr(F, name)(x, axis=k, keepdims=builtins.bool(keepdims))
+
+
+@method
+@checked
+def argmax(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
+    """The position of the largest entry (the first of equal ones).
+
+    ``axis`` is one axis, or None for the position in the flattened array; ``keepdims`` keeps the reduced axes
+    with extent 1. The result is int64. x is real and not empty (ArgumentError). Raises AxisError for an axis
+    outside x.
+
+    >>> from iverson import asarray
+    >>> argmax(asarray([1., 5., 3.]))
+    iverson.Tensor(1)
+    """
+    return _position("argmax", x, axis, keepdims)
+
+
+@method
+@checked
+def argmin(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
+    """The position of the smallest entry (the first of equal ones).
+
+    ``axis`` is one axis, or None for the position in the flattened array; ``keepdims`` keeps the reduced axes
+    with extent 1. The result is int64. x is real and not empty (ArgumentError). Raises AxisError for an axis
+    outside x.
+
+    >>> from iverson import asarray
+    >>> argmin(asarray([1., 5., 3.]))
+    iverson.Tensor(0)
+    """
+    return _position("argmin", x, axis, keepdims)
+
+
+@method
+@checked
+def count_nonzero(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x.
 
     >>> from iverson import asarray
@@ -161,8 +223,11 @@ def _floating(x: Any, dtype: Any, operation: str) -> Any:
     return as_inexact(x, operation)
 
 
+@method
 @checked
-def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
+def mean(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
     """The mean over axes; nan where there is no entry. Integers become float64.
 
     Raises AxisError for an axis outside x, DTypeError for a ``dtype`` that is not floating.
@@ -171,10 +236,10 @@ def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = Fal
     >>> mean(asarray([[1, 2], [3, 4]]), axis=0)
     iverson.Tensor([2., 3.])
     """
-    x = _floating(x, dtype, "mean")
-    axes = normalize_axes(axis, x.ndim, "mean")
-    count = _entries(x, axes, builtins.bool(keepdims))
-    return _averaged(F.sum(x, axis=axes, keepdims=builtins.bool(keepdims)), count)
+    held = _floating(x, dtype, "mean")
+    axes = normalize_axes(axis, held.ndim, "mean")
+    count = _entries(held, axes, builtins.bool(keepdims))
+    return _averaged(F.sum(held, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
 
 def _entries(x: Any, axes: Shape, keepdims: bool) -> Any:
@@ -209,8 +274,9 @@ def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: st
     return F.subtract(x, centre), axes, count
 
 
+@method
 @checked
-def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+def var(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> A:
     """The variance over axes: the sum of squared distances from the mean over (count - correction).
 
     Real also for complex x; nan where there are not more entries than ``correction``. Raises AxisError
@@ -220,15 +286,18 @@ def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> var(asarray([1., 2., 3.]), correction=1)
     iverson.Tensor(1.)
     """
-    x, axes, count = _centred(x, axis, correction, keepdims, "var")
-    if _is_sparse(x):
-        return _averaged(F.deviation(x, axis=axes, keepdims=builtins.bool(keepdims), squared=True), count)
-    squares = F.square(x) if x.dtype.kind != "c" else F.real(F.multiply(x, F.conj(x)))
+    distances, axes, count = _centred(x, axis, correction, keepdims, "var")
+    if _is_sparse(distances):
+        options = {"axis": axes, "keepdims": builtins.bool(keepdims), "squared": True}
+        return _averaged(F.deviation(distances, **options), count)
+    complex_valued = distances.dtype.kind == "c"
+    squares = F.real(distances * F.conj(distances)) if complex_valued else F.square(distances)
     return _averaged(F.sum(squares, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
 
+@method
 @checked
-def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+def std(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> A:
     """The square root of `var`; where that is 0, so is the derivative.
 
     >>> from iverson import asarray
@@ -244,39 +313,64 @@ def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     return _averaged(length, root)
 
 
-def _scan(name: str, says: str, start: int, shows: str) -> Callable[..., Any]:
-    op = getattr(F, name)
+def _scan(name: str, x: Any, axis: Any, dtype: Any, initial: int | None) -> Any:
+    """The op of a name along an axis, with a number before the first entry."""
+    x = _accumulator(as_operand(x, name), dtype, name)
+    if axis is None and x.ndim != 1:
+        raise AxisError(name, "axis", got=f"None for shape {x.shape}", expected="one axis")
+    k = normalize_axis(0 if axis is None else axis, x.ndim, name)
+    result = getattr(F, name)(x, axis=k)
+    if initial is None:
+        return result
+    before = np.full(tuple(1 if axis == k else n for axis, n in enumerate(x.shape)), initial, x.dtype)
+    return F.concat(before, result, axis=k, offsets=(0, 1))
 
-    def function(x: Any, /, axis: Any = None, *, dtype: Any = None, include_initial: bool = False) -> Any:
-        x = _accumulator(as_operand(x, name), dtype, name)
-        if axis is None and x.ndim != 1:
-            raise AxisError(name, "axis", got=f"None for shape {x.shape}", expected="one axis")
-        k = normalize_axis(0 if axis is None else axis, x.ndim, name)
-        result = op(x, axis=k)
-        if not include_initial:
-            return result
-        return F.concat(_initial(x, k, start), result, axis=k, offsets=(0, 1))
 
-    return named(
-        function,
-        name,
-        f"""{says}
+@method
+@checked
+def cumulative_sum(
+    x: A | ArrayLike,
+    /,
+    axis: Axis | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> A:
+    """Sums of the entries so far along an axis.
 
-    ``axis`` may be left out for vectors. ``include_initial`` puts a {start} before the first entry;
+    ``axis`` may be left out for vectors. ``include_initial`` puts a 0 before the first entry;
     ``dtype`` is that of the result, by default x's, 64 bits wide for integers and bools. Raises AxisError.
 
     >>> from iverson import asarray
-    >>> {name}(asarray([1., 2., 3.]), include_initial=True)
-    iverson.Tensor({shows})
-    """,
-    )
+    >>> cumulative_sum(asarray([1., 2., 3.]), include_initial=True)
+    iverson.Tensor([0., 1., 3., 6.])
+    """
+    return _scan("cumulative_sum", x, axis, dtype, 0 if include_initial else None)
 
 
-def _initial(x: Any, axis: int, value: int) -> Any:
-    return np.full(tuple(1 if k == axis else n for k, n in enumerate(x.shape)), value, x.dtype)
+@method
+@checked
+def cumulative_prod(
+    x: A | ArrayLike,
+    /,
+    axis: Axis | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> A:
+    """Products of the entries so far along an axis.
+
+    ``axis`` may be left out for vectors. ``include_initial`` puts a 1 before the first entry;
+    ``dtype`` is that of the result, by default x's, 64 bits wide for integers and bools. Raises AxisError.
+
+    >>> from iverson import asarray
+    >>> cumulative_prod(asarray([1., 2., 3.]), include_initial=True)
+    iverson.Tensor([1., 1., 2., 6.])
+    """
+    return _scan("cumulative_prod", x, axis, dtype, 1 if include_initial else None)
 
 
-cumulative_sum = _scan("cumulative_sum", "Sums of the entries so far along an axis.", 0, "[0., 1., 3., 6.]")
-cumulative_prod = _scan(
-    "cumulative_prod", "Products of the entries so far along an axis.", 1, "[1., 1., 2., 6.]"
-)
+__all__ = [
+    "all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "logsumexp",
+    "max", "mean", "min", "prod", "std", "sum", "var",
+]  # fmt: skip

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.arguments import as_operand
+from iverson.array_api.methods import tensor_method
 from iverson.array_api.patterns import coo_pattern, scipy_structure
 from iverson.array_api.sparse import made_on, sparse_value, to_layout
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError
 from iverson.layouts import CompressedPattern, Coo, read_only
+from iverson.tensor import Tensor
 
 
 @checked
-def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Any:
+def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Tensor:
     """A SciPy sparse array or matrix as a tensor in the same layout (formats without one become COO).
 
     The values are shared; indices are checked and copied, as whoever holds the matrix can write them. A
@@ -54,7 +56,8 @@ def _coordinates(matrix: Any) -> Any:
     return np.stack(m.coords if hasattr(m, "coords") else (m.row, m.col))
 
 
-def to_scipy(x: Any, /) -> Any:
+@tensor_method
+def to_scipy(x: Tensor, /) -> Any:
     """A matrix in a sparse layout as a SciPy sparse array (BSC becomes CSC).
 
     It is on the same buffers, which are read-only: take a ``copy()`` to change entries or indices in place.

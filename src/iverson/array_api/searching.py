@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from iverson.array_api.arguments import as_operand, as_weak, check_kind
 from iverson.array_api.indexing import flat_take, positions
 from iverson.array_api.manipulation import flatten
+from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, held, like
@@ -18,9 +19,14 @@ from iverson.layouts import to_strided
 from iverson.ops import F
 from iverson.tensor import Tensor
 
+if TYPE_CHECKING:
+    from iverson.tensor.array import Array
+    from iverson.tensor.typing import A, ArrayLike, Axis
 
+
+@method
 @checked
-def sort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = True) -> Any:
+def sort(x: A | ArrayLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> A:
     """The entries in increasing (or decreasing) order along an axis; nan counts as the largest.
 
     Raises AxisError, DTypeError for complex x.
@@ -35,8 +41,9 @@ def sort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = 
     return F.sort(x, axis=k, descending=bool(descending))
 
 
+@method
 @checked
-def argsort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool = True) -> Any:
+def argsort(x: A | ArrayLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> A:
     """The positions that sort x along an axis, as int64; equal entries keep their order if ``stable``.
 
     Of a MaskedTensor, they are those of the specified entries; at the end, where `sort` gives unspecified
@@ -52,7 +59,15 @@ def argsort(x: Any, /, *, axis: Any = -1, descending: bool = False, stable: bool
     return F.argsort(x, axis=k, descending=bool(descending), stable=bool(stable))
 
 
-def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
+@method
+def searchsorted(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    side: Literal["left", "right"] = "left",
+    sorter: ArrayLike | None = None,
+) -> Tensor:
     """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64.
 
     ``side`` is "left" (before equal entries) or "right" (after them); ``sorter`` holds positions that
@@ -79,8 +94,9 @@ def _explicit(x: Any, operation: str) -> np.ndarray[Any, Any]:
     return to_strided(x._value, operation, quiet=False) if hasattr(x, "_value") else np.asarray(x)
 
 
+@method
 @checked
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+def isin(x1: A | ArrayLike, x2: A | ArrayLike, /, *, invert: bool = False) -> A:
     """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool.
 
     Unspecified entries of x1 are unspecified in the result; those of x2 equal nothing.
@@ -100,27 +116,28 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
 class UniqueAll(NamedTuple):
     """What `unique_all` returns."""
 
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
 
 
 class UniqueCounts(NamedTuple):
     """What `unique_counts` returns."""
 
-    values: Any
-    counts: Any
+    values: Tensor
+    counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
     """What `unique_inverse` returns."""
 
-    values: Any
-    inverse_indices: Any
+    values: Tensor
+    inverse_indices: Tensor
 
 
-def unique_all(x: Any, /) -> UniqueAll:
+@method
+def unique_all(x: Array | ArrayLike, /) -> UniqueAll:
     """The distinct (specified) entries of the flattened array in increasing order, and all about them.
 
     The fields are ``values`` (which differentiate), ``indices`` of their first occurrences in the
@@ -158,7 +175,8 @@ def _entries(x: Any, operation: str) -> tuple[Any, Any]:
     return F.gather(held(x), np.argsort(addresses, kind="stable"), axes=(0,)), addresses
 
 
-def unique_counts(x: Any, /) -> UniqueCounts:
+@method
+def unique_counts(x: Array | ArrayLike, /) -> UniqueCounts:
     """The distinct entries of the flattened array in increasing order, and how often each occurs.
 
     >>> from iverson import asarray
@@ -169,7 +187,8 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     return UniqueCounts(found.values, found.counts)
 
 
-def unique_inverse(x: Any, /) -> UniqueInverse:
+@method
+def unique_inverse(x: Array | ArrayLike, /) -> UniqueInverse:
     """The distinct entries of the flattened array in increasing order, and where each entry of x is there.
 
     >>> from iverson import asarray
@@ -180,7 +199,8 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
     return UniqueInverse(found.values, found.inverse_indices)
 
 
-def unique_values(x: Any, /) -> Any:
+@method
+def unique_values(x: Array | ArrayLike, /) -> Tensor:
     """The distinct entries of the flattened array in increasing order; each nan is distinct.
 
     >>> from iverson import asarray

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from iverson.array_api.arguments import as_operand
 from iverson.array_api.indexing import positions
+from iverson.array_api.methods import tensor_method
 from iverson.core.arrays import plain
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
@@ -13,8 +15,14 @@ from iverson.layouts import CooPattern, Segments, Sparse, frozen
 from iverson.layouts.pattern import index_dtype
 from iverson.ops import TABLE, F
 
+if TYPE_CHECKING:
+    from iverson.tensor.array import Array
+    from iverson.tensor.typing import A, ArrayLike
 
-def embedding(indices: Any, table: Any, /) -> Any:
+    Segmented: TypeAlias = Array | ArrayLike | Sequence[int]
+
+
+def embedding(indices: Array | ArrayLike, table: A | ArrayLike, /) -> A:
     """The rows of a table at integer indices: shape (*indices.shape, *table.shape[1:]).
 
     The gradient of the table is in the COO layout with dense rows: one row per index, repeats not yet summed.
@@ -74,7 +82,8 @@ def _rows_of(x: Sparse, count: Any, operation: str) -> Segments:
     return Segments.rows(x.pattern)
 
 
-def segment_sum(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
+@tensor_method
+def segment_sum(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> A:
     """The sum of the slices of x (along its first axis) with each number; 0 for a segment without any.
 
     segment_ids : an integer for each slice, or a sparse matrix with a stored entry for each: its row counts.
@@ -92,7 +101,8 @@ def segment_sum(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
     return F.segment_sum(x, segments=segments)
 
 
-def segment_max(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
+@tensor_method
+def segment_max(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> A:
     """The largest of the slices of x with each number; -inf for a segment without any. As `segment_sum`.
 
     >>> from iverson import asarray
@@ -104,7 +114,10 @@ def segment_max(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
     return F.segment_max(x, segments=segments)
 
 
-def segment_softmax(x: Any, segment_ids: Any, /, num_segments: Any = None) -> Any:
+@tensor_method
+def segment_softmax(
+    x: A | ArrayLike, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None
+) -> A:
     """exp(x) over the sum of exp(x) of its segment. As `segment_sum`.
 
     With a sparse matrix for ``segment_ids`` and its values for x, the softmax of each of its rows over the

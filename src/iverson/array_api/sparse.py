@@ -6,9 +6,11 @@ tensor are over all entries; those with respect to the values it was made from a
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from iverson.array_api.arguments import as_operand, as_tuple, cast, given_dtype
+from iverson.array_api.methods import method, tensor_method, tensor_property
 from iverson.array_api.patterns import compressed_pattern, coo_pattern
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
@@ -19,6 +21,13 @@ from iverson.layouts import SPARSE_LAYOUTS, CompressedPattern, Pattern, Sparse, 
 from iverson.ops import F
 from iverson.ops.sparse import check_layout, distinct
 from iverson.tensor import Tensor
+from iverson.tensor.array import Array
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, DTypeLike, Layout, ShapeLike
+
+    Indices: TypeAlias = ArrayLike | Sequence[Any]
+    Values: TypeAlias = ArrayLike | Sequence[Any]
 
 
 def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, operation: str) -> Any:
@@ -41,14 +50,14 @@ def _as_values(values: Any, operation: str) -> Any:
 
 @checked
 def sparse_coo_tensor(
-    indices: Any,
-    values: Any,
-    shape: Any = None,
+    indices: Indices,
+    values: Values,
+    shape: ShapeLike | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     requires_grad: bool = False,
     check: bool = True,
-) -> Any:
+) -> Tensor:
     """A tensor in the COO layout: ``values[n]`` at ``indices[:, n]``, repeats summed.
 
     indices : integers of shape (sparse axes, count); copied, unless nobody can write them.
@@ -63,36 +72,43 @@ def sparse_coo_tensor(
     iverson.Tensor([[0., 0., 3.],
                     [4., 0., 0.]], layout='coo')
     """
-    values = _as_values(values, "sparse_coo_tensor")
-    pattern = coo_pattern(indices, values.shape, shape, check)
-    return made_on(values, pattern, dtype, requires_grad, "sparse_coo_tensor")
+    held = _as_values(values, "sparse_coo_tensor")
+    pattern = coo_pattern(indices, held.shape, shape, check)
+    return made_on(held, pattern, dtype, requires_grad, "sparse_coo_tensor")
 
 
-def _compressed(name: str, axis: int, blocks: bool) -> Any:
-    operation = f"sparse_{name}_tensor"
-
-    def make(
-        indptr: Any,
-        indices: Any,
-        values: Any,
-        shape: Any = None,
-        *,
-        dtype: Any = None,
-        requires_grad: bool = False,
-        check: bool = True,
-    ) -> Any:
-        held = _as_values(values, operation)
-        pattern = compressed_pattern(operation, indptr, indices, held.shape, shape, axis, blocks, check)
-        if held.shape != pattern.stored_shape:  # one list of entries per matrix of a batch
-            held = F.reshape(held, shape=pattern.stored_shape)
-        return made_on(held, pattern, dtype, requires_grad, operation)
-
-    make.__name__ = make.__qualname__ = operation
-    return checked(make)
+def _compressed(
+    operation: str,
+    axis: int,
+    blocks: bool,
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    shape: Any,
+    dtype: Any,
+    requires_grad: bool,
+    check: bool,
+) -> Any:
+    """A matrix, or a batch, whose lines are along an axis (0: rows) and hold entries or blocks."""
+    held = _as_values(values, operation)
+    pattern = compressed_pattern(operation, indptr, indices, held.shape, shape, axis, blocks, check)
+    if held.shape != pattern.stored_shape:  # one list of entries per matrix of a batch
+        held = F.reshape(held, shape=pattern.stored_shape)
+    return made_on(held, pattern, dtype, requires_grad, operation)
 
 
-sparse_csr_tensor = _compressed("csr", 0, False)
-sparse_csr_tensor.__doc__ = """A matrix in the CSR layout: rows of entries, one after the other.
+@checked
+def sparse_csr_tensor(
+    indptr: Indices,
+    indices: Indices,
+    values: Values,
+    shape: ShapeLike | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    requires_grad: bool = False,
+    check: bool = True,
+) -> Tensor:
+    """A matrix in the CSR layout: rows of entries, one after the other.
 
     Row i holds ``values[p]`` in column ``indices[p]``, for p from ``indptr[i]`` to before ``indptr[i + 1]``.
     Columns increase within a row. ``shape`` is (rows, columns), by default as large as the indices ask for.
@@ -110,29 +126,74 @@ sparse_csr_tensor.__doc__ = """A matrix in the CSR layout: rows of entries, one 
     <BLANKLINE>
                     [[4., 0., 0.]]], layout='csr')
     """
-sparse_csc_tensor = _compressed("csc", 1, False)
-sparse_csc_tensor.__doc__ = """A matrix in the CSC layout: as `sparse_csr_tensor`, columns in place of rows.
+    given = (indptr, indices, values, shape, dtype, requires_grad, check)
+    return _compressed("sparse_csr_tensor", 0, False, *given)
+
+
+@checked
+def sparse_csc_tensor(
+    indptr: Indices,
+    indices: Indices,
+    values: Values,
+    shape: ShapeLike | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    requires_grad: bool = False,
+    check: bool = True,
+) -> Tensor:
+    """A matrix in the CSC layout: as `sparse_csr_tensor`, columns in place of rows.
 
     >>> sparse_csc_tensor([0, 1, 1, 2], [1, 0], [4.0, 3.0]).layout
     'csc'
     """
-sparse_bsr_tensor = _compressed("bsr", 0, True)
-sparse_bsr_tensor.__doc__ = """A matrix in the BSR layout: as `sparse_csr_tensor`, blocks in place of entries.
+    given = (indptr, indices, values, shape, dtype, requires_grad, check)
+    return _compressed("sparse_csc_tensor", 1, False, *given)
+
+
+@checked
+def sparse_bsr_tensor(
+    indptr: Indices,
+    indices: Indices,
+    values: Values,
+    shape: ShapeLike | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    requires_grad: bool = False,
+    check: bool = True,
+) -> Tensor:
+    """A matrix in the BSR layout: as `sparse_csr_tensor`, blocks in place of entries.
 
     values : shape (blocks, rows of a block, columns of a block); they tile the matrix.
 
     >>> sparse_bsr_tensor([0, 1], [1], [[[1.0, 2.0]]])
     iverson.Tensor([[0., 0., 1., 2.]], layout='bsr')
     """
-sparse_bsc_tensor = _compressed("bsc", 1, True)
-sparse_bsc_tensor.__doc__ = """A matrix in the BSC layout: as `sparse_bsr_tensor`, with columns of blocks.
+    given = (indptr, indices, values, shape, dtype, requires_grad, check)
+    return _compressed("sparse_bsr_tensor", 0, True, *given)
+
+
+@checked
+def sparse_bsc_tensor(
+    indptr: Indices,
+    indices: Indices,
+    values: Values,
+    shape: ShapeLike | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    requires_grad: bool = False,
+    check: bool = True,
+) -> Tensor:
+    """A matrix in the BSC layout: as `sparse_bsr_tensor`, with columns of blocks.
 
     >>> sparse_bsc_tensor([0, 0, 1], [0], [[[1.0, 2.0]]])
     iverson.Tensor([[0., 0., 1., 2.]], layout='bsc')
     """
+    given = (indptr, indices, values, shape, dtype, requires_grad, check)
+    return _compressed("sparse_bsc_tensor", 1, True, *given)
 
 
-def to_layout(x: Any, layout: str, /, *, blocksize: Any = None) -> Any:
+@method
+def to_layout(x: A | ArrayLike, layout: Layout, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> A:
     """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc".
 
     A strided tensor's entries that are not 0 are stored. Differentiable: a layout changes nothing. Raises
@@ -167,7 +228,8 @@ def to_layout(x: Any, layout: str, /, *, blocksize: Any = None) -> Any:
     return F.to_layout(x, layout=layout, blocksize=blocks)
 
 
-def to_sparse(x: Any, /) -> Any:
+@method
+def to_sparse(x: A | ArrayLike, /) -> A:
     """x in the COO layout; a tensor in a sparse layout as it is.
 
     >>> from iverson import asarray
@@ -175,7 +237,7 @@ def to_sparse(x: Any, /) -> Any:
     1
     """
     x = as_operand(x, "to_sparse")
-    return x if x.layout in SPARSE_LAYOUTS else to_layout(x, "coo")
+    return x if getattr(x, "layout", "") in SPARSE_LAYOUTS else to_layout(x, "coo")
 
 
 def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
@@ -191,7 +253,8 @@ def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
     return x._value
 
 
-def values(x: Any, /) -> Any:
+@tensor_method
+def values(x: Tensor, /) -> Tensor:
     """The stored entries of a sparse tensor: shape (nnz, *dense axes), or (blocks, rows, columns).
 
     Differentiable in x at the stored entries. Raises ArgumentTypeError for other layouts, ArgumentError where
@@ -208,7 +271,8 @@ def values(x: Any, /) -> Any:
     return F.values_at(x, pattern=held.pattern)
 
 
-def with_values(x: Any, values: Any, /) -> Any:
+@tensor_method
+def with_values(x: Tensor, values: Values, /) -> Tensor:
     """The tensor with other values on the stored entries of a sparse tensor x, whose own are not read.
 
     It shares x's indices, and what was worked out from them (the transpose, other layouts). Differentiable in
@@ -221,7 +285,8 @@ def with_values(x: Any, values: Any, /) -> Any:
     return made_on(_as_values(values, "with_values"), pattern, None, False, "with_values")
 
 
-def indices(x: Any, /) -> Any:
+@tensor_method
+def indices(x: Tensor, /) -> Tensor:
     """Where the stored entries are: (sparse axes, nnz) for COO, the positions within lines otherwise: (nnz,).
 
     >>> sparse_coo_tensor([[2, 0]], [1.0, 5.0]).indices()
@@ -230,7 +295,8 @@ def indices(x: Any, /) -> Any:
     return Tensor(sparse_value(x, "indices").pattern.indices)
 
 
-def indptr(x: Any, /) -> Any:
+@tensor_method
+def indptr(x: Tensor, /) -> Tensor:
     """Where each row (or column) of a compressed layout starts among the stored entries; then their number.
 
     Shape (lines + 1,); the lines of a batch of matrices follow each other, whatever each stores.
@@ -246,13 +312,15 @@ def indptr(x: Any, /) -> Any:
     return Tensor(pattern.indptr)
 
 
-def nnz(x: Any, /) -> int:
+@tensor_property
+def nnz(x: Tensor, /) -> int:
     """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
     count: int = sparse_value(x, "nnz").pattern.count
     return count
 
 
-def coalesce(x: Any, /) -> Any:
+@tensor_method
+def coalesce(x: A, /) -> A:
     """A sparse tensor with each entry stored once, in row-major order.
 
     >>> coalesce(sparse_coo_tensor([[1, 0, 1]], [1.0, 2.0, 3.0])).values()
@@ -270,7 +338,8 @@ def as_pattern(x: Any, operation: str, argument: str = "pattern") -> Pattern:
     return found
 
 
-def sparse_mask(x: Any, mask: Any, /) -> Any:
+@tensor_method
+def sparse_mask(x: A | ArrayLike, mask: Array, /) -> A:
     """x where a sparse tensor stores an entry, 0 elsewhere; in that tensor's layout, on the same indices.
 
     Only these entries of x's gradient exist; what comes before x computes no others where it can avoid them.
@@ -284,7 +353,7 @@ def sparse_mask(x: Any, mask: Any, /) -> Any:
     return F.on_pattern(x, as_pattern(mask, "sparse_mask", "mask"))
 
 
-def sampled_matmul(a: Any, b: Any, pattern: Any, /) -> Any:
+def sampled_matmul(a: ArrayLike, b: ArrayLike, pattern: Array, /) -> Tensor:
     """a @ b at the stored entries of ``pattern`` (SDDMM), in its layout; no other entry is computed.
 
     a has shape (*batch, m, k), b (*batch, k, n), broadcast to the sparse tensor ``pattern`` of shape
@@ -300,7 +369,7 @@ def sampled_matmul(a: Any, b: Any, pattern: Any, /) -> Any:
     return F.from_values(F.sampled_product(a, b, pattern=chosen), pattern=chosen)
 
 
-def spsolve(a: Any, b: Any, /) -> Any:
+def spsolve(a: ArrayLike, b: ArrayLike, /) -> Tensor:
     """x with a @ x = b for a sparse square matrix, by SuperLU; b is a vector or a matrix of columns.
 
     Differentiable in both by the implicit function theorem: one more solve with the transpose. The factors
@@ -324,7 +393,7 @@ def spsolve(a: Any, b: Any, /) -> Any:
 
 
 @checked
-def solve_triangular(a: Any, b: Any, /, *, lower: bool = True) -> Any:
+def solve_triangular(a: ArrayLike, b: ArrayLike, /, *, lower: bool = True) -> Tensor:
     """x with T @ x = b, for the lower or upper triangle T of a matrix in any layout; b a vector or a matrix.
 
     The other triangle is not read, and its gradient is 0. Raises ShapeError, LinearAlgebraError for a zero on

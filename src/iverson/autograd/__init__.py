@@ -16,3 +16,7 @@ __all__ = [
     "register_hook",
     "set_grad_enabled",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -132,3 +132,6 @@ class enable_grad(_Mode):
 
     def __init__(self, function: None = None) -> None:
         super().__init__(True)
+
+
+__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]

@@ -141,3 +141,20 @@ def can_cast(source: Any, target: Any) -> Any:
     (True, False)
     """
     return np.can_cast(as_dtype(named(source), "can_cast"), as_dtype(target, "can_cast"))
+
+
+__all__ = [
+    "bool",
+    "complex64",
+    "complex128",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]

@@ -138,3 +138,26 @@ class ViewWarning(UserWarning):
 
 class DensifyWarning(UserWarning):
     """An operation had no kernel for a layout and made every entry explicit."""
+
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "AxisError",
+    "DTypeError",
+    "DensifyWarning",
+    "DetachWarning",
+    "GradientError",
+    "IndexingError",
+    "IversonError",
+    "LinearAlgebraError",
+    "MissingRuleError",
+    "OutOfMemoryError",
+    "ShapeError",
+    "UnsizedError",
+    "ViewWarning",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

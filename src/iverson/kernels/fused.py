@@ -21,9 +21,6 @@ WORTHWHILE_STEP = 1 << 16
 #: Entries that a thread takes at a time.
 CHUNK = 1 << 13
 
-#: Functions that NumPy has no vector loop for, but the code generator has (`codegen.vecmath`).
-FUNCTIONS = frozenset(("erf", "erfc", "gelu", "sigmoid", "silu"))
-
 
 def worthwhile(size: int, *arrays: Array) -> bool:
     """Whether arrays of one shape take a compiled pass: large enough, real, of one dtype, without gaps."""
@@ -39,7 +36,7 @@ def worthwhile(size: int, *arrays: Array) -> bool:
 
 
 def function(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one argument: compiled for large arrays, else its NumPy body."""
+    """A function of one argument that `codegen.vecmath` has: compiled for large arrays, else its body."""
 
     def of(x: Any) -> Any:
         if type(x) is not np.ndarray or not worthwhile(WORTHWHILE, x):

@@ -41,7 +41,7 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     """
     if isinstance(data, np.ma.MaskedArray):
         data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
-    given = data if isinstance(data, MaskedTensor) else asarray(data)
+    given: Any = data if isinstance(data, MaskedTensor) else asarray(data)
     if isinstance(getattr(given, "_value", None), Sparse) and not given._value.pattern.distinct:
         given = F.coalesce(given)
     own = _mask_of(given, mask)
@@ -91,3 +91,6 @@ def _mask_of(data: Any, mask: Any) -> Mask:
         true = value.entries.reshape(-1)
         return stored if true.all() else stored.kept(true)
     return Mask(np.array(np.broadcast_to(F.to_numpy(given), data.shape)))
+
+
+__all__ = ["MaskedTensor", "as_masked_tensor", "masked_tensor"]

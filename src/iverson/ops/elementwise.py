@@ -37,7 +37,7 @@ _SILENT = frozenset(
 def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
     """``body`` for the dtypes the record accepts; integers become floats where it asks for floats."""
     kinds = scalar.kinds
-    if scalar.name in fused.FUNCTIONS:
+    if scalar.compiled:
         body = fused.function(scalar.name, body)
     if scalar.result in ("float", "realfloat"):
         floats = kinds.translate({ord(c): None for c in "iub"})

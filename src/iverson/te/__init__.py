@@ -24,7 +24,7 @@ Elementwise functions are those of the op table: ``te.exp``, ``te.erf``, ``te.ma
 The grammar is on one page in `iverson.te.nodes`. Above `codegen` and `layouts`, below `kernels`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.core.scalars import SCALARS
 from iverson.te.differentiate import DifferentiationResult, differentiate
@@ -52,14 +52,6 @@ from iverson.te.language import (
 from iverson.te.nodes import Compute, Placeholder, Program, Tensor, program_of, select
 from iverson.te.operator import op
 from iverson.te.print import program_text
-
-
-def __getattr__(name: str) -> Any:
-    """Elementwise functions of the op table: ``te.exp`` is ``te.F.exp``."""
-    if name in SCALARS:
-        return getattr(F, name)
-    raise AttributeError(f"module 'iverson.te' has no attribute {name!r}")
-
 
 __all__ = [
     "Compute",
@@ -92,3 +84,18 @@ __all__ = [
     "sum",
     "var",
 ]
+
+if TYPE_CHECKING:
+    from iverson.te._elementwise import *
+else:
+    __all__ += list(SCALARS)
+
+    def __getattr__(name: str) -> Any:
+        """Elementwise functions of the table of scalars: ``te.exp`` is ``te.F.exp``."""
+        if name in SCALARS:
+            return getattr(F, name)
+        raise AttributeError(f"module 'iverson.te' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from math import prod
 from opcode import opmap
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -31,9 +31,42 @@ from iverson.core.errors import (
     described,
 )
 from iverson.core.op import Op
+from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
 from iverson.ops import TABLE
 from iverson.tensor import indexing
+
+if TYPE_CHECKING:
+    from iverson.tensor._methods import Methods
+else:
+    Methods = object  # what the functions of `iverson.array_api` are bound to is the class itself
+
+#: Python's operators on arrays: the ops, and the special methods that they are (in place ones besides).
+OPERATORS: dict[str, tuple[str, ...]] = {
+    "add": ("__add__", "__radd__"),
+    "subtract": ("__sub__", "__rsub__"),
+    "multiply": ("__mul__", "__rmul__"),
+    "divide": ("__truediv__", "__rtruediv__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__"),
+    "remainder": ("__mod__", "__rmod__"),
+    "matmul": ("__matmul__", "__rmatmul__"),
+    "pow": ("__pow__", "__rpow__"),
+    "bitwise_and": ("__and__", "__rand__"),
+    "bitwise_or": ("__or__", "__ror__"),
+    "bitwise_xor": ("__xor__", "__rxor__"),
+    "bitwise_left_shift": ("__lshift__", "__rlshift__"),
+    "bitwise_right_shift": ("__rshift__", "__rrshift__"),
+    "less": ("__lt__",),
+    "less_equal": ("__le__",),
+    "greater": ("__gt__",),
+    "greater_equal": ("__ge__",),
+    "equal": ("__eq__",),
+    "not_equal": ("__ne__",),
+    "negative": ("__neg__",),
+    "positive": ("__pos__",),
+    "abs": ("__abs__",),
+    "bitwise_invert": ("__invert__",),
+}
 
 _SCALARS = frozenset((int, float, complex, bool))
 _CHARS = frozenset(d.char for d in dtypes.ALL)
@@ -149,7 +182,7 @@ def _warn_lost_write() -> None:
     )
 
 
-class Array(Operand):
+class Array(Operand, Methods):
     """Base of the kinds of arrays that users hold: `Tensor`, and those that put a meaning on one."""
 
     __slots__ = ()
@@ -159,38 +192,15 @@ class Array(Operand):
     __array_function__: Any = None
     __array_priority__ = 1000
 
-    __add__, __radd__, __iadd__ = _binary("add")
-    __sub__, __rsub__, __isub__ = _binary("subtract")
-    __mul__, __rmul__, __imul__ = _binary("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _binary("divide")
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide")
-    __mod__, __rmod__, __imod__ = _binary("remainder")
-    __matmul__, __rmatmul__, __imatmul__ = _matmul()
-    __pow__, __rpow__, __ipow__ = _binary("pow")
-    __and__, __rand__, __iand__ = _binary("bitwise_and")
-    __or__, __ror__, __ior__ = _binary("bitwise_or")
-    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor")
-    __lshift__, __rlshift__, __ilshift__ = _binary("bitwise_left_shift")
-    __rshift__, __rrshift__, __irshift__ = _binary("bitwise_right_shift")
-    __lt__ = _binary("less")[0]
-    __le__ = _binary("less_equal")[0]
-    __gt__ = _binary("greater")[0]
-    __ge__ = _binary("greater_equal")[0]
-    __eq__ = _binary("equal")[0]
-    __ne__ = _binary("not_equal")[0]
-    __neg__ = _unary("negative")
-    __pos__ = _unary("positive")
-    __abs__ = _unary("abs")
-    __invert__ = _unary("bitwise_invert")
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:
-        # The functions of `iverson.array_api` that take an array first, bound there.
-        def __getattr__(self, name: str) -> Any: ...
-
         # What each kind says for itself.
         def _become(self, result: Any) -> None:
             """Stand for a result of this kind, shape and dtype from now on."""
+
+        def detach(self) -> Self:
+            """The same entries, not tracked."""
 
         def item(self) -> Any:
             """The only entry as a Python number."""
@@ -216,7 +226,7 @@ class Array(Operand):
         return self.size * int(self.dtype.itemsize)
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Self:
         """The transpose of a matrix."""
         if self.ndim != 2:
             raise ShapeError(
@@ -229,7 +239,7 @@ class Array(Operand):
         return self.mT
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Self:
         """The last two axes exchanged."""
         if self.ndim < 2:
             raise ShapeError("mT", "x", got=f"shape {self.shape}", expected="at least two axes")
@@ -237,12 +247,12 @@ class Array(Operand):
         return bind(TABLE["permute_dims"], (self,), {"axes": axes})
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Self:
         """The real part."""
         return bind(TABLE["real"], (self,))
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Self:
         """The imaginary part."""
         return bind(TABLE["imag"], (self,))
 
@@ -251,7 +261,7 @@ class Array(Operand):
             raise UnsizedError("len", "x", got="an array of rank 0", expected="at least one axis")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Self]:
         if not self.shape:
             raise UnsizedError(
                 "iteration",
@@ -303,7 +313,7 @@ class Array(Operand):
 
     # -- indexing ------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Self:
         return indexing.getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -334,7 +344,7 @@ class Array(Operand):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return sys.modules["iverson"]
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: Literal["cpu"], /, *, stream: Any = None) -> Self:
         """This tensor, if ``device`` is "cpu"; raises ArgumentError for any other."""
         check_choice(device, ("cpu",), "to_device", "device")
         return self
@@ -387,3 +397,17 @@ class Array(Operand):
 
     def __format__(self, spec: str) -> str:
         return format(self._entry(), spec) if spec else str(self)
+
+
+def _bind_operators() -> None:
+    for name, special in OPERATORS.items():
+        if len(special) == 1:
+            setattr(Array, special[0], _unary(name) if SCALARS[name].arity == 1 else _binary(name)[0])
+            continue
+        in_place = special[0].replace("__", "__i", 1)
+        forms = _matmul() if name == "matmul" else _binary(name)
+        for method, form in zip((*special, in_place), forms, strict=True):
+            setattr(Array, method, form)
+
+
+_bind_operators()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,17 +17,20 @@ from iverson.core.shapes import check_choice
 from iverson.ops import TABLE
 from iverson.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from iverson.tensor.typing import Device, DTypeLike
+
 
 @checked
 def asarray(
     obj: Any,
     /,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
     copy: bool | None = None,
     requires_grad: bool = False,
-) -> Any:
+) -> Tensor:
     """A Tensor of what ``obj`` holds: a Tensor, NumPy array, Python number, nested sequence or DLPack
     exporter.
 

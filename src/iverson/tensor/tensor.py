@@ -6,7 +6,7 @@ In-place operators and assignment rebind the handle; nodes keep values, so nothi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,13 @@ from iverson.tensor import printing
 from iverson.tensor.array import Array
 from iverson.tensor.indexing import holds_alone
 
+if TYPE_CHECKING:
+    from iverson.tensor._methods import TensorMethods
+else:
+    TensorMethods = object  # as `iverson.tensor.array.Methods`
 
-class Tensor(Handle, Array):
+
+class Tensor(Handle, Array, TensorMethods):
     """A differentiable array whose layout is its support.
 
     Made by `iverson.asarray` and by the creation functions, not by calling this class. Every function of
@@ -105,13 +110,13 @@ class Tensor(Handle, Array):
         return self._node is None or self._node.op is None
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Tensor | None:
         """The gradient that ``backward`` has added up here, or None."""
         place = self._paused() or gradient_place(self._node, self._index)
         return None if place is None else place.gradient
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: Tensor | None) -> None:
         paused = self._paused()
         if value is not None:
             if self._node is None and paused is None:
@@ -234,7 +239,7 @@ class Tensor(Handle, Array):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
-    def to_dense(self) -> Any:
+    def to_dense(self) -> Tensor:
         """The same tensor with every entry stored."""
         return bind(TABLE["to_dense"], (self,))
 

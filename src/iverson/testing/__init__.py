@@ -5,3 +5,7 @@ from iverson.testing.gradcheck import gradcheck, gradgradcheck
 from iverson.testing.report import Finding, GradcheckError
 
 __all__ = ["Finding", "GradcheckError", "gradcheck", "gradgradcheck", "masked"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

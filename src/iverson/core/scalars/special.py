@@ -1,8 +1,8 @@
-"""NumPy bodies of special functions, within a few units in the last place wherever they are finite.
+"""Special functions and what neural networks make of them; bodies within a few units in the last place.
 
 SciPy's are used where they are that exact. Elsewhere (results that are nearly or really subnormal, the
 surroundings of zeros and poles) the entries in question are computed again by the methods named below.
-SciPy is imported when a function is first called. Only `iverson.core.scalars` imports this file.
+SciPy is imported when a function is first called.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from iverson.core.scalars.record import POSITIVE, Scalar
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
@@ -127,3 +129,111 @@ def _reflected_digamma(x: Any) -> Any:
 def polygamma(n: Any, x: Any) -> Any:
     """The n-th derivative of digamma. SciPy's is always in double precision."""
     return np.asarray(scipy_special("polygamma")(n, x), np.result_type(n, x))
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x, np.zeros((), x.dtype))
+
+
+def _silu_d(F: Any, _y: Any, x: Any) -> Any:
+    s = F.sigmoid(x)
+    return s * (1 + x * (1 - s))
+
+
+def _gelu_d(F: Any, _y: Any, x: Any) -> Any:
+    cdf = 0.5 * F.erfc(x * -math.sqrt(0.5))
+    return cdf + x * F.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+
+
+_TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+
+SPECIAL = (
+    Scalar(
+        "sigmoid",
+        sigmoid,
+        (lambda F, y, _x: y * (1 - y),),
+        "iuf",
+        result="float",
+        summary="1 / (1 + exp(-x)).",
+        example=("[0., 2.]", "[0.5       , 0.88079708]"),
+        compiled=True,
+    ),
+    Scalar(
+        "softplus",
+        _softplus,
+        (lambda F, _y, x: F.sigmoid(x),),
+        "f",
+        result="float",
+        summary="log(1 + exp(x)), without overflow.",
+        example=("[0., 99.]", "[ 0.69314718, 99.        ]"),
+    ),
+    Scalar(
+        "silu",
+        silu,
+        (_silu_d,),
+        "f",
+        zero_preserving=True,
+        summary="x * sigmoid(x).",
+        example=("[0., 1.]", "[0.        , 0.73105858]"),
+        compiled=True,
+    ),
+    Scalar(
+        "gelu",
+        gelu,
+        (_gelu_d,),
+        "f",
+        zero_preserving=True,
+        summary="x times the standard normal distribution function of x.",
+        example=("[0., 1.]", "[0.        , 0.84134475]"),
+        compiled=True,
+    ),
+    Scalar(
+        "erf",
+        scipy_special("erf"),
+        (lambda F, _y, x: _TWO_OVER_SQRT_PI * F.exp(-x * x),),
+        "iuf",
+        result="float",
+        zero_preserving=True,
+        summary="The error function.",
+        example=("[0., 1.]", "[0.        , 0.84270079]"),
+        compiled=True,
+    ),
+    Scalar(
+        "erfc",
+        erfc,
+        (lambda F, _y, x: -_TWO_OVER_SQRT_PI * F.exp(-x * x),),
+        "iuf",
+        result="float",
+        summary="1 - erf(x), exact for large x.",
+        example=("[0., 1.]", "[1.        , 0.15729921]"),
+        compiled=True,
+    ),
+    Scalar(
+        "lgamma",
+        lgamma,
+        (lambda F, _y, x: F.digamma(x),),
+        "iuf",
+        result="float",
+        domain=(POSITIVE,),
+        summary="The logarithm of abs(gamma(x)).",
+        example=("[1., 5.]", "[0.        , 3.17805383]"),
+    ),
+    Scalar(
+        "digamma",
+        digamma,
+        (lambda F, _y, x: F.polygamma(1, x),),
+        "iuf",
+        result="float",
+        domain=(POSITIVE,),
+        summary="The derivative of lgamma.",
+        example=("[1., 2.]", "[-0.57721566,  0.42278434]"),
+    ),
+    Scalar(
+        "polygamma",
+        polygamma,
+        (None, lambda F, _y, n, x: F.polygamma(n + 1, x)),
+        "iuf",
+        result="float",
+        domain=(POSITIVE, POSITIVE),
+    ),
+)

@@ -1,0 +1,38 @@
+"""Every elementwise function, said once: a record per function, a file per family.
+
+The public function and method, their docs and types, the op, its form in tensor expressions, code generation
+and the conformance test all read this table; to add a function is to add its record (`Scalar`). A derivative
+is written against a namespace ``F`` as ``lambda F, y, x: ...`` and gives the partial derivative with respect
+to one argument; a parameter with a leading underscore is not read (see `iverson.core.op`). A Python number
+stands for a constant derivative, None in place of a rule for "none".
+"""
+
+from iverson.core.scalars.arithmetic import ARITHMETIC, inverse_length
+from iverson.core.scalars.bodies import converted, keep_where
+from iverson.core.scalars.choice import CHOICE
+from iverson.core.scalars.exponential import EXPONENTIAL
+from iverson.core.scalars.parts import COMPLEX, ROUNDING
+from iverson.core.scalars.predicates import BITWISE, PREDICATES
+from iverson.core.scalars.record import ANY, Scalar, result_dtype
+from iverson.core.scalars.special import SPECIAL
+from iverson.core.scalars.trigonometric import HYPERBOLIC, TRIGONOMETRIC
+
+#: All elementwise functions by name.
+SCALARS: dict[str, Scalar] = {
+    s.name: s
+    for family in (
+        ARITHMETIC,
+        EXPONENTIAL,
+        TRIGONOMETRIC,
+        HYPERBOLIC,
+        SPECIAL,
+        ROUNDING,
+        COMPLEX,
+        PREDICATES,
+        BITWISE,
+        CHOICE,
+    )
+    for s in family
+}
+
+__all__ = ["ANY", "SCALARS", "Scalar", "converted", "inverse_length", "keep_where", "result_dtype"]

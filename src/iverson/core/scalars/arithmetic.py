@@ -1,0 +1,264 @@
+"""Arithmetic, powers, roots, lengths and signs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from iverson.core.scalars.record import ANY, POSITIVE, REAL, TWO, Derivative, Scalar
+
+
+def _pow(a: Any, b: Any) -> Any:
+    # NumPy's ufunc has no fast path for the small exponents everybody writes; its operator has.
+    if not isinstance(b, (int, float)):
+        return np.power(a, b)
+    y = a**b
+    if b == 0.5 and y.dtype.kind == "f":  # a root, which has a -0, and is nan at -inf
+        y = np.where(np.isneginf(a), math.inf, y + 0.0).astype(y.dtype, copy=False)
+    return y
+
+
+def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
+    if isinstance(b, (int, float)):
+        return b if b in (0, 1) else b * (a if b == 2 else F.pow(a, b - 1))
+    # 0 * a**(-1) at a = 0 is not a derivative: a**0 is constant.
+    return F.where(F.equal(b, 0), 0.0, b * F.pow(a, F.where(F.equal(b, 0), 1.0, b - 1)))
+
+
+def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
+    # 0**b is constant for b > 0; for b < 0 it is inf, and so is the derivative.
+    constant = F.logical_and(F.equal(a, 0), F.greater_equal(F.real(b) if b.dtype.kind == "c" else b, 0))
+    return F.where(constant, 0.0, y * F.log(F.where(constant, 1.0, a)))
+
+
+def _inverse(F: Any, b: Any) -> Any:
+    # A Python number stays one, so that it takes the cotangent's precision.
+    return 1 / b if isinstance(b, (int, float)) and b else F.reciprocal(b)
+
+
+def _signbit_copy(F: Any, _y: Any, a: Any, b: Any) -> Any:
+    return F.sign(a) * F.copysign(1.0, b)
+
+
+def inverse_length(F: Any, y: Any) -> Any:
+    """1 / y, and 0 where the length y is 0: the derivative of a length is taken as 0 there.
+
+    Its own derivative does not exist there, and must not be 0 in silence: it is that of the root of y, inf.
+    """
+    at_zero = F.equal(y, 0)
+    return F.where(at_zero, F.sqrt(y), F.reciprocal(F.where(at_zero, 1.0, y)))
+
+
+def _hypot_part(which: int) -> Derivative:
+    def rule(F: Any, y: Any, a: Any, b: Any) -> Any:
+        return (a, b)[which] * inverse_length(F, y)
+
+    return rule
+
+
+def _unit(F: Any, y: Any, x: Any) -> Any:
+    """x / |x| with |x| = y, and 0 at 0."""
+    return F.sign(x) if x.dtype.kind != "c" else x * inverse_length(F, y)
+
+
+def _sign_rule(F: Any, t: Any, y: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return None
+    size = F.abs(x)
+    inverse = F.where(F.equal(size, 0), 0.0, 1 / F.where(F.equal(size, 0), 1.0, size))
+    return inverse * (t - y * F.real(F.conj(y) * t))
+
+
+def _floordiv(a: Any, b: Any) -> Any:
+    return np.floor_divide(a, b)
+
+
+def _sign(x: Any) -> Any:
+    return np.sign(x)
+
+
+ARITHMETIC = (
+    Scalar(
+        "add",
+        np.add,
+        (lambda *_: 1, lambda *_: 1),
+        ANY,
+        linear_in=((0, 1),),
+        domain=TWO,
+        complex_ok=True,
+        summary="x1 + alpha * x2 (alpha is 1 unless given).",
+        example=("[1., 2.]", "3.", "[4., 5.]"),
+        scaled=True,
+    ),
+    Scalar(
+        "subtract",
+        np.subtract,
+        (lambda *_: 1, lambda *_: -1),
+        linear_in=((0, 1),),
+        domain=TWO,
+        complex_ok=True,
+        summary="x1 - alpha * x2 (alpha is 1 unless given).",
+        example=("[1., 2.]", "3.", "[-2., -1.]"),
+        scaled=True,
+    ),
+    Scalar(
+        "multiply",
+        np.multiply,
+        (lambda F, _y, _a, b: b, lambda F, _y, a, _b: a),
+        ANY,
+        linear_in=((0,), (1,)),
+        domain=TWO,
+        complex_ok=True,
+        summary="x1 * x2.",
+        example=("[1., 2.]", "3.", "[3., 6.]"),
+    ),
+    Scalar(
+        "divide",
+        np.divide,
+        (lambda F, _y, _a, b: _inverse(F, b), lambda F, y, _a, b: -y / b),
+        result="float",
+        linear_in=((0,),),
+        domain=(None, (0.5, 2.0)),
+        complex_ok=True,
+        summary="x1 / x2; what a sparse x1 does not store is 0 in the result too, also over 0.",
+        example=("[1, 2]", "2", "[0.5, 1. ]"),
+    ),
+    Scalar(
+        "negative",
+        np.negative,
+        (lambda *_: -1,),
+        linear_in=((0,),),
+        complex_ok=True,
+        summary="-x.",
+        example=("[1., -2.]", "[-1.,  2.]"),
+    ),
+    Scalar(
+        "positive",
+        np.positive,
+        (lambda *_: 1,),
+        linear_in=((0,),),
+        complex_ok=True,
+        summary="x itself.",
+        example=("[1., -2.]", "[ 1., -2.]"),
+    ),
+    Scalar(
+        "square",
+        np.square,
+        (lambda F, _y, x: 2 * x,),
+        zero_preserving=True,
+        complex_ok=True,
+        summary="x * x.",
+        example=("[1., -3.]", "[1., 9.]"),
+    ),
+    Scalar(
+        "reciprocal",
+        np.reciprocal,
+        (lambda F, y, _x: -y * y,),
+        result="float",
+        domain=((0.5, 2.0),),
+        complex_ok=True,
+        summary="1 / x.",
+        example=("[2., 4.]", "[0.5 , 0.25]"),
+    ),
+    Scalar(
+        "pow",
+        _pow,
+        (_pow_da, _pow_db),
+        domain=((0.5, 2.0), None),
+        complex_ok=True,
+        convention="at a = 0 the derivative in an exponent b >= 0 is 0; that of a**0 in a is 0",
+        summary="x1 to the power x2.",
+        example=("[2., 3.]", "2", "[4., 9.]"),
+    ),
+    Scalar(
+        "sqrt",
+        np.sqrt,
+        (lambda F, y, _x: 0.5 / y,),
+        result="float",
+        zero_preserving=True,
+        domain=(POSITIVE,),
+        complex_ok=True,
+        convention="at 0 the derivative is inf, at complex 0 nan; on the cut, that of the value's side",
+        summary="The square root.",
+        example=("[1., 9.]", "[1., 3.]"),
+    ),
+    Scalar(
+        "floor_divide",
+        _floordiv,
+        (),
+        REAL,
+        domain=TWO,
+        summary="x1 / x2 rounded towards -inf.",
+        example=("[7, -7]", "2", "[ 3, -4]"),
+    ),
+    Scalar(
+        "remainder",
+        np.remainder,
+        (lambda *_: 1, lambda F, _y, a, b: -F.floor_divide(a, b)),
+        REAL,
+        domain=((0.2, 0.9), (1.0, 2.0)),
+        convention="at multiples of b the derivatives are those from above: 1 and -floor_divide(a, b)",
+        summary="What is left of x1 / x2, with the sign of x2.",
+        example=("[7, -7]", "2", "[1, 1]"),
+    ),
+    Scalar(
+        "hypot",
+        np.hypot,
+        (_hypot_part(0), _hypot_part(1)),
+        REAL,
+        result="float",
+        zero_preserving=True,
+        domain=TWO,
+        convention="at (0, 0) the derivatives are 0",
+        summary="The length of (x1, x2), without overflow.",
+        example=("[3.]", "4.", "[5.]"),
+    ),
+    Scalar(
+        "abs",
+        np.abs,
+        result="real",
+        zero_preserving=True,
+        vjp=(lambda F, g, y, x: g * _unit(F, y, x),),
+        jvp=(lambda F, t, y, x: F.real(F.conj(_unit(F, y, x)) * t),),
+        complex_ok=True,
+        convention="at 0 the derivative is 0",
+        summary="The absolute value.",
+        example=("[-1.5, 2.]", "[1.5, 2. ]"),
+    ),
+    # sign(z) = z / |z|: for real z its derivative is 0, for complex z the part of t orthogonal to z, over
+    # |z|.
+    Scalar(
+        "sign",
+        _sign,
+        zero_preserving=True,
+        vjp=(_sign_rule,),
+        jvp=(_sign_rule,),
+        complex_ok=True,
+        convention="for real x the derivative is 0 everywhere, the jump at 0 included",
+        summary="-1, 0 or 1; x / abs(x) for complex x, 0 at 0.",
+        example=("[-3., 0., 2.]", "[-1.,  0.,  1.]"),
+    ),
+    Scalar(
+        "copysign",
+        np.copysign,
+        (_signbit_copy, None),
+        REAL,
+        result="float",
+        domain=TWO,
+        convention="at a = 0 the derivative is 0",
+        summary="x1 with the sign of x2.",
+        example=("[1., 2.]", "-1.", "[-1., -2.]"),
+    ),
+    Scalar(
+        "nextafter",
+        np.nextafter,
+        (),
+        "f",
+        zero_preserving=True,
+        domain=TWO,
+        summary="The next number after x1 towards x2.",
+        example=("[0.]", "1.", "[5.e-324]"),
+    ),
+)

@@ -1,0 +1,111 @@
+"""Functions that choose among numbers. Their derivatives select: they never multiply with 0 and 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.scalars.bodies import where
+from iverson.core.scalars.record import ANY, REAL, TWO, Derivative, Scalar
+
+
+def _chosen(wins: str, i: int) -> Derivative:
+    """The derivative of a maximum or minimum in argument i: all of it where it wins, half at a tie."""
+
+    def rule(F: Any, t: Any, _y: Any, a: Any, b: Any) -> Any:
+        own, other = (a, b)[i], (b, a)[i]
+        held = F.logical_or(getattr(F, wins)(own, other), F.isnan(own))
+        return F.bracket(held, F.where(F.equal(a, b), 0.5 * t, F.nan_at(own, t)), negated=False)
+
+    return rule
+
+
+def _clipped(i: int) -> Derivative:
+    """The derivative of clip in x, or in a bound where that bound is the result; hi wins over lo."""
+
+    def rule(F: Any, t: Any, _y: Any, x: Any, lo: Any, hi: Any) -> Any:
+        own = (x, lo, hi)[i]
+        if i == 0:
+            chosen = F.logical_and(F.greater_equal(x, lo), F.less_equal(x, hi))
+        elif i == 1:
+            chosen = F.logical_and(F.less(x, lo), F.less_equal(lo, hi))
+        else:
+            chosen = F.logical_or(F.greater(x, hi), F.greater(lo, hi))
+        return F.bracket(F.logical_or(chosen, F.isnan(own)), F.nan_at(own, t), negated=False)
+
+    return rule
+
+
+def _relu_rule(F: Any, t: Any, _y: Any, x: Any) -> Any:
+    return F.bracket(F.less_equal(x, 0), F.nan_at(x, t), negated=True)
+
+
+def _of_one(rule: Derivative) -> Derivative:
+    """The partial derivative, from the rule that selects a cotangent or tangent."""
+
+    def d(F: Any, y: Any, *args: Any) -> Any:
+        return rule(F, 1.0, y, *args)
+
+    return d
+
+
+def _selecting(name: str, body: Derivative, rules: tuple[Derivative, ...], **facts: Any) -> Scalar:
+    """A function whose derivative is a choice: rules select, they never multiply with 0 and 1."""
+    return Scalar(name, body, tuple(map(_of_one, rules)), REAL, vjp=rules, jvp=rules, **facts)
+
+
+CHOICE = (
+    _selecting(
+        "maximum",
+        np.maximum,
+        (_chosen("greater_equal", 0), _chosen("greater_equal", 1)),
+        zero_preserving=True,
+        domain=TWO,
+        convention="equal arguments share the derivative: one half each",
+        summary="The larger of x1 and x2; nan if either is.",
+        example=("[1, 5]", "3", "[3, 5]"),
+    ),
+    _selecting(
+        "minimum",
+        np.minimum,
+        (_chosen("less_equal", 0), _chosen("less_equal", 1)),
+        zero_preserving=True,
+        domain=TWO,
+        convention="equal arguments share the derivative: one half each",
+        summary="The smaller of x1 and x2; nan if either is.",
+        example=("[1, 5]", "3", "[1, 3]"),
+    ),
+    Scalar(
+        "relu",
+        lambda x: np.maximum(x, 0),
+        (),
+        "iuf",
+        zero_preserving=True,
+        vjp=(_relu_rule,),
+        jvp=(_relu_rule,),
+        convention="at 0 the derivative is 0",
+        summary="x where it is positive, else 0.",
+        example=("[-1., 2.]", "[0., 2.]"),
+    ),
+    Scalar(
+        "where",
+        where,
+        vjp=(
+            lambda F, g, _y, c, _a, _b: None,
+            lambda F, g, _y, c, _a, _b: F.bracket(c, g, negated=False),
+            lambda F, g, _y, c, _a, _b: F.bracket(c, g, negated=True),
+        ),
+        kinds=ANY,
+        linear_in=((1, 2),),
+        domain=(None, None, None),
+        complex_ok=True,
+    ),
+    _selecting(
+        "clip",
+        np.clip,
+        (_clipped(0), _clipped(1), _clipped(2)),
+        domain=(None, (-0.6, -0.4), (0.4, 0.6)),
+        convention="at a bound the derivative belongs to x; where min > max it belongs to max",
+    ),
+)

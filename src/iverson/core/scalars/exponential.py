@@ -1,0 +1,93 @@
+"""Exponentials and logarithms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from iverson.core.scalars.record import POSITIVE, REAL, TWO, Scalar
+
+_LN2, _LN10 = math.log(2), math.log(10)
+
+EXPONENTIAL = (
+    Scalar(
+        "exp",
+        np.exp,
+        (lambda F, y, _x: y,),
+        result="float",
+        complex_ok=True,
+        summary="e to the power x.",
+        example=("[0., 1.]", "[1.        , 2.71828183]"),
+    ),
+    Scalar(
+        "exp2",
+        np.exp2,
+        (lambda F, y, _x: y * _LN2,),
+        "iuf",
+        result="float",
+        summary="2 to the power x.",
+        example=("[0., 3.]", "[1., 8.]"),
+    ),
+    Scalar(
+        "expm1",
+        np.expm1,
+        (lambda F, y, _x: y + 1,),
+        result="float",
+        zero_preserving=True,
+        complex_ok=True,
+        summary="exp(x) - 1, exact near 0.",
+        example=("[0., 1e-20]", "[0.e+00, 1.e-20]"),
+    ),
+    Scalar(
+        "log",
+        np.log,
+        (lambda F, _y, x: F.reciprocal(x),),
+        result="float",
+        domain=(POSITIVE,),
+        complex_ok=True,
+        summary="The natural logarithm.",
+        example=("[1., 10.]", "[0.        , 2.30258509]"),
+    ),
+    Scalar(
+        "log1p",
+        np.log1p,
+        (lambda F, _y, x: F.reciprocal(1 + x),),
+        result="float",
+        zero_preserving=True,
+        domain=((-0.7, 2.0),),
+        complex_ok=True,
+        summary="log(1 + x), exact near 0.",
+        example=("[0., 1e-20]", "[0.e+00, 1.e-20]"),
+    ),
+    Scalar(
+        "log2",
+        np.log2,
+        (lambda F, _y, x: 1 / (x * _LN2),),
+        result="float",
+        domain=(POSITIVE,),
+        complex_ok=True,
+        summary="The logarithm to base 2.",
+        example=("[1., 8.]", "[0., 3.]"),
+    ),
+    Scalar(
+        "log10",
+        np.log10,
+        (lambda F, _y, x: 1 / (x * _LN10),),
+        result="float",
+        domain=(POSITIVE,),
+        complex_ok=True,
+        summary="The logarithm to base 10.",
+        example=("[1., 100.]", "[0., 2.]"),
+    ),
+    Scalar(
+        "logaddexp",
+        np.logaddexp,
+        (lambda F, _y, a, b: F.sigmoid(a - b), lambda F, _y, a, b: F.sigmoid(b - a)),
+        REAL,
+        result="float",
+        domain=TWO,
+        summary="log(exp(x1) + exp(x2)), without overflow.",
+        example=("[1000.]", "0.", "[1000.]"),
+    ),
+)

@@ -1,0 +1,81 @@
+"""The record of an elementwise function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+
+Derivative = Callable[..., Any]
+
+NUMERIC, REAL, FLOATING, INTEGRAL, BOOLEAN, ANY = "iufc", "iuf", "fc", "iub", "b", "iufcb"
+
+#: Domains of test values.
+POSITIVE, UNIT = (0.3, 3.0), (-0.9, 0.9)
+TWO: tuple[None, None] = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One elementwise function.
+
+    name, body : the name in the table and the function on NumPy arrays.
+    d : the partial derivative per argument; for a holomorphic function also the complex one.
+    kinds : dtype kinds accepted.
+    result : "same" (as promoted), "float" (integers become the default float), "bool" or "real".
+    linear_in : as in the Op record.
+    zero_preserving : f(0, ..., 0) = 0.
+    vjp, jvp : rules in place of those that follow from ``d``, for functions that are not holomorphic.
+    domain : per argument, the interval test values are drawn from; None stands for all reals.
+    convention : what ``d`` says where there is no derivative.
+    complex_ok : whether complex samples are drawn in tests.
+    summary : what the public function computes, in a sentence; without one there is no public function.
+    example : texts of its arguments in an example (the first becomes an array) and of the result's entries.
+    method : whether arrays have it as a method; not what they have as a property.
+    scaled : whether the second operand can be scaled, as in PyTorch: ``alpha``.
+    compiled : whether large arrays take a compiled pass, as NumPy has no vector loop for the body.
+    """
+
+    name: str
+    body: Callable[..., Any]
+    d: tuple[Derivative | None, ...] = ()
+    kinds: str = NUMERIC
+    result: str = "same"
+    linear_in: tuple[tuple[int, ...], ...] = ()
+    zero_preserving: bool = False
+    vjp: tuple[Derivative, ...] = ()
+    jvp: tuple[Derivative, ...] = ()
+    domain: tuple[tuple[float, float] | None, ...] = (None,)
+    convention: str = ""
+    complex_ok: bool = False
+    summary: str = ""
+    example: tuple[str, ...] = ()
+    method: bool = True
+    scaled: bool = False
+    compiled: bool = False
+
+    @property
+    def arity(self) -> int:
+        return len(self.domain)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The standard's names of the arguments."""
+        return ("x",) if self.arity == 1 else tuple(f"x{k + 1}" for k in range(self.arity))
+
+
+def result_dtype(scalar: Scalar, promoted: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a function's result, given the promoted dtype of its operands."""
+    if scalar.result == "float":
+        return dtypes.to_inexact(promoted)
+    if scalar.result == "bool":
+        return dtypes.bool
+    if scalar.result == "real":
+        return dtypes.real_of(promoted)
+    if scalar.result == "realfloat":
+        return dtypes.real_of(dtypes.to_inexact(promoted))
+    return promoted

@@ -1,0 +1,36 @@
+"""The types of the public functions, for type checkers and editors.
+
+A function of arrays is annotated ``def f(x: A | ArrayLike, ...) -> A``: what it gives is of the kind of those
+operands that are more than plain arrays (`MaskedTensor`, say), and a Tensor where there is none. So no
+signature needs overloads, and kinds that are added above this layer need no mention here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, Union
+
+import numpy as np
+
+from iverson.tensor.array import Array
+from iverson.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from numpy import typing as _numpy
+    from typing_extensions import TypeVar
+
+    DTypeLike: TypeAlias = _numpy.DTypeLike
+
+    A = TypeVar("A", bound=Array, default=Tensor)
+else:
+    A = DTypeLike = Any
+
+#: What functions take as a plain array. Lists are not among it: `iverson.asarray` turns one into a Tensor.
+ArrayLike: TypeAlias = Union[Tensor, "np.ndarray[Any, Any]", np.generic, complex]
+#: One axis, and what a reduction goes over: all axes, one, or several.
+Axis: TypeAlias = SupportsIndex
+Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
+#: A shape, or the extent of a vector.
+ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+Device: TypeAlias = Literal["cpu"] | None
+Layout: TypeAlias = Literal["strided", "coo", "csr", "csc", "bsr", "bsc"]

@@ -1,0 +1,51 @@
+"""What is public: every namespace shows its names, once and only those."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import iverson as iv
+from tools.stubs import STUBS
+
+NAMESPACES = (
+    "iverson",
+    "iverson.autograd",
+    "iverson.errors",
+    "iverson.explain",
+    "iverson.fft",
+    "iverson.linalg",
+    "iverson.masked",
+    "iverson.optim",
+    "iverson.random",
+    "iverson.te",
+    "iverson.testing",
+    "iverson.transforms",
+)
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_a_namespace_shows_its_public_names_alone(name):
+    space = importlib.import_module(name)
+    shown = dir(space)
+    assert shown == sorted(space.__all__)
+    assert len(shown) == len(set(shown))
+    assert not [n for n in shown if n.startswith("_") or not hasattr(space, n)]
+
+
+def test_every_namespace_is_listed_here():
+    modules = {f"iverson.{n}" for n in iv.__all__ if type(getattr(iv, n)).__name__ == "module"}
+    assert modules | {"iverson"} == set(NAMESPACES)
+
+
+def test_names_on_demand_are_those_of_their_packages():
+    assert iv.grad is iv.transforms.grad
+    assert iv.MaskedTensor is iv.masked.MaskedTensor
+    with pytest.raises(AttributeError, match="no attribute 'policy'"):
+        _ = iv.policy
+
+
+@pytest.mark.parametrize("path", STUBS, ids=lambda p: p.parent.name)
+def test_stubs_are_what_the_tables_say(path):
+    assert path.read_text() == STUBS[path](), "run `make stubs`"
