@@ -40,15 +40,14 @@ def named(function: Function, name: str, doc: str) -> Function:
 
 def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
-    found: Any = x
+    given: Any = x
+    made: Callable[[Any], Any] = asarray
     if isinstance(x, Operand):
-        return found
+        return given
     if isinstance(x, np.ndarray):
-        found = asarray(plain(x, operation, argument))
-        return found
+        return made(plain(x, operation, argument))
     if isinstance(x, (np.generic, *SCALARS)):
-        found = asarray(x)
-        return found
+        return made(x)
     raise ArgumentTypeError(
         operation,
         argument,
