@@ -47,13 +47,16 @@ PATHS = {
     "band": lambda s, b: s.tril().triu(k=-9)[None] @ b,
     "triangles": lambda s, b: ((s @ s) * s).sum(axis=1) * b[:, 0],
     "square": lambda s, b: (s @ s) @ b,
+    "batch of scaled columns": lambda s, b: (s[None] * b.mT[:, None]).sum(axis=0) @ b,
+    "kron": lambda s, b: iv.kron(s, b[:2, :2]) @ iv.concat([b, b]),
+    "column by columns": lambda s, b: (s[:, :1] * s) @ b,
     "two squares": lambda s, b: b.mT @ (s.mT @ s) @ (s @ (s @ b)),
 }
 #: Paths that read a pattern, said without one.
 AS_DENSE = {"masked product": lambda s, b: (b @ b.mT) * s}
 #: Paths of the size of the pattern because tracked factors are zero elsewhere now. In a recorded pass that is
 #: not counted on: a factor may be differentiated later where it is zero.
-AS_IT_IS_NOW = ("scaled rows",)
+AS_IT_IS_NOW = ("scaled rows", "batch of scaled columns", "kron", "column by columns")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -7,6 +7,7 @@ many threads are independent.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from iverson.autograd.node import Node
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, hull, join, plain
 from iverson.core.op import Op
 from iverson.kernels.registry import run_in_layouts
+from iverson.kernels.stretched import stretched
 from iverson.layouts import Zero, layouts_by_type, support_pattern
+from iverson.layouts.merging import union
 
 Slot = tuple[Node, int]
 
@@ -88,14 +91,13 @@ def _demanded(node: Node, of_args: list[Entries], whole: bool, recording: bool) 
         return _moved(node, op, of_args)
     if demand is None or (whole and not op.spreads):
         return FULL
-    shapes = tuple([held[0] if type(held) is tuple else getattr(held, "shape", ()) for held in node.args])
+    shapes = tuple(map(node.arg_shape, range(len(node.args))))
     return demand(tuple(of_args), shapes, node.result_shape(0), **node.params)
 
 
 def _image(node: Node, op: Op, need: Entries) -> Entries:
     """Where the entries in a box of an op that moves entries go."""
-    held, *others = node.args
-    shape = held[0] if type(held) is tuple else held.shape
+    others, shape = node.args[1:], node.arg_shape(0)
     region = hull(need, shape)
     image = op.image(region, shape, *others, **node.params) if region.size else None  # type: ignore[misc]
     return NOTHING if image is None else plain(Box(image), node.result_shape(0))
@@ -127,21 +129,26 @@ def _factors(node: Node, op: Op, of_args: list[Entries], patterns: dict[int, Any
 
     The op is zero where one of its groups is (`Op.linear_in`), whatever the other arguments are.
     """
-    shape = node.result_shape(0)
-    patterns = {k: p for k, p in patterns.items() if node.args[k].shape == shape}
-    if not patterns:
-        return None
-    bounds: list[Entries] = []
+    out = node.result_shape(0)
+    bounds: list[Any] = []
     for k, need in enumerate(of_args):
+        if need is NOTHING:
+            continue
+        others = [g[0] for g in op.groups(len(of_args)) if k not in g and len(g) == 1 and g[0] in patterns]
+        own = node.arg_shape(k)
         if isinstance(need, Stored):
-            bounds.append(need)
-        elif need is not NOTHING:
-            others = [g for g in op.groups(len(of_args)) if k not in g]
-            factor = next((patterns[g[0]] for g in others if len(g) == 1 and g[0] in patterns), None)
-            if factor is None:
-                return None
-            bounds.append(Stored(factor))
-    return join(bounds)
+            factors = [patterns[j] for j in others if patterns[j].ndim == len(node.arg_shape(j))]
+            found = need.pattern if own == out else stretched(need.pattern, own, out, factors)
+        else:
+            of_others = (stretched(patterns[j], node.arg_shape(j), out) for j in others)
+            found = next((p for p in of_others if p is not None), None)
+        if found is None:
+            return None
+        bounds.append(found)
+    if any(p.ndim != bounds[0].ndim for p in bounds):
+        return None
+    whole = union(bounds, bounds[0])
+    return Stored(whole) if len(set(bounds)) == 1 or 2 * whole.count < prod(whole.shape) else None
 
 
 def _moved(node: Node, op: Op, of_args: list[Entries]) -> Entries:

@@ -78,6 +78,11 @@ class Node:
         held = self.out[index] if self.multiple else self.out
         return held[0] if type(held) is tuple else held.shape  # type: ignore[no-any-return]
 
+    def arg_shape(self, position: int) -> Shape:
+        """The shape of one argument; () of a Python scalar."""
+        held = self.args[position]
+        return held[0] if type(held) is tuple else getattr(held, "shape", ())
+
     def result_meta(self, index: int) -> Aval:
         """Shape and dtype of one result."""
         held = self.out[index] if self.multiple else self.out

@@ -11,6 +11,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.kernels.registry import register, zeros_like_result
+from iverson.kernels.zero import cast
 from iverson.layouts import Packed, Zero, to_strided
 
 Values = tuple[Any, ...]
@@ -58,7 +59,8 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     terms = [v for v in values if type(v) is not Zero]
     if any(type(v) is not Packed or not same_mask(terms[0], v) for v in terms):
         return NotImplemented
-    return Packed(terms[0].mask, op.forward(*(v.values for v in terms)))
+    total = Packed(terms[0].mask, op.forward(*(v.values for v in terms)))
+    return cast(total, np.result_type(*(v.dtype for v in values)))
 
 
 @register("pack", Packed)

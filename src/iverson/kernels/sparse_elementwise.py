@@ -6,6 +6,7 @@ is tried at zero: where f(0, ..., scalars) is 0, the result keeps the stored ent
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from iverson.kernels.sparse_forms import (
     sparse,
     sparse_only,
 )
-from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced
+from iverson.kernels.sparse_values import entry_by_entry
+from iverson.kernels.zero import cast
+from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.merging import intersection, union
 from iverson.layouts.pattern import addresses, index_dtype, matches
@@ -31,6 +34,16 @@ Params = dict[str, Any]
 
 def _may_be_zero(value: Any) -> bool:
     return is_sparse(value) or type(value) is Zero
+
+
+def _is_zero_group(values: list[Any]) -> bool:
+    """Whether all of these are 0 where the sparse ones of them store nothing."""
+    arrays = [v for v in values if hasattr(v, "shape")]
+    return (
+        bool(arrays)
+        and all(map(_may_be_zero, arrays))
+        and not any(v for v in values if not hasattr(v, "shape"))
+    )
 
 
 def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
@@ -53,7 +66,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
         return kept
     if op.linear_in == _PRODUCT and all(map(is_sparse, values)) and values[0].shape != values[1].shape:
         return _product(op, values, result.shape, params)
-    groups = [g for g in op.groups(len(values)) if all(_may_be_zero(values[k]) for k in g)]
+    groups = [g for g in op.groups(len(values)) if _is_zero_group([values[k] for k in g])]
     if not groups and not _is_zero_at_zero(op, values, params):
         return NotImplemented
     shape = result.shape
@@ -136,16 +149,16 @@ def _filled(entries: Any, shape: Shape) -> Any:
 def add_n(op: Op, values: Values, params: Params) -> Any:
     """All terms at once: beside a strided term into one buffer, otherwise on the union of the patterns."""
     dtype = np.result_type(*(v.dtype for v in values))
-    terms = [v for v in values if type(v) is not Zero]
+    terms = [_stored_entries(v) for v in values if type(v) is not Zero]
     if all(map(is_sparse, terms)):
         if len(terms) == 1:
-            return terms[0]
+            return cast(terms[0], dtype)
         shape = terms[0].shape
         if all(v.pattern is terms[0].pattern for v in terms):
-            return terms[0].pattern.value(op.forward(*(v.entries for v in terms)))
+            return cast(terms[0].pattern.value(op.forward(*(v.entries for v in terms))), dtype)
         terms = _aligned(tuple(terms), shape, set(range(len(terms))))
         pattern = union([v.pattern for v in terms], terms[0].pattern)
-        return pattern.value(op.forward(*(read(v, pattern, shape) for v in terms)))
+        return cast(pattern.value(op.forward(*(read(v, pattern, shape) for v in terms))), dtype)
     if any(type(v) is not np.ndarray and not is_sparse(v) for v in terms):
         return NotImplemented
     arrays = [v for v in terms if not is_sparse(v)]
@@ -155,3 +168,10 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     for v in map(coalesced, filter(is_sparse, terms)):
         total[tuple(v.pattern.coordinates)] += v.entries
     return total
+
+
+def _stored_entries(value: Any) -> Any:
+    """A box of less than half of all entries as these, one by one; a larger one as an array."""
+    if type(value) is not Box:
+        return value
+    return entry_by_entry(value) if 2 * value.region.size < prod(value.shape) else to_strided(value)

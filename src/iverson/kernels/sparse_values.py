@@ -112,12 +112,17 @@ def other_to_layout(op: Op, values: Values, params: Params) -> Any:
     x, layout = values[0], params["layout"]
     if layout == "strided":
         return to_strided(x)
+    return convert(entry_by_entry(x), layout, params["blocksize"])
+
+
+def entry_by_entry(x: Any) -> Any:
+    """The entries of a box (none of a zero) that are not 0, in COO."""
     start = x.region.start if type(x) is Box else (0,) * len(x.shape)
     inner = x.inner if type(x) is Box else np.zeros((0,) * len(x.shape), x.dtype)
     held = from_strided(inner, "coo")
     indices = held.pattern.indices + np.array(start, np.int64)[:, None]
     whole = CooPattern(x.shape, indices.astype(index_dtype(*x.shape)), True)
-    return convert(whole.value(held.entries), layout, params["blocksize"])
+    return whole.value(held.entries)
 
 
 @sparse("coalesce")

@@ -8,7 +8,8 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.scalars import keep_where
-from iverson.kernels.registry import register, zeros_like_result
+from iverson.core.table import TABLE
+from iverson.kernels.registry import register, run, zeros_like_result
 from iverson.layouts import Zero
 
 
@@ -50,8 +51,13 @@ def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 @register("add_n", Zero)
 def add_n(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """A sum drops its zero terms."""
+    """A sum drops its zero terms; their dtypes count."""
     rest = tuple(v for v in values if type(v) is not Zero)
-    if len(rest) == 1:
-        return rest[0]
-    return op.forward(*rest) if all(type(v) is np.ndarray for v in rest) else NotImplemented
+    if len(rest) > 1 and any(type(v) is not np.ndarray for v in rest):
+        return NotImplemented
+    return cast(rest[0] if len(rest) == 1 else op.forward(*rest), np.result_type(*(v.dtype for v in values)))
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """A value of any layout in a dtype; the value itself where that is its own."""
+    return value if value.dtype == dtype else run(TABLE["astype"], (value,), {"dtype": dtype})

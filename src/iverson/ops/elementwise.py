@@ -7,13 +7,14 @@ that were broadcast. Because an elementwise op touches each entry alone, needs a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, join
+from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Full, Stored, join, plain
 from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
 from iverson.core.op import Op, Rule, Sample, Sampler, reading, reads
@@ -21,6 +22,8 @@ from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
 from iverson.kernels import fused
+from iverson.kernels.stretched import extent, stretched
+from iverson.layouts import Sparse, support_of
 from iverson.ops import notation
 
 #: Functions whose NumPy body itself refuses what their record does not accept.
@@ -164,25 +167,54 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
 
 def demand(needs: tuple[Entries, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Entries:
     """An entry of the result's cotangent is read where that entry of some input's is."""
-    passed = [
-        need if need is NOTHING or (need is not FULL and own == out) else FULL
-        for need, own in zip(needs, shapes, strict=True)
-    ]
-    return join(passed)
+    return join([_broadcast(need, own, out) for need, own in zip(needs, shapes, strict=True)])
+
+
+def _broadcast(need: Entries, own: Shape, out: Shape) -> Entries:
+    """The entries that those of an operand of shape ``own`` are broadcast to."""
+    if own == out or need is NOTHING:
+        return need
+    if isinstance(need, Box):
+        return plain(Box(need.region.broadcast(own, out)), out)
+    pattern = stretched(need.pattern, own, out) if isinstance(need, Stored) else None
+    return FULL if pattern is None else Stored(pattern)
 
 
 def support(where: Entries, i: int, inputs: tuple[Any, ...], y: Any, **_: Any) -> Entries:
-    """Input i's cotangent is zero where the result's is (unless that input was broadcast)."""
-    return where if getattr(inputs[i], "shape", ()) == y.shape else FULL
+    """Input i's cotangent is zero where the result's is, along all of the axes that it was broadcast to."""
+    own = getattr(inputs[i], "shape", ())
+    if own == y.shape or where is NOTHING:
+        return where
+    return Box(where.region.projected(own)) if isinstance(where, Box) else FULL
 
 
-def within(F: Any, rule: Rule, part: Box | Stored, i: int, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
-    """The rule on the region or pattern alone: all it reads is cut to that first."""
-    if xs[i].shape != y.shape:
-        return NotImplemented
+def within(
+    F: Any,
+    rule: Rule,
+    part: Box | Stored,
+    i: int,
+    g: Any,
+    y: Any,
+    *xs: Any,
+    factors: Shape = (),
+    **params: Any,
+) -> Any:
+    """The rule on the region or pattern alone: all it reads is cut to that first.
+
+    Of an operand that was broadcast, to what the part is broadcast to; then the rule's result is summed.
+    The op is zero where one of the operands at the positions in ``factors`` is.
+    """
+    own, shape = xs[i].shape, y.shape
+    if isinstance(part, Stored) and own == shape:
+        return _at_pattern(F, rule, part.pattern, g, y, *xs, **params)
     if isinstance(part, Stored):
-        return _within_pattern(F, rule, part.pattern, g, y, *xs, **params)
-    region = part.region
+        zeros = [p for k in factors if k != i and (p := _lasting_pattern(F, xs[k])) is not None]
+        at = _read_for(F, part.pattern, g, own, shape, zeros)
+        if at is None:
+            return NotImplemented
+        ct = _at_pattern(F, rule, at, g, y, *xs, **params)
+        return None if ct is None else F.on_pattern(F.sum_to(ct, own), part.pattern)
+    region = part.region.broadcast(own, shape)
 
     def cut(x: Any) -> Any:
         shape = getattr(x, "shape", None)
@@ -194,23 +226,57 @@ def within(F: Any, rule: Rule, part: Box | Stored, i: int, g: Any, y: Any, *xs: 
         return x if own.covers(shape) else F.index_basic(x, key=own.slices)
 
     ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
-    return None if ct is None else F.place(ct, key=region.slices, shape=y.shape)
+    return None if ct is None else F.place(ct, key=part.region.slices, shape=own)
 
 
-def _within_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
-    """The rule on the values stored on a pattern."""
+def _lasting_pattern(F: Any, x: Any) -> Any:
+    """The pattern outside of which a sparse operand is zero, whatever is differentiated later; else None."""
+    value = getattr(x, "_value", None)
+    if isinstance(value, Sparse) and not value.dense_shape and not F.is_recorded(x):
+        return value.pattern
+    return None
+
+
+def _read_for(F: Any, pattern: Any, g: Any, own: Shape, shape: Shape, factors: Any) -> Any:
+    """Where a cotangent is read for the entries on a pattern of an operand that was broadcast: where those
+    go, or where the cotangent is stored if that is less. None: a whole rule knows better."""
+    if not F.is_recorded(g):
+        where = support_of(g._value)
+        if isinstance(where, Stored):
+            if where.pattern.count <= extent(pattern, own, shape):
+                return where.pattern
+        elif not isinstance(where, Full | Bracket):
+            return None
+    return stretched(pattern, own, shape, factors)
+
+
+def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+    """The rule on the values stored on a pattern of the result's first axes."""
     shape = y.shape
-    stored = pattern.stored_shape + shape[pattern.ndim :]
 
     def cut(x: Any) -> Any:
-        if not getattr(x, "shape", ()):
+        own = getattr(x, "shape", ())
+        if not own:
             return x
         if isinstance(x, Aval):
-            return Aval(stored, x.dtype)
-        return F.values_at(x if x.shape == shape else F.broadcast_to(x, shape=shape), pattern=pattern)
+            dense = ((1,) * (len(shape) - len(own)) + own)[pattern.ndim :]
+            return Aval(pattern.stored_shape + dense, x.dtype)
+        return F.values_at(x, pattern=pattern) if own == shape else _at_projected(F, x, pattern, shape)
 
     ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
     return None if ct is None else F.from_values(ct, pattern=pattern)
+
+
+def _at_projected(F: Any, x: Any, pattern: Any, shape: Shape) -> Any:
+    """What an operand that is broadcast to a shape has at the entries of a pattern of its first axes."""
+    own = (1,) * (len(shape) - x.ndim) + x.shape
+    dense = own[pattern.ndim :]
+    kept = [k for k, n in enumerate(own[: pattern.ndim]) if n != 1]
+    x = F.reshape(x, shape=(*(own[k] for k in kept), *dense))
+    if kept:
+        x = F.gather(x, *(pattern.coordinates[k] for k in kept), axes=tuple(range(len(kept))))
+        return F.to_dense(F.reshape(x, shape=pattern.stored_shape + dense))
+    return F.to_dense(F.broadcast_to(x, shape=pattern.stored_shape + dense))
 
 
 def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
@@ -243,6 +309,7 @@ def make(scalar: Scalar) -> Op:
     """The Op of an elementwise function."""
     arity = scalar.arity
     vjp = tuple(_vjp_rule(scalar, i) for i in range(arity))
+    factors = tuple(group[0] for group in scalar.linear_in if len(group) == 1)
     traps = isinstance(scalar.body, np.ufunc) and scalar.name not in _SILENT
     return Op(
         name=scalar.name,
@@ -257,7 +324,7 @@ def make(scalar: Scalar) -> Op:
         ),
         linear_in=scalar.linear_in,
         demand=demand,
-        within=within,
+        within=partial(within, factors=factors),
         support=support,
         family="elementwise",
         zero_preserving=scalar.zero_preserving,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from iverson.core.op import Op, Sample
 from iverson.core.region import Region
 from iverson.core.scalars import inverse_length
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
+from iverson.core.table import TABLE, define, derived
 from iverson.core.table import F as namespace
-from iverson.core.table import define, derived
 from iverson.kernels import regions, sparse_reductions, sparse_values, strided
+from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import CooPattern, Sparse
 from iverson.ops.notation import reduction, said
 
@@ -75,6 +77,16 @@ def _sum_support(
     return Box(Region(tuple(start), tuple(stop)))
 
 
+def _sum_demand(needs: tuple[Entries, ...], shapes: tuple[Shape, ...], out: Shape, **params: Any) -> Entries:
+    """Of a large sum, the entries that those of a pattern are added up in."""
+    need = needs[0]
+    if not isinstance(need, Stored) or prod(out) <= need.pattern.count:
+        return FULL
+    ones = np.ones((need.pattern.count, *shapes[0][need.pattern.ndim :]), bool)
+    found = run_in_layouts(TABLE["sum"], (need.pattern.value(ones),), params)
+    return Stored(found.pattern) if isinstance(found, Sparse) else FULL
+
+
 def _is_sparse(x: Any) -> bool:
     return isinstance(getattr(x, "_value", None), Sparse)
 
@@ -107,6 +119,7 @@ define(
         abstract=_abstract,
         vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
         linear_in=LINEAR,
+        demand=_sum_demand,
         image=regions.summed,
         support=_sum_support,
         within=_sum_within,

@@ -21,6 +21,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
+from iverson.ops import elementwise
 from iverson.ops.notation import moved, said, stretched_index
 
 LINEAR = ((0,),)
@@ -236,7 +237,9 @@ define(
         vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
         linear_in=LINEAR,
         signals=False,
+        moves=True,
         image=regions.broadcast,
+        within=elementwise.within,
         te=moved(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
         samples=lambda s: [
             Sample((s((2, 1)),), {"shape": (3, 2, 4)}),

@@ -1,0 +1,84 @@
+"""Part of a cotangent, computed alone, is that part of the whole.
+
+For every op with a rule for that (`Op.within`), every sample and input; parts that are boxes or patterns,
+cotangents in several layouts, untracked and tracked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson.autograd.engine import _compute_part
+from iverson.autograd.mode import recording
+from iverson.autograd.watch import leaf_of
+from iverson.core.dispatch import make_handle
+from iverson.core.entries import Box, Stored
+from iverson.core.region import Region
+from iverson.core.table import F
+from iverson.layouts import from_strided, to_strided
+from iverson.ops import TABLE
+from tests.conformance.product import SEED, floating, in_layout, samples_of
+
+WITH_PARTS = [
+    name for name, op in TABLE.items() if op.within is not None and op.samples and op.differentiable
+]
+
+
+def parts_of(shape: tuple[int, ...], rng: np.random.Generator) -> list[Box | Stored]:
+    """A box with an entry left out on an axis, patterns of all axes and of the first; none of rank 0."""
+    if not shape or 0 in shape:
+        return []
+    start = tuple(int(rng.integers(n)) for n in shape)
+    box = Box(
+        Region(start, tuple(int(rng.integers(a + 1, n + 1)) for a, n in zip(start, shape, strict=True)))
+    )
+    chosen = rng.random(shape) < 0.5
+    patterns = [from_strided(chosen, "coo").pattern, from_strided(chosen, "coo", None, 1).pattern]
+    if len(shape) == 2:
+        patterns.append(from_strided(chosen, "csr").pattern)
+    return [box, *(Stored(p) for p in patterns if p.count)]
+
+
+def read(ct: Any, part: Box | Stored) -> Any:
+    whole = to_strided(ct._value)
+    return whole[part.region.slices] if isinstance(part, Box) else whole[tuple(part.pattern.coordinates)]
+
+
+@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
+@pytest.mark.parametrize("name", WITH_PARTS)
+def test_a_part_is_that_of_the_whole(name):
+    op = TABLE[name]
+    rng = np.random.default_rng(SEED)
+    for sample in samples_of(op, "float64"):
+        xs = [make_handle(a) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in sample.args]
+        with np.errstate(all="ignore"):
+            y = getattr(F, name)(*xs, **sample.params)
+        if op.multiple:
+            continue
+        for i in floating(sample):
+            rule = op.vjp[i] if not callable(op.vjp) and i < len(op.vjp) else None
+            for part in parts_of(sample.args[i].shape, rng) if rule else []:
+                for layout in ("strided", "box", "coo"):
+                    for tracked in (False, True):
+                        g = make_handle(in_layout(rng.standard_normal(y.shape), layout, rng)[0])
+                        if tracked:
+                            g._node = leaf_of(g._value)
+                        compare(op, rule, part, i, g, y, xs, sample.params, tracked)
+
+
+def compare(
+    op: Any, rule: Any, part: Any, i: int, g: Any, y: Any, xs: Any, params: Any, tracked: bool
+) -> None:
+    shared: Any = ()
+    with recording(tracked), np.errstate(all="ignore"):
+        if op.shared is not None:
+            shared = (op.shared(F, g, y, *xs, **params),)
+        whole = rule(F, *shared, g, y, *xs, **params)
+        bound = (lambda F, *a, **p: rule(F, *shared, *a, **p)) if shared else rule
+        found = _compute_part(op, bound, part, i, shared, g, y, tuple(xs), params)
+    if whole is None:
+        return
+    np.testing.assert_allclose(read(found, part), read(whole, part), rtol=1e-12, atol=1e-12)
