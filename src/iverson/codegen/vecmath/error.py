@@ -63,8 +63,7 @@ def gelu(b: Builder, x: Value) -> Value:
     high, low = two_product(b, a, a)
     tail, bits = _tail(b, high * -0.5, low * -0.5, a * math.sqrt(0.5))
     part = scale(tail * (a * 0.5), bits)
-    nothing = b.const(math.nan, x.type)
-    return b.select(x < 0.0, b.select(x.eq(-math.inf), nothing, -part), x - part)
+    return b.select(x < 0.0, -part, x - part)
 
 
 def _tail(b: Builder, high: Value, low: Value, a: Value) -> tuple[Value, Value]:

@@ -7,8 +7,6 @@ the exponent field, in two factors where a result may be subnormal.
 
 from __future__ import annotations
 
-import math
-
 from iverson.codegen.ir import Builder, Value
 from iverson.codegen.vecmath.coefficients import EXP32, EXP64, TANH32, TANH64
 from iverson.codegen.vecmath.common import (
@@ -100,8 +98,7 @@ def silu(b: Builder, x: Value) -> Value:
     e = (r + q) + 1.0
     negative = x < 0.0
     part = _over_one_plus(b, b.select(negative, e, b.const(1.0, x.type)), scale(e, bits))
-    y = scale(at_least(b, x, last) * part, b.select(negative, bits, b.const(0, bits.type)))
-    return b.select(x.eq(-math.inf), b.const(math.nan, x.type), y)
+    return scale(at_least(b, x, last) * part, b.select(negative, bits, b.const(0, bits.type)))
 
 
 def _over_one_plus(b: Builder, top: Value, e: Value) -> Value:

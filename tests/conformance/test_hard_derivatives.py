@@ -1,0 +1,106 @@
+"""Derivatives to second order where values saturate: at infinities and on the way there, against mpmath.
+
+Eager, by the interpreter of tensor expressions and compiled. The derivative of a function that flattens is as
+exact, relative to itself, as the function: a form like y (1 - y) is not.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import te
+from iverson.te import interpret, lower
+from iverson.transforms import jvp
+
+Array = np.ndarray[Any, Any]
+POINTS = np.array([0.0, 0.3, 1.0, 5.0, 20.0, 37.0, 40.0, 90.0, 700.0, 1e5, math.inf])
+X = np.concatenate([POINTS, -POINTS[1:]])
+
+
+def exact_functions() -> dict[str, Callable[[Any], Any]]:
+    import mpmath as mp
+
+    def normal(x: Any) -> Any:
+        return mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi)
+
+    def bell(x: Any) -> Any:
+        return mp.exp(-x * x) / mp.sqrt(mp.pi)
+
+    def s(x: Any) -> Any:
+        return 1 / (1 + mp.exp(-x))
+
+    # Derivatives of order 1 and 2, by hand.
+    return {
+        "sigmoid": lambda x: (s(x) * s(-x), s(x) * s(-x) * (s(-x) - s(x))),
+        "softplus": lambda x: (s(x), s(x) * s(-x)),
+        "silu": lambda x: (s(x) + x * s(x) * s(-x), s(x) * s(-x) * (2 + x * (s(-x) - s(x)))),
+        "erf": lambda x: (2 * bell(x), -4 * x * bell(x)),
+        "erfc": lambda x: (-2 * bell(x), 4 * x * bell(x)),
+        "gelu": lambda x: (mp.ncdf(x) + x * normal(x), (2 - x * x) * normal(x)),
+    }
+
+
+def expected(name: str) -> Array:
+    """Both derivatives at the points; at infinities those at 1e3, which are the limits in double."""
+    import mpmath as mp
+
+    with mp.workprec(200):
+        at = [mp.mpf(math.copysign(min(abs(v), 1e3), v)) for v in X.tolist()]
+        return np.array([[float(d) for d in exact_functions()[name](x)] for x in at]).T
+
+
+def eager(names: list[str]) -> dict[str, list[Array]]:
+    ones = iv.ones(X.shape)
+
+    def slope(name: str, x: Any) -> Any:
+        return jvp(getattr(iv, name), (x,), (ones,))[1]
+
+    x = iv.asarray(X)
+    return {
+        name: [slope(name, x).numpy(), jvp(functools.partial(slope, name), (x,), (ones,))[1].numpy()]
+        for name in names
+    }
+
+
+def expressions(names: list[str], run: Callable[..., Any]) -> dict[str, list[Array]]:
+    x, t = te.placeholder(X.shape, name="x"), te.placeholder(X.shape, name="t")
+    outputs = []
+    for name in names:
+        y = te.compute(X.shape, lambda i, name=name: getattr(te.F, name)(x[i]))
+        first = te.jvp(y, {x: t})
+        outputs += [first, te.jvp(first, {x: t})]
+    found = run(te.program_of(outputs, (x, t)), [X, np.ones_like(X)])
+    return {name: [found[2 * k], found[2 * k + 1]] for k, name in enumerate(names)}
+
+
+WAYS = {
+    "eager": eager,
+    "interpreted": lambda names: expressions(names, interpret.run),
+    "compiled": lambda names: expressions(names, lower.run),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("way", WAYS)
+def test_where_values_saturate(way):
+    names = list(exact_functions())
+    for name, found in WAYS[way](names).items():
+        for order, (got, want) in enumerate(zip(found, expected(name), strict=True), 1):
+            np.testing.assert_allclose(got, want, rtol=2e-13, atol=1e-300, err_msg=f"{name}, order {order}")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_dies_out_is_0_at_minus_infinity(dtype):
+    """silu and gelu come to 0 from below."""
+    x = iv.asarray([-math.inf, -1e5], dtype=dtype)
+    for f in (iv.silu, iv.gelu):
+        y = f(x).numpy()
+        assert (y == 0).all()
+        assert np.signbit(y).all()
