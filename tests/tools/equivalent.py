@@ -32,4 +32,14 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "c > 0 -> c >= 0": "no coefficient is 0",
         "drop: inside": "the loops over outputs come first",
     },
+    "iverson.codegen.bounds": {
+        "c > 0 -> c >= 0": "no coefficient is 0",
+        "sign > 0 -> sign >= 0": "a sign is 1 or -1",
+        "4 -> 5": "how many candidates are tried",
+    },
+    "iverson.codegen.plan": {
+        "drop: x.name in scope.lets": "what has an unknown name is not steady, which is asked first",
+        "drop: inside(a, ranges)": "a shortcut: the facts are not asked for",
+        "0 -> 1": "any interval with ends; comparisons have operands of one dtype",
+    },
 }

@@ -44,6 +44,8 @@ TESTS = {
     "iverson.autograd": ["tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.eliminate": ["tests/te/test_walks.py", "tests/te/test_eliminate.py"],
+    "iverson.codegen.bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
+    "iverson.codegen.plan": ["tests/codegen/test_plan.py"],
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
 }
@@ -304,9 +306,20 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests for one mutant")
     parser.add_argument("--tests", nargs="+", help="arguments of pytest, in the place of those in TESTS")
     chosen = parser.parse_args()
-    named = [t for prefix, t in TESTS.items() if any(m.startswith(prefix) for m in chosen.modules)]
-    tests = chosen.tests or dict.fromkeys(path for paths in named for path in paths)
-    options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not peers"]
+    named = [max((p for p in TESTS if m.startswith(p)), key=len, default="") for m in chosen.modules]
+    tests = chosen.tests or dict.fromkeys(path for prefix in named for path in TESTS.get(prefix, ["tests"]))
+    options = [
+        "-q",
+        "-s",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:faulthandler",
+        "-m",
+        "not peers",
+    ]
     return int(
         pytest.main(
             [*options, *tests], plugins=[Runner(chosen.modules, chosen.only, chosen.slow, chosen.budget)]

@@ -175,7 +175,7 @@ def _last(end: Affine, loop: Loop, scope: Scope) -> Affine:
     """The last value before ``end``; with a step it is known where the extent is."""
     start = affine(loop.lower, scope)
     length = end.plus(start, -1)
-    if loop.step == 1 or length.terms:
+    if length.terms:
         return end.shift(-1)
     return start.shift((length.const - 1) // loop.step * loop.step)
 
@@ -287,8 +287,9 @@ def from_affine(form: Affine, scope: Scope) -> Expr:
 def without_division(e: Expr) -> Expr:
     """``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``, wherever they stand."""
     e = rebuilt(e, tuple(without_division(o) for o in operands(e)))
-    divides = isinstance(e, Call) and e.name in ("floor_divide", "remainder")
-    if e.dtype.kind != "i" or not (divides and isinstance(e, Call) and isinstance(e.args[1], Const)):
+    if e.dtype.kind != "i" or not isinstance(e, Call) or e.name not in ("floor_divide", "remainder"):
+        return e
+    if not isinstance(e.args[1], Const):
         return e
     d, scope = int(e.args[1].value), Scope()
     form = affine(e.args[0], scope)

@@ -138,7 +138,8 @@ def is_inside(store: Store, scope: Scope) -> bool:
 
 def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
     """The integer buffers whose entries' range the checks ask for."""
-    loads = (x for access in checks for e in access.scope.atoms.values() for x in _loads(e))
+    scopes = [access.scope for access in checks]
+    loads = (x for scope in scopes for e in scope.atoms.values() for x in _loads(e, scope))
     return tuple({x.buffer.name: x.buffer for x in loads if x.dtype.kind in "iu"}.values())
 
 
@@ -229,14 +230,20 @@ def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
 
 def _steady(e: Expr, scope: Scope, writable: set[str]) -> bool:
     """Whether an expression has one value all through an iteration."""
+    return not any(
+        x.buffer.name in writable
+        if isinstance(x, Load)
+        else isinstance(x, Local) and x.name not in scope.lets
+        for x in _parts(e, scope)
+    )
+
+
+def _parts(e: Expr, scope: Scope) -> Iterator[Expr]:
+    """All that an expression is computed from, behind names too."""
     for x in subexpressions(e):
-        if isinstance(x, Load) and x.buffer.name in writable:
-            return False
-        if isinstance(x, Local):
-            known = scope.lets.get(x.name)
-            if known is None or not _steady(known, scope, writable):
-                return False
-    return True
+        yield x
+        if isinstance(x, Local) and x.name in scope.lets:
+            yield from _parts(scope.lets[x.name], scope)
 
 
 class _Some(dict[str, Interval]):
@@ -257,9 +264,9 @@ def _decidable(access: Access, writable: set[str]) -> bool:
         return False
     extent = access.buffer.shape[access.axis]
     news = isinstance(extent, str) or any(n.startswith("$") for n in names)
-    news = news or any(True for e in atoms for _ in _loads(e))
+    news = news or any(True for e in atoms for _ in _loads(e, scope))
     return news and None not in extremes(access.index, scope, _Some())
 
 
-def _loads(e: Expr) -> Iterator[Load]:
-    return (x for x in subexpressions(e) if isinstance(x, Load))
+def _loads(e: Expr, scope: Scope) -> Iterator[Load]:
+    return (x for x in _parts(e, scope) if isinstance(x, Load))
