@@ -13,7 +13,8 @@ from itertools import product
 
 from iverson.te import language as te
 from iverson.te.differentiate import differentiate
-from iverson.te.nodes import Compute, Program, Tensor, program_of
+from iverson.te.expressions import Tensor
+from iverson.te.nodes import Compute, Program, program_of
 
 
 @dataclass(frozen=True)

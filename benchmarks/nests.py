@@ -9,22 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from iverson.codegen.kernel import CompiledKernel
-from iverson.codegen.nodes import (
-    INT64,
-    Buffer,
-    Call,
-    Const,
-    Expr,
-    Let,
-    Load,
-    Loop,
-    Select,
-    Size,
-    Stmt,
-    Store,
-    Update,
-    Var,
-)
+from iverson.codegen.nodes import INT64, Buffer, Let, Load, Loop, Size, Stmt, Store, Update, Var
+from iverson.expr.nodes import Apply, Const, Expr, Select
 from iverson.kernels.nests import I, J, P, Rows
 
 F32, I32 = np.dtype("float32"), np.dtype("int32")
@@ -38,7 +24,7 @@ OF = Rows(F32, I32, WIDTH)
 def blocks_loop(body: Stmt) -> Loop:
     """Each thread runs all rows for its own block of the dense columns."""
     first = Var("first")
-    block = Loop("j", first, Call("add", (first, Const(HALF)), INT64), (body,), mark="vector", factor=2)
+    block = Loop("j", first, Apply("add", (first, Const(HALF)), INT64), (body,), mark="vector", factor=2)
     rows = Loop("i", Const(0), Size("n"), (OF.entries(block),))
     return Loop("first", Const(0), Const(WIDTH), (rows,), step=HALF, mark="parallel")
 
@@ -53,7 +39,7 @@ def transposed() -> CompiledKernel:
 def attention_score(s: Buffer, t: Buffer) -> tuple[Expr, Expr]:
     """s[row] + t[column], and what the leaky rectifier makes of it."""
     raw = OF.f("add", Load(s, (I,)), Load(t, (OF.column,)))
-    positive = Call("greater", (raw, OF.number(0)), np.dtype("bool"))
+    positive = Apply("greater", (raw, OF.number(0)), np.dtype("bool"))
     return raw, Select(positive, raw, OF.mul(OF.number(SLOPE), raw))
 
 
@@ -74,7 +60,7 @@ def attention_pullback() -> CompiledKernel:
     ds, dt = Buffer("ds", F32, ("n",), "out"), Buffer("dt", F32, ("m",), "inout")
     dh, share = OF.by_column("dh", "inout"), OF.along_entries("share", "out")
     raw, _ = attention_score(s, t)
-    slope = Select(Call("greater", (raw, OF.number(0)), np.dtype("bool")), OF.number(1), OF.number(SLOPE))
+    slope = Select(Apply("greater", (raw, OF.number(0)), np.dtype("bool")), OF.number(1), OF.number(SLOPE))
     w, d = Load(weights, (P,)), Load(share, (P,))
     rows = OF.each(
         OF.zero("mean"),

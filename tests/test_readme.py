@@ -45,6 +45,7 @@ ROOMS = {
     "kernels": "bodies by op family and layout",
     "te": "tensor expressions",
     "codegen": "loop nests and machine code",
+    "expr": "scalar expressions, which te and codegen share",
     "layouts": "zero, strided, box, COO, CSR, CSC, BSR, BSC",
     "core": "dtypes, shapes, errors, the Op record, scalars, dispatch",
 }

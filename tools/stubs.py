@@ -43,7 +43,7 @@ def expressions() -> str:
     lines = [
         f'"""Elementwise functions on tensor expressions. {WRITTEN}"""',
         "",
-        "from iverson.te.nodes import Expr",
+        "from iverson.expr.nodes import Expr",
         "",
     ]
     for scalar in SCALARS.values():

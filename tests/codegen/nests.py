@@ -8,18 +8,8 @@ import numpy as np
 
 from iverson.codegen import interpret
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
-from iverson.codegen.nodes import (
-    BOOL,
-    INT64,
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Kernel,
-    Load,
-    Var,
-)
+from iverson.codegen.nodes import BOOL, INT64, Buffer, Kernel, Load, Var
+from iverson.expr.nodes import Apply, Cast, Const, Expr
 from tests.codegen.fenced import fenced
 
 F32, F64, I32 = np.dtype("float32"), np.dtype("float64"), np.dtype("int32")
@@ -31,9 +21,9 @@ def c(value: Any, dtype: Any = INT64) -> Const:
     return Const(value, np.dtype(dtype))
 
 
-def f(name: str, *args: Expr) -> Call:
+def f(name: str, *args: Expr) -> Apply:
     boolean = name in COMPARE or name.startswith(("is", "logical"))
-    return Call(name, args, BOOL if boolean else args[0].dtype)
+    return Apply(name, args, BOOL if boolean else args[0].dtype)
 
 
 def add(*args: Expr) -> Expr:

@@ -22,7 +22,8 @@ from iverson.codegen.bounds import (
     never,
     without_division,
 )
-from iverson.codegen.nodes import BOOL, INT64, Buffer, Call, Cast, Expr, Load, Local, Loop, Select, Size, Var
+from iverson.codegen.nodes import BOOL, INT64, Buffer, Load, Local, Loop, Size, Var
+from iverson.expr.nodes import Apply, Cast, Expr, Select
 from tests.codegen.nests import F32, F64, add, c, f, i, j, k, ld, mul
 
 UNKNOWN: Interval = (None, None)
@@ -31,23 +32,23 @@ READ = {t: Buffer(t, np.dtype(t), (4,)) for t in ("int8", "uint16", "int32", "ui
 FLOATS = Buffer("float64", F64, (4,))
 
 
-def _sub(a: Expr, b: Expr) -> Call:
+def _sub(a: Expr, b: Expr) -> Apply:
     return f("subtract", a, b)
 
 
-def _div(a: Expr, d: int) -> Call:
+def _div(a: Expr, d: int) -> Apply:
     return f("floor_divide", a, c(d))
 
 
-def _mod(a: Expr, d: int) -> Call:
+def _mod(a: Expr, d: int) -> Apply:
     return f("remainder", a, c(d))
 
 
-def _low(*args: Expr) -> Call:
+def _low(*args: Expr) -> Apply:
     return f("minimum", *args)
 
 
-def _high(*args: Expr) -> Call:
+def _high(*args: Expr) -> Apply:
     return f("maximum", *args)
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from iverson.codegen.nodes import Store, statements
 from iverson.te import language as te
 from iverson.te import lower
+from iverson.te.expressions import Tensor
 from iverson.te.functions import F
-from iverson.te.nodes import Tensor, program_of
+from iverson.te.nodes import program_of
 from tests.codegen.test_lower import agree
 
 X = te.placeholder((6, 40), "float32", "X")

@@ -9,8 +9,6 @@ from iverson.codegen.kernel import compile_kernel
 from iverson.codegen.nodes import (
     INT64,
     Buffer,
-    Call,
-    Const,
     Declare,
     Kernel,
     Load,
@@ -21,6 +19,7 @@ from iverson.codegen.nodes import (
     Var,
     statements,
 )
+from iverson.expr.nodes import Apply, Const
 
 F32 = np.dtype("float32")
 A, B, C = (Buffer(n, F32, (8,), "inout") for n in "abc")
@@ -40,7 +39,7 @@ def row_sum(to, what):
     return each(
         Declare("acc", F32, Const(0.0, F32)),
         inner,
-        Store(to, (I,), Call("add", (Local("acc", F32), Load(what, (I,))), F32)),
+        Store(to, (I,), Apply("add", (Local("acc", F32), Load(what, (I,))), F32)),
     )
 
 
@@ -67,12 +66,12 @@ def test_phases_that_depend_on_each_other_or_share_no_read_stay_apart():
 
 def test_stores_to_one_buffer_are_fused_only_in_step():
     assert joined(copy(B, A), copy(B, A, "sum")) is not None
-    behind = Call("subtract", (Const(7), I), INT64)
+    behind = Apply("subtract", (Const(7), I), INT64)
     assert joined(copy(B, A), copy(B, A, "sum", behind)) is None
 
 
 def test_a_sum_does_not_pass_the_assignment_it_adds_to():
-    first, begin, add = copy(C, A), copy(B, A, at=Call("subtract", (Const(7), I), INT64)), copy(B, A, "sum")
+    first, begin, add = copy(C, A), copy(B, A, at=Apply("subtract", (Const(7), I), INT64)), copy(B, A, "sum")
     assert fuse([first, begin], add) == [first, begin, add]
 
 
@@ -93,7 +92,7 @@ def test_arrays_come_back_from_the_workspace_up_to_its_limit(monkeypatch):
 def test_strided_stores_touch_only_their_entries():
     for step in (2, 3, 4, 5):
         a, out = Buffer("a", F32, (37,)), Buffer("out", F32, (37 * step,), "inout")
-        at = Call("add", (Call("multiply", (I, Const(step)), INT64), Const(step - 1)), INT64)
+        at = Apply("add", (Apply("multiply", (I, Const(step)), INT64), Const(step - 1)), INT64)
         for how in ("assign", "sum"):
             body = (Store(out, (at,), Load(a, (I,)), how),)
             kernel = Kernel("k", (a, out), (Loop("i", Const(0), Const(37), body, mark="vector", factor=2),))
@@ -105,11 +104,11 @@ def test_strided_stores_touch_only_their_entries():
 
 
 def test_emission_of_nested_indices_stays_small():
-    index = Call("minimum", (Call("maximum", (I, Const(0)), INT64), Const(7)), INT64)
+    index = Apply("minimum", (Apply("maximum", (I, Const(0)), INT64), Const(7)), INT64)
     a, out = Buffer("a", F32, (8,)), Buffer("out", F32, (64,), "out")
-    index = Call("floor_divide", (index, Const(2)), INT64)
+    index = Apply("floor_divide", (index, Const(2)), INT64)
     for _ in range(10):
-        index = Call("floor_divide", (Call("add", (index, Const(1)), INT64), Const(3)), INT64)
+        index = Apply("floor_divide", (Apply("add", (index, Const(1)), INT64), Const(3)), INT64)
     body = (Store(out, (I,), Load(a, (index,))),)
     kernel = Kernel("k", (a, out), (Loop("i", Const(0), Const(64), body, mark="vector"),))
     assert len(compile_kernel(kernel).text) < 200_000

@@ -19,21 +19,19 @@ from iverson.codegen.kernel import compile_kernel
 from iverson.codegen.nodes import (
     INT64,
     Buffer,
-    Cast,
     Declare,
-    Expr,
     If,
     Kernel,
     Let,
     Local,
     Loop,
-    Select,
     Stmt,
     Store,
     Update,
     Var,
 )
 from iverson.core.errors import IndexingError
+from iverson.expr.nodes import Cast, Expr, Select
 from tests.codegen.fenced import fenced
 from tests.codegen.nests import F32, F64, I32, add, c, check, f, ld, mul
 

@@ -12,19 +12,16 @@ from iverson.codegen.kernel import compile_kernel
 from iverson.codegen.nodes import (
     INT64,
     Buffer,
-    Cast,
     Declare,
     If,
     Kernel,
     Let,
     Local,
     Loop,
-    Select,
     Size,
     Store,
     Update,
     UpdateArg,
-    identity,
 )
 from iverson.core.errors import (
     ArgumentError,
@@ -33,6 +30,8 @@ from iverson.core.errors import (
     IndexingError,
     ShapeError,
 )
+from iverson.expr.functions import identity
+from iverson.expr.nodes import Cast, Select
 from tests.codegen.nests import F32, F64, I32, add, c, check, f, i, j, k, ld, mul, p
 
 RNG = np.random.default_rng(0)

@@ -11,11 +11,14 @@ import pytest
 from iverson.codegen import contract, kernel, nodes
 from iverson.core import work
 from iverson.core.errors import IndexingError, ShapeError
+from iverson.expr.build import apply
+from iverson.expr.nodes import subexpressions
 from iverson.te import interpret, lower
 from iverson.te import language as te
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
-from iverson.te.nodes import Program, Tensor, apply, program_of
+from iverson.te.expressions import Tensor
+from iverson.te.nodes import Program, program_of
 
 F32 = "float32"
 
@@ -248,10 +251,10 @@ def test_an_extremum_and_its_position_are_found_in_one_pass(name: str) -> None:
 def walks(phase: nodes.Stmt, prefix: str) -> bool:
     """Whether a phase reads a buffer at places that loops alone decide, and no position that was found."""
     inside = (e for s in nodes.statements((phase,)) for e in nodes.expressions(s))
-    reads = [x for e in inside for x in nodes.subexpressions(e) if isinstance(x, nodes.Load)]
+    reads = [x for e in inside for x in subexpressions(e) if isinstance(x, nodes.Load)]
     return any(
         x.buffer.name.startswith(prefix)
-        and not any(isinstance(y, nodes.Load) for k in x.indices for y in nodes.subexpressions(k))
+        and not any(isinstance(y, nodes.Load) for k in x.indices for y in subexpressions(k))
         for x in reads
     )
 

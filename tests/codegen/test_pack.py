@@ -9,19 +9,9 @@ import pytest
 
 from iverson.codegen import pack
 from iverson.codegen.kernel import compile_kernel
-from iverson.codegen.nodes import (
-    Buffer,
-    Call,
-    Const,
-    Kernel,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    statements,
-    with_buffers,
-)
+from iverson.codegen.nodes import Buffer, Kernel, Load, Stmt, Store, Var, statements, with_buffers
 from iverson.codegen.task import Axis, Task
+from iverson.expr.nodes import Apply, Const
 from iverson.te import language as te
 from iverson.te import lower
 from iverson.te.differentiate import differentiate
@@ -72,7 +62,7 @@ def test_only_a_plain_move_along_an_axis_is_turned_around() -> None:
     (_, x) = task.loads
     for index in (
         add(Var("k"), Var("w")),  # the last dimension moves with k too
-        Call("floor_divide", (Var("k"), c(2)), Var("k").dtype),
+        Apply("floor_divide", (Var("k"), c(2)), Var("k").dtype),
         mul(Var("k"), c(2)),
     ):
         read = Load(x.buffer, (index, add(Var("w"), Var("k"))))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from iverson.te import lower
-from iverson.te.nodes import Program, Statement, Tensor
+from iverson.te.expressions import Tensor
+from iverson.te.nodes import Program, Statement
 from iverson.te.verify import check
 
 PASSES = ("inline", "accumulated", "merged")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from iverson import te
+from iverson.te.expressions import Tensor
 from iverson.te.interpret import Visits, run
-from iverson.te.nodes import Tensor
 from iverson.te.verify import check
 
 Feed = dict[Tensor, Any]

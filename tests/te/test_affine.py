@@ -9,20 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iverson.expr.build import apply, index
+from iverson.expr.nodes import Expr, text
 from iverson.te.affine import affine_of, bounds_under, constraints_of, expr_of, interval
+from iverson.te.expressions import Placeholder, Var
 from iverson.te.injective import is_injective
 from iverson.te.interpret import scalar
-from iverson.te.nodes import (
-    Compute,
-    Domain,
-    Expr,
-    Placeholder,
-    Statement,
-    Var,
-    apply,
-    index,
-    text,
-)
+from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.normalize import normalize
 from iverson.te.pieces import disjoint, index_cases
 

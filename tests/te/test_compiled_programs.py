@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from iverson import te
 from iverson.core.errors import IndexingError
+from iverson.expr.nodes import Expr
+from iverson.te.expressions import Tensor, Var
 from iverson.te.interpret import run
 from iverson.te.lower import lower
-from iverson.te.nodes import Expr, Tensor, Var
 from iverson.te.verify import check
 
 F = te.F

@@ -10,7 +10,8 @@ import pytest
 from iverson import te
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from iverson.core.scalars import SCALARS
-from iverson.te.nodes import Tensor, postorder
+from iverson.expr.nodes import postorder
+from iverson.te.expressions import Tensor
 from iverson.te.verify import check
 from tests.te.oracles import check_derivatives, eliminated_value, value
 

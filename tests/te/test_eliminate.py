@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from benchmarks.accesses import CASES, gradients
 from iverson import te
+from iverson.expr.build import apply, index
+from iverson.expr.nodes import Expr
 from iverson.te import sets
 from iverson.te.affine import affine_of, interval
+from iverson.te.expressions import Var
 from iverson.te.interpret import Visits, run
 from iverson.te.lower import lower
-from iverson.te.nodes import Compute, Domain, Expr, Statement, Var, apply, index
+from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.verify import check
 
 

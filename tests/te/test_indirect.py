@@ -15,9 +15,10 @@ import pytest
 
 from iverson import te
 from iverson.core.errors import IndexingError
+from iverson.expr.nodes import Expr
+from iverson.te.expressions import Tensor
 from iverson.te.interpret import run
 from iverson.te.lower import lower
-from iverson.te.nodes import Expr, Tensor
 from iverson.te.verify import check
 
 F = te.F

@@ -9,19 +9,10 @@ import pytest
 
 from iverson import te
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError
-from iverson.te.nodes import (
-    Apply,
-    Cast,
-    Const,
-    Program,
-    Var,
-    as_expr,
-    postorder,
-    promote,
-    select,
-    substitute,
-    text,
-)
+from iverson.expr.build import as_expr, promote, select
+from iverson.expr.nodes import Apply, Cast, Const, postorder, text
+from iverson.te.expressions import Var, substitute
+from iverson.te.nodes import Program
 from iverson.te.verify import check
 
 

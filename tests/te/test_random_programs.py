@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iverson import te
+from iverson.expr.nodes import Expr
+from iverson.te.expressions import Tensor, Var
 from iverson.te.interpret import run
-from iverson.te.nodes import Expr, Tensor, Var
 
 F = te.F
 N = 4

@@ -11,21 +11,12 @@ import pytest
 
 from iverson import te
 from iverson.core.errors import ArgumentError
+from iverson.expr.build import as_expr, const, index, select
+from iverson.expr.nodes import Expr
 from iverson.te.explain import counts
+from iverson.te.expressions import Var
 from iverson.te.interpret import run
-from iverson.te.nodes import (
-    Compute,
-    Domain,
-    Expr,
-    Program,
-    Statement,
-    Var,
-    as_expr,
-    const,
-    index,
-    program_of,
-    select,
-)
+from iverson.te.nodes import Compute, Domain, Program, Statement, program_of
 from iverson.te.print import program_text
 from iverson.te.verify import check
 

@@ -12,22 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from iverson.codegen.nodes import (
-    INT64,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Local,
-    Loop,
-    Select,
-    Size,
-    Var,
-    operands,
-    rebuilt,
-)
-from iverson.codegen.print import text
+from iverson.codegen.nodes import INT64, Load, Local, Loop, Size, Var
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, exact_text
 
 Interval = tuple[int | None, int | None]
 #: What is known at a call: intervals of sizes by name, and of index buffers' entries by ``"[name]"``.
@@ -102,7 +88,7 @@ def affine(e: Expr, scope: Scope) -> Affine:
     if isinstance(e, Cast) and e.dtype == INT64 and e.operand.dtype.kind in "iu":
         # The same number: what int64 can't hold (of uint64) is below 0 and outside every buffer.
         return affine(e.operand, scope) if e.operand.dtype.itemsize < 8 else _atom_form(e, scope)
-    if isinstance(e, Call):
+    if isinstance(e, Apply):
         args = [affine(a, scope) for a in e.args] if e.name in _LINEAR else []
         if e.name == "add":
             return args[0].plus(args[1])
@@ -117,7 +103,7 @@ def affine(e: Expr, scope: Scope) -> Affine:
 
 
 def _atom_form(e: Expr, scope: Scope) -> Affine:
-    name = f"#{text(e)}"
+    name = f"#{exact_text(e)}"
     scope.atoms[name] = e
     return Affine(0, {name: 1})
 
@@ -184,9 +170,9 @@ def _candidates(e: Expr, scope: Scope, choice: str) -> list[Affine]:
     """Valid bounds a loop's bound gives: each side of a minimum bounds it from above."""
     if isinstance(e, Local) and e.name in scope.lets:
         return _candidates(scope.lets[e.name], scope, choice)
-    if isinstance(e, Call) and e.name == choice:
+    if isinstance(e, Apply) and e.name == choice:
         return [c for a in e.args for c in _candidates(a, scope, choice)][:4]
-    if isinstance(e, Call) and e.name in ("add", "subtract"):
+    if isinstance(e, Apply) and e.name in ("add", "subtract"):
         sign = 1 if e.name == "add" else -1
         first = _candidates(e.args[0], scope, choice)
         second = _candidates(e.args[1], scope, choice if sign > 0 else _OPPOSITE[choice])
@@ -201,12 +187,12 @@ def _without_quotients(form: Affine, scope: Scope) -> Affine:
     """``c (x // d)`` with d dividing c as ``(c / d) (x - x % d)``, which may cancel further."""
     for name, c in form.terms.items():
         e = scope.atoms.get(name)
-        if not (isinstance(e, Call) and e.name == "floor_divide" and isinstance(e.args[1], Const)):
+        if not (isinstance(e, Apply) and e.name == "floor_divide" and isinstance(e.args[1], Const)):
             continue
         d = int(e.args[1].value)
         if d <= 0 or c % d:
             continue
-        rest = _atom_form(Call("remainder", e.args, INT64), scope)
+        rest = _atom_form(Apply("remainder", e.args, INT64), scope)
         without = form.plus(Affine(0, {name: 1}), -c)
         changed = without.plus(affine(e.args[0], scope), c // d).plus(rest, -(c // d))
         return _without_quotients(changed, scope)
@@ -233,7 +219,7 @@ def _atom(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
     if isinstance(e, Select):
         a, c = (extremes(affine(x, scope), scope, ranges) for x in (e.then, e.other))
         return _hull(a, c)
-    if not isinstance(e, Call):
+    if not isinstance(e, Apply):
         return UNKNOWN
     parts = [extremes(affine(a, scope), scope, ranges) for a in e.args]
     if e.name == "minimum":
@@ -277,17 +263,17 @@ def from_affine(form: Affine, scope: Scope) -> Expr:
     total: Expr | None = None
     for name, c in form.terms.items():
         item: Expr = Size(name[1:]) if name.startswith("$") else scope.atoms.get(name, Var(name))
-        part = item if c == 1 else Call("multiply", (item, Const(c)), INT64)
-        total = part if total is None else Call("add", (total, part), INT64)
+        part = item if c == 1 else Apply("multiply", (item, Const(c)), INT64)
+        total = part if total is None else Apply("add", (total, part), INT64)
     if total is None:
         return Const(form.const)
-    return total if form.const == 0 else Call("add", (total, Const(form.const)), INT64)
+    return total if form.const == 0 else Apply("add", (total, Const(form.const)), INT64)
 
 
 def without_division(e: Expr) -> Expr:
     """``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``, wherever they stand."""
-    e = rebuilt(e, tuple(without_division(o) for o in operands(e)))
-    if e.dtype.kind != "i" or not isinstance(e, Call) or e.name not in ("floor_divide", "remainder"):
+    e = e.rebuilt([without_division(o) for o in e.operands])
+    if e.dtype.kind != "i" or not isinstance(e, Apply) or e.name not in ("floor_divide", "remainder"):
         return e
     if not isinstance(e.args[1], Const):
         return e

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen.nodes import Buffer, Call, Const, Load, Var
+from iverson.codegen.nodes import Buffer, Load, Var
 from iverson.codegen.task import Task
 from iverson.core import work
+from iverson.expr.nodes import Apply, is_number
 
 Array = np.ndarray[Any, Any]
 #: Products with fewer multiplications than this are left to compiled loops.
@@ -68,13 +69,13 @@ def product(task: Task) -> Product | None:
     """The task as a matrix product, or None where it is none, or too small or thin to gain from BLAS."""
     e = task.value
     plain = task.combine == "sum" and not task.where and not task.lets and task.out.dtype.kind == "f"
-    if not (plain and isinstance(e, Call) and e.name == "multiply"):
+    if not (plain and isinstance(e, Apply) and e.name == "multiply"):
         return None
     left, right = e.args
     if not (isinstance(left, Load) and isinstance(right, Load)):
         return None
     extents = {a.name: a.extent for a in task.axes}
-    if any(n is None or a.lower != Const(0) for a, n in zip(task.axes, extents.values(), strict=True)):
+    if any(n is None or not is_number(a.lower, 0) for a, n in zip(task.axes, extents.values(), strict=True)):
         return None
     names = [_names(x.indices, x.buffer, extents) for x in (left, right)]
     target = _names(task.write, task.out, extents)

@@ -10,22 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from iverson.codegen.bounds import Ranges, Scope, affine, extremes
-from iverson.codegen.nodes import (
-    Call,
-    Expr,
-    If,
-    Load,
-    Loop,
-    Stmt,
-    expressions,
-    subexpressions,
-)
+from iverson.codegen.nodes import If, Load, Loop, Stmt, expressions
+from iverson.expr.functions import LIGHT
+from iverson.expr.nodes import Apply, Expr, subexpressions
 
 _LOAD = 4.0
 _DEAR = 12.0
-_SIMPLE = frozenset(
-    ("add", "subtract", "multiply", "negative", "square", "maximum", "minimum", "abs", "relu")
-)
 #: Below this many units a phase stays on one thread.
 WORTH_THREADS = 400_000.0
 
@@ -74,8 +64,8 @@ def _statement(s: Stmt, scope: Scope, ranges: Ranges, share: float) -> float:
 def _expression(e: Expr) -> float:
     total = 1.0
     for x in subexpressions(e):
-        if isinstance(x, Call):
-            total += 1.0 if x.name in _SIMPLE else _DEAR
+        if isinstance(x, Apply):
+            total += 1.0 if x.name in LIGHT else _DEAR
         elif isinstance(x, Load):
             total += _LOAD
     return total

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.plan import Access, Plan
-from iverson.codegen.print import text
 from iverson.core.errors import IndexingError
+from iverson.expr.nodes import exact_text
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +37,7 @@ def error(name: str, access: Access, index: int, shapes: dict[str, tuple[int, ..
     """The error for an index outside its buffer."""
     node, axis = access.node, access.axis
     extent = shapes[node.buffer.name][axis]
-    place = f"{node.buffer.name}[{', '.join(text(i) for i in node.indices)}]"
+    place = f"{node.buffer.name}[{', '.join(exact_text(i) for i in node.indices)}]"
     return IndexingError(
         f"codegen: kernel '{name}'",
         node.buffer.name,

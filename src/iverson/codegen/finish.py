@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from iverson.codegen.nodes import (
     Buffer,
-    Expr,
     Let,
     Load,
     Local,
     Stmt,
     Store,
     Var,
-    changed,
     expressions,
     replaced,
     rewritten,
     statements,
-    subexpressions,
 )
 from iverson.codegen.task import Task
+from iverson.expr.nodes import Expr, changed, same, subexpressions
 
 #: Parts of a value at most, written out: more are better computed from memory.
 LARGEST = 200
@@ -48,7 +46,7 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
         if sum(1 for _ in subexpressions(value)) > LARGEST:
             return None
     loads = [x for x in subexpressions(value) if isinstance(x, Load)]
-    if any(x.indices != task.write for x in loads if x.buffer.name == read.name):
+    if not all(same(x.indices, task.write) for x in loads if x.buffer.name == read.name):
         return None
     below = {x.buffer.name for s in statements((phase,)) for e in expressions(s) for x in _loads(e)}
     stored = {s.buffer.name for s in statements((phase,)) if isinstance(s, Store)}

@@ -15,6 +15,7 @@ import numpy as np
 from iverson.codegen import ir, vecmath
 from iverson.codegen.ir import Builder, Value
 from iverson.core.scalars import SCALARS
+from iverson.expr.functions import COMBINE
 
 DType = np.dtype[Any]
 Emitter = Callable[..., Value]
@@ -46,9 +47,7 @@ def combine(b: Builder, how: str, dtype: DType, old: Value, new: Value) -> Value
     """``old (how)= new``."""
     if how == "assign":
         return new
-    return emit(
-        b, {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[how], dtype, (old, new)
-    )
+    return emit(b, COMBINE[how], dtype, (old, new))
 
 
 def better(b: Builder, how: str, dtype: DType, best: Value, value: Value) -> tuple[Value, Value]:

@@ -13,9 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from iverson.codegen.nodes import (
-    Const,
     Declare,
-    Expr,
     If,
     Let,
     Load,
@@ -25,13 +23,13 @@ from iverson.codegen.nodes import (
     Store,
     Update,
     UpdateArg,
-    changed,
+    alike,
     expressions,
     mapped,
     rewritten,
     statements,
-    subexpressions,
 )
+from iverson.expr.nodes import Const, Expr, changed, same, subexpressions
 
 #: Vector accumulators of a fused nest at most: more than that do not fit in registers.
 ACCUMULATORS = 24
@@ -79,11 +77,11 @@ def _in_step(phase: Stmt) -> bool:
 
     So it is where their indices are the same, constants aside.
     """
-    found: dict[str, tuple[Expr | None, ...]] = {}
+    found: dict[str, tuple[Expr, ...]] = {}
     for s in statements((phase,)):
         if isinstance(s, Store):
-            moving = tuple(None if isinstance(i, Const) else i for i in s.indices)
-            if found.setdefault(s.buffer.name, moving) != moving:
+            moving = tuple(Const(0) if isinstance(i, Const) else i for i in s.indices)
+            if not same(found.setdefault(s.buffer.name, moving), moving):
                 return False
     return True
 
@@ -99,11 +97,10 @@ def _loaded(phase: Stmt) -> set[str]:
 
 
 def _merged(a: Stmt, b: Stmt) -> Stmt | None:
-    if not isinstance(a, (Loop, If)) or type(a) is not type(b):
+    if not alike(a, b):
         return None
+    assert isinstance(a, (Loop, If))
     assert isinstance(b, (Loop, If))
-    if replace(a, body=()) != replace(b, body=()):
-        return None
     nests = [[s for s in x.body if isinstance(s, (Loop, If))] for x in (a, b)]
     if not nests[0] and not nests[1]:
         return replace(a, body=(*a.body, *b.body))

@@ -5,25 +5,20 @@ Every index is checked where it is used, and every scalar function is the NumPy 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from iverson.codegen.nodes import (
     Buffer,
-    Call,
-    Cast,
-    Const,
     Declare,
-    Expr,
     If,
     Kernel,
     Let,
     Load,
     Local,
     Loop,
-    Select,
     Size,
     Stmt,
     Store,
@@ -33,17 +28,12 @@ from iverson.codegen.nodes import (
 )
 from iverson.core.errors import IndexingError
 from iverson.core.scalars import SCALARS, converted
+from iverson.expr.build import applied
+from iverson.expr.functions import COMBINE
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
 
 Array = np.ndarray[Any, Any]
 Environment = dict[str, Any]
-
-_COMBINE: dict[str, Callable[..., Any]] = {
-    "assign": lambda old, new: new,
-    "sum": np.add,
-    "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-}
 
 
 def run(kernel: Kernel, arrays: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> None:
@@ -89,7 +79,7 @@ def _statement(s: Stmt, env: Environment, memory: dict[str, Array]) -> None:
     elif isinstance(s, (Let, Declare)):
         env[s.name] = evaluate(s.value, env, memory)
     elif isinstance(s, Update):
-        env[s.name] = _COMBINE[s.combine](env[s.name], evaluate(s.value, env, memory))
+        env[s.name] = _combined(s.combine, env[s.name], evaluate(s.value, env, memory))
     elif isinstance(s, UpdateArg):
         value, position = evaluate(s.value, env, memory), evaluate(s.position, env, memory)
         best, at = env[s.best], env[s.at]
@@ -103,7 +93,7 @@ def _statement(s: Stmt, env: Environment, memory: dict[str, Array]) -> None:
         at_entry = _entry(s.buffer, s.indices, env, memory)
         array = memory[s.buffer.name]
         value = evaluate(s.value, env, memory)
-        array[at_entry] = _COMBINE[s.combine](array[at_entry], value)
+        array[at_entry] = _combined(s.combine, array[at_entry], value)
 
 
 def _entry(
@@ -133,6 +123,9 @@ def evaluate(e: Expr, env: Environment, memory: Mapping[str, Array]) -> Any:
         return evaluate(chosen, env, memory)
     if isinstance(e, Cast):
         return converted(np.asarray(evaluate(e.operand, env, memory)), e.dtype)[()]
-    assert isinstance(e, Call)
-    args = [evaluate(a, env, memory) for a in e.args]
-    return np.asarray(SCALARS[e.name].body(*args)).astype(e.dtype)[()]
+    assert isinstance(e, Apply)
+    return applied(e.name, [evaluate(a, env, memory) for a in e.args], e.dtype)
+
+
+def _combined(combine: str, old: Any, new: Any) -> Any:
+    return new if combine == "assign" else SCALARS[COMBINE[combine]].body(old, new)

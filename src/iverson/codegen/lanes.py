@@ -13,22 +13,9 @@ from typing import Any
 from iverson.codegen import functions, memory
 from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type
 from iverson.codegen.memory import Address
-from iverson.codegen.nodes import (
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    DType,
-    Expr,
-    Load,
-    Local,
-    Select,
-    Size,
-    Store,
-    Var,
-    subexpressions,
-)
+from iverson.codegen.nodes import Buffer, Load, Local, Size, Store, Var
 from iverson.codegen.plan import Plan
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, subexpressions
 
 
 @dataclass(frozen=True)
@@ -115,7 +102,7 @@ class Machine:
             if condition.type.lanes > 1:
                 then, other = b.splat(then, lanes), b.splat(other, lanes)
             return b.select(condition, then, other)
-        assert isinstance(e, Call)
+        assert isinstance(e, Apply)
         linear = self._as_linear(e, p)
         if linear is not None:
             return self._spread(linear, p.lanes) if linear.step else linear.base
@@ -181,7 +168,7 @@ class Machine:
             return None
         if isinstance(e, Const):
             return Lane(self.b.const(e.value, I64), 0) if e.dtype.name == "int64" else None
-        if not isinstance(e, Call) or e.dtype.name != "int64" or e.name not in _LINEAR:
+        if not isinstance(e, Apply) or e.dtype.name != "int64" or e.name not in _LINEAR:
             return None
         if e.name == "multiply" and not any(isinstance(a, Const) for a in e.args):
             return None
@@ -226,7 +213,7 @@ class Machine:
         if p.lanes == 1 or not e.indices or e.buffer.strides is not None:
             return None
         index, rest = e.indices[-1], e.indices[:-1]
-        if not (isinstance(index, Call) and index.name in ("minimum", "maximum") and self._slow(index, p)):
+        if not (isinstance(index, Apply) and index.name in ("minimum", "maximum") and self._slow(index, p)):
             return None
         if not self._varies(index, p):
             return None
@@ -239,7 +226,7 @@ class Machine:
 
     def _slow(self, e: Expr, p: Point) -> bool:
         """Whether an index surely grows by 0 or 1 from lane to lane."""
-        if isinstance(e, Call) and e.name in ("minimum", "maximum"):
+        if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
             return all(self._slow(a, p) for a in e.args)
         lane = self._as_linear(e, p)
         return lane is not None and lane.step in (0, 1)

@@ -19,23 +19,13 @@ from dataclasses import replace
 from iverson.codegen import bounds, functions, loops, memory
 from iverson.codegen.ir import I64, PTR, Builder, Value, as_type, function_text, module_text
 from iverson.codegen.lanes import Machine, Point, Slot, add
-from iverson.codegen.nodes import (
-    Declare,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Stmt,
-    Store,
-    Update,
-    UpdateArg,
-    identity,
-)
+from iverson.codegen.nodes import Declare, If, Kernel, Let, Loop, Stmt, Store, Update, UpdateArg
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.target import Machine as Target
 from iverson.codegen.vectors import Points, Vectors
 from iverson.core.errors import ArgumentError
+from iverson.expr.functions import identity
 
 #: Loops with bounds of each lane's own are written out if they can take at most this many values.
 _WRITTEN_OUT = 5

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.nodes import (
-    Call,
-    Const,
     Declare,
-    Expr,
     Let,
     Load,
     Local,
@@ -19,8 +16,8 @@ from iverson.codegen.nodes import (
     Var,
     expressions,
     statements,
-    subexpressions,
 )
+from iverson.expr.nodes import Apply, Const, Expr, subexpressions
 
 
 def constant_extent(s: Loop) -> int | None:
@@ -84,9 +81,9 @@ def _even(e: Expr, names: frozenset[str]) -> bool:
         return True
     if isinstance(e, Var):
         return True
-    if isinstance(e, Call) and e.name in ("add", "subtract"):
+    if isinstance(e, Apply) and e.name in ("add", "subtract"):
         return all(_even(a, names) for a in e.args) and sum(depends(a, names) for a in e.args) == 1
-    if isinstance(e, Call) and e.name == "multiply":
+    if isinstance(e, Apply) and e.name == "multiply":
         scale = [a for a in e.args if isinstance(a, Const)]
         rest = [a for a in e.args if not isinstance(a, Const)]
         return len(scale) == 1 == len(rest) and scale[0].value != 0 and _even(rest[0], names)

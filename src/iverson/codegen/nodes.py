@@ -1,20 +1,19 @@
 """The loop-nest IR on one page: expressions, statements, buffers and kernels.
 
 What a nest means is here; `verify` checks the rules, `interpret` runs them literally and is the oracle,
-`print` shows them, `llvm` compiles them. Above this room, `iverson.te` lowers its statements to these.
+`print` shows them, `llvm` compiles them. `iverson.te` lowers its statements to these. Expressions are those
+of `iverson.expr.nodes`, with leaves for what loops and buffers bring.
 
 Grammar
 -------
 ::
 
-    e  ::= Const(value, dtype)            a number
+    e  ::= Const | Apply | Select | Cast  as in `iverson.expr.nodes`, none of them weak; loads in the side
+                                          of a Select that is not chosen are not carried out
          | Var(name)                      a loop's variable, int64
          | Size(name)                     an extent known at the call, int64
          | Local(name, dtype)             what a Let, Declare or accumulator holds
          | Load(buffer, indices)          buffer[e, ..., e]; int64 indices, which may load too
-         | Call(name, args, dtype)        a function of core.scalars (not where), on args of one dtype
-         | Select(condition, then, other) loads in the side not chosen are not carried out
-         | Cast(operand, dtype)
 
     s  ::= Loop(var, lower, upper, body, step, mark, factor)    lower <= var < upper, by step > 0
          | If(condition, body)
@@ -53,19 +52,21 @@ Meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
-DType = np.dtype[Any]
+from iverson.expr.functions import COMBINE
+from iverson.expr.nodes import DType, Expr, changed, same
+
 INT64: DType = np.dtype("int64")
 BOOL: DType = np.dtype("bool")
 
-COMBINES = ("assign", "sum", "prod", "max", "min")
 #: Those whose terms may come in any order.
-COMMUTING = ("sum", "prod", "max", "min")
+COMMUTING = tuple(COMBINE)
+COMBINES = ("assign", *COMMUTING)
 MARKS = ("", "parallel", "vector", "tile", "unroll")
 ROLES = ("in", "out", "inout", "temp")
 
@@ -81,87 +82,54 @@ class Buffer:
     strides: tuple[int | str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
-    """A number of a dtype."""
-
-    value: Any
-    dtype: DType = INT64
-
-
-@dataclass(frozen=True, slots=True)
-class Var:
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Var(Expr):
     """A loop's variable."""
 
     name: str
-
-    @property
-    def dtype(self) -> DType:
-        return INT64
+    dtype: ClassVar[DType] = INT64  # type: ignore[misc]
+    weak: ClassVar[bool] = False  # type: ignore[misc]
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Size(Expr):
     """An extent that is known at the call."""
 
     name: str
-
-    @property
-    def dtype(self) -> DType:
-        return INT64
+    dtype: ClassVar[DType] = INT64  # type: ignore[misc]
+    weak: ClassVar[bool] = False  # type: ignore[misc]
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Local(Expr):
     """The value of a Let, or the present value of a declared variable."""
 
     name: str
     dtype: DType
+    weak: ClassVar[bool] = False  # type: ignore[misc]
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Load(Expr):
     """``buffer[indices]``."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
+    weak: ClassVar[bool] = False  # type: ignore[misc]
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> DType:  # type: ignore[override]
         return self.buffer.dtype
 
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function of `iverson.core.scalars`."""
-
-    name: str
-    args: tuple[Expr, ...]
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """``then`` where the condition holds, else ``other``."""
-
-    condition: Expr
-    then: Expr
-    other: Expr
-
     @property
-    def dtype(self) -> DType:
-        return self.then.dtype
+    def operands(self) -> tuple[Expr, ...]:
+        return self.indices
 
+    def _of(self, *operands: Expr) -> Expr:
+        return Load(self.buffer, operands)
 
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """The operand in another dtype, as NumPy's astype."""
-
-    operand: Expr
-    dtype: DType
-
-
-Expr = Const | Var | Size | Local | Load | Call | Select | Cast
+    def _text(self, below: Sequence[str]) -> str:
+        return f"{self.buffer.name}[{', '.join(below)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,19 +227,6 @@ class Kernel:
         return tuple(b for b in self.buffers if b.role != "temp")
 
 
-def operands(e: Expr) -> tuple[Expr, ...]:
-    """The expressions an expression is made of."""
-    if isinstance(e, Load):
-        return e.indices
-    if isinstance(e, Call):
-        return e.args
-    if isinstance(e, Select):
-        return (e.condition, e.then, e.other)
-    if isinstance(e, Cast):
-        return (e.operand,)
-    return ()
-
-
 def expressions(s: Stmt) -> tuple[Expr, ...]:
     """The expressions a statement itself holds, those of its body aside."""
     if isinstance(s, Loop):
@@ -287,15 +242,6 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
     return (s.value,)
 
 
-def subexpressions(e: Expr) -> Iterator[Expr]:
-    """The expression and everything in it."""
-    stack = [e]
-    while stack:
-        item = stack.pop()
-        yield item
-        stack.extend(operands(item))
-
-
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement in a block, outer ones first."""
     for s in body:
@@ -304,45 +250,23 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from statements(s.body)
 
 
-def identity(combine: str, dtype: DType) -> Any:
-    """What a combine starts from: 0, 1, or the lowest or highest value."""
-    if combine in ("assign", "sum", "prod"):
-        return dtype.type(combine == "prod")
-    lowest = combine in ("max", "argmax")
-    if dtype.kind == "f":
-        return dtype.type(-np.inf if lowest else np.inf)
-    if dtype.kind == "b":
-        return np.bool_(not lowest)
-    info = np.iinfo(dtype)
-    return dtype.type(info.min if lowest else info.max)
+def alike(a: Stmt, b: Stmt) -> bool:
+    """Whether two are the same loop or guard, their bodies aside."""
+    if isinstance(a, If) and isinstance(b, If):
+        return a.condition is b.condition
+    plain = isinstance(a, Loop) and isinstance(b, Loop) and same(expressions(a), expressions(b))
+    return plain and _facts(a) == _facts(b)
+
+
+def _facts(s: Stmt) -> tuple[object, ...]:
+    return (s.var, s.step, s.mark, s.factor) if isinstance(s, Loop) else ()
 
 
 def replaced(e: Expr, names: Mapping[str, Expr]) -> Expr:
     """The expression with variables replaced."""
-    if not names:
-        return e
     if isinstance(e, Var):
         return names.get(e.name, e)
-    return rebuilt(e, tuple(replaced(o, names) for o in operands(e)))
-
-
-def changed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """The expression with ``f`` of each part, innermost first."""
-    return f(rebuilt(e, tuple(changed(o, f) for o in operands(e))))
-
-
-def rebuilt(e: Expr, below: tuple[Expr, ...]) -> Expr:
-    """The expression with other operands."""
-    if all(x is y for x, y in zip(below, operands(e), strict=True)):
-        return e
-    if isinstance(e, Load):
-        return Load(e.buffer, below)
-    if isinstance(e, Call):
-        return Call(e.name, below, e.dtype)
-    if isinstance(e, Select):
-        return Select(*below)
-    assert isinstance(e, Cast)
-    return Cast(below[0], e.dtype)
+    return e.rebuilt([replaced(o, names) for o in e.operands]) if names else e
 
 
 def mapped(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:

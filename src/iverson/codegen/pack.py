@@ -15,23 +15,10 @@ from math import prod
 
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.loops import depends
-from iverson.codegen.nodes import (
-    COMMUTING,
-    INT64,
-    Buffer,
-    Call,
-    Const,
-    Expr,
-    Let,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    Var,
-    changed,
-)
+from iverson.codegen.nodes import COMMUTING, INT64, Buffer, Let, Load, Loop, Stmt, Store, Var
 from iverson.codegen.schedule import LANES, Choice
 from iverson.codegen.task import MOTION_COST, Axis, Task, motion
+from iverson.expr.nodes import Apply, Const, Expr, changed
 
 #: Points below which a copy is never made.
 WORTH = 2_000_000
@@ -95,7 +82,7 @@ def _copying(b: Buffer, d: int) -> Stmt:
     at: tuple[Expr, ...] = tuple(Var(f"p{k}") for k in range(len(b.shape)))
     store = Store(_copy(b, d), (*at[:d], *at[d + 1 :], at[d]), Load(b, at))
     first, extent = Var(f"p{d}_0"), Const(b.shape[d])
-    end = Call("minimum", (Call("add", (first, Const(BLOCK)), INT64), extent), INT64)
+    end = Apply("minimum", (Apply("add", (first, Const(BLOCK)), INT64), extent), INT64)
     last = len(b.shape) - 1
     lanes = Loop(f"p{d}", first, end, (store,), mark="vector", factor=2)
     row = Loop(f"p{last}", Const(0), Const(b.shape[last]), (lanes,))

@@ -29,26 +29,11 @@ from iverson.codegen.bounds import (
     never,
     non_negative,
 )
-from iverson.codegen.nodes import (
-    INT64,
-    Buffer,
-    Call,
-    Expr,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Local,
-    Loop,
-    Select,
-    Stmt,
-    Store,
-    expressions,
-    operands,
-    subexpressions,
-)
+from iverson.codegen.nodes import INT64, Buffer, If, Kernel, Let, Load, Local, Loop, Stmt, Store, expressions
+from iverson.expr.functions import NEGATED
+from iverson.expr.nodes import Apply, Expr, Select, subexpressions
 
-#: An index of an access: the node's id, and the axis.
+#: An index of an access: the node's id, and the axis. Equal loads are one node: what one needs, all get.
 Place = tuple[int, int]
 
 
@@ -173,7 +158,7 @@ def _expression(e: Expr, scope: Scope) -> Iterator[Access]:
         for side, chosen in ((e.then, True), (e.other, False)):
             yield from _expression(side, _guarded(scope, e.condition, chosen))
         return
-    for o in operands(e):
+    for o in e.operands:
         yield from _expression(o, scope)
     if isinstance(e, Load):
         for axis, index in enumerate(e.indices):
@@ -195,14 +180,6 @@ _FACTS = {
     "equal": ((1, -1, 0), (-1, 1, 0)),
     "not_equal": (),
 }
-_NEGATED = {
-    "less": "greater_equal",
-    "less_equal": "greater",
-    "greater": "less_equal",
-    "greater_equal": "less",
-    "equal": "not_equal",
-    "not_equal": "equal",
-}
 
 
 def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
@@ -213,7 +190,7 @@ def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
         e, holds = pending.pop()
         if isinstance(e, Local) and e.name in scope.lets:
             pending.append((scope.lets[e.name], holds))
-        if not isinstance(e, Call):
+        if not isinstance(e, Apply):
             continue
         if e.name == ("logical_and" if holds else "logical_or"):
             pending += [(a, holds) for a in e.args]
@@ -223,7 +200,7 @@ def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
             e.name in _FACTS and e.args[0].dtype == INT64 and all(_steady(a, scope, writable) for a in e.args)
         ):
             a, b = (affine(x, scope) for x in e.args)
-            name = e.name if holds else _NEGATED[e.name]
+            name = e.name if holds else NEGATED[e.name]
             found += [Affine(c).plus(a, k).plus(b, m) for k, m, c in _FACTS[name]]
     return tuple(found)
 

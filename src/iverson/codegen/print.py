@@ -7,31 +7,10 @@ from __future__ import annotations
 
 import re
 
-from iverson.codegen.nodes import (
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    Declare,
-    Expr,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Point,
-    Select,
-    Stmt,
-    Update,
-    UpdateArg,
-)
+from iverson.codegen.nodes import Buffer, Declare, If, Kernel, Let, Loop, Point, Stmt, Update, UpdateArg
+from iverson.expr.nodes import Expr
+from iverson.expr.nodes import exact_text as text
 
-_INFIX = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//",
-    "remainder": "%", "pow": "**", "less": "<", "less_equal": "<=", "greater": ">",
-    "greater_equal": ">=", "equal": "==", "not_equal": "!=", "logical_and": "and",
-    "logical_or": "or",
-}  # fmt: skip
 _ASSIGN = {"assign": "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 
 
@@ -59,35 +38,8 @@ def nameless_text(kernel: Kernel) -> str:
     return _MADE_NAME.sub(lambda m: f"%{numbers.setdefault(m.group(), len(numbers))}", rest)
 
 
-def text(e: Expr) -> str:
-    """One expression.
-
-    >>> from iverson.codegen.nodes import INT64, Var
-    >>> text(Call("add", (Var("i"), Const(1)), INT64))
-    '(i + 1)'
-    """
-    if isinstance(e, Const):
-        plain = e.dtype.kind in "ib" and e.dtype.itemsize in (1, 8) and e.dtype.name != "int8"
-        return str(e.value) if plain else f"{e.dtype.name}({_number(e.value)})"
-    if isinstance(e, Load):
-        return f"{e.buffer.name}[{_list(e.indices)}]"
-    if isinstance(e, Cast):
-        return f"{e.dtype.name}({text(e.operand)})"
-    if isinstance(e, Select):
-        return f"({text(e.then)} if {text(e.condition)} else {text(e.other)})"
-    if isinstance(e, Call):
-        if e.name in _INFIX and len(e.args) == 2:
-            return f"({text(e.args[0])} {_INFIX[e.name]} {text(e.args[1])})"
-        return f"{e.name}({_list(e.args)})"
-    return e.name
-
-
-def _number(value: object) -> str:
-    return float(value).hex() if hasattr(value, "hex") else str(value)  # type: ignore[arg-type]
-
-
 def _list(items: tuple[Expr, ...]) -> str:
-    return ", ".join(text(i) for i in items)
+    return ", ".join(map(text, items))
 
 
 def _buffer(b: Buffer) -> str:

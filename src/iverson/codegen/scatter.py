@@ -25,26 +25,22 @@ from iverson.codegen.nodes import (
     BOOL,
     INT64,
     Buffer,
-    Call,
-    Const,
-    Expr,
     Kernel,
     Load,
     Local,
     Loop,
-    Select,
     Size,
     Stmt,
     Store,
     Var,
-    changed,
-    identity,
     mapped,
     replaced,
     rewritten,
     statements,
-    subexpressions,
 )
+from iverson.core.scalars import SCALARS
+from iverson.expr.functions import COMBINE, identity
+from iverson.expr.nodes import Apply, Const, Expr, Select, changed, subexpressions
 
 Array = np.ndarray[Any, Any]
 Range = tuple[int, int]
@@ -57,7 +53,6 @@ SORT = 150.0
 ATOMIC = 60.0
 
 ORDER, COUNT = "order.", "iterations."
-_COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 @dataclass(frozen=True)
@@ -119,7 +114,8 @@ def combine(phase: Stmt, by_name: Mapping[str, Array], copies: Iterable[Mapping[
     with np.errstate(all="ignore"):
         for copy in copies:
             for name, array in copy.items():
-                _COMBINE[stores[name].combine](by_name[name], array, out=by_name[name])
+                body = SCALARS[COMBINE[stores[name].combine]].body
+                body(by_name[name], array, out=by_name[name])
 
 
 # --- atomic ----------------------------------------------------------------------
@@ -147,7 +143,7 @@ def key(phase: Loop) -> Expr | None:
     for axis, e in enumerate(stores[0].indices if stores and phase.step == 1 else ()):
         alone = depends(e, {phase.var}) and not depends(e, inner)
         own = not any(isinstance(x, Local) for x in subexpressions(e))
-        if alone and own and all(s.indices[axis : axis + 1] == (e,) for s in stores):
+        if alone and own and all(len(s.indices) > axis and s.indices[axis] is e for s in stores):
             return e
     return None
 
@@ -170,7 +166,7 @@ def keys(kernel: Kernel, phase: Loop) -> Kernel:
     e = key(phase)
     assert e is not None
     out = Buffer("keys.", INT64, (COUNT,), "out")
-    at = Call("subtract", (Var(phase.var), phase.lower), INT64)
+    at = Apply("subtract", (Var(phase.var), phase.lower), INT64)
     reads = {x.buffer for x in subexpressions(e) if isinstance(x, Load)}
     inputs = tuple(replace(b, role="in") for b in kernel.buffers if b in reads)
     known = {b.name: b for b in inputs}
@@ -188,8 +184,8 @@ def _where_inside(load: Load) -> Expr:
     result: Expr = load
     for i, n in zip(load.indices, load.buffer.shape, strict=True):
         extent = Size(n) if isinstance(n, str) else Const(n)
-        low = Call("greater_equal", (i, Const(0)), BOOL)
-        fits = Call("logical_and", (low, Call("less", (i, extent), BOOL)), BOOL)
+        low = Apply("greater_equal", (i, Const(0)), BOOL)
+        fits = Apply("logical_and", (low, Apply("less", (i, extent), BOOL)), BOOL)
         result = Select(fits, result, Const(load.dtype.type(0), load.dtype))
     return result
 

@@ -21,31 +21,27 @@ from iverson.codegen.nodes import (
     BOOL,
     COMMUTING,
     INT64,
-    Call,
-    Cast,
-    Const,
     Declare,
-    DType,
-    Expr,
     If,
     Let,
     Load,
     Local,
     Loop,
     Point,
-    Select,
     Stmt,
     Store,
     Update,
     UpdateArg,
     Var,
+    alike,
     expressions,
-    identity,
     statements,
 )
 from iverson.codegen.plan import is_inside
 from iverson.codegen.task import MOTION_COST, Axis, Task, motion
 from iverson.codegen.threads import available
+from iverson.expr.functions import identity
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
@@ -66,7 +62,7 @@ def fused(first: Stmt, second: Stmt) -> Stmt | None:
     """
     if not (isinstance(first, Loop) and isinstance(second, Loop)) or first.mark not in ("", "parallel"):
         return None
-    if replace(first, body=()) != replace(second, body=()):
+    if not alike(first, second):
         return None
     body = (*first.body, *second.body)
     if any(isinstance(s, (Let, Declare)) for s in body):
@@ -240,9 +236,9 @@ class Choice:
     ) -> Stmt:
         """Blocks of an axis for the threads, and inside a block its loop with a mark."""
         start = f"{a.name}_0"
-        end: Expr = Call("add", (Var(start), Const(size)), INT64)
+        end: Expr = Apply("add", (Var(start), Const(size)), INT64)
         if a.extent is None or a.extent % size:
-            end = Call("minimum", (end, a.upper), INT64)
+            end = Apply("minimum", (end, a.upper), INT64)
         v = self.vector
         body = (Loop(a.name, Var(start), end, body, mark=mark, factor=factor),)
         if v is not None and v in self.outer and v is not a:
@@ -301,7 +297,7 @@ class Choice:
         position = task.position if kind == INT64 else Cast(task.position, kind)
         update = UpdateArg("best", "at", task.combine, task.value, position)
         at, nowhere = Local("at", kind), Const(np.iinfo(kind).max, kind)
-        place: Expr = Select(Call("equal", (at, nowhere), BOOL), Const(-1, kind), at)
+        place: Expr = Select(Apply("equal", (at, nowhere), BOOL), Const(-1, kind), at)
         value = () if task.best is None else (Store(task.best, task.write, Local("best", dtype)),)
         outer, inner = self._guards()
         body = (

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.loops import depends
-from iverson.codegen.nodes import Buffer, Call, Expr, Let, Load, Stmt, Store, subexpressions
+from iverson.codegen.nodes import Buffer, Let, Load, Stmt, Store
+from iverson.expr.nodes import Apply, Expr, subexpressions
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
 
 def is_held(e: Expr, name: str) -> bool:
     """Whether an expression is an axis plus constants, held between bounds: its reads are contiguous."""
-    if isinstance(e, Call) and e.name in ("minimum", "maximum"):
+    if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
         moving = [a for a in e.args if depends(a, {name})]
         return len(moving) == 1 and is_held(moving[0], name)
     scope = Scope()

@@ -15,8 +15,10 @@ from iverson.codegen import functions, loops, memory
 from iverson.codegen.ir import I64, Builder, Type, Value, as_type
 from iverson.codegen.lanes import Lane, Point, Slot, Wide, add
 from iverson.codegen.loops import updated
-from iverson.codegen.nodes import DType, Loop, Stmt, Update, UpdateArg, identity
+from iverson.codegen.nodes import Loop, Stmt, Update, UpdateArg
 from iverson.codegen.target import Machine as Target
+from iverson.expr.functions import identity
+from iverson.expr.nodes import DType
 
 Points = list[Point]
 

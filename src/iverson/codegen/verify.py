@@ -14,11 +14,7 @@ from iverson.codegen.nodes import (
     INT64,
     MARKS,
     ROLES,
-    Call,
-    Cast,
     Declare,
-    DType,
-    Expr,
     If,
     Kernel,
     Let,
@@ -26,7 +22,6 @@ from iverson.codegen.nodes import (
     Local,
     Loop,
     Point,
-    Select,
     Size,
     Stmt,
     Store,
@@ -34,11 +29,10 @@ from iverson.codegen.nodes import (
     UpdateArg,
     Var,
     expressions,
-    operands,
 )
-from iverson.codegen.print import text
 from iverson.core.errors import ArgumentError
 from iverson.core.scalars import SCALARS
+from iverson.expr.nodes import Apply, Cast, DType, Expr, Select, exact_text
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,7 @@ def _block(kernel: Kernel, body: tuple[Stmt, ...], scope: _Scope) -> None:
         if isinstance(s, Loop):
             _loop(kernel, s, scope)
         elif isinstance(s, If):
-            _require(s.condition.dtype == BOOL, kernel, "if", text(s.condition), "a condition")
+            _require(s.condition.dtype == BOOL, kernel, "if", exact_text(s.condition), "a condition")
             _block(kernel, s.body, scope)
         elif isinstance(s, Let):
             scope = replace(scope, locals={**scope.locals, s.name: s.value.dtype})
@@ -160,7 +154,7 @@ def _same(kernel: Kernel, name: str, got: DType, want: DType) -> None:
 
 
 def _expression(kernel: Kernel, e: Expr, scope: _Scope) -> None:
-    for o in operands(e):
+    for o in e.operands:
         _expression(kernel, o, scope)
     if isinstance(e, Var):
         _require(e.name in scope.variables, kernel, e.name, "a use", "a variable of a loop around")
@@ -176,15 +170,15 @@ def _expression(kernel: Kernel, e: Expr, scope: _Scope) -> None:
         _require(e.buffer in kernel.buffers, kernel, e.buffer.name, "an unknown buffer", "a known one")
         _indices(kernel, e)
     elif isinstance(e, Select):
-        _require(e.condition.dtype == BOOL, kernel, "select", text(e.condition), "a condition")
+        _require(e.condition.dtype == BOOL, kernel, "select", exact_text(e.condition), "a condition")
         _same(kernel, "select", e.other.dtype, e.then.dtype)
-    elif isinstance(e, Call):
+    elif isinstance(e, Apply):
         _call(kernel, e)
     elif isinstance(e, Cast):
         _require(np.dtype(e.dtype).kind in "biuf", kernel, "cast", e.dtype.name, "a real dtype")
 
 
-def _call(kernel: Kernel, e: Call) -> None:
+def _call(kernel: Kernel, e: Apply) -> None:
     scalar = SCALARS.get(e.name)
     _require(scalar is not None, kernel, e.name, "an unknown function", "a name in core.scalars")
     kinds = {a.dtype for a in e.args}

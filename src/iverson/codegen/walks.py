@@ -16,10 +16,7 @@ from iverson.codegen.loops import depends, has_loop
 from iverson.codegen.nodes import (
     COMMUTING,
     INT64,
-    Call,
-    Const,
     Declare,
-    Expr,
     If,
     Let,
     Local,
@@ -31,17 +28,17 @@ from iverson.codegen.nodes import (
     UpdateArg,
     Var,
     expressions,
-    identity,
     mapped,
     replaced,
     rewritten,
     statements,
-    subexpressions,
 )
 from iverson.codegen.pack import packed
 from iverson.codegen.plan import is_inside
 from iverson.codegen.schedule import fused, schedule, with_shared
 from iverson.codegen.task import MOTION_COST, Axis, Task, motion
+from iverson.expr.functions import identity
+from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
 
 #: A loop that runs at most this often is not worth lanes.
 SHORT = 4
@@ -164,7 +161,7 @@ def _is_last(task: Task, name: str) -> bool:
 def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:
     """The task with ``name = first + step * name`` for 0 <= name < count."""
     whole, residue = divmod(first, step)
-    value = Call("add", (Call("multiply", (Var(name), Const(step)), INT64), Const(residue)), INT64)
+    value = Apply("add", (Apply("multiply", (Var(name), Const(step)), INT64), Const(residue)), INT64)
     moved = {name: value}
 
     def changed(e: Expr) -> Expr:
@@ -195,7 +192,7 @@ def _aligned(task: Task) -> Task:
             var = loop.var
             if loop.step != 1:
                 continue
-            shifted = {var: Call("add", (Var(var), Var(axis.name)), INT64)}
+            shifted = {var: Apply("add", (Var(var), Var(axis.name)), INT64)}
             moved = _mapped(task, lambda e, s=shifted: replaced(e, s))  # type: ignore[misc]
             moved = _rebounded(moved, var, partial(_shifted, by=axis.name))
             if _reads_cost(moved, axis.name) < _reads_cost(task, axis.name):
@@ -221,7 +218,9 @@ def _by_ones(task: Task) -> Task:
             [from_affine(_divided(f.shift(-first), loop.step), scope) for f in side] for side in (lows, highs)
         ]
         low, high = (_nested(side, how) for side, how in zip(bounds, ("maximum", "minimum"), strict=True))
-        value = Call("add", (Call("multiply", (Var(loop.var), Const(loop.step)), INT64), Const(first)), INT64)
+        value = Apply(
+            "add", (Apply("multiply", (Var(loop.var), Const(loop.step)), INT64), Const(first)), INT64
+        )
         moved = {loop.var: value}
         task = _mapped(task, lambda e, m=moved: without_division(replaced(e, m)))  # type: ignore[misc]
         task = _rebounded(task, loop.var, partial(replace, lower=low, upper=high, step=1))
@@ -230,9 +229,9 @@ def _by_ones(task: Task) -> Task:
 
 def _sides(e: Expr, how: str, scope: Scope) -> list[Affine]:
     """The forms of which a bound is the maximum or minimum."""
-    if isinstance(e, Call) and e.name == how:
+    if isinstance(e, Apply) and e.name == how:
         return [f for a in e.args for f in _sides(a, how, scope)]
-    if isinstance(e, Call) and e.name == "add" and isinstance(e.args[1], Const):
+    if isinstance(e, Apply) and e.name == "add" and isinstance(e.args[1], Const):
         return [f.shift(int(e.args[1].value)) for f in _sides(e.args[0], how, scope)]
     return [affine(e, scope)]
 
@@ -245,7 +244,7 @@ def _divided(f: Affine, by: int) -> Affine:
 def _nested(sides: list[Expr], how: str) -> Expr:
     total, *rest = sides
     for e in rest:
-        total = Call(how, (total, e), INT64)
+        total = Apply(how, (total, e), INT64)
     return total
 
 
@@ -270,10 +269,10 @@ def _loops_of(walk: tuple[Stmt, ...] | None, name: str | None = None) -> list[Lo
 
 def _less(e: Expr, by: str) -> Expr:
     """``e - by``, inside minima and maxima, with what cancels left out."""
-    if isinstance(e, Call) and e.name in ("minimum", "maximum"):
-        return Call(e.name, tuple(_less(a, by) for a in e.args), INT64)
-    if isinstance(e, Call) and e.name == "add" and isinstance(e.args[1], Const):
-        return Call("add", (_less(e.args[0], by), e.args[1]), INT64)
+    if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
+        return Apply(e.name, tuple(_less(a, by) for a in e.args), INT64)
+    if isinstance(e, Apply) and e.name == "add" and isinstance(e.args[1], Const):
+        return Apply("add", (_less(e.args[0], by), e.args[1]), INT64)
     scope = Scope()
     return from_affine(affine(e, scope).plus(Affine(0, {by: 1}), -1), scope)
 
@@ -307,7 +306,7 @@ def _divisors(e: Expr, name: str) -> set[int]:
     return {
         int(x.args[1].value)
         for x in subexpressions(e)
-        if isinstance(x, Call)
+        if isinstance(x, Apply)
         and x.name in ("floor_divide", "remainder")
         and x.dtype == INT64
         and isinstance(x.args[1], Const)
@@ -367,8 +366,8 @@ class _Walk:
             return self.task.position is not None
         free = {s.var for s in _loops_of((walk,))}
         writes = [self._write(p) for p in _points((walk,))]
-        same = all(w == writes[0] for w in writes)
-        if not same or any(depends(i, free) for i in writes[0]) or not has_loop((walk,)):
+        one = all(same(w, writes[0]) for w in writes)
+        if not one or any(depends(i, free) for i in writes[0]) or not has_loop((walk,)):
             return False
         # Where guards on the terms keep the write inside, each term is written by itself.
         guarded = any(isinstance(s, If) for s in statements((walk,)))
@@ -398,7 +397,7 @@ class _Walk:
 
     def _owns(self, var: str) -> bool:
         """Whether different values of a loop's variable write different entries."""
-        return self.strategy == "injective" or any(w == Var(var) for w in self.task.write)
+        return self.strategy == "injective" or any(w is Var(var) for w in self.task.write)
 
     def _mark(self, var: str, inner: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[str, int]:
         stores = [s for s in statements(inner) if isinstance(s, Store)]

@@ -66,8 +66,9 @@ class _Pass:
 
     def __init__(self, dtype: Any) -> None:
         from iverson.codegen import nodes
+        from iverson.expr.nodes import Apply, Const
 
-        self.nodes = nodes
+        self.nodes, self.number, self.apply = nodes, Const, Apply
         self.dtype = np.dtype(dtype)
         self.p = nodes.Var("p")
 
@@ -75,10 +76,10 @@ class _Pass:
         return self.nodes.Buffer(name, self.dtype, (extent,), role)
 
     def at(self, array: Any, index: Any = None) -> Any:
-        return self.nodes.Load(array, (self.p if index is None else self.nodes.Const(index),))
+        return self.nodes.Load(array, (self.p if index is None else self.number(index),))
 
     def call(self, name: str, *args: Any) -> Any:
-        return self.nodes.Call(name, args, self.dtype)
+        return self.apply(name, args, self.dtype)
 
     def let(self, name: str, value: Any) -> tuple[Any, Any]:
         return self.nodes.Let(name, value), self.nodes.Local(name, self.dtype)
@@ -90,10 +91,12 @@ class _Pass:
         from iverson.codegen.kernel import compile_kernel
 
         n = self.nodes
-        first = n.Call("multiply", (n.Var("i"), n.Const(CHUNK)), n.INT64)
-        last = n.Call("minimum", (n.Call("add", (first, n.Const(CHUNK)), n.INT64), n.Size("z")), n.INT64)
+        first = self.apply("multiply", (n.Var("i"), self.number(CHUNK)), n.INT64)
+        last = self.apply(
+            "minimum", (self.apply("add", (first, self.number(CHUNK)), n.INT64), n.Size("z")), n.INT64
+        )
         inner = n.Loop("p", first, last, body, mark="vector", factor=4)
-        loop = n.Loop("i", n.Const(0), n.Size("c"), (inner,), mark="parallel")
+        loop = n.Loop("i", self.number(0), n.Size("c"), (inner,), mark="parallel")
         return compile_kernel(n.Kernel(name, buffers, (loop,), ("c", "z")))
 
 

@@ -15,11 +15,7 @@ from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import (
     INT64,
     Buffer,
-    Call,
-    Cast,
-    Const,
     Declare,
-    Expr,
     Kernel,
     Let,
     Load,
@@ -32,8 +28,8 @@ from iverson.codegen.nodes import (
     Var,
     expressions,
     statements,
-    subexpressions,
 )
+from iverson.expr.nodes import Apply, Cast, Const, Expr, subexpressions
 
 I, J, P = Var("i"), Var("j"), Var("p")
 
@@ -60,7 +56,7 @@ class Rows:
         return Const(value, self.dtype)
 
     def f(self, name: str, *args: Expr) -> Expr:
-        return Call(name, args, self.dtype)
+        return Apply(name, args, self.dtype)
 
     def mul(self, x: Expr, y: Expr) -> Expr:
         return self.f("multiply", x, y)
@@ -73,7 +69,7 @@ class Rows:
 
     def entries(self, *body: Stmt, mark: str = "") -> Loop:
         """A loop over the entries of row i."""
-        first, last = (_int64(Load(self.rows, (at,))) for at in (I, Call("add", (I, Const(1)), INT64)))
+        first, last = (_int64(Load(self.rows, (at,))) for at in (I, Apply("add", (I, Const(1)), INT64)))
         return Loop("p", first, last, body, mark=mark)
 
     def across(self, *body: Stmt) -> Loop:
@@ -182,7 +178,7 @@ class Lines:
 
     def walk(self, line: Expr, *body: Stmt) -> Loop:
         """A loop over the entries of a line."""
-        ends = (line, Call("add", (line, Const(1)), INT64))
+        ends = (line, Apply("add", (line, Const(1)), INT64))
         first, last = (_int64(Load(self.starts, (end,))) for end in ends)
         return Loop(self.at.name, first, last, body)
 
@@ -205,7 +201,7 @@ def sampled(dtype: Any, index: Any, result: str) -> CompiledKernel:
         return Load(work, (along.index,))
 
     def mul(x: Expr, y: Expr) -> Expr:
-        return Call("multiply", (x, y), np.dtype(dtype))
+        return Apply("multiply", (x, y), np.dtype(dtype))
 
     def spread(value: Expr, along: Lines, combine: str = "assign") -> Store:
         return Store(work, (along.index,), value, combine)

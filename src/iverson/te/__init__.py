@@ -27,9 +27,11 @@ The grammar is on one page in `iverson.te.nodes`. Above `codegen` and `layouts`,
 from typing import TYPE_CHECKING, Any
 
 from iverson.core.scalars import SCALARS
+from iverson.expr.build import select
 from iverson.te.differentiate import DifferentiationResult, differentiate
 from iverson.te.eliminate import eliminate
 from iverson.te.explain import explain
+from iverson.te.expressions import Placeholder, Tensor
 from iverson.te.forward import jvp
 from iverson.te.functions import F
 from iverson.te.language import (
@@ -49,7 +51,7 @@ from iverson.te.language import (
     sum,
     var,
 )
-from iverson.te.nodes import Compute, Placeholder, Program, Tensor, program_of, select
+from iverson.te.nodes import Compute, Program, program_of
 from iverson.te.operator import op
 from iverson.te.print import program_text
 

@@ -1,6 +1,6 @@
 """Elementwise functions on tensor expressions. Written by tools/stubs.py from the tables: do not edit."""
 
-from iverson.te.nodes import Expr
+from iverson.expr.nodes import Expr
 
 def add(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
     """x1 + alpha * x2 (alpha is 1 unless given)."""

@@ -13,20 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd, inf
 
-from iverson.te.nodes import (
-    Apply,
-    Cast,
-    Compute,
-    Const,
-    Expr,
-    Extent,
-    Read,
-    Select,
-    Var,
-    apply,
-    index,
-    postorder,
-)
+from iverson.expr.build import apply, index
+from iverson.expr.functions import NEGATED
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.te.expressions import Extent, Read, Var
+from iverson.te.nodes import Compute
 
 Bound = float  # an integer, or plus or minus infinity
 Interval = tuple[Bound, Bound]
@@ -347,23 +338,13 @@ def conjuncts(condition: Expr) -> list[Expr]:
     return result
 
 
-_OPPOSITE = {
-    "less": "greater_equal",
-    "greater_equal": "less",
-    "greater": "less_equal",
-    "less_equal": "greater",
-    "equal": "not_equal",
-    "not_equal": "equal",
-}
-
-
 def negation(condition: Expr) -> Expr:
     """The opposite of a condition, as a comparison where it is one on integers."""
     if isinstance(condition, Const):
         return apply("logical_not", condition)
     if isinstance(condition, Apply):
-        if condition.name in _OPPOSITE and condition.args[0].dtype.kind in "iu":
-            return apply(_OPPOSITE[condition.name], *condition.args)
+        if condition.name in NEGATED and condition.args[0].dtype.kind in "iu":
+            return apply(NEGATED[condition.name], *condition.args)
         if condition.name in _DUAL:
             parts = [negation(p) for p in flattened(condition, condition.name)]
             result = parts[0]
@@ -391,7 +372,7 @@ def flattened(e: Expr, name: str) -> list[Expr]:
 def _constraint(e: Expr) -> Constraint | None:
     if isinstance(e, Const):
         return Constraint(Affine(0 if e.value else -1))
-    if not (isinstance(e, Apply) and e.name in _OPPOSITE) or e.args[0].dtype.kind not in "iu":
+    if not (isinstance(e, Apply) and e.name in NEGATED) or e.args[0].dtype.kind not in "iu":
         return None
     a, b = affine_of(e.args[0]), affine_of(e.args[1])
     if not (is_pure(a) and is_pure(b)):

@@ -11,8 +11,11 @@ from dataclasses import replace
 from itertools import groupby
 from math import prod
 
+from iverson.expr.build import const, select
+from iverson.expr.nodes import Const, Expr
 from iverson.te.counting import MAX_COUNTED, domain_size
-from iverson.te.nodes import Const, Domain, Expr, Extent, Statement, Var, const, select, substitute, variables
+from iverson.te.expressions import Extent, Var, substitute, variables
+from iverson.te.nodes import Domain, Statement
 from iverson.te.where import conjunction
 
 #: Points of the box for each point of the domain, at most.

@@ -8,8 +8,9 @@ from math import prod
 import numpy as np
 
 from iverson.te.affine import constraints_of, narrowed
+from iverson.te.expressions import Var
 from iverson.te.interpret import evaluate, scalar
-from iverson.te.nodes import Domain, If, Point, Var, Walk
+from iverson.te.nodes import Domain, If, Point, Walk
 
 #: Points counted at most; beyond that the count is left out.
 MAX_COUNTED = 4_000_000

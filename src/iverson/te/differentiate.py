@@ -15,24 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from iverson.expr.build import const, index, select
+from iverson.expr.nodes import Expr, same, text
 from iverson.te.affine import depends_on_data
-from iverson.te.nodes import (
-    Compute,
-    Domain,
-    Expr,
-    Extent,
-    Read,
-    Statement,
-    Tensor,
-    Var,
-    const,
-    index,
-    producers_first,
-    reads_of,
-    same,
-    select,
-    text,
-)
+from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of
+from iverson.te.nodes import Compute, Domain, Statement, producers_first
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import cotangents, is_inexact
 from iverson.te.site import operation

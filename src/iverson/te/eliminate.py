@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from iverson.expr.nodes import Expr, same
 from iverson.te.affine import (
     Affine,
     Constraint,
@@ -28,24 +29,10 @@ from iverson.te.affine import (
     narrowed,
 )
 from iverson.te.boxes import filling
+from iverson.te.expressions import Tensor, Var, limits, substitute, variables
 from iverson.te.injective import is_injective
 from iverson.te.loops import exact_loops
-from iverson.te.nodes import (
-    Domain,
-    Expr,
-    For,
-    If,
-    Program,
-    Statement,
-    Tensor,
-    Var,
-    Walk,
-    limits,
-    program_of,
-    same,
-    substitute,
-    variables,
-)
+from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_of
 from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
 from iverson.te.stages import split_guard

@@ -9,13 +9,8 @@ from math import prod
 from iverson.codegen.launch import sharing
 from iverson.te.counting import domain_size, walk_size
 from iverson.te.eliminate import eliminate, is_symbolic, owned
-from iverson.te.nodes import (
-    Program,
-    Statement,
-    Tensor,
-    extent,
-    reads_of,
-)
+from iverson.te.expressions import Tensor, extent, reads_of
+from iverson.te.nodes import Program, Statement
 from iverson.te.print import domain_text, statement_text
 from iverson.te.translate import buffer_for, compiles, phases_of, task_of
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iverson.te.nodes import Statement, Tensor, Var, same
+from iverson.expr.nodes import same
+from iverson.te.expressions import Tensor, Var
+from iverson.te.nodes import Statement
 from iverson.te.translate import as_int, compiles
 
 

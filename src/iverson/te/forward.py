@@ -8,15 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iverson.core.errors import ArgumentTypeError, ShapeError, described
-from iverson.te.nodes import (
-    Compute,
-    Domain,
-    Expr,
-    Statement,
-    Tensor,
-    producers_first,
-    reads_of,
-)
+from iverson.expr.nodes import Expr
+from iverson.te.expressions import Tensor, reads_of
+from iverson.te.nodes import Compute, Domain, Statement, producers_first
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import is_inexact, tangent
 from iverson.te.site import operation

@@ -10,13 +10,14 @@ from typing import Any
 
 from iverson.core.errors import ArgumentError
 from iverson.core.scalars import SCALARS
-from iverson.te.nodes import Expr, apply, as_expr, const, select
+from iverson.expr.build import apply, as_expr, const, select
+from iverson.expr.nodes import Expr
 
 
 class Functions:
     """Every function of `iverson.core.scalars.SCALARS` by name, on expressions and numbers.
 
-    >>> from iverson.te.nodes import Var
+    >>> from iverson.te.expressions import Var
     >>> F.sin(Var("i", 0, 3) * 0.5)
     sin(float64(i) * 0.5)
     """

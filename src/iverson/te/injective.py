@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import inf, lcm
 
+from iverson.expr.nodes import Expr
 from iverson.te.affine import (
     Affine,
     Constraint,
@@ -20,7 +21,7 @@ from iverson.te.affine import (
     is_pure,
     make,
 )
-from iverson.te.nodes import Expr, Var, extent
+from iverson.te.expressions import Var, extent
 
 Row = dict[Expr, Fraction]
 

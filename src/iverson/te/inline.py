@@ -8,18 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from iverson.te.nodes import (
-    Apply,
-    Expr,
-    Program,
-    Read,
-    Select,
-    Statement,
-    Tensor,
-    postorder,
-    same,
-    substitute,
-)
+from iverson.expr.build import simplified_with
+from iverson.expr.functions import LIGHT
+from iverson.expr.nodes import Apply, Expr, Select, postorder, same
+from iverson.te.expressions import Read, Tensor, substitute
+from iverson.te.nodes import Program, Statement
 
 #: A stage that costs at most this much is computed again wherever it is read more than once.
 CHEAP = 4
@@ -112,16 +105,10 @@ def _work(e: Expr) -> int:
     total = 0
     for x in postorder([e]):
         if isinstance(x, Apply):
-            total += 1 if x.name in _LIGHT else 10
+            total += 1 if x.name in LIGHT else 10
         elif isinstance(x, (Read, Select)):
             total += 1
     return total
-
-
-_LIGHT = frozenset(
-    ("add", "subtract", "multiply", "negative", "square", "maximum", "minimum", "abs", "relu", "less",
-     "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or")
-)  # fmt: skip
 
 
 def _put(stage: Statement, reader: Statement) -> Statement:
@@ -130,7 +117,7 @@ def _put(stage: Statement, reader: Statement) -> Statement:
     def changed(root: Expr) -> Expr:
         made: dict[Expr, Expr] = {}
         for x in postorder([root]):
-            new = x.rebuilt([made[o] for o in x.operands])
+            new = simplified_with(x, [made[o] for o in x.operands])
             if isinstance(new, Read) and new.tensor is stage.tensor:
                 at: dict[Expr, Expr] = dict(zip(stage.domain.axes, new.indices, strict=True))
                 (new,) = substitute((stage.body,), at)

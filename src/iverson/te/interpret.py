@@ -15,24 +15,11 @@ import numpy as np
 
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.core.scalars import SCALARS, converted
-from iverson.te.nodes import (
-    Apply,
-    Cast,
-    Const,
-    Expr,
-    For,
-    If,
-    Point,
-    Program,
-    Read,
-    Select,
-    Statement,
-    Tensor,
-    Var,
-    Walk,
-    postorder,
-    text,
-)
+from iverson.expr.build import applied
+from iverson.expr.functions import COMBINE, identity
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder, text
+from iverson.te.expressions import Read, Tensor, Var
+from iverson.te.nodes import For, If, Point, Program, Statement, Walk
 
 Array = np.ndarray[Any, Any]
 Values = dict[Tensor, Array]
@@ -50,24 +37,6 @@ class Visits:
     points: int = 0
     idle: int = 0
     empty: int = 0
-
-
-def identity(combine: str, dtype: np.dtype[Any]) -> Any:
-    """What a Compute holds before its statements run.
-
-    >>> identity("prod", np.dtype("int64")), identity("max", np.dtype("float32"))
-    (1, -inf)
-    """
-    if combine in ("argmax", "argmin"):
-        return -1
-    if combine in ("max", "min"):
-        if dtype.kind == "f":
-            return -np.inf if combine == "max" else np.inf
-        if dtype.kind == "b":
-            return combine == "min"
-        limits = np.iinfo(dtype)
-        return limits.min if combine == "max" else limits.max
-    return 1 if combine == "prod" else 0
 
 
 def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = None) -> tuple[Array, ...]:
@@ -99,8 +68,13 @@ def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = N
 def _start(tensor: Tensor, combine: str, values: Values) -> Array:
     if tensor not in values:
         shape = tuple(_constant(n) for n in tensor.shape)
-        values[tensor] = np.full(shape, identity(combine, tensor.dtype), tensor.dtype)
+        values[tensor] = np.full(shape, start(combine, tensor.dtype), tensor.dtype)
     return values[tensor]
+
+
+def start(combine: str, dtype: np.dtype[Any]) -> Any:
+    """What a Compute holds before its statements run: of positions, -1."""
+    return -1 if combine.startswith("arg") else identity(combine, dtype)
 
 
 def _constant(n: int | Expr | None) -> int:
@@ -260,7 +234,7 @@ def evaluate(
 
 def _applied(node: Apply, operands: list[Array]) -> Array:
     try:
-        return np.asarray(SCALARS[node.name].body(*operands)).astype(node.dtype)
+        return np.asarray(applied(node.name, operands, node.dtype))
     except ValueError as error:  # integers to negative integer powers
         raise ArgumentError(f"te.{node.name}", got=text(node), remedy=str(error)) from None
 
@@ -313,9 +287,8 @@ def _combine(combine: str, out: Array, where: tuple[Array, ...], body: Array, po
     elif position is not None:
         _combine_position(combine, flat, at, body, position)
     else:
-        ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[combine]
         with np.errstate(all="ignore"):
-            ufunc.at(flat, at, body)
+            SCALARS[COMBINE[combine]].body.at(flat, at, body)  # type: ignore[attr-defined]
 
 
 def _combine_position(combine: str, out: Array, at: Array, body: Array, position: Array) -> None:

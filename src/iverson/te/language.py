@@ -14,26 +14,11 @@ from typing import Any
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.expr.build import apply, as_expr, select
+from iverson.expr.nodes import Const, Expr, postorder
+from iverson.te.expressions import Extent, Placeholder, Reduce, Tensor, Var, as_index, substitute
 from iverson.te.injective import is_injective
-from iverson.te.nodes import (
-    Compute,
-    Const,
-    Domain,
-    Expr,
-    Extent,
-    Placeholder,
-    Reduce,
-    Statement,
-    Tensor,
-    Var,
-    apply,
-    as_expr,
-    as_index,
-    postorder,
-    select,
-    substitute,
-    tensors_below,
-)
+from iverson.te.nodes import Compute, Domain, Statement, tensors_below
 from iverson.te.site import operation
 from iverson.te.stages import check_scope, define
 from iverson.te.verify import check_definition

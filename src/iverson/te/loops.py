@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from iverson.expr.build import as_expr
+from iverson.expr.nodes import Expr
 from iverson.te.affine import Constraint, holds
-from iverson.te.nodes import Expr, For, If, Point, Var, Walk, as_expr, substitute, variables
+from iverson.te.expressions import Var, substitute, variables
+from iverson.te.nodes import For, If, Point, Walk
 from iverson.te.sets import affordable, loops_of
 
 

@@ -24,17 +24,13 @@ from iverson.codegen.nodes import Buffer, Kernel, Stmt
 from iverson.codegen.task import Task
 from iverson.core import locks
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.expr.nodes import postorder, subexpressions
 from iverson.te import interpret
 from iverson.te.boxes import as_box, merged
+from iverson.te.expressions import Read, Tensor
 from iverson.te.extrema import covers_all, together
 from iverson.te.inline import accumulated, inline
-from iverson.te.nodes import (
-    Program,
-    Read,
-    Statement,
-    Tensor,
-    postorder,
-)
+from iverson.te.nodes import Program, Statement
 from iverson.te.translate import buffer_for, compiles, phases_of, task_of
 
 Array = np.ndarray[Any, Any]
@@ -271,7 +267,7 @@ class _Lowering:
                 written.add(s.buffer.name)
                 used[s.buffer.name] = s.buffer
             for e in nodes.expressions(s):
-                for x in nodes.subexpressions(e):
+                for x in subexpressions(e):
                     if isinstance(x, nodes.Load):
                         used[x.buffer.name] = x.buffer
         own = {b.name for b in self.buffers.values()}
@@ -304,11 +300,11 @@ class _Lowering:
             task = replace(task, best=self.buffers[self.extrema[s.tensor]])
         if fresh and not covers:
             self._flush()
-            self.steps.append(Fill(out.name, interpret.identity(s.combine, s.tensor.dtype)))
+            self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype)))
         if task is None:
             self._flush()
             if covers:
-                self.steps.append(Fill(out.name, interpret.identity(s.combine, s.tensor.dtype)))
+                self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype)))
             self.steps.append(Interpreted(s))
             return
         if self._finished(s, task):

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from iverson.expr.build import index, simplified_with
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.affine import (
     Affine,
     Constraint,
@@ -23,21 +25,8 @@ from iverson.te.affine import (
     floor_parts,
     holds,
 )
-from iverson.te.nodes import (
-    Apply,
-    Cast,
-    Const,
-    Domain,
-    Expr,
-    Read,
-    Select,
-    Statement,
-    Var,
-    index,
-    limits,
-    postorder,
-    substitute,
-)
+from iverson.te.expressions import Read, Var, limits, substitute
+from iverson.te.nodes import Domain, Statement
 from iverson.te.where import conjunction
 
 #: How many axes a statement may have after splitting; more are left undivided.
@@ -73,14 +62,14 @@ def simplify_indices(roots: Sequence[Expr]) -> tuple[Expr, ...]:
     """The roots with the indices of all reads, and conditions on indices, in normal form."""
     new: dict[Expr, Expr] = {}
     for node in postorder(roots):
-        found = node.rebuilt([new[o] for o in node.operands])
+        found = simplified_with(node, [new[o] for o in node.operands])
         if isinstance(found, Read):
             found = Read(found.tensor, tuple(expr_of(affine_of(i)) for i in found.indices))
         elif isinstance(found, Select):
             c = simplify_condition(found.condition)
-            found = found.rebuilt((c, found.then, found.other))
+            found = simplified_with(found, (c, found.then, found.other))
         elif isinstance(found, Cast) and found.operand.dtype.kind == "i":
-            found = found.rebuilt((expr_of(affine_of(found.operand)),))
+            found = simplified_with(found, (expr_of(affine_of(found.operand)),))
         new[node] = found
     return tuple(new[r] for r in roots)
 

@@ -25,10 +25,11 @@ from iverson.core.op import Op, Rule
 from iverson.layouts import Zero
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
+from iverson.te.expressions import Placeholder, Tensor
 from iverson.te.forward import jvp
 from iverson.te.language import placeholder
 from iverson.te.lower import Lowered, lower
-from iverson.te.nodes import Placeholder, Tensor, program_of
+from iverson.te.nodes import program_of
 
 Build = Callable[..., Any]
 #: The family of ops made here: kernels for other layouts register under it.

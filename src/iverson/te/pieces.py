@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from iverson.expr.build import apply, index
+from iverson.expr.nodes import Apply, Expr, Select, postorder
 from iverson.te.affine import (
     Constraint,
     conjuncts,
@@ -18,7 +20,7 @@ from iverson.te.affine import (
     holds,
     negation,
 )
-from iverson.te.nodes import Apply, Expr, Select, apply, index, postorder, substitute
+from iverson.te.expressions import substitute
 
 #: Cases a statement is split into at most; beyond that its guards stay as they are.
 MAX_PIECES = 32
@@ -29,7 +31,7 @@ Piece = tuple[Expr, ...]  # conditions that all hold
 def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
     """Disjoint convex pieces of the points where all conditions hold; None where there are none.
 
-    >>> from iverson.te.nodes import Var
+    >>> from iverson.te.expressions import Var
     >>> i = Var("i", 0, 9)
     >>> disjoint([i != 3])
     [(i < 3,), (i > 3,)]

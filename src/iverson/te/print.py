@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iverson.te.nodes import (
-    Expr,
-    For,
-    If,
-    Point,
-    Program,
-    Statement,
-    Tensor,
-    Var,
-    Walk,
-    text,
-    variables,
-)
+from iverson.expr.nodes import Expr, text
+from iverson.te.expressions import Tensor, Var, variables
+from iverson.te.nodes import For, If, Point, Program, Statement, Walk
 
 _SIGN = {"assign": "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 

@@ -14,24 +14,11 @@ from dataclasses import replace
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, GradientError
-from iverson.te.interpret import identity
-from iverson.te.nodes import (
-    Compute,
-    Domain,
-    Expr,
-    Read,
-    Select,
-    Statement,
-    Var,
-    apply,
-    const,
-    extent,
-    index,
-    same,
-    select,
-    substitute,
-    variables,
-)
+from iverson.expr.build import apply, const, index, select
+from iverson.expr.functions import identity
+from iverson.expr.nodes import Expr, Select, same
+from iverson.te.expressions import Read, Var, extent, substitute, variables
+from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.stages import position
 from iverson.te.where import conjunction
 

@@ -11,24 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from iverson.core.scalars import SCALARS, Scalar
+from iverson.expr.build import apply, as_expr, cast, const, select
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, is_number, postorder
 from iverson.te.affine import conjuncts, negation
+from iverson.te.expressions import Read
 from iverson.te.functions import F
-from iverson.te.nodes import (
-    Apply,
-    Cast,
-    Const,
-    DType,
-    Expr,
-    Read,
-    Select,
-    apply,
-    as_expr,
-    cast,
-    const,
-    is_number,
-    postorder,
-    select,
-)
 from iverson.te.where import Guards, conjunction
 
 #: Guards under which one node's cotangent is kept apart; beyond that they are merged into Selects.

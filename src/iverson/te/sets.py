@@ -12,6 +12,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 from iverson.core import locks
+from iverson.expr.build import apply, index, select
+from iverson.expr.nodes import Apply, Expr
 from iverson.te.affine import (
     Affine,
     Constraint,
@@ -22,18 +24,8 @@ from iverson.te.affine import (
     floor_parts,
     negation,
 )
-from iverson.te.nodes import (
-    Apply,
-    Expr,
-    For,
-    If,
-    Point,
-    Var,
-    Walk,
-    apply,
-    index,
-    select,
-)
+from iverson.te.expressions import Var
+from iverson.te.nodes import For, If, Point, Walk
 
 #: What isl is asked at most: dimensions, constraints, floors, the size of coefficients, and how many
 #: atoms of one constraint have a coefficient other than 1 and -1 (7 in one took minutes, 4 a blink).

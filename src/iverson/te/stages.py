@@ -12,25 +12,12 @@ from collections.abc import Callable, Sequence
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
+from iverson.expr.build import const, index, is_guarded, select, simplified_with
+from iverson.expr.functions import identity
+from iverson.expr.nodes import Expr, Select, postorder
 from iverson.te.affine import conjuncts, constraints_of, depends_on_data
-from iverson.te.interpret import identity
-from iverson.te.nodes import (
-    Compute,
-    Domain,
-    Expr,
-    Reduce,
-    Select,
-    Statement,
-    Var,
-    const,
-    extent,
-    index,
-    is_guarded,
-    postorder,
-    reads_of,
-    select,
-    variables,
-)
+from iverson.te.expressions import Reduce, Var, extent, reads_of, variables
+from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.verify import check_definition
 from iverson.te.where import conjunction, guards_of
 
@@ -42,7 +29,7 @@ def define(body: Expr, axes: Sequence[Var], name: str, operation: str) -> Comput
     stages: dict[Expr, Expr] = {}
     made: dict[Expr, Expr] = {}
     for node in postorder([body]):
-        made[node] = node.rebuilt([made[o] for o in node.operands])
+        made[node] = simplified_with(node, [made[o] for o in node.operands])
         if isinstance(node, Reduce) and node is not body:
             free = [v for v in _free(node) if v.kind != "size"]
             stage_axes = sorted(free, key=lambda v: (v.kind == "reduce", v.serial))

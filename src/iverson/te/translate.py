@@ -13,21 +13,9 @@ from iverson.codegen.nodes import INT64, Buffer, Let, Stmt
 from iverson.codegen.task import Axis, Task
 from iverson.codegen.walks import boxed, nest
 from iverson.core.errors import ArgumentError
-from iverson.te.nodes import (
-    Apply,
-    Cast,
-    Const,
-    Expr,
-    For,
-    If,
-    Read,
-    Select,
-    Statement,
-    Tensor,
-    Var,
-    Walk,
-    postorder,
-)
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.te.expressions import Read, Tensor, Var
+from iverson.te.nodes import For, If, Statement, Walk
 
 #: Expressions deeper than this are cut by a name.
 DEEP = 40
@@ -48,7 +36,7 @@ def task_of(s: Statement, buffers: Mapping[Tensor, Buffer], covers: bool) -> Tas
     body = s.body
     value = t.value(body)
     if s.position is None and value.dtype != s.tensor.dtype:
-        value = nodes.Cast(value, s.tensor.dtype)
+        value = Cast(value, s.tensor.dtype)
     return Task(
         buffers[s.tensor],
         write,
@@ -90,24 +78,24 @@ class Translation:
     def __init__(self, buffers: Mapping[Tensor, Buffer]) -> None:
         self.buffers = buffers
         self.names: dict[Var, str] = {}
-        self.made: dict[Expr, nodes.Expr] = {}
+        self.made: dict[Expr, Expr] = {}
         self.lets: list[Let] = []
 
     def name(self, v: Var) -> str:
         return self.names.setdefault(v, f"{_identifier(v.name)}_{len(self.names)}")
 
-    def index(self, n: Any) -> nodes.Expr:
+    def index(self, n: Any) -> Expr:
         """A bound of an axis."""
-        return self.expression(n) if isinstance(n, Expr) else nodes.Const(int(n))
+        return self.expression(n) if isinstance(n, Expr) else Const(int(n))
 
-    def expression(self, root: Expr) -> nodes.Expr:
+    def expression(self, root: Expr) -> Expr:
         """Without naming anything."""
         for e in postorder([root]):
             if e not in self.made:
                 self.made[e] = self._node(e)
         return self.made[root]
 
-    def value(self, root: Expr) -> nodes.Expr:
+    def value(self, root: Expr) -> Expr:
         """With names for what is computed several times, or very deep, outside of choices."""
         uses: Counter[Expr] = Counter()
         certain = _certain(root)
@@ -128,28 +116,28 @@ class Translation:
             self.made[e] = node
         return self.made[root]
 
-    def _node(self, e: Expr) -> nodes.Expr:
+    def _node(self, e: Expr) -> Expr:
         if isinstance(e, Const):
-            return nodes.Const(e.value, e.dtype)
+            return Const(e.value, e.dtype)
         if isinstance(e, Var):
             return nodes.Var(self.name(e))
         below = tuple(self.made[o] for o in e.operands)
         if isinstance(e, Read):
             return nodes.Load(self.buffers[e.tensor], tuple(map(whole_number, below)))
         if isinstance(e, Select):
-            return nodes.Select(*below)
+            return Select(*below)
         if isinstance(e, Cast):
-            return nodes.Cast(below[0], e.dtype)
+            return Cast(below[0], e.dtype)
         assert isinstance(e, Apply)
         if e.dtype.kind == "f" and below[0].dtype != e.dtype:
-            below = tuple(nodes.Cast(x, e.dtype) for x in below)
+            below = tuple(Cast(x, e.dtype) for x in below)
         if e.dtype != below[0].dtype and e.dtype.kind != "b":
-            return nodes.Cast(nodes.Call(e.name, below, below[0].dtype), e.dtype)
-        return nodes.Call(e.name, below, e.dtype)
+            return Cast(Apply(e.name, below, below[0].dtype), e.dtype)
+        return Apply(e.name, below, e.dtype)
 
 
-def whole_number(e: nodes.Expr) -> nodes.Expr:
-    return e if e.dtype == INT64 else nodes.Cast(e, INT64)
+def whole_number(e: Expr) -> Expr:
+    return e if e.dtype == INT64 else Cast(e, INT64)
 
 
 def _certain(root: Expr) -> set[Expr]:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from iverson.core.errors import ArgumentError, IndexingError
+from iverson.expr.build import as_expr
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder, text
 from iverson.te.affine import (
     Affine,
     Constraint,
@@ -21,29 +23,8 @@ from iverson.te.affine import (
     is_pure,
     make,
 )
-from iverson.te.nodes import (
-    COMBINES,
-    Apply,
-    Cast,
-    Compute,
-    Const,
-    Expr,
-    Extent,
-    If,
-    Point,
-    Program,
-    Read,
-    Reduce,
-    Select,
-    Statement,
-    Tensor,
-    Var,
-    Walk,
-    as_expr,
-    postorder,
-    text,
-    variables,
-)
+from iverson.te.expressions import Extent, Read, Reduce, Tensor, Var, variables
+from iverson.te.nodes import COMBINES, Compute, If, Point, Program, Statement, Walk
 from iverson.te.sets import is_empty
 from iverson.te.where import Guards, statement_guards
 

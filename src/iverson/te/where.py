@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from iverson.core import dtypes
+from iverson.expr.nodes import Const, Expr, Select, postorder
 from iverson.te.affine import conjuncts, negation
-from iverson.te.nodes import Const, Expr, Select, Statement, postorder
+from iverson.te.nodes import Statement
 
 Guards = frozenset[Expr]
 

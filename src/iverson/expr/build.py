@@ -1,0 +1,283 @@
+"""Making scalar expressions: promotion, conversion, and what is simplified on the way.
+
+The nodes are in `nodes`, whose operators use what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.core.scalars import SCALARS, converted, result_dtype
+from iverson.expr.functions import NEGATED
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, Source, is_number, same, text
+
+
+def as_expr(value: Any, operation: str = "te") -> Expr:
+    """A Python or NumPy number, an expression or a rank-0 tensor as an expression."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, Source) and (scalar := value.as_scalar()) is not None:
+        return scalar
+    if isinstance(value, np.generic):
+        return Const(value.item(), dtypes.as_dtype(value.dtype, operation))
+    if isinstance(value, (bool, int, float, complex)):
+        return Const(value, np.dtype(np.int64 if type(value) is int else type(value)), weak=True)
+    raise ArgumentTypeError(
+        operation,
+        got=f"{value!r} ({type(value).__name__})",
+        expected="a number, an index or an expression",
+        remedy="index a tensor to read it: A[i, j]",
+    )
+
+
+def promote(operands: Sequence[Expr]) -> DType:
+    """The dtype that operands meet in: strong ones as in NumPy, weak ones within their kind."""
+    strong = [o.dtype for o in operands if not o.weak]
+    weak = [o.dtype for o in operands if o.weak]
+    if not strong:
+        return np.result_type(*weak)
+    found = np.result_type(*strong)
+    kinds = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+    return np.result_type(found, *(kinds[d.kind] for d in weak))
+
+
+def const(value: Any, dtype: DType) -> Expr:
+    """A number of a given dtype. Raises ArgumentError for one that an integer dtype cannot hold."""
+    kinds: Mapping[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+    if dtype.kind in "iu" and not _fits(value, dtype):
+        limits = np.iinfo(dtype)
+        raise ArgumentError(
+            "te",
+            got=f"the number {value} where values are of dtype {dtype}",
+            expected=f"an integer from {limits.min} to {limits.max}",
+            remedy="convert the other operand with astype",
+        )
+    try:
+        return Const(kinds[dtype.kind](value), dtype)
+    except OverflowError:
+        raise ArgumentError("te", got="an integer beyond all floats", expected="one in range") from None
+
+
+def _fits(value: Any, dtype: DType) -> bool:
+    return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+
+
+def index(value: int) -> Expr:
+    """An integer as an index expression."""
+    return Const(int(value), dtypes.int64, weak=True)
+
+
+def cast(operand: Expr, dtype: DType) -> Expr:
+    """``operand`` in ``dtype``; constants are converted now, a choice side by side."""
+    if operand.dtype == dtype and not _is_beyond(operand, dtype):
+        return operand
+    if isinstance(operand, Const) and not (operand.dtype.kind == "c" and dtype.kind != "c"):
+        return const(_value_as(operand, dtype), dtype)
+    if isinstance(operand, Select):
+        return select(operand.condition, cast(operand.then, dtype), cast(operand.other, dtype))
+    return Cast(operand, dtype)
+
+
+def _value_as(number: Const, dtype: DType) -> Any:
+    """A number's value in another dtype; a weak one is exact until it meets one of its own kind or above."""
+    kinds = "biufc"
+    if dtype.kind == "b":
+        return bool(number.value)
+    if number.weak and kinds.index(dtype.kind) >= kinds.index(number.dtype.kind):
+        return number.value
+    with np.errstate(all="ignore"):
+        return converted(np.asarray(number.value, number.dtype), dtype).item()
+
+
+_KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats", "c": "complex numbers"}
+
+
+def apply(name: str, *args: Any) -> Expr:
+    """A function of the table of scalars on expressions and numbers, promoted to one dtype.
+
+    Raises DTypeError where the function is not defined for the promoted dtype.
+    """
+    operands = [as_expr(a, f"te.{name}") for a in args]
+    if name == "where":
+        return select(*operands)
+    scalar = SCALARS[name]
+    if name.startswith("logical_"):
+        dtype = dtypes.bool
+    else:
+        dtype = promote(operands)
+    if dtype.kind not in scalar.kinds:
+        *most, last = (words for kind, words in _KINDS.items() if kind in scalar.kinds)
+        expected = f"{', '.join(most)} or {last}" if most else last
+        raise DTypeError(
+            f"te.{name}",
+            got=f"{', '.join(map(text, operands))} of dtype {dtype}",
+            expected=expected,
+            remedy="convert with .astype(...)",
+        )
+    weak = all(o.weak for o in operands)
+    if any(_is_beyond(o, dtype) for o in operands):
+        if name in NEGATED:  # all integers of the dtype compare alike with a number beyond them
+            values = [o.value if isinstance(o, Const) else 0 for o in operands]
+            return const(bool(scalar.body(*values)), dtypes.bool)
+        if name == "clip":
+            operands = _tightened(operands, dtype)
+    if scalar.result in ("float", "realfloat"):
+        dtype = dtypes.to_inexact(dtype)
+    converted = tuple(_converted(o, dtype, weak) for o in operands)
+    return simplified(name, converted, result_dtype(scalar, dtype), weak)
+
+
+def _is_beyond(operand: Expr, dtype: DType) -> bool:
+    """Whether an operand is a number that integers of this dtype do not reach."""
+    return dtype.kind in "iu" and isinstance(operand, Const) and not _fits(operand.value, dtype)
+
+
+def _tightened(operands: Sequence[Expr], dtype: DType) -> list[Expr]:
+    """clip's operands, where bounds beyond the dtype bound nothing: ``clip(u8, -1, 9) -> clip(u8, 0, 9)``."""
+    x, low, high = operands
+    limits = np.iinfo(dtype)
+    if isinstance(low, Const) and low.value < limits.min:
+        low = as_expr(int(limits.min))
+    if isinstance(high, Const) and high.value > limits.max:
+        high = as_expr(int(limits.max))
+    return [x, low, high]
+
+
+def _converted(operand: Expr, dtype: DType, weak: bool) -> Expr:
+    if weak and isinstance(operand, Const) and operand.dtype != dtype:
+        return as_expr(const(operand.value, dtype).value)  # type: ignore[attr-defined]
+    return cast(operand, dtype)
+
+
+def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr:
+    """``Apply``, with constants folded, units dropped and brackets drawn out of products.
+
+    before -> after: ``0 + x -> x``; ``1 * x -> x``; ``0 * x -> 0``; ``[c] * x -> select(c, x, 0)``;
+    ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
+    """
+    values = [a.value if isinstance(a, Const) else None for a in args]
+    if all(isinstance(a, Const) for a in args) and name not in ("floor_divide", "remainder"):
+        folded = _fold(name, args, dtype, weak)
+        if folded is not None:
+            return folded
+    if all(_is_constant_choice(a) for a in args) and sum(isinstance(a, Select) for a in args) == 1:
+        return _inside_choice(name, args, dtype, weak)
+    if len(args) == 2:
+        (a, b), (x, y) = args, values
+        if name == "add":
+            if x is not None and x == 0:
+                return b
+            if y is not None and y == 0:
+                return a
+        elif name == "subtract" and y is not None and y == 0:
+            return a
+        elif name == "multiply":
+            for factor, other, value in ((a, b, x), (b, a, y)):
+                if value is not None and value == 1:
+                    return other
+                if value is not None and value == 0:
+                    return factor
+                if is_guarded(factor) and other.dtype.kind != "b":
+                    return select(factor.condition, factor.then * other, factor.other)  # type: ignore[attr-defined]
+        elif y is not None and y == 1 and name == ("divide" if dtype.kind in "fc" else "floor_divide"):
+            return a
+        elif name in ("floor_divide", "remainder"):
+            if dtype.kind in "iu" and y == 0:
+                raise ArgumentError(f"te.{name}", got="division by 0", expected="a positive constant")
+            if x is not None and y is not None and dtype.kind in "iu":
+                found = x // y if name == "floor_divide" else x % y
+                return Const(found, dtype, weak)
+            if name == "remainder" and y == 1 and dtype.kind in "iu":
+                return Const(0, dtype, weak)
+        elif name == "logical_and":
+            for value, other in ((x, b), (y, a)):
+                if value is not None:
+                    return other if value else const(False, dtype)
+            if a is b:
+                return a
+        elif name == "logical_or":
+            for value, other in ((x, b), (y, a)):
+                if value is not None:
+                    return const(True, dtype) if value else other
+            if a is b:
+                return a
+    elif name in ("negative", "logical_not"):
+        inner = args[0]
+        if isinstance(inner, Apply) and inner.name == name:
+            return inner.args[0]
+    return Apply(name, args, dtype, weak)
+
+
+def _is_constant_choice(e: Expr) -> bool:
+    sides = (e.then, e.other) if isinstance(e, Select) else (e,)
+    return all(isinstance(s, Const) for s in sides)
+
+
+def _inside_choice(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr:
+    (k,) = (k for k, a in enumerate(args) if isinstance(a, Select))
+    choice = args[k]
+    assert isinstance(choice, Select)
+    then, other = (
+        simplified(name, (*args[:k], side, *args[k + 1 :]), dtype, weak)
+        for side in (choice.then, choice.other)
+    )
+    return select(choice.condition, then, other)
+
+
+def is_guarded(e: Expr) -> bool:
+    """Whether ``e`` is something where a condition holds and 0 elsewhere."""
+    return isinstance(e, Select) and is_number(e.other, 0)
+
+
+def _fold(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr | None:
+    operands = [np.asarray(a.value, a.dtype) for a in args if isinstance(a, Const)]
+    with np.errstate(all="ignore"):
+        try:
+            value = applied(name, operands, dtype)
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return Const(value.item(), dtype, weak)
+
+
+def applied(name: str, operands: Sequence[Any], dtype: DType) -> Any:
+    """The value of an Apply, given those of its operands: NumPy arrays or numbers of their dtype."""
+    return np.asarray(SCALARS[name].body(*operands)).astype(dtype)[()]
+
+
+def select(condition: Any, then: Any, other: Any) -> Expr:
+    """``then`` where ``condition`` holds, else ``other``; the side not chosen is not evaluated.
+
+    before -> after: ``select(true, a, b) -> a``; ``select(c, a, a) -> a``;
+    ``select(c, select(d, a, 0), 0) -> select(c & d, a, 0)``.
+    """
+    c, a, b = (as_expr(e, "te.select") for e in (condition, then, other))
+    c = cast(c, dtypes.bool)
+    weak = a.weak and b.weak
+    dtype = promote((a, b))
+    a, b = _converted(a, dtype, weak), _converted(b, dtype, weak)
+    if isinstance(c, Const):
+        return a if c.value else b
+    if a is b:
+        return a
+    if is_guarded(a) and is_number(b, 0):
+        return Select(c & a.condition, a.then, b)  # type: ignore[attr-defined]
+    return Select(c, a, b)
+
+
+def simplified_with(node: Expr, operands: Sequence[Expr]) -> Expr:
+    """The expression with other operands, simplified as when one makes it; itself where they are the same."""
+    if same(operands, node.operands):
+        return node
+    if isinstance(node, Apply):
+        return apply(node.name, *operands)
+    if isinstance(node, Select):
+        return select(*operands)
+    return cast(operands[0], node.dtype) if isinstance(node, Cast) else node.rebuilt(operands)
+
+
+Expr.make, Expr.convert = apply, cast

@@ -1,0 +1,41 @@
+"""What is known of functions by name: opposites, costs, and what a reduction does with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+#: Each comparison, and its opposite.
+NEGATED = {
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+    "equal": "not_equal",
+    "not_equal": "equal",
+}
+#: What a combine does with an old value and a new one; the terms may come in any order.
+COMBINE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+#: Functions that are an instruction or two; others are taken to cost some ten.
+LIGHT = frozenset(
+    ("add", "subtract", "multiply", "negative", "square", "maximum", "minimum", "abs", "relu",
+     "logical_and", "logical_or", *NEGATED)
+)  # fmt: skip
+
+
+def identity(combine: str, dtype: np.dtype[Any]) -> Any:
+    """What a combine starts from: 0, 1, or the lowest or highest value.
+
+    >>> identity("prod", np.dtype("int64")), identity("argmax", np.dtype("float32"))
+    (1, -inf)
+    """
+    if combine in ("assign", "sum", "prod"):
+        return dtype.type(combine == "prod").item()
+    lowest = combine in ("max", "argmax")
+    if dtype.kind == "f":
+        return -np.inf if lowest else np.inf
+    if dtype.kind == "b":
+        return not lowest
+    limits = np.iinfo(dtype)
+    return limits.min if lowest else limits.max

@@ -1,0 +1,390 @@
+"""Scalar expressions: their nodes, walks over them, and their text.
+
+Tensor expressions (`iverson.te`) and loop nests (`iverson.codegen`) are both made of these; each adds the
+leaves that are its own (indices and reads of tensors; loop variables and loads of buffers). Expressions are
+interned: equal ones are the same object, so ``is`` compares them, dictionaries key on them, and shared
+subexpressions stay shared (they form a DAG).
+
+::
+
+    e  ::= Const(value, dtype, weak)        a number
+         | Apply(name, args, dtype, weak)   a function of core.scalars.SCALARS, on args of one dtype
+         | Select(condition, then, other)   evaluates only the side it chooses
+         | Cast(operand, dtype)             as NumPy's astype
+         | a leaf
+
+Nodes take what they are given, as does `Expr.rebuilt`. `apply`, `select` and `cast` of `build` promote and
+simplify, and so do Python's operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from iverson.core import dtypes, locks
+from iverson.core.errors import ArgumentTypeError
+from iverson.core.scalars import SCALARS
+
+DType = np.dtype[Any]
+
+_interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
+_lock = locks.reentrant_lock()
+
+
+@cache
+def _of_ufunc() -> dict[np.ufunc, str]:
+    """The names of the functions that NumPy has as ufuncs."""
+    return {s.body: name for name, s in SCALARS.items() if isinstance(s.body, np.ufunc)}
+
+
+class _Interning(type):
+    """Makes a node once per set of fields; nodes within a key stand for themselves by identity."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        names = getattr(cls, "__dataclass_fields__", None)
+        if names is None:
+            return made
+        key = (cls, *(_key_of(getattr(made, name)) for name in names))
+        with _lock:
+            return _interned.setdefault(key, made)
+
+
+def _key_of(value: object) -> object:
+    if isinstance(value, (Expr, Source)):
+        return id(value)
+    if isinstance(value, tuple):
+        return tuple(_key_of(v) for v in value)
+    if isinstance(value, (float, complex)):  # 0.0 == -0.0 and nan != nan
+        return type(value), repr(value)
+    return type(value), value
+
+
+class Source:
+    """Something that expressions read, equal only to itself."""
+
+    __slots__ = ("__weakref__",)
+
+    def as_scalar(self) -> Expr | None:
+        """What it is where a scalar is expected, if it can be one."""
+        return None
+
+
+def _operator(name: str, swap: bool = False, on_bools: str = "") -> Callable[[Expr, Any], Expr]:
+    """A method that applies a function (another one, on bools)."""
+
+    def method(self: Expr, other: Any) -> Expr:
+        function = on_bools if on_bools and self.dtype.kind == "b" else name
+        return Expr.make(function, other, self) if swap else Expr.make(function, self, other)
+
+    return method
+
+
+class Expr(metaclass=_Interning):
+    """A scalar expression. Python's operators build bigger ones.
+
+    ``a == b`` is an expression too; as a Python truth value it says whether the operands are the
+    same expression. ``weak`` expressions (numbers, indices) take the dtype of what they meet.
+    """
+
+    __slots__ = ("__weakref__", "form")
+    #: `iverson.expr.build.apply` and `cast`: that module puts them here.
+    make: ClassVar[Callable[..., Expr]]
+    convert: ClassVar[Callable[[Expr, DType], Expr]]
+    dtype: DType
+    form: object  # what `affine` found out about this expression, kept for the next time
+    weak: bool
+
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        """The expressions this one is made of."""
+        return ()
+
+    def rebuilt(self, operands: Sequence[Expr]) -> Expr:
+        """This expression with other operands, not simplified; itself where they are the same."""
+        return self if same(operands, self.operands) else self._of(*operands)
+
+    def _of(self, *operands: Expr) -> Expr:
+        del operands
+        return self
+
+    def _text(self, below: Sequence[str]) -> str:
+        """This expression in words, given its operands'."""
+        name = getattr(self, "name", type(self).__name__)
+        return f"{name}({', '.join(below)})" if below else name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        return text(self)
+
+    __add__, __radd__ = _operator("add"), _operator("add", True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", True)
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", True)
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", True)
+    __mod__, __rmod__ = _operator("remainder"), _operator("remainder", True)
+    __pow__, __rpow__ = _operator("pow"), _operator("pow", True)
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __and__ = __rand__ = _operator("bitwise_and", on_bools="logical_and")
+    __or__ = __ror__ = _operator("bitwise_or", on_bools="logical_or")
+    __xor__ = __rxor__ = _operator("bitwise_xor", on_bools="logical_xor")
+
+    def __neg__(self) -> Expr:
+        return Expr.make("negative", self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __abs__(self) -> Expr:
+        return Expr.make("abs", self)
+
+    def __invert__(self) -> Expr:
+        return Expr.make("logical_not" if self.dtype.kind == "b" else "bitwise_invert", self)
+
+    def __eq__(self, other: object) -> Any:
+        return Expr.make("equal", self, other) if _is_scalar(other) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return Expr.make("not_equal", self, other) if _is_scalar(other) else NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise ArgumentTypeError(
+            "bool",
+            got="a tensor expression, whose value is known only at a point",
+            expected="a Python bool",
+            remedy="choose with te.select(condition, a, b); combine conditions with &, | and ~",
+        )
+
+    def __float__(self) -> float:
+        raise ArgumentTypeError(
+            "float",
+            got="a tensor expression, whose value is known only at a point",
+            expected="a Python number",
+            remedy="use functions of expressions: te.exp(x), not math.exp(x)",
+        )
+
+    __int__ = __float__
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Expr:
+        """NumPy's elementwise functions are those of the op table: ``np.sin(A[i])`` is ``te.sin(A[i])``."""
+        name = _of_ufunc().get(ufunc)
+        if name is None or method != "__call__" or options:
+            raise ArgumentTypeError(
+                f"numpy.{ufunc.__name__}",
+                got="a tensor expression" + (f" and {', '.join(options)}" if options else ""),
+                expected="arrays",
+                remedy="use the functions of iverson.te",
+            )
+        return Expr.make(name, *inputs)
+
+    def astype(self, dtype: Any) -> Expr:
+        """This expression in another dtype."""
+        return Expr.convert(self, dtypes.as_dtype(dtype, "te.astype"))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Const(Expr):
+    """A number: a Python int, float, complex or bool."""
+
+    value: Any
+    dtype: DType = dtypes.int64
+    weak: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, np.generic):  # equal numbers are the same expression
+            object.__setattr__(self, "value", self.value.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Apply(Expr):
+    """A function of the table of scalars on operands of one dtype; ``dtype`` is the result's."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+    weak: bool = False
+
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def _of(self, *operands: Expr) -> Expr:
+        return Apply(self.name, operands, self.dtype, self.weak)
+
+    def __bool__(self) -> bool:
+        if self.name == "equal":
+            return self.args[0] is self.args[1]
+        if self.name == "not_equal":
+            return self.args[0] is not self.args[1]
+        return Expr.__bool__(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Select(Expr):
+    """``then`` where ``condition`` holds, else ``other``; the side not chosen is not evaluated."""
+
+    condition: Expr
+    then: Expr
+    other: Expr
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        return self.then.dtype
+
+    @property
+    def weak(self) -> bool:  # type: ignore[override]
+        return self.then.weak and self.other.weak
+
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        return self.condition, self.then, self.other
+
+    def _of(self, *operands: Expr) -> Expr:
+        return Select(*operands)
+
+    def _text(self, below: Sequence[str]) -> str:
+        return f"select({', '.join(below)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Cast(Expr):
+    """The operand in another dtype."""
+
+    operand: Expr
+    dtype: DType
+    weak: ClassVar[bool] = False  # type: ignore[misc]
+
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        return (self.operand,)
+
+    def _of(self, *operands: Expr) -> Expr:
+        return Cast(operands[0], self.dtype)
+
+    def _text(self, below: Sequence[str]) -> str:
+        return f"{self.dtype}({below[0]})"
+
+
+# --- walking and changing expressions ---------------------------------------------------------
+
+
+def same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    """Whether two sequences hold the same expressions."""
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, (Expr, bool, int, float, complex, np.generic))
+
+
+def is_number(e: Expr, value: complex) -> bool:
+    """Whether ``e`` is the constant ``value``."""
+    return isinstance(e, Const) and bool(e.value == value)
+
+
+def postorder(roots: Iterable[Expr]) -> list[Expr]:
+    """Every node under the roots once, operands before users; no recursion.
+
+    >>> x = Cast(Const(2), dtypes.float32)
+    >>> postorder([x * x])
+    [2, float32(2), float32(2) * float32(2)]
+    """
+    seen: dict[Expr, None] = {}
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if node in seen:
+            continue
+        if ready:
+            seen[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend((o, False) for o in reversed(node.operands) if o not in seen)
+    return list(seen)
+
+
+def subexpressions(e: Expr) -> Iterator[Expr]:
+    """The expression and everything in it, as often as it occurs."""
+    stack = [e]
+    while stack:
+        item = stack.pop()
+        yield item
+        stack.extend(item.operands)
+
+
+def changed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """The expression with ``f`` of each part, innermost first."""
+    return f(e.rebuilt([changed(o, f) for o in e.operands]))
+
+
+_INFIX = {
+    "add": ("+", 6), "subtract": ("-", 6), "multiply": ("*", 7), "divide": ("/", 7),
+    "floor_divide": ("//", 7), "remainder": ("%", 7), "pow": ("**", 9),
+    "less": ("<", 4), "less_equal": ("<=", 4), "greater": (">", 4), "greater_equal": (">=", 4),
+    "equal": ("==", 4), "not_equal": ("!=", 4), "logical_and": ("and", 3), "logical_or": ("or", 2),
+}  # fmt: skip
+#: What binds as strongly as these is put in parentheses on the right, and weaker ones on the left too.
+_NEGATIVE, _ATOM = 8, 10
+_LONG = 400
+
+
+def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG) -> str:
+    """An expression as one reads it, at most about ``limit`` characters per operand."""
+    made: dict[Expr, tuple[str, int]] = {}
+    for node in postorder([root]):
+        if names and node in names:
+            made[node] = names[node], _ATOM
+            continue
+        found, level = _text_of(node, [made[o] for o in node.operands], exact=False)
+        made[node] = (found if len(found) <= limit else found[:limit] + "…"), level
+    return made[root][0]
+
+
+def exact_text(root: Expr) -> str:
+    """An expression so that equal text means equal values: numbers with their dtype, floats in hexadecimal.
+
+    >>> exact_text(Cast(Const(2), dtypes.float32) * Const(0.5, dtypes.float32))
+    'float32(2) * float32(0x1.0000000000000p-1)'
+    """
+    made: dict[Expr, tuple[str, int]] = {}
+    for node in postorder([root]):
+        made[node] = _text_of(node, [made[o] for o in node.operands], exact=True)
+    return made[root][0]
+
+
+def _text_of(node: Expr, below: list[tuple[str, int]], *, exact: bool) -> tuple[str, int]:
+    """An expression's text and how strongly it binds, from those of its operands."""
+    plain = [b[0] for b in below]
+    if isinstance(node, Const):
+        return _number(node, exact)
+    name = node.name if isinstance(node, Apply) else ""
+    if name in _INFIX:
+        symbol, level = _INFIX[name]
+        left = plain[0] if below[0][1] >= level else f"({plain[0]})"
+        right = plain[1] if below[1][1] > level else f"({plain[1]})"
+        return f"{left} {symbol} {right}", level
+    if name == "negative":
+        return f"-{plain[0] if below[0][1] >= _NEGATIVE else f'({plain[0]})'}", _NEGATIVE
+    return node._text(plain), _ATOM
+
+
+def _number(node: Const, exact: bool) -> tuple[str, int]:
+    if exact and node.dtype not in (dtypes.int64, dtypes.bool):
+        value = node.value.hex() if isinstance(node.value, float) else node.value
+        return f"{node.dtype}({value})", _ATOM
+    return repr(node.value), _ATOM if node.dtype.kind in "bc" or node.value >= 0 else _NEGATIVE
