@@ -1013,7 +1013,7 @@ def erfc(x: A | ArrayLike, /) -> A:
     """
 
 def lgamma(x: A | ArrayLike, /) -> A:
-    """The logarithm of abs(gamma(x)).
+    """The logarithm of abs(gamma(x)); next to its zeros at negative x within 1e-15.
 
     Parameters
     ----------
@@ -1035,7 +1035,7 @@ def lgamma(x: A | ArrayLike, /) -> A:
     """
 
 def digamma(x: A | ArrayLike, /) -> A:
-    """The derivative of lgamma.
+    """The derivative of lgamma; next to its zeros at negative x within 1e-15.
 
     Parameters
     ----------

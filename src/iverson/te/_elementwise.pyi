@@ -135,10 +135,10 @@ def erfc(x: Expr | complex, /) -> Expr:
     """1 - erf(x), exact for large x."""
 
 def lgamma(x: Expr | complex, /) -> Expr:
-    """The logarithm of abs(gamma(x))."""
+    """The logarithm of abs(gamma(x)); next to its zeros at negative x within 1e-15."""
 
 def digamma(x: Expr | complex, /) -> Expr:
-    """The derivative of lgamma."""
+    """The derivative of lgamma; next to its zeros at negative x within 1e-15."""
 
 def polygamma(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
     """The function 'polygamma' of the table of ops."""
