@@ -46,6 +46,11 @@ def saved(ctx):
     return ctx.saved_tensors[0]
 
 
+def unrecorded(f):
+    with iv.no_grad():
+        return f()
+
+
 def numpy_exp(x):
     return iv.asarray(np.exp(x.detach().numpy()))
 
@@ -116,6 +121,16 @@ UNRECORDED = {
     ),
     "derivative of a number": (saving(lambda x, y: x), lambda ctx: math.exp(saved(ctx).sum().item())),
     "derivative by DLPack": (saving(lambda x, y: x), lambda ctx: np.exp(np.from_dlpack(saved(ctx).detach()))),
+    "derivative under no_grad": (saving(lambda x, y: x), lambda ctx: unrecorded(lambda: iv.exp(saved(ctx)))),
+    "part under no_grad": (
+        saving(lambda x, y: x),
+        lambda ctx: iv.exp(saved(ctx) / 2) * unrecorded(lambda: iv.exp(saved(ctx) / 2)),
+    ),
+    "under no_grad and written in place": (
+        saving(lambda x, y: x),
+        lambda ctx: written(saved(ctx) * 0.0, unrecorded(lambda: iv.exp(saved(ctx)))),
+    ),
+    "detached in the rule": (saving(lambda x, y: x), lambda ctx: iv.exp(saved(ctx).detach())),
     "result in NumPy": (setting(lst=lambda x, y: [y]), lambda ctx: ctx.lst[0].detach().numpy()),
 }
 
@@ -212,6 +227,13 @@ class AllInNumpy(Function):
         return iv.asarray(np.exp(x.detach().numpy()) * g.detach().numpy())
 
 
+class AllUnderNoGrad(AllInNumpy):
+    @staticmethod
+    @iv.no_grad
+    def backward(ctx, g):
+        return iv.exp(ctx.saved_tensors[0]) * g
+
+
 class HalfInNumpy(AllInNumpy):
     @staticmethod
     def backward(ctx, g):
@@ -225,10 +247,11 @@ def test_forward_mode_asks_for_no_derivative_in_the_inputs():
     for name in ("derivative in NumPy", "array on an object", "derivative of a number", "intermediate saved"):
         f = exponential("Exp", *UNRECORDED[name]).apply
         assert iv.jvp(f, (x,), (t,))[1].item() == pytest.approx(2 * math.exp(X)), name
-    for f in (AllInNumpy.apply, HalfInNumpy.apply):
-        assert iv.grad(f)(x).item() == pytest.approx(math.exp(X))
-        with pytest.raises(GradientError, match="numbers or arrays"):
-            iv.jvp(f, (x,), (t,))
+    for f, what in ((AllInNumpy, "numbers"), (HalfInNumpy, "numbers"), (AllUnderNoGrad, "without a record")):
+        assert iv.grad(f.apply)(x).item() == pytest.approx(math.exp(X))
+        for derived in (lambda f=f: iv.jvp(f.apply, (x,), (t,)), *second_derivatives(f.apply, x)):
+            with pytest.raises(GradientError, match=what):
+                derived()
 
 
 class NumpyTangent(Function):

@@ -284,7 +284,7 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
         arrived = g if node.multiple else (g,)
         grads = map(like, outputs, map(alias, arrived))
         rule = _method(cls, "backward")
-        with unrecorded.watched(arrived) if is_grad_enabled() else nullcontext(unrecorded.Call()) as call:
+        with _watched(ctx, rule, arrived) as call:
             found = rule(ctx._for_call(node, wanted), *grads)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         if len(found) > len(wanted) and all(x is None for x in found[len(wanted) :]):
@@ -318,23 +318,43 @@ def _seeds(operation: str, argument: str, found: tuple[Any, ...], meanings: Any)
     ]
 
 
+_NUMBERS = "numbers or arrays that the rule computed with"
+_UNRECORDED = "what the rule computed without a record (under no_grad, or after detach)"
+
+
+def _slots(arrived: Sequence[Any]) -> list[tuple[Node, int]]:
+    return [(g._node, g._index) for g in arrived if g._node is not None]
+
+
+def _watched(ctx: Context, rule: Any, arrived: Sequence[Any]) -> Any:
+    """The call of a rule, whose unrecorded values are watched where the pass is recorded."""
+    if not is_grad_enabled():
+        return nullcontext(unrecorded.Call())
+
+    def bar(x: Any) -> Node:
+        of_arrived = _slots(arrived) if x._index == unrecorded.OF_ARRIVED else []
+        return unrecorded.barrier(f"{ctx._name}.{rule.__name__}", _UNRECORDED, x, [*ctx._inputs, *of_arrived])
+
+    return unrecorded.watched(arrived, bar)
+
+
 def _barred(
     rule: Any, ctx: Context, call: unrecorded.Call, arrived: Sequence[Any], found: list[Any]
 ) -> tuple[Any, ...]:
     """What a rule returned; no derivative flows through it where the pass is recorded but the rule is not."""
     once = hasattr(rule, "_once")
-    if not is_grad_enabled() or not (once or call.left or ctx._keeps_numbers):
+    left = call.left or ctx._keeps_numbers
+    if not is_grad_enabled():
         return tuple(found)
-    name = f"{ctx._name}.{rule.__name__}"
-    what = "a rule that is once_differentiable" if once else "numbers or arrays that the rule computed with"
-    of_arrived = [(g._node, g._index) for g in arrived if g._node is not None]
+    what = "a rule that is once_differentiable" if once else _NUMBERS if left else _UNRECORDED
 
     def barred(x: Any) -> Any:
-        if not isinstance(x, Handle) or is_undefined(x):
+        if not isinstance(x, Handle) or is_undefined(x) or not (once or left or unrecorded.is_unrecorded(x)):
             return x
         # What a rule gives is linear in what arrived: not recorded at all, it lost that too.
         lost = once or call.arrived_left or x._node is None
-        return unrecorded.behind(name, what, x, [*ctx._inputs, *(of_arrived if lost else [])])
+        closed = [*ctx._inputs, *(_slots(arrived) if lost else [])]
+        return unrecorded.behind(f"{ctx._name}.{rule.__name__}", what, x, closed)
 
     return tuple(map(barred, found))
 
@@ -382,7 +402,7 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
             handle = alias(t) if t is not None else None if known is None else make_handle(Zero(*known))
             given.append(handle if handle is None else like(meaning, handle))
         arrived = [t for t in tangents if t is not None]
-        with unrecorded.watched(arrived) if is_grad_enabled() else nullcontext(unrecorded.Call()) as call:
+        with _watched(ctx, user_jvp, arrived) as call:
             found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         expected = len(node.out) if node.multiple else 1

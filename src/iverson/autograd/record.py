@@ -91,6 +91,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if unrecorded.calls.count:
             unrecorded.mark(made if op.multiple else (made,), args)
         return made
+    if unrecorded.calls.count:
+        parents = unrecorded.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
 
 
@@ -114,7 +116,7 @@ def _record(
     if not plain and (kept := _simplified(op, values, parents, out)) is not None:
         # The result is a constant zero, or one of the operands as it was.
         k = kept[0]
-        return handle(out) if k < 0 else handle(out, parents[k], args[k]._index)
+        return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
     tracked = tuple([p is not None for p in parents])
     saved, result_saved = op.saves(tracked)
     if op.name in OVERRIDES:
@@ -125,7 +127,7 @@ def _record(
             for v, keep in zip(values, saved, strict=True)
         ]
     )
-    indices = tuple([0 if p is None else a._index for p, a in zip(parents, args, strict=True)])
+    indices = tuple([0 if p is None else max(a._index, 0) for p, a in zip(parents, args, strict=True)])
     if op.multiple:
         kept_out: Any = out if result_saved else tuple((o.shape, o.dtype) for o in out)
         node = Node(op, held, params, tuple(parents), indices, kept_out, user_call())
@@ -151,6 +153,8 @@ def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any
         if unrecorded.calls.count:
             unrecorded.mark((made,), args)
         return made
+    if unrecorded.calls.count:
+        parents = unrecorded.barred(parents, args)
     values = [a._value if isinstance(a, Handle) else a for a in args]
     return _record(op, args, params, values, parents, True, x._value)
 

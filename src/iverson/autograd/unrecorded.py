@@ -7,7 +7,7 @@ leaves as numbers. A derivative that would flow through them raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -35,11 +35,13 @@ class Call:
     arrived : the nodes of the cotangents or tangents handed to a rule.
     left, arrived_left : whether a value that depends on its inputs, or on these, left as numbers or an array.
     handles : those marked in it.
+    bar : of a rule in a pass that is recorded: ``bar(handle)`` is a node for a marked one (`barrier`).
     """
 
-    __slots__ = ("arrived", "arrived_left", "handles", "left")
+    __slots__ = ("arrived", "arrived_left", "bar", "handles", "left")
 
-    def __init__(self, arrived: Iterable[Any] = ()) -> None:
+    def __init__(self, arrived: Iterable[Any] = (), bar: Callable[[Any], Node] | None = None) -> None:
+        self.bar = bar
         self.arrived = {g._node for g in arrived if g._node is not None}
         self.left = self.arrived_left = False
         self.handles: list[ref[Handle]] = []
@@ -70,9 +72,9 @@ _call: ContextVar[Call | None] = ContextVar("iverson_unrecorded", default=None)
 
 
 @contextmanager
-def watched(arrived: Iterable[Any] = ()) -> Iterator[Call]:
-    """A call whose unrecorded values are marked; of a rule, with what arrived for it."""
-    call = Call(arrived)
+def watched(arrived: Iterable[Any] = (), bar: Callable[[Any], Node] | None = None) -> Iterator[Call]:
+    """A call whose unrecorded values are marked; of a rule, with what arrived for it (see `Call`)."""
+    call = Call(arrived, bar)
     with calls.lock:
         calls.count += 1
     token = _call.set(call)
@@ -98,6 +100,17 @@ def mark(made: Iterable[Any], args: Iterable[Any]) -> None:
         if isinstance(x, Handle) and x._node is None and x.dtype.kind in "fc":
             x._index = dependence
             call.handles.append(ref(x))
+
+
+def barred(parents: list[Node | None], args: Iterable[Any]) -> list[Node | None]:
+    """The nodes of an op's arguments; in a rule, that of one that is marked is a barrier."""
+    call = _call.get()
+    if call is None or call.bar is None:
+        return parents
+    return [
+        call.bar(x) if node is None and isinstance(x, Handle) and x._index < 0 else node
+        for node, x in zip(parents, args, strict=True)
+    ]
 
 
 def note_left(x: Any) -> None:
