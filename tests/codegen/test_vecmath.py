@@ -59,10 +59,10 @@ def erfc(x: Any) -> Any:
 
 
 def gelu(x: Any) -> Any:
-    """In mpmath numbers; 0 times infinity is nan."""
+    """In mpmath numbers; at -infinity its limit."""
     import mpmath as mp
 
-    return mp.nan if x == -mp.inf else x * erfc(-x / mp.sqrt(2)) / 2
+    return mp.mpf(0) if x == -mp.inf else x * erfc(-x / mp.sqrt(2)) / 2
 
 
 def references() -> dict[str, Callable[[Array], Array]]:
@@ -70,10 +70,12 @@ def references() -> dict[str, Callable[[Array], Array]]:
 
     return {
         "sigmoid": sigmoid,
-        "silu": lambda x: x * sigmoid(x),
+        "silu": lambda x: np.maximum(x, -2e4) * sigmoid(x),  # at -infinity its limit
         "erf": lambda x: np.copysign(probability(scipy.special.erf, mp.erf)(x), x),
         "erfc": probability(scipy.special.erfc, erfc),
-        "gelu": lambda x: np.copysign(probability(lambda v: v * scipy.special.ndtr(v), gelu)(x), x),
+        "gelu": lambda x: np.copysign(
+            probability(lambda v: np.maximum(v, -1e4) * scipy.special.ndtr(v), gelu)(x), x
+        ),
     }
 
 

@@ -91,6 +91,49 @@ def test_degenerate_decompositions_have_no_finite_derivative(name, batch):
         assert not np.isfinite(found.numpy()).all((-2, -1)).any()
 
 
+def turned(values, scale):
+    """A symmetric matrix with these eigenvalues, to rounding."""
+    q = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    return (q * (np.array(values) * scale)) @ q.T
+
+
+#: What is degenerate to rounding: eigenvalues, and a function whose derivative divides by rounding alone.
+TO_ROUNDING = {
+    "qr": ((0.0, 1.0, 2.0), lambda x: F.qr(x)[0]),
+    "qr of a tall matrix": ((0.0, 1.0, 2.0), lambda x: F.qr(F.concat(x, 2 * x, axis=0, offsets=(0, 3)))[0]),
+    "qr, R": ((0.0, 1.0, 2.0), lambda x: F.qr(x)[1]),
+    "qr_complete": ((0.0, 1.0, 2.0), lambda x: F.qr_complete(F.concat(x, x, axis=0, offsets=(0, 3)))[0]),
+    "eigh": ((1.0, 2.0, 2.0), lambda x: F.eigh(x)[1]),
+    "eig": ((1.0, 2.0, 2.0), lambda x: F.real(F.eig(x)[1])),
+    "svd": ((1.0, 2.0, 2.0), lambda x: F.svd(x)[0]),
+    "svd, zero": ((0.0, 1.0, 2.0), lambda x: F.svd(F.concat(x, x, axis=0, offsets=(0, 3)))[0]),
+    "gradient of eigvalsh": ((1.0, 2.0, 2.0), iv.grad(lambda x: (F.eigvalsh(x) ** 3.0).sum())),
+    "gradient of svdvals": ((1.0, 2.0, 2.0), iv.grad(lambda x: F.svdvals(x).sum())),
+    "gradient of the values of eigh": ((1.0, 2.0, 2.0), iv.grad(lambda x: (F.eigh(x)[0] ** 3.0).sum())),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("name", TO_ROUNDING)
+def test_rounding_is_no_divisor(name, scale):
+    """Not finite noise. Well away from it the same functions have their derivatives, at every scale."""
+    values, function = TO_ROUNDING[name]
+    seed = np.random.default_rng(1).standard_normal((3, 3))
+    for given, finite in ((turned(values, scale), False), (turned((1.0, 2.0, 4.0), scale), True)):
+        x = iv.asarray(given, requires_grad=True)
+        y = function(x)
+        g = grad((y * np.random.default_rng(2).standard_normal(y.shape)).sum(), x).numpy()
+        t = iv.jvp(function, (iv.asarray(given),), (iv.asarray(seed),))[1].numpy()
+        for found in (g, t):
+            assert np.isfinite(found).all() == finite
+
+
+def test_columns_of_very_different_size_have_full_rank():
+    x = iv.asarray(turned((1.0, 2.0, 4.0), 1.0) * np.array([1.0, 1e-30, 1e30]), requires_grad=True)
+    q, _ = F.qr(x)
+    assert np.isfinite(grad(q.sum(), x).numpy()).all()
+
+
 @pytest.mark.parametrize("name", OF_SPANS)
 def test_further_columns_are_differentiated_through_their_span_alone(name):
     x = iv.asarray([[1.0], [2.0], [2.0]], requires_grad=True)

@@ -334,9 +334,24 @@ define(
 )
 
 
-def _off_diagonal_inverse(F: Any, gaps: Any) -> Any:
-    """1 / gaps off the diagonal, 0 on it."""
-    eye = np.eye(gaps.shape[-1], dtype=bool)
+def _negligible(F: Any, x: Any, scale: Any, size: int) -> Any:
+    """Where x, a result of a decomposition, is 0 to rounding: next to the largest of ``scale`` along the last
+    axis, for a matrix of extent ``size``. There the derivative has no finite value, and rounding is none."""
+    limit = 4 * size * np.finfo(scale.dtype).eps * F.max(F.abs(scale), axis=(scale.ndim - 1,), keepdims=True)
+    return F.less_equal(F.abs(x), F.reshape(limit, shape=limit.shape + (1,) * (x.ndim - scale.ndim)))
+
+
+def _nonzero(F: Any, s: Any, size: int) -> Any:
+    """Singular values to divide by: 0 where they are to rounding."""
+    return F.where(_negligible(F, s, s, size), 0.0, s) if s.shape[-1] else s
+
+
+def _inverse_gaps(F: Any, w: Any, f: Any) -> Any:
+    """1 / (f(w)[j] - f(w)[i]) off the diagonal, 0 on it; inf where w[i] and w[j] are equal to rounding."""
+    k = w.shape[-1]
+    eye = np.eye(k, dtype=bool)
+    equal = _negligible(F, _gaps(F, w), w, k) if k else eye
+    gaps = F.where(equal, 0.0, _gaps(F, f(w)))
     return F.where(eye, 0.0, 1 / F.where(eye, 1.0, gaps))
 
 
@@ -348,7 +363,7 @@ def _gaps(F: Any, w: Any) -> Any:
 def _eigh_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
     # A = V w V^H: dw = diag(V^H dA V), V^H dV = (V^H dA V) / gaps off the diagonal.
     (gw, gv), (w, v) = g, y
-    rotation = F.matmul(F.mH(v), gv) * _off_diagonal_inverse(F, _gaps(F, w))
+    rotation = F.matmul(F.mH(v), gv) * _inverse_gaps(F, w, F.positive)
     return _hermitian(F, F.matmul(v, F.matmul(rotation + F.diag(gw), F.mH(v))))
 
 
@@ -356,7 +371,7 @@ def _eigh_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
     w, v = y
     inner = F.matmul(F.mH(v), F.matmul(_hermitian(F, t), v))
     dw = F.real(F.diagonal(inner, offset=0))
-    return dw, F.matmul(v, inner * _off_diagonal_inverse(F, _gaps(F, w)))
+    return dw, F.matmul(v, inner * _inverse_gaps(F, w, F.positive))
 
 
 def _eigh_abstract(x: Any) -> tuple[Aval, Aval]:
@@ -388,7 +403,7 @@ define(
         jvp=(_eigh_jvp,),
         multiple=True,
         samples=_hermitian_samples,
-        convention="equal eigenvalues: inf or nan in the eigenvectors' derivative; taken as Hermitian part",
+        convention="eigenvalues equal to rounding: inf or nan where gaps divide; taken as Hermitian part",
     )
 )
 
@@ -416,12 +431,13 @@ def _svd_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     uu, vv = F.matmul(F.mH(u), gu), F.matmul(F.mH(v), gv)
     skew_u, skew_v = uu - F.mH(uu), vv - F.mH(vv)
     row, column = F.expand_dims(s, axis=(s.ndim - 1,)), F.expand_dims(s, axis=(s.ndim,))
-    inner = (skew_u * row + column * skew_v) * _off_diagonal_inverse(F, _gaps(F, s * s))
+    inner = (skew_u * row + column * skew_v) * _inverse_gaps(F, s, F.square)
     inner = inner + F.diag(gs)
+    m, n = x.shape[-2:]
+    s = _nonzero(F, s, max(m, n))
     if x.dtype.kind == "c":
         inner = inner + F.diag(F.diagonal(skew_u, offset=0) / (2 * s))
-    result = F.matmul(u, F.matmul(inner, vh))
-    m, n = x.shape[-2:]
+    result, row = F.matmul(u, F.matmul(inner, vh)), F.expand_dims(s, axis=(s.ndim - 1,))
     if m > n:
         result = result + F.matmul((gu - F.matmul(u, uu)) / row, vh)
     if n > m:
@@ -435,14 +451,16 @@ def _svd_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
     row, column = F.expand_dims(s, axis=(s.ndim - 1,)), F.expand_dims(s, axis=(s.ndim,))
     p = F.matmul(F.mH(u), F.matmul(t, v))
     ds = F.real(F.diagonal(p, offset=0))
-    inverse = _off_diagonal_inverse(F, _gaps(F, s * s))
+    inverse = _inverse_gaps(F, s, F.square)
     # U^H dU = (p s + s p^H) / E and V^H dV = (s p + p^H s) / E; the free phase goes to U.
     du = (p * row + column * F.mH(p)) * inverse
     dv = (column * p + F.mH(p) * row) * inverse
+    m, n = x.shape[-2:]
+    s = _nonzero(F, s, max(m, n))
+    row = F.expand_dims(s, axis=(s.ndim - 1,))
     if x.dtype.kind == "c":
         du = du + F.diag(1j * F.imag(F.diagonal(p, offset=0)) / s)
     u_dot, v_dot = F.matmul(u, du), F.matmul(v, dv)
-    m, n = x.shape[-2:]
     if m > n:
         tv = F.matmul(t, v)
         u_dot = u_dot + (tv - F.matmul(u, F.matmul(F.mH(u), tv))) / row
@@ -478,7 +496,7 @@ define(
             )
             for shape in ((3, 3), (4, 2), (2, 2, 3))
         ],
-        convention="equal or zero singular values: inf or nan in the derivative of the singular vectors",
+        convention="singular values equal, or 0, to rounding: inf or nan in what divides by gaps or by them",
     )
 )
 
@@ -497,6 +515,15 @@ def _columns(F: Any, x: Any, start: int, stop: int) -> Any:
     return cut(F, x, Region((*(0,) * (x.ndim - 1), start), (*shape[:-1], stop)))
 
 
+def _full_rank(F: Any, r: Any) -> Any:
+    """R to divide by: its diagonal is 0 where it is to rounding, next to the length of the column."""
+    if not r.shape[-1]:
+        return r
+    diagonal = F.diagonal(r, offset=0)
+    small = _negligible(F, F.expand_dims(diagonal, axis=(diagonal.ndim,)), F.mT(r), r.shape[-1])
+    return r - F.diag(F.where(F.squeeze(small, axis=(small.ndim - 1,)), diagonal, 0.0))
+
+
 def _qr_tall_vjp(F: Any, gq: Any, gr: Any, q: Any, r: Any) -> Any:
     # With M = gR R^H - Q^H gQ: gA = (gQ + Q copy(M)) R^-H, where copy(M) is the Hermitian matrix with the
     # upper triangle of M and the real part of its diagonal.
@@ -505,7 +532,7 @@ def _qr_tall_vjp(F: Any, gq: Any, gr: Any, q: Any, r: Any) -> Any:
     doubled = upper + F.mH(upper)
     copied = doubled - F.diag(0.5 * F.diagonal(doubled, offset=0))
     rhs = gq + F.matmul(q, copied)
-    return F.mH(_substituted(F, r, F.mH(rhs), lower=False))
+    return F.mH(_substituted(F, _full_rank(F, r), F.mH(rhs), lower=False))
 
 
 def _qr_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
@@ -521,7 +548,7 @@ def _qr_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
 
 def _qr_tall_jvp(F: Any, t: Any, q: Any, r: Any) -> Any:
     # With B = Q^H dA R^-1: Q^H dQ = W is skew with the strict lower triangle of B, dR = (B - W) R.
-    t_r = F.mH(_substituted(F, F.mH(r), F.mH(t), lower=True))
+    t_r = F.mH(_substituted(F, F.mH(_full_rank(F, r)), F.mH(t), lower=True))
     b = F.matmul(F.mH(q), t_r)
     lower = F.tril(b, k=-1)
     w = lower - F.mH(lower)
@@ -553,6 +580,6 @@ define(
         samples=lambda s: [
             Sample((s(shape) + 2 * np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))
         ],
-        convention="a matrix without full rank: inf or nan in the derivative",
+        convention="a matrix without full rank, to rounding: inf or nan in the derivative",
     )
 )

@@ -14,11 +14,12 @@ from iverson.core.table import F, define
 from iverson.ops.linalg import (
     _eigh_abstract,
     _eigh_gauge,
-    _gaps,
+    _full_rank,
     _hermitian,
     _hermitian_samples,
+    _inverse_gaps,
     _lapack,
-    _off_diagonal_inverse,
+    _nonzero,
     _qr_abstract,
     _qr_jvp,
     _qr_vjp,
@@ -79,6 +80,7 @@ def _svd_full_abstract(x: Any) -> tuple[Aval, ...]:
 def _conjugate_inverse(F: Any, y: Any) -> Any:
     """(A^+)^H of U, S, V^H."""
     u, s, vh = y[:3]
+    s = _nonzero(F, s, max(u.shape[-2], vh.shape[-1]))
     return F.matmul(u / F.expand_dims(s, axis=(s.ndim - 1,)), vh)
 
 
@@ -139,13 +141,13 @@ def _qr_complete_abstract(x: Any) -> tuple[Aval, ...]:
 
 def _qr_complete_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     q, r, rest = y
-    p = F.mH(_substituted(F, r, F.mH(q), lower=False))
+    p = F.mH(_substituted(F, _full_rank(F, r), F.mH(q), lower=False))
     return _qr_vjp(F, g[:2], y[:2], x) + _complement_vjp(F, "qr", g[2], rest, p, tall=True)
 
 
 def _qr_complete_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
     q, r, rest = y
-    p = F.mH(_substituted(F, r, F.mH(q), lower=False))
+    p = F.mH(_substituted(F, _full_rank(F, r), F.mH(q), lower=False))
     return *_qr_jvp(F, t, y[:2], x), _complement_jvp(F, t, rest, p, tall=True)
 
 
@@ -232,14 +234,14 @@ def _eig_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
     inner = F.matmul(vh, gv)
     lengths = F.real(F.diagonal(inner, offset=0))
     inner = inner - F.matmul(vh, v) * F.expand_dims(lengths, axis=(lengths.ndim - 1,))
-    inner = inner * F.conj(_off_diagonal_inverse(F, _gaps(F, w))) + F.diag(gw)
+    inner = inner * F.conj(_inverse_gaps(F, w, F.positive)) + F.diag(gw)
     return F.solve(vh, F.matmul(inner, vh))
 
 
 def _eig_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
     w, v = y
     p = F.solve(v, F.matmul(t, v))
-    turned = F.matmul(v, p * _off_diagonal_inverse(F, _gaps(F, w)))
+    turned = F.matmul(v, p * _inverse_gaps(F, w, F.positive))
     lengths = F.real(F.diagonal(F.matmul(F.mH(v), turned), offset=0))
     return F.diagonal(p, offset=0), turned - v * F.expand_dims(lengths, axis=(lengths.ndim - 1,))
 
