@@ -354,13 +354,21 @@ def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
     """``at_pattern`` reads its cotangent at a pattern only; the rule of the op that made it is told so."""
     from iverson.core.aval import Aval
     from iverson.core.entries import Stored
+    from iverson.core.entry_map import EntryMap
     from iverson.core.op import Op
     from iverson.layouts import CooPattern
     from iverson.ops import F, defined
+    from iverson.ops.entry_maps import SAME
 
     stored = np.array([[0, 2, 2], [1, 0, 3]])
     pattern = Stored(CooPattern((3, 4), stored, True))
     parts = []
+
+    class OnPattern(EntryMap):
+        partial = True
+
+        def demand(self, *_):
+            return pattern
 
     def watched(F, rule, part, i, g, y, x):
         parts.append(part)
@@ -371,8 +379,7 @@ def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
         forward=lambda v: np.asarray(v) * 1.0,
         abstract=lambda v: Aval(v.shape, v.dtype),
         vjp=(lambda F, g, _y, _v: g,),
-        demand=lambda needs, shapes, out: pattern,
-        spreads=True,
+        entry_map=OnPattern(),
         linear_in=((0,),),
     )
     double = Op(
@@ -380,8 +387,8 @@ def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
         forward=lambda x: 2 * x,
         abstract=lambda x: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x: 2 * g,),
-        demand=lambda needs, shapes, out: needs[0],
-        within=watched,
+        entry_map=SAME,
+        vjp_at=watched,
         linear_in=((0,),),
     )
     x = leaf(3, 4)

@@ -6,7 +6,7 @@ cotangent (a constant in the zero layout) is never handed on. No recursion, no s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,9 @@ import numpy as np
 
 from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, recording
-from iverson.autograd.needs import Needs, Slot, find_needs
+from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
 from iverson.autograd.node import Node, line_of, reachable
+from iverson.autograd.plan import Kind, Plan, pullback
 from iverson.autograd.record import is_undefined, selected
 from iverson.autograd.watch import watch
 from iverson.core import work
@@ -28,14 +29,10 @@ from iverson.core.entries import (
     Factors,
     Stored,
     covers,
-    in_products,
-    meet,
-    plain,
 )
 from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.op import Op
-from iverson.core.shapes import Shape
-from iverson.core.table import OVERRIDES, F
+from iverson.core.table import F
 from iverson.layouts import Zero, support_of
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
@@ -78,15 +75,15 @@ def _walk(
     found: dict[Slot, Any] = {}
     of_args = needs.of_args
     for node in reversed(order):
-        at_node = arrived.pop(node, None)
-        if at_node is None:
+        g = arrived.pop(node, None)
+        if g is None:
             if work.active.count:
                 _report_skipped(node, needs)
             continue
-        g = _collect(node, at_node, found, targets)
+        g = _collect(node, g, found, targets)
         if node in of_args:
-            for position, ct in _cotangents(node, g, of_args[node]):
-                _arrive(arrived, node.parents[position], node.indices[position], ct, recording)
+            for k, ct in _cotangents(node, g, of_args[node], recording):
+                _arrive(arrived, node.parents[k], node.indices[k], ct, recording)
     return found
 
 
@@ -97,7 +94,7 @@ def _is_unneeded(parent: Node | None, need: Entries) -> bool:
 def _report_skipped(node: Node, needs: Needs) -> None:
     """Count the cotangents of a node's inputs that this pass does not compute."""
     if node.op is not None:
-        of_args = needs.of_args.get(node, [NOTHING] * len(node.parents))
+        of_args = needs.of_args.get(node, (NOTHING,) * len(node.parents))
         unneeded = sum(map(_is_unneeded, node.parents, of_args))
         needed = sum(p is not None for p in node.parents) - unneeded
         work.skipped(node.op.name, unneeded=unneeded, undefined=needed)
@@ -158,8 +155,8 @@ def _completed(
 
 
 def _undefined(node: Node, index: int) -> Any:
-    meta = node.result_meta(index)
-    return make_handle(Zero(meta.shape, meta.dtype))
+    of = node.result(index)
+    return make_handle(Zero(of.shape, of.dtype))
 
 
 def _hooked(node: Node, index: int, ct: Any) -> Any:
@@ -169,34 +166,33 @@ def _hooked(node: Node, index: int, ct: Any) -> Any:
         try:
             replaced = hook(alias(ct))
             if replaced is not None:
-                ct = alias(conform(replaced, node.result_meta(index), at))
+                ct = alias(conform(replaced, node.result(index), at))
         except Exception as error:
             error.add_note(f"in the {at}")
             raise
     return ct
 
 
-def _cotangents(node: Node, g: Any, needs: Sequence[Entries]) -> list[tuple[int, Any]]:
+def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[tuple[int, Any]]:
     """The defined cotangents of the arguments that are needed, by position."""
     op = node.op
     assert op is not None
     if work.active.count:
         work.rule(op.name)
-        work.skipped(op.name, unneeded=sum(map(_is_unneeded, node.parents, needs)))
+        work.skipped(op.name, unneeded=sum(map(_is_unneeded, node.parents, demands)))
     result = []
     try:
-        for k, ct in _by_input(node, op, g, needs):
+        for k, ct in _carried_out(_planned(node, op, g, demands, recording), node, op, g, demands):
             if ct is not None:
-                meta = _input_meta(node, k)
                 if type(ct) is Factors:
-                    ct.need = needs[k]
-                    if ct.dtype == meta[1]:
+                    ct.need = demands[k]
+                    if ct.dtype == node.args[k].dtype:
                         result.append((k, ct))
                         continue
                     ct = _multiplied(ct)
                 if work.active.count:
-                    _report_cast(node, ct, meta, g)
-                ct = conform(ct, meta, node)
+                    _report_cast(node, ct, node.args[k], g)
+                ct = conform(ct, node.args[k], node)
                 if not is_undefined(ct):
                     result.append((k, ct))
     except Exception as error:
@@ -205,105 +201,78 @@ def _cotangents(node: Node, g: Any, needs: Sequence[Entries]) -> list[tuple[int,
     return result
 
 
-def _report_cast(node: Node, ct: Any, meta: tuple[Shape, Any], g: Any) -> None:
+def _report_cast(node: Node, ct: Any, of: Any, g: Any) -> None:
     given = getattr(ct, "dtype", None)
-    if given != meta[1]:
+    if given != of.dtype:
         arrived = tuple(str(x.dtype) for x in (g if node.multiple else (g,)))
-        work.cast(node.describe(), str(given), str(meta[1]), arrived)
+        work.cast(node.describe(), str(given), str(of.dtype), arrived)
 
 
-def _by_input(node: Node, op: Op, g: Any, needs: Sequence[Entries]) -> list[tuple[int, Any]]:
+def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
+    """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
+    if node.multiple or type(g) is Factors or (g._node is not None and is_grad_enabled()):
+        return pullback(op, demands)
+    where = FULL if type(g._value) is np.ndarray else support_of(g._value)
+    if where is FULL:
+        return pullback(op, demands)
+    return pullback(op, demands, where, known_inputs(node, recording), node.out, node.params)
+
+
+def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> Iterable[tuple[int, Any]]:
     """What the rules give for the arguments that are needed (None for no derivative)."""
-    wanted = [k for k, need in enumerate(needs) if need is not NOTHING]
-    if op.joint is not None:
-        found = op.joint(tuple(needs), node, tuple(map(selected, g)) if node.multiple else selected(g))
-        return _checked(node, needs, [(k, found[k]) for k in wanted])
-    vjp = OVERRIDES.get(op.name, op.vjp) if OVERRIDES else op.vjp
-    overridden = vjp is not op.vjp
-    if overridden:
-        g = _exported(g)
     inputs, y, params = node.inputs(), node.results(), node.params
-    shared: Any = ()
-    if op.shared is not None and not overridden:
+    shared: tuple[Any, ...] = ()
+    if plan.replaced:
+        g = _exported(g)
+    elif op.shared is not None:
         shared = (op.shared(F, g, y, *inputs, **params),)
-    if callable(vjp):
-        given = vjp(F, wanted, *shared, g, y, *inputs, **params)
-        return _checked(node, needs, list(zip(wanted, given, strict=True)))
-    result = []
-    for k in wanted:
-        rule = vjp[k] if k < len(vjp) else None
-        if rule is not None:
-            if shared:
-                rule = partial(_with_shared, rule, shared[0])
-            if in_products(needs[k]) and op.factors is not None and not overridden:
-                ct = op.factors(F, k, g, y, *inputs, **params)
-                if ct is not NotImplemented:
-                    result.append((k, ct))
-                    continue
-            everywhere = overridden or (needs[k] is FULL and type(getattr(g, "_value", None)) is np.ndarray)
-            part = FULL if everywhere else _part(op, k, g, needs[k], inputs, y, params)
-            if part is NOTHING:
+    for kind, positions, rule, part in plan.steps:
+        if kind is Kind.TOGETHER:
+            given = rule(F, positions, *shared, g, y, *inputs, **params)  # type: ignore[misc]
+            yield from _watched(node, demands, zip(positions, given, strict=True))
+            continue
+        if kind is Kind.JOINT:
+            given = rule(demands, node, tuple(map(selected, g)) if node.multiple else selected(g))  # type: ignore[misc]
+            yield from _watched(node, demands, [(k, given[k]) for k in positions])
+            continue
+        k = positions[0]
+        if kind is Kind.LOW_RANK:
+            ct = op.low_rank(F, k, g, y, *inputs, **params)  # type: ignore[misc]
+            if ct is not NotImplemented:
+                yield k, ct
                 continue
-            watched = watch(node.parents, needs, k)
-            if isinstance(part, Box | Stored):
-                ct = _compute_part(op, rule, part, k, shared, g, y, inputs, params)
-            else:
-                ct = rule(F if watched is None else watched, g, y, *inputs, **params)
-            if watched is not None:
-                watched.check(ct)
-            result.append((k, ct))
-    return result
-
-
-def _checked(node: Node, needs: Sequence[Entries], found: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """What rules for all inputs at once gave, after a warning where a large sparse leaf's is dense."""
-    for k, ct in found:
-        watched = watch(node.parents, needs, k)
+        watched = watch(node.parents, demands, k)
+        if isinstance(part, Box | Stored):
+            ct = _part(op, rule, part, k, shared, g, y, inputs, params)
+        else:
+            ct = rule(F if watched is None else watched, *shared, g, y, *inputs, **params)  # type: ignore[misc]
         if watched is not None:
             watched.check(ct)
-    return found
+        yield k, ct
 
 
-def _with_shared(rule: Any, shared: Any, F: Any, *args: Any, **params: Any) -> Any:
-    return rule(F, shared, *args, **params)
+def _watched(node: Node, demands: Demands, given: Iterable[tuple[int, Any]]) -> Iterable[tuple[int, Any]]:
+    """What a rule for several inputs gave, after a warning where a large sparse leaf's is dense."""
+    for k, ct in given:
+        watched = watch(node.parents, demands, k)
+        if watched is not None:
+            watched.check(ct)
+        yield k, ct
 
 
 def _part(
-    op: Op, k: int, g: Any, demand: Entries, inputs: tuple[Any, ...], y: Any, params: dict[str, Any]
-) -> Entries:
-    """What is computed of input k's cotangent: where it is both demanded and possibly nonzero."""
-    support: Entries = FULL
-    # Where a tracked cotangent is zero now, its derivative may not be: only constants may be cut.
-    if (
-        op.support is not None
-        and not op.multiple
-        and type(g) is not Factors
-        and (g._node is None or not is_grad_enabled())
-    ):
-        support = op.support(support_of(g._value), k, inputs, y, **params)
-    return plain(meet(demand, support), inputs[k].shape)
-
-
-def _compute_part(
-    op: Op,
-    rule: Any,
-    part: Box | Stored,
-    k: int,
-    shared: Any,
-    g: Any,
-    y: Any,
-    inputs: Any,
-    params: dict[str, Any],
+    op: Op, rule: Any, part: Box | Stored, k: int, shared: Any, g: Any, y: Any, inputs: Any, params: Any
 ) -> Any:
     """Part of input k's cotangent: computed alone if the op knows how, else cut out of the whole.
 
     What lies outside a pattern is computed where no rule can avoid it; nobody reads it.
     """
-    if op.within is not None:
-        ct = op.within(F, rule, part, k, *shared, g, y, *inputs, **params)
+    if op.vjp_at is not None:
+        own = partial(_with_shared, rule, *shared) if shared else rule
+        ct = op.vjp_at(F, own, part, k, *shared, g, y, *inputs, **params)
         if ct is not NotImplemented:
             return ct
-    ct = rule(F, g, y, *inputs, **params)
+    ct = rule(F, *shared, g, y, *inputs, **params)
     if ct is None or isinstance(part, Stored) or ct.shape != inputs[k].shape:
         return ct
     if covers(part, support_of(ct._value), ct.shape) and (ct._node is None or not is_grad_enabled()):
@@ -312,17 +281,16 @@ def _compute_part(
     return F.place(F.index_basic(ct, key=key), key=key, shape=ct.shape)
 
 
-def _input_meta(node: Node, k: int) -> tuple[Shape, Any]:
-    held = node.args[k]
-    return held if type(held) is tuple else (held.shape, held.dtype)
+def _with_shared(rule: Any, shared: Any, F: Any, *args: Any, **params: Any) -> Any:
+    return rule(F, shared, *args, **params)
 
 
-def conform(ct: Any, meta: Any, source: Any) -> Any:
-    """A cotangent in its input's dtype; raises GradientError if its shape is not the input's.
+def conform(ct: Any, of: Any, source: Any) -> Any:
+    """A cotangent in the dtype of what it is ``of``; raises GradientError if its shape is not that one's.
 
     A real input takes the real part: the imaginary part is what it cannot follow.
     """
-    shape, dtype = meta if type(meta) is tuple else (meta.shape, meta.dtype)
+    shape, dtype = of.shape, of.dtype
     value = getattr(ct, "_value", None)
     if value is not None and value.shape == shape and value.dtype == dtype:
         return ct
@@ -368,4 +336,4 @@ def check_seed(output: Any, ct: Any, operation: str, argument: str, what: str = 
             expected=f"a real dtype: {what} is {output.dtype}",
             remedy="take its real part if that is meant",
         )
-    return conform(ct, (output.shape, output.dtype), operation)
+    return conform(ct, output, operation)

@@ -14,6 +14,7 @@ import numpy as np
 from iverson.autograd.engine import reverse
 from iverson.autograd.mode import recording
 from iverson.autograd.node import Node, leaf, reachable
+from iverson.autograd.plan import Kind, pushforward
 from iverson.autograd.record import is_undefined, selected
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, bind, make_handle
@@ -54,29 +55,22 @@ def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph:
 
 def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
     """The tangents of a node's results: the sum over its arguments."""
-    if op.joint_jvp is not None:
-        given = op.joint_jvp(tuple(None if t is None else selected(t) for t in incoming), node)
-        return [None if t is None else _total([_checked(t, node, j)], node, j) for j, t in enumerate(given)]
     inputs, y, params = node.inputs(), node.results(), node.params
     terms: list[Any] = []
-    done: set[int] = set()
-    by_transpose: list[int] = []
-    for k, t in enumerate(incoming):
-        if t is None or k in done:
-            continue
-        rule = op.jvp[k] if k < len(op.jvp) else None
-        group = op.group_of(k, len(inputs))
-        if rule is not None:
-            terms.append(rule(F, t, y, *inputs, **params))
-        elif group is not None:
-            within = set(group)
-            done |= within
-            args = [_or_zero(incoming[j], x) if j in within else x for j, x in enumerate(inputs)]
+    for kind, positions, rule, _ in pushforward(op, tuple([t is not None for t in incoming])):
+        if kind is Kind.JOINT:
+            made = [None if t is None else selected(t) for t in incoming]
+            given = rule(tuple(made), node)  # type: ignore[misc]
+            return [
+                None if t is None else _total([_checked(t, node, j)], node, j) for j, t in enumerate(given)
+            ]
+        if kind is Kind.EACH:
+            terms.append(rule(F, incoming[positions[0]], y, *inputs, **params))  # type: ignore[misc]
+        elif kind is Kind.LINEAR:
+            args = [_or_zero(incoming[j], x) if j in positions else x for j, x in enumerate(inputs)]
             terms.append(bind(op, tuple(args), params))
         else:
-            by_transpose.append(k)
-    if by_transpose:
-        terms.append(_transposed_twice(node, op, incoming, by_transpose))
+            terms.append(_transposed_twice(node, op, incoming, positions))
     found = [t for t in terms if t is not None]
     if not op.multiple:
         return [_total(found, node, 0)]
@@ -85,7 +79,7 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
 
 def _checked(t: Any, node: Node, index: int) -> Any:
     """A tangent from a user's rule; raises GradientError unless it has its result's shape."""
-    expected = node.result_shape(index)
+    expected = node.result(index).shape
     if not isinstance(t, Handle) or t.shape != expected:
         raise GradientError(
             "jvp",
@@ -102,7 +96,7 @@ def _total(terms: list[Any], node: Node, index: int) -> Any:
     if not terms:
         return None
     total = terms[0] if len(terms) == 1 else F.add_n(*terms)
-    meta = node.result_meta(index)
+    meta = node.result(index)
     if total.shape != meta.shape:
         total = F.broadcast_to(total, shape=meta.shape)
     if total.dtype != meta.dtype:
@@ -120,7 +114,7 @@ def _or_zero(tangent: Any, x: Any) -> Any:
     return make_handle(Zero(shape, dtypes.to_inexact(dtype)))
 
 
-def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: list[int]) -> Any:
+def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: Sequence[int]) -> Any:
     """J t for an op that only has a vjp: g -> J^T g is linear, and its transpose is J.
 
     The cotangent g is a variable at 0; differentiating <J^T g, t> in g gives J t.
@@ -128,13 +122,13 @@ def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: list[i
     from iverson.autograd.engine import _cotangents
     from iverson.core.entries import NOTHING
 
-    metas = [node.result_meta(j) for j in range(len(node.out) if op.multiple else 1)]
+    metas = [node.result(j) for j in range(len(node.out) if op.multiple else 1)]
     variables = [
         make_handle(np.zeros(m.shape, dtypes.to_inexact(m.dtype)), leaf(m.shape, m.dtype)) for m in metas
     ]
-    needs = [FULL if k in positions else NOTHING for k in range(len(incoming))]
+    demands = tuple(FULL if k in positions else NOTHING for k in range(len(incoming)))
     with recording(True):
-        pulled = _cotangents(node, tuple(variables) if op.multiple else variables[0], needs)
+        pulled = _cotangents(node, tuple(variables) if op.multiple else variables[0], demands, True)
     seeds = [
         ((ct._node, ct._index), F.astype(incoming[k], dtype=ct.dtype))
         for k, ct in pulled

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd import unrecorded
+from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, user_call
 from iverson.autograd.record import is_undefined
@@ -23,7 +24,6 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
-from iverson.core.op import Op
 from iverson.layouts import Zero
 
 _PLACE = "_saved_places"
@@ -192,10 +192,9 @@ def _recorded(
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
     handles = tuple(map(held, results))
-    metas = tuple(((), dtypes.default_float) if h is None else (h.shape, h.dtype) for h in handles)
-    avals = tuple(Aval(*meta) for meta in metas)
+    avals = tuple(Aval((), dtypes.default_float) if h is None else Aval(h.shape, h.dtype) for h in handles)
     meanings = tuple(map(_meaning, args)), tuple(map(_meaning, results))
-    op = Op(
+    op = JointOp(
         name=cls.__name__,
         forward=cls.forward,
         abstract=lambda *_args: avals if multiple else avals[0],
@@ -204,9 +203,9 @@ def _recorded(
         multiple=multiple,
     )
     known = tuple(
-        (h._value.shape, h._value.dtype) if isinstance(h, Handle) else None for h in map(held, args)
+        Aval(h._value.shape, h._value.dtype) if isinstance(h, Handle) else None for h in map(held, args)
     )
-    node = Node(op, known, {}, parents, indices, metas if multiple else metas[0], user_call())
+    node = Node(op, known, {}, parents, indices, avals if multiple else avals[0], user_call())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     _note_unrecorded(cls, ctx, args, results, call, node)
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
@@ -397,10 +396,13 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
         return None
 
     def joint_jvp(tangents: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
-        given = []
+        given: list[Any] = []
         for t, known, meaning in zip(tangents, node.args, inputs, strict=True):
-            handle = alias(t) if t is not None else None if known is None else make_handle(Zero(*known))
-            given.append(handle if handle is None else like(meaning, handle))
+            if t is None and known is None:
+                given.append(None)
+                continue
+            handle = make_handle(Zero(known.shape, known.dtype)) if t is None else alias(t)
+            given.append(like(meaning, handle))
         arrived = [t for t in tangents if t is not None]
         with _watched(ctx, user_jvp, arrived) as call:
             found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)

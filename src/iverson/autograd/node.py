@@ -18,9 +18,9 @@ from iverson.core.aval import Aval
 from iverson.core.caller import user_frame
 from iverson.core.dispatch import make_handle
 from iverson.core.op import Op
-from iverson.core.shapes import Shape
 
-_SCALARS = frozenset((int, float, complex, bool, type(None)))
+#: What rules get of an argument as it is held.
+_GIVEN = frozenset((Aval, int, float, complex, bool, type(None)))
 _numbers = itertools.count()
 next_number = _numbers.__next__
 
@@ -32,15 +32,17 @@ Where = tuple[CodeType, int]
 class Node:
     """One recorded op (``op`` is None for a leaf).
 
-    args : what the op was called with: a layout's value where a rule may read it, a ``(shape, dtype)`` pair
-        where not, or a Python scalar.
+    args : what the op was called with: a layout's value where a rule may read it, an Aval where not, or a
+        Python scalar.
     parents, indices : for each argument the node it came from (or None) and which of its results it was.
     out : the result, held in the same way; a tuple where the op has several.
+    dense : whether all arguments were strided or numbers, so that none has a support.
     where : the code object and instruction of the user's call.
     """
 
     __slots__ = (
         "args",
+        "dense",
         "extra",
         "indices",
         "multiple",
@@ -61,6 +63,7 @@ class Node:
         indices: tuple[int, ...],
         out: Any,
         where: Where | None,
+        dense: bool = False,
     ) -> None:
         self.op = op
         self.multiple = op is not None and op.multiple
@@ -70,34 +73,21 @@ class Node:
         self.indices = indices
         self.out = out
         self.where = where
+        self.dense = dense
         self.number = next_number()
         self.extra: Extra | None = None
 
-    def result_shape(self, index: int) -> Shape:
-        """The shape of one result."""
+    def result(self, index: int) -> Aval:
+        """What is known of one result."""
         held = self.out[index] if self.multiple else self.out
-        return held[0] if type(held) is tuple else held.shape  # type: ignore[no-any-return]
-
-    def arg_shape(self, position: int) -> Shape:
-        """The shape of one argument; () of a Python scalar."""
-        held = self.args[position]
-        return held[0] if type(held) is tuple else getattr(held, "shape", ())
-
-    def result_meta(self, index: int) -> Aval:
-        """Shape and dtype of one result."""
-        held = self.out[index] if self.multiple else self.out
-        return Aval(*held) if type(held) is tuple else Aval(held.shape, held.dtype)
+        return held if type(held) is Aval else Aval(held.shape, held.dtype)
 
     def inputs(self) -> tuple[Any, ...]:
-        """The arguments as rules get them: handles, Abstracts for values not kept, Python scalars."""
+        """The arguments as rules get them: handles, Avals for values not kept, Python scalars."""
         handle = dispatch.handle_type()
         return tuple(
             [
-                Aval(*held)
-                if type(held) is tuple
-                else held
-                if type(held) in _SCALARS
-                else handle(held, parent, index)
+                held if type(held) in _GIVEN else handle(held, parent, index)
                 for held, parent, index in zip(self.args, self.parents, self.indices, strict=True)
             ]
         )
@@ -109,7 +99,7 @@ class Node:
         return tuple(self._result(held, k) for k, held in enumerate(self.out))
 
     def _result(self, held: Any, index: int) -> Any:
-        return Aval(*held) if type(held) is tuple else make_handle(held, self, index)
+        return held if type(held) is Aval else make_handle(held, self, index)
 
     def describe(self) -> str:
         """The op and the user's line that called it."""
@@ -184,7 +174,7 @@ _NO_PARAMS: dict[str, Any] = {}
 
 def leaf(shape: tuple[int, ...], dtype: Any) -> Node:
     """A node without an op: a variable."""
-    return Node(None, (), _NO_PARAMS, (), (), (shape, dtype), None)
+    return Node(None, (), _NO_PARAMS, (), (), Aval(shape, dtype), None)
 
 
 def user_call() -> Where | None:

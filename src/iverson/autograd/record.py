@@ -13,8 +13,11 @@ from iverson.autograd import unrecorded
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, user_call
 from iverson.core import dispatch, work
+from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
+from iverson.core.aval import Aval, aval_of
 from iverson.core.dispatch import Handle, Interpreter, register_interpreter
+from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
 from iverson.core.float_warnings import (
     UNSET,
@@ -30,7 +33,7 @@ from iverson.core.float_warnings import (
 from iverson.core.op import Op
 from iverson.core.table import OVERRIDES
 from iverson.kernels.registry import annihilated, run
-from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, new_bytes, select
+from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, new_bytes, select, support_of
 
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray
@@ -122,15 +125,12 @@ def _record(
     if op.name in OVERRIDES:
         saved, result_saved = (True,) * len(saved), True
     held = tuple(
-        [
-            v if keep or type(v) in _SCALARS else (v.shape, v.dtype)
-            for v, keep in zip(values, saved, strict=True)
-        ]
+        [v if keep or type(v) in _SCALARS else _known(v) for v, keep in zip(values, saved, strict=True)]
     )
     indices = tuple([0 if p is None else max(a._index, 0) for p, a in zip(parents, args, strict=True)])
     if op.multiple:
-        kept_out: Any = out if result_saved else tuple((o.shape, o.dtype) for o in out)
-        node = Node(op, held, params, tuple(parents), indices, kept_out, user_call())
+        kept_out: Any = out if result_saved else tuple(map(_known, out))
+        node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), plain)
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
     node = Node(
         op,
@@ -138,10 +138,20 @@ def _record(
         params,
         tuple(parents),
         indices,
-        out if result_saved else (out.shape, out.dtype),
+        out if result_saved else _known(out),
         user_call(),
+        plain,
     )
     return handle(out, node)
+
+
+def _known(value: Any) -> Aval:
+    """What is kept of a value that no rule reads."""
+    if type(value) is _ndarray:
+        return Aval(value.shape, value.dtype)
+    support = support_of(value)
+    # A condition is as large as the values: it is not worth keeping.
+    return Aval(value.shape, value.dtype, FULL if type(support) is entries_of.Bracket else support)
 
 
 def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any:
@@ -196,7 +206,7 @@ def _normalized(op: Op, out: Any) -> Any:
 
 def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Exception) -> IversonError:
     """An Iverson error for what a kernel raised: the op's own account of it where it has one."""
-    avals = [v if type(v) in _SCALARS else _abstract_pair(v) for v in values]
+    avals = [v if type(v) in _SCALARS else aval_of(v) for v in values]
     try:
         op.abstract(*avals, **params)
     except IversonError as found:
@@ -209,12 +219,6 @@ def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Excepti
 
 def _described(operand: Any) -> str:
     return f"{operand.dtype} of shape {operand.shape}" if hasattr(operand, "shape") else repr(operand)
-
-
-def _abstract_pair(value: Any) -> Any:
-    from iverson.core.aval import aval_of
-
-    return aval_of(value)
 
 
 def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
+from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, reachable, user_call
 from iverson.core import locks
@@ -20,7 +21,6 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, make_handle
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import GradientError
-from iverson.core.op import Op
 
 #: The index of a handle without a node whose value depends on what is differentiated: on a Function's inputs
 #: alone, or (in a rule) on the cotangents or tangents that arrived, too.
@@ -148,12 +148,11 @@ def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: S
         return (passed(refused, tangents[-1]),)
 
     aval = Aval(meta.shape, meta.dtype)
-    op = Op(name=name, forward=passed, abstract=lambda *_: aval, joint=joint, joint_jvp=joint_jvp)
+    op = JointOp(name=name, forward=passed, abstract=lambda *_: aval, joint=joint, joint_jvp=joint_jvp)
     parents = [*closed, *recorded]
-    metas = [node.result_meta(index) for node, index in parents]
-    held = tuple((m.shape, m.dtype) for m in metas)
+    held = tuple(node.result(index) for node, index in parents)
     nodes, indices = tuple(node for node, _ in parents), tuple(index for _, index in parents)
-    return Node(op, held, {}, nodes, indices, (meta.shape, meta.dtype), user_call())
+    return Node(op, held, {}, nodes, indices, aval, user_call())
 
 
 def behind(name: str, what: str, x: Any, closed: Sequence[Slot]) -> Any:

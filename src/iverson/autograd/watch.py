@@ -38,7 +38,7 @@ class Watch:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.meta = node.result_meta(0)
+        self.meta = node.result(0)
         self.warned = False
 
     def __getattr__(self, name: str) -> Any:
@@ -79,7 +79,7 @@ def watch(parents: Sequence[Node | None], needs: Sequence[Entries], k: int) -> W
     parent = parents[k]
     if parent is None or parent.extra is None or parent.op is not None or parent.extra.stored is None:
         return None
-    meta = parent.result_meta(0)
+    meta = parent.result(0)
     large = prod(meta.shape) * meta.dtype.itemsize >= LARGE_GRADIENT
     return Watch(parent) if large and needs[k] is FULL else None
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.entry_map import ANY, EntryMap
 from iverson.core.shapes import Shape
 
 Rule = Callable[..., Any]
@@ -62,14 +63,30 @@ class Sampler:
         return values.reshape(shape).astype(self.dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The body of an op on strided operands, with how it meets NumPy's floating-point flags.
+
+    call : the body.
+    trapping : as it is called on strided operands alone, where that traps NumPy's warnings
+        (`iverson.core.float_warnings.trapping`); default: ``call``.
+    signals : whether it may raise flags, of which NumPy warns; where not, a call saves the time to see to it.
+        Default: unless it traps them, or the op only moves entries.
+    """
+
+    call: Rule
+    trapping: Any = None
+    signals: bool | None = None
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Op:
     """All facts of one operation.
 
     name : the op's name in the table and in messages.
-    forward : the body on strided operands (``numpy.ndarray`` and Python scalars).
-    abstract : ``abstract(*avals, **params)`` gives the result's Aval (a tuple where ``multiple``);
-        it raises the user-facing error where shapes or dtypes do not fit.
+    forward : the body on strided operands (``numpy.ndarray`` and Python scalars), a function or a `Body`.
+    abstract : ``abstract(*avals, **params)`` gives the result's Aval (a tuple where ``multiple``), without
+        its support, which `infer` adds; it raises the user-facing error where shapes or dtypes do not fit.
     vjp : per input, ``rule(F, g, y, *inputs, **params)``; None where the op is not differentiable in
         that input. With ``shared``, rules take its value after F. A variadic op has one rule for all inputs,
         ``rule(F, wanted, g, y, *inputs, **params)``, which gives a list with the cotangents of the inputs at
@@ -79,84 +96,78 @@ class Op:
         Zero rules, the jvp of a linear op and simplification follow from it.
     shared : ``rule(F, g, y, *inputs, **params)``, a term of several inputs' rules, computed at most
         once per node and call.
-    demand : ``demand(needs, shapes, out, **params)``, with the shapes of the inputs and of the result, bounds
-        the need of the result's cotangent (a tuple of needs where ``multiple``); default Full.
-    image : of an op that moves the entries of input 0: ``image(region, shape, *other inputs, **params)``, the
-        smallest region outside of which the result is zero where that input, of ``shape``, is zero outside a
-        region (None: everywhere). A demand for the region, of the input's cotangent, is one for its image.
-    spreads : some entries of the result depend on part of the inputs only, or on none, so that ``demand`` has
-        something to say also where inputs are needed in full.
-    reach : ``reach(needs, patterns, out, **params)`` bounds that need where an argument is sparse: by the
-        patterns, by position, of those that stay zero elsewhere whatever is differentiated later, and the
-        result's shape; None for no bound.
-    factors : ``factors(F, i, g, y, *inputs)`` gives input i's cotangent as `Factors` where the need allows it
-        (g may be so too), or NotImplemented.
-    moves : the op only moves entries; so where it moves those of a pattern needed of its inputs, its
-        cotangent is needed.
-    within : ``within(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or Stored)
+    entry_map : how entries of the inputs correspond to entries of the result (`EntryMap`). What is read of a
+        cotangent, where it may be nonzero and which entries move follow from it.
+    vjp_at : ``vjp_at(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or Stored)
         of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. With
         ``shared``, it takes that value after i, as rules take it after F.
-    support : ``support(where, i, inputs, y, **params)``: the entries of input i's cotangent that may be
-        nonzero when the result's is zero outside ``where``; ``within`` serves its meet with the demand.
+    low_rank : ``low_rank(F, i, g, y, *inputs)`` gives input i's cotangent as `Factors` where only products
+        read it (g may be so too), or NotImplemented.
     family : the key under which kernels for other layouts are registered (default: the name).
-    zero_preserving : the result is 0 where all operands are 0.
     multiple : results come as a tuple.
-    trapping : the body as it is called on strided operands alone, where that traps NumPy's warnings
-        (`iverson.core.float_warnings.trapping`); default: ``forward``.
-    signals : whether the body may raise floating-point flags, of which NumPy warns; where not, a call saves
-        the time to see to it. Default: unless it traps them, or the op only moves entries.
-    joint, joint_jvp : one rule for all inputs, ``joint(needs, node, g)`` and ``joint_jvp(tangents,
-    node)``, in
-        place of ``vjp`` and ``jvp`` (custom Functions).
     te : the op in index notation, where it has been said so.
     samples : calls for the conformance test.
     convention : what the derivative is where the function has none (ties, kinks), for the table.
-    differentiable, constant_in : whether any input has a derivative rule, and which have none although others
-        do: nothing flows through them (worked out, not given).
     exceptions : conformance checks this op is excused from, each with its reason.
+
+    These follow:
+
+    trapping, signals : as of the `Body`.
+    elementwise : an entry of the result depends on the same entry of each input alone.
+    zero_preserving : the result is 0 where all operands are.
+    differentiable, constant_in : whether any input has a derivative rule, and which have none although others
+        do: nothing flows through them.
+    plans : what was planned before (`iverson.autograd.plan`).
     """
 
     name: str
-    forward: Rule
+    forward: Any
     abstract: Rule
     vjp: tuple[Rule | None, ...] | Rule = ()
     jvp: tuple[Rule | None, ...] = ()
     linear_in: tuple[Group, ...] = ()
     shared: Rule | None = None
-    demand: Rule | None = None
-    image: Rule | None = None
-    spreads: bool = False
-    reach: Rule | None = None
-    factors: Rule | None = None
-    moves: bool = False
-    within: Rule | None = None
-    support: Rule | None = None
+    entry_map: EntryMap = ANY
+    vjp_at: Rule | None = None
+    low_rank: Rule | None = None
     family: str = ""
-    zero_preserving: bool = False
-    elementwise: bool = False
     multiple: bool = False
-    trapping: Any = None
-    signals: bool | None = None
-    joint: Rule | None = None
-    joint_jvp: Rule | None = None
     te: Any = None
     samples: Callable[[Sampler], Iterable[Sample]] | None = None
     convention: str = ""
     exceptions: Mapping[str, str] = field(default_factory=dict)
+    trapping: Rule = field(init=False)
+    signals: bool = field(init=False)
+    elementwise: bool = field(init=False)
+    zero_preserving: bool = field(init=False)
     differentiable: bool = field(init=False)
     constant_in: frozenset[int] = field(init=False)
-    _saves: dict[Any, tuple[tuple[bool, ...], bool]] = field(default_factory=dict, repr=False)
+    plans: dict[Any, Any] = field(init=False, default_factory=dict, repr=False)
+    _saves: dict[Any, tuple[tuple[bool, ...], bool]] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        rules = callable(self.vjp) or self.joint is not None or any(self.vjp) or any(self.linear_in)
-        object.__setattr__(self, "differentiable", rules)
-        if self.signals is None:
-            object.__setattr__(self, "signals", not self.moves and self.trapping is None)
-        if self.trapping is None:
-            object.__setattr__(self, "trapping", self.forward)
-        constant = () if callable(self.vjp) else [k for k, rule in enumerate(self.vjp) if rule is None]
+        def follows(**facts: Any) -> None:
+            for name, value in facts.items():
+                object.__setattr__(self, name, value)
+
+        body, entry_map = self.forward, self.entry_map
+        if not isinstance(body, Body):
+            body = Body(body)
+        signals = not entry_map.moves and body.trapping is None if body.signals is None else body.signals
+        follows(forward=body.call, trapping=body.trapping or body.call, signals=signals)
+        follows(elementwise=entry_map.elementwise, differentiable=self._has_derivatives())
+        everything = entry_map.elementwise and len(self.linear_in) == 1 and len(self.vjp_rules()) == 1
+        follows(zero_preserving=entry_map.keeps_zeros or everything or self.linear_in == JOINTLY)
+        constant = [k for k, rule in enumerate(self.vjp_rules()) if rule is None]
         given = {k for k, rule in enumerate(self.jvp) if rule is not None}.union(*self.linear_in)
-        object.__setattr__(self, "constant_in", frozenset(constant) - given)
+        follows(constant_in=frozenset(constant) - given)
+
+    def _has_derivatives(self) -> bool:
+        return callable(self.vjp) or any(self.vjp) or any(self.linear_in)
+
+    def vjp_rules(self) -> tuple[Rule | None, ...]:
+        """The rules of the inputs; of a variadic op, none."""
+        return () if callable(self.vjp) else self.vjp
 
     def groups(self, count: int) -> tuple[Group, ...]:
         """``linear_in`` for a call with ``count`` inputs."""
@@ -175,8 +186,6 @@ class Op:
 
     def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], bool]:
         count = len(tracked)
-        if self.joint is not None:
-            return (False,) * count, False
         if callable(self.vjp):
             names = reads(self.vjp, skip=2, count=count)
             return tuple(k in names for k in range(count)), "y" in names

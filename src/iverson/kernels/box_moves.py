@@ -15,7 +15,7 @@ from iverson.core.shapes import Shape
 from iverson.kernels import bracket, keys, regions, strided
 from iverson.kernels.box import Params, Values, make
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Box, Zero, to_strided
+from iverson.layouts import Box, Zero
 
 Array = np.ndarray[Any, Any]
 
@@ -35,8 +35,7 @@ def _moved(body: Callable[..., Any], op: Op, values: Values, params: Params) -> 
     if type(x) is not Box or not all(type(v) is np.ndarray for v in others):
         return NotImplemented
     result = zeros_like_result(op, values, params)
-    assert op.image is not None
-    region = op.image(x.region, x.shape, *others, **params) if x.region.size else None
+    region = op.entry_map.image(x.region, x.shape, others, params) if x.region.size else None
     if region is None or not region.size:
         return result
     return make(result.shape, region, body(x, region, *others, **params))
@@ -141,7 +140,8 @@ def gather(op: Op, values: Values, params: Params) -> Any:
     x = values[0]
     ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
     there = _moved(_read_at, op, (ones, *values[1:]), params)
-    return found if to_strided(there).all() else bracket.made(found, there)
+    every = np.all(there.inner if type(there) is Box else there)
+    return found if every else bracket.made(found, there)
 
 
 def _read_at(x: Box, region: Region, *indices: Array, axes: Shape) -> Array:

@@ -240,15 +240,13 @@ def _lines_left_out(x: Any, axis: int) -> Any:
 @register(ANY_OP, Bracket)
 def any_other(op: Op, values: Values, params: Params) -> Any:
     """The condition is moved where entries are; otherwise the selection is made first."""
-    if op.moves:
+    if op.entry_map.moves:
         found = moved(op, values, params)
         if found is not NotImplemented:
             return found
     return run(op, tuple(select(v) for v in values), params)
 
 
-@register("permute_dims", Bracket)
-@register("broadcast_to", Bracket)
 def moved(op: Op, values: Values, params: Params) -> Any:
     """An op that moves entries, on the values and on their conditions."""
     data = {k for group in op.groups(len(values)) for k in group}

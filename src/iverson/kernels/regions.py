@@ -29,10 +29,6 @@ def _of(intervals: Iterable[Interval]) -> Region:
     return Region(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
-def same(region: Region, _shape: Shape, **_: Any) -> Region:
-    return region
-
-
 def permuted(region: Region, _shape: Shape, *, axes: Shape) -> Region:
     return region.permuted(axes)
 

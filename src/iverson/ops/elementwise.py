@@ -14,10 +14,10 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Full, Stored, join, plain
+from iverson.core.entries import Box, Bracket, Full, Stored
 from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
-from iverson.core.op import Op, Rule, Sample, Sampler, reading, reads
+from iverson.core.op import Body, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
@@ -25,6 +25,7 @@ from iverson.kernels import fused
 from iverson.kernels.stretched import extent, stretched
 from iverson.layouts import Sparse, support_of
 from iverson.ops import notation
+from iverson.ops.entry_maps import ELEMENTWISE, Elementwise
 
 #: Functions whose NumPy body itself refuses what their record does not accept.
 _STRICT = frozenset(
@@ -165,29 +166,6 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
     return reading(tuple(reads(d, skip=1, count=scalar.arity, cotangent=False)))(rule)
 
 
-def demand(needs: tuple[Entries, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Entries:
-    """An entry of the result's cotangent is read where that entry of some input's is."""
-    return join([_broadcast(need, own, out) for need, own in zip(needs, shapes, strict=True)])
-
-
-def _broadcast(need: Entries, own: Shape, out: Shape) -> Entries:
-    """The entries that those of an operand of shape ``own`` are broadcast to."""
-    if own == out or need is NOTHING:
-        return need
-    if isinstance(need, Box):
-        return plain(Box(need.region.broadcast(own, out)), out)
-    pattern = stretched(need.pattern, own, out) if isinstance(need, Stored) else None
-    return FULL if pattern is None else Stored(pattern)
-
-
-def support(where: Entries, i: int, inputs: tuple[Any, ...], y: Any, **_: Any) -> Entries:
-    """Input i's cotangent is zero where the result's is, along all of the axes that it was broadcast to."""
-    own = getattr(inputs[i], "shape", ())
-    if own == y.shape or where is NOTHING:
-        return where
-    return Box(where.region.projected(own)) if isinstance(where, Box) else FULL
-
-
 def within(
     F: Any,
     rule: Rule,
@@ -313,8 +291,11 @@ def make(scalar: Scalar) -> Op:
     traps = isinstance(scalar.body, np.ufunc) and scalar.name not in _SILENT
     return Op(
         name=scalar.name,
-        forward=_forward(scalar, scalar.body),
-        trapping=_forward(scalar, trapping(scalar.body)) if traps else None,
+        forward=Body(
+            _forward(scalar, scalar.body),
+            trapping=_forward(scalar, trapping(scalar.body)) if traps else None,
+            signals=False if scalar.name in _SILENT else None,
+        ),
         abstract=_abstract(scalar),
         vjp=vjp if any(vjp) else (),
         jvp=()
@@ -323,13 +304,9 @@ def make(scalar: Scalar) -> Op:
             None if any(i in g for g in scalar.linear_in) else _jvp_rule(scalar, i) for i in range(arity)
         ),
         linear_in=scalar.linear_in,
-        demand=demand,
-        within=partial(within, factors=factors),
-        support=support,
+        entry_map=Elementwise(keeps_zeros=scalar.zero_preserving),
+        vjp_at=partial(within, factors=factors),
         family="elementwise",
-        zero_preserving=scalar.zero_preserving,
-        elementwise=True,
-        signals=False if scalar.name in _SILENT else None,
         te=notation.elementwise(scalar.name) if any(vjp) else None,
         samples=_samples(scalar),
         convention=scalar.convention,
@@ -348,12 +325,9 @@ define(
         # The engine brings every cotangent to its input's dtype, which is all the transpose of a cast does.
         vjp=(lambda F, g, _y, _x, *, dtype: g,),
         linear_in=((0,),),
-        demand=demand,
-        support=support,
-        within=within,
+        entry_map=ELEMENTWISE,
+        vjp_at=within,
         family="elementwise",
-        zero_preserving=True,
-        elementwise=True,
         samples=lambda s: [Sample((s((2, 3)),), {"dtype": np.dtype("complex128")})],
     )
 )

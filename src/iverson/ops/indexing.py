@@ -6,13 +6,15 @@ extents before they come here, so that a bad index is an error at the user's cal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
-from iverson.core.op import Op, Sample, by_position
+from iverson.core.entry_map import EntryMap
+from iverson.core.op import Body, Op, Sample, by_position
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
@@ -20,6 +22,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, sparse_assignments, strided
 from iverson.layouts import CooPattern, Sparse
 from iverson.layouts.pattern import index_dtype
+from iverson.ops.entry_maps import Moved
 from iverson.ops.notation import moved, said, stretched_index
 
 LINEAR = ((0,),)
@@ -58,8 +61,7 @@ define(
         abstract=lambda x, *, key: Aval(keys.key_shape(key, x.shape), x.dtype),
         vjp=(lambda F, g, _y, _x, *, key: F.place(g, key=key, shape=_x.shape),),
         linear_in=LINEAR,
-        moves=True,
-        image=regions.read,
+        entry_map=Moved(regions.read),
         te=moved(lambda shape, *, key: keys.key_shape(key, shape), lambda shape, i, *, key: _read_at(i, key)),
         samples=lambda s: [
             Sample((s((4, 5)),), {"key": (2, slice(1, 4, 1))}),
@@ -78,9 +80,7 @@ define(
         abstract=lambda g, *, key, shape: Aval(shape, g.dtype),
         vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
         linear_in=LINEAR,
-        moves=True,
-        image=regions.placed,
-        spreads=True,
+        entry_map=Moved(regions.placed, partial=True),
         samples=lambda s: [
             Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
             Sample(
@@ -99,21 +99,27 @@ def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
     return F.overwritten(g, key=key)
 
 
-def _index_put_demand(needs: tuple[Entries, ...], _shapes: Any, out: Shape, *, key: Any) -> Entries:
-    """For v alone, only the entries it was written to are read; for x at a pattern, that and those."""
-    x, v = needs
-    if x is NOTHING:
-        return Box(keys.key_region(key, out))
-    if not isinstance(x, Stored) or x.pattern.ndim != len(out):
-        return FULL
-    if v is NOTHING:
-        return Stored(x.pattern)
-    region = keys.key_region(key, out)
-    if isinstance(v, Stored) and v.pattern.shape == keys.key_shape(key, out):
-        return Stored(sparse_assignments.places_read(x.pattern, v.pattern, None, key, out))
-    if region.size > max(x.pattern.count, *out):
-        return FULL
-    return Stored(sparse_assignments.places_read(x.pattern, None, region, key, out))
+class Assigned(EntryMap):
+    """Entries of the result are those of x, but those that a basic key reads: they are those of v."""
+
+    partial = True
+
+    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
+        """For v alone, only the entries it was written to; for x at a pattern, that and those."""
+        x, v = demands
+        key, shape = params["key"], out.shape
+        if x is NOTHING:
+            return Box(keys.key_region(key, shape))
+        if not isinstance(x, Stored) or x.pattern.ndim != len(shape):
+            return FULL
+        if v is NOTHING:
+            return Stored(x.pattern)
+        region = keys.key_region(key, shape)
+        if isinstance(v, Stored) and v.pattern.shape == keys.key_shape(key, shape):
+            return Stored(sparse_assignments.places_read(x.pattern, v.pattern, None, key, shape))
+        if region.size > max(x.pattern.count, *shape):
+            return FULL
+        return Stored(sparse_assignments.places_read(x.pattern, None, region, key, shape))
 
 
 def _index_put_within(
@@ -146,9 +152,8 @@ define(
             _index_put_v,
         ),
         linear_in=((0, 1),),
-        demand=_index_put_demand,
-        within=_index_put_within,
-        spreads=True,
+        entry_map=Assigned(),
+        vjp_at=_index_put_within,
         samples=lambda s: [
             Sample((s((4, 5)), s((4, 5))), {"key": (slice(0, 4, 1), slice(0, 5, 1))}),
             Sample((s((4, 5)), s((3,))), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
@@ -216,8 +221,7 @@ define(
         abstract=_gather_abstract,
         vjp=_gather_vjp,
         linear_in=LINEAR,
-        image=regions.gathered,
-        moves=True,
+        entry_map=Moved(regions.gathered),
         te=said(lambda T, x, *indices, axes: _gathered(T, x, indices, axes)),
         samples=lambda s: [
             Sample((s((4, 5)), *_pairs), {"axes": (0, 1)}),
@@ -236,13 +240,11 @@ def _scatter_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: 
 define(
     Op(
         name="scatter_add",
-        forward=strided.scatter_add,
-        signals=True,
+        forward=Body(strided.scatter_add, signals=True),
         abstract=lambda g, *indices, axes, shape: Aval(shape, g.dtype),
         vjp=_scatter_vjp,
         linear_in=LINEAR,
-        image=regions.scattered,
-        moves=True,
+        entry_map=Moved(regions.scattered),
         samples=lambda s: [
             Sample((s((3,)), *_pairs), {"axes": (0, 1), "shape": (4, 5)}),
             Sample((s((2, 2, 4)), np.array([[0, 3], [3, 1]])), {"axes": (1,), "shape": (4, 5)}),
@@ -284,10 +286,15 @@ def _last_writers(indices: Any, axes: Shape, shape: Shape) -> Any:
     return last.reshape(arrays[0].shape + (1,) * rest)
 
 
-def _gather_put_demand(needs: tuple[Entries, ...], _shapes: Any, out: Shape, *, axes: Shape) -> Entries:
-    x = needs[0]
-    only_x = all(need is NOTHING for need in needs[1:])
-    return Stored(x.pattern) if only_x and isinstance(x, Stored) and x.pattern.ndim == len(out) else FULL
+class AssignedByIndex(EntryMap):
+    """As `Assigned`, by index arrays."""
+
+    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
+        """For x alone at a pattern, that."""
+        x = demands[0]
+        only_x = all(need is NOTHING for need in demands[1:])
+        whole = isinstance(x, Stored) and x.pattern.ndim == len(out.shape)
+        return Stored(x.pattern) if only_x and isinstance(x, Stored) and whole else FULL
 
 
 def _gather_put_within(
@@ -308,8 +315,8 @@ define(
         abstract=lambda x, v, *indices, axes: Aval(x.shape, x.dtype),
         vjp=_gather_put_vjp,
         linear_in=((0, 1),),
-        demand=_gather_put_demand,
-        within=_gather_put_within,
+        entry_map=AssignedByIndex(),
+        vjp_at=_gather_put_within,
         samples=lambda s: [
             Sample((s((4, 5)), s((3,)), *_pairs), {"axes": (0, 1)}),
             Sample((s((4, 5)), s((2, 1)), np.array([3, 1])), {"axes": (0,)}),

@@ -103,7 +103,7 @@ define(
         ),
         jvp=(lambda F, t, y, a, _b: -F.solve(a, F.matmul(t, y)), None),
         linear_in=((1,),),
-        within=_solve_within,
+        vjp_at=_solve_within,
         samples=lambda s: [
             Sample((_well(s, 3, 3), s((3, 2)))),
             Sample((_well(s, 2, 3, 3), s((3, 1)))),

@@ -6,12 +6,14 @@ that only products read is left as two factors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, Factors, Stored, hull
+from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
 from iverson.core.region import Region
@@ -98,34 +100,44 @@ def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
     return F.reshape(F.permute_dims(whole, axes=(*kept, *last)), shape=(*first, *matrix))
 
 
-def _demand(needs: tuple[Entries, ...], _shapes: Any, out: Shape) -> Entries:
-    """Rows of a alone ask for those rows of g; columns of b alone for those columns."""
-    need_a, need_b = needs
-    if isinstance(need_a, Box) and not isinstance(need_b, Box) and need_b is not FULL:
-        rows = need_a.region.start[-2], need_a.region.stop[-2]
-        return _lines(out, -2, *rows)
-    if isinstance(need_b, Box) and not isinstance(need_a, Box) and need_a is not FULL:
-        columns = need_b.region.start[-1], need_b.region.stop[-1]
-        return _lines(out, -1, *columns)
-    return FULL
+class Contracted(EntryMap):
+    """Entry (i, j) depends on row i of a and column j of b; with patterns, where these meet."""
 
+    def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
+        """Where demanded entries meet the other factor; for rows of a alone, or columns of b, those."""
+        shape = out.shape
+        patterns = {
+            k: x.support.pattern for k, x in enumerate(inputs) if type(getattr(x, "support", None)) is Stored
+        }
+        if patterns or any(type(need) is Stored for need in demands):
+            met = _met(demands, patterns, shape)
+            if met is not None:
+                return met
+        of_a, of_b = demands
+        if isinstance(of_a, Box) and not isinstance(of_b, Box) and of_b is not FULL:
+            return _lines(shape, -2, of_a.region.start[-2], of_a.region.stop[-2])
+        if isinstance(of_b, Box) and not isinstance(of_a, Box) and of_a is not FULL:
+            return _lines(shape, -1, of_b.region.start[-1], of_b.region.stop[-1])
+        return FULL
 
-def _support(where: Entries, i: int, inputs: tuple[Any, ...], y: Any) -> Entries:
-    """Rows of g that are zero give zero rows of a's cotangent, columns zero columns of b's."""
-    x = inputs[i]
-    if not isinstance(where, Box) or x.shape[:-2] != y.shape[:-2]:
-        return where if where is NOTHING else FULL
-    start, stop = list(where.region.start), list(where.region.stop)
-    summed = -1 - i
-    start[summed], stop[summed] = 0, x.shape[summed]
-    return Box(Region(tuple(start), tuple(stop)))
+    def support(
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Any
+    ) -> Entries:
+        """Rows of the result are of those rows of a, columns of those columns of b."""
+        x = inputs[i]
+        if not isinstance(where, Box) or x.shape[:-2] != out.shape[:-2]:
+            return where if where is NOTHING else FULL
+        start, stop = list(where.region.start), list(where.region.stop)
+        summed = -1 - i
+        start[summed], stop[summed] = 0, x.shape[summed]
+        return Box(Region(tuple(start), tuple(stop)))
 
 
 #: The cotangent of a product of fewer entries costs less whole than finding where it is read.
 SMALL = 1 << 16
 
 
-def _reach(needs: tuple[Entries, ...], patterns: dict[int, Any], out: Shape) -> Entries | None:
+def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entries | None:
     """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet.
 
     Where that may change, all of the cotangent is read, but only multiplied with the factors.
@@ -145,6 +157,13 @@ def _reach(needs: tuple[Entries, ...], patterns: dict[int, Any], out: Shape) -> 
     return Stored(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
 
 
+def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
+    full = Region.full(shape)
+    low, high = list(full.start), list(full.stop)
+    low[axis], high[axis] = start, stop
+    return Box(Region(tuple(low), tuple(high)))
+
+
 def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
     """The cotangent of a or b as two factors, where these are smaller than it."""
     if isinstance(g, Factors):
@@ -154,13 +173,6 @@ def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
     left, right = (g, F.mH(b)) if i == 0 else (F.mH(a), g)
     (m, k), n = left.shape, right.shape[1]
     return Factors(left, right) if k * (m + n) < m * n else NotImplemented
-
-
-def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
-    full = Region.full(shape)
-    low, high = list(full.start), list(full.stop)
-    low[axis], high[axis] = start, stop
-    return Box(Region(tuple(low), tuple(high)))
 
 
 def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
@@ -202,11 +214,9 @@ define(
             _vjp_b,
         ),
         linear_in=((0,), (1,)),
-        demand=_demand,
-        support=_support,
-        reach=_reach,
-        factors=_factors,
-        within=_within,
+        entry_map=Contracted(),
+        low_rank=_factors,
+        vjp_at=_within,
         te=said(_product),
         samples=lambda s: [
             Sample((s((2, 3)), s((3, 4)))),

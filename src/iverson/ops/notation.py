@@ -14,7 +14,7 @@ from typing import Any
 
 from iverson.core import table
 from iverson.core.errors import ArgumentError
-from iverson.core.op import Op, Rule
+from iverson.core.op import Body, Op, Rule
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 from iverson.core.table import OVERRIDES, TABLE
 
@@ -174,6 +174,7 @@ def complete(op: Op) -> Op:
     count = _operands(op) if op.samples is not None else len(_positional(op.te))
     return replace(
         op,
+        forward=Body(op.forward, op.trapping, op.signals),
         vjp=tuple(late(0, i) for i in range(count)),
         jvp=tuple(late(1, i) for i in range(count)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -18,11 +18,11 @@ from iverson.core.op import Op, Sample
 from iverson.core.region import Region
 from iverson.core.scalars import inverse_length
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
-from iverson.core.table import TABLE, define, derived
 from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
 from iverson.kernels import regions, sparse_reductions, sparse_values, strided
-from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import CooPattern, Sparse
+from iverson.ops.entry_maps import Moved, moved
 from iverson.ops.notation import reduction, said
 
 LINEAR = ((0,),)
@@ -62,29 +62,34 @@ _normal = _samples(lambda s, shape: s(shape))
 _distinct = _samples(lambda s, shape: s.distinct(shape))
 
 
-def _sum_support(
-    where: Entries, _i: int, inputs: tuple[Any, ...], _y: Any, *, axis: Shape, keepdims: bool
-) -> Entries:
-    """An entry's cotangent is zero where that of the sum it went into is."""
-    if not isinstance(where, Box):
-        return where if where is NOTHING else FULL
-    given = iter(zip(where.region.start, where.region.stop, strict=True))
-    start, stop = [], []
-    for k, extent in enumerate(inputs[0].shape):
-        low, high = next(given) if keepdims or k not in axis else (0, 1)
-        start.append(0 if k in axis else low)
-        stop.append(extent * (high - low) if k in axis else high)
-    return Box(Region(tuple(start), tuple(stop)))
+class Summed(Moved):
+    """Entries of input 0 are added up along axes."""
 
+    moves = False
 
-def _sum_demand(needs: tuple[Entries, ...], shapes: tuple[Shape, ...], out: Shape, **params: Any) -> Entries:
-    """Of a large sum, the entries that those of a pattern are added up in."""
-    need = needs[0]
-    if not isinstance(need, Stored) or prod(out) <= need.pattern.count:
+    def support(
+        self, _op: Op, where: Entries, _i: int, inputs: Sequence[Any], _out: Any, params: Any
+    ) -> Entries:
+        """All entries that went into one of these sums."""
+        if not isinstance(where, Box):
+            return where if where is NOTHING else FULL
+        axis, keepdims = params["axis"], params["keepdims"]
+        given = iter(zip(where.region.start, where.region.stop, strict=True))
+        start, stop = [], []
+        for k, extent in enumerate(inputs[0].shape):
+            low, high = next(given) if keepdims or k not in axis else (0, 1)
+            start.append(0 if k in axis else low)
+            stop.append(extent * (high - low) if k in axis else high)
+        return Box(Region(tuple(start), tuple(stop)))
+
+    def moved(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
+    ) -> Entries:
+        """Of a large sum, the entries that those of a pattern are added up in."""
+        need = demands[0]
+        if isinstance(need, Stored) and prod(out.shape) > need.pattern.count:
+            return moved(op, demands, inputs, params)
         return FULL
-    ones = np.ones((need.pattern.count, *shapes[0][need.pattern.ndim :]), bool)
-    found = run_in_layouts(TABLE["sum"], (need.pattern.value(ones),), params)
-    return Stored(found.pattern) if isinstance(found, Sparse) else FULL
 
 
 def _is_sparse(x: Any) -> bool:
@@ -119,10 +124,8 @@ define(
         abstract=_abstract,
         vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
         linear_in=LINEAR,
-        demand=_sum_demand,
-        image=regions.summed,
-        support=_sum_support,
-        within=_sum_within,
+        entry_map=Summed(regions.summed),
+        vjp_at=_sum_within,
         te=reduction("sum"),
         samples=_normal,
     )
@@ -336,7 +339,7 @@ for _name, _body in _EXTREMA.items():
             te=reduction(_name),
             vjp=(partial(_extremum_vjp, largest=_name == "max"),),
             jvp=(partial(_extremum_jvp, largest=_name == "max"),),
-            within=partial(_extremum_within, largest=_name == "max"),
+            vjp_at=partial(_extremum_within, largest=_name == "max"),
             samples=_distinct,
             exceptions={"complex": "complex numbers have no order"},
             convention="equal extrema share the derivative evenly",
@@ -469,7 +472,7 @@ define(
         ),
         vjp=(_deviation_vjp,),
         jvp=(_deviation_jvp,),
-        within=_deviation_within,
+        vjp_at=_deviation_within,
         samples=lambda s: [
             Sample((s((2, 3)),), {"axis": (0, 1), "keepdims": False, "squared": True}),
             Sample((s((2, 3, 2)),), {"axis": (1,), "keepdims": True, "squared": False}),

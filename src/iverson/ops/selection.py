@@ -16,7 +16,8 @@ from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import bracket
-from iverson.ops.elementwise import demand, support, within
+from iverson.ops.elementwise import within
+from iverson.ops.entry_maps import ELEMENTWISE
 
 
 def _abstract(condition: Any, x: Any, *, negated: bool) -> Aval:
@@ -40,9 +41,8 @@ define(
         abstract=_abstract,
         vjp=(None, lambda F, g, _y, c, _x, *, negated: F.sum_to(F.bracket(c, g, negated=negated), _x.shape)),
         linear_in=((1,),),
-        demand=demand,
-        support=support,
-        within=within,
+        entry_map=ELEMENTWISE,
+        vjp_at=within,
         samples=lambda s: [
             Sample((s.rng.random((2, 3)) < 0.5, s((2, 3))), {"negated": False}),
             Sample((s.rng.random(3) < 0.5, s((2, 3))), {"negated": True}),

@@ -5,7 +5,7 @@ Axes arrive normalised: non-negative, increasing, distinct (`iverson.core.shapes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -13,16 +13,19 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.entries import FULL, NOTHING, Box, Entries, Factors, Stored, join
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Factors, Stored, hull, join
+from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
-from iverson.core.op import JOINTLY, Op, Rule, Sample
+from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
 from iverson.ops import elementwise
-from iverson.ops.notation import moved, said, stretched_index
+from iverson.ops.entry_maps import SAME, Moved, moved
+from iverson.ops.notation import moved as moved_in_notation
+from iverson.ops.notation import said, stretched_index
 
 LINEAR = ((0,),)
 
@@ -102,8 +105,7 @@ define(
         abstract=lambda x, *, shape: _same_dtype(shape, x),
         vjp=(lambda F, g, _y, _x, *, shape: F.reshape(g, shape=_x.shape),),
         linear_in=LINEAR,
-        image=regions.reshaped,
-        moves=True,
+        entry_map=Moved(regions.reshaped),
         te=said(lambda T, x, *, shape: _reshaped(T, x, shape)),
         samples=lambda s: [
             Sample((s((2, 3)),), {"shape": (3, 2)}),
@@ -118,12 +120,16 @@ def _inverse(axes: Shape) -> Shape:
     return tuple(int(k) for k in np.argsort(axes))
 
 
-def _permute_demand(needs: tuple[Entries, ...], _shapes: Any, _out: Shape, *, axes: Shape) -> Entries:
-    need = needs[0]
-    if not isinstance(need, Stored):
-        return need
-    own = axes[: need.pattern.ndim]
-    return Stored(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
+class Permuted(Moved):
+    """Axes in another order. A pattern stays one if its axes stay first."""
+
+    def moved(self, _op: Op, demands: Sequence[Entries], _inputs: Any, _out: Any, params: Any) -> Entries:
+        """The pattern with its axes in that order."""
+        need = demands[0]
+        if not isinstance(need, Stored):
+            return need
+        own = params["axes"][: need.pattern.ndim]
+        return Stored(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
 
 
 def _permute_factors(F: Any, _i: int, g: Any, _y: Any, _x: Any, *, axes: Shape) -> Any:
@@ -140,11 +146,9 @@ define(
         abstract=lambda x, *, axes: _same_dtype(tuple(x.shape[k] for k in axes), x),
         vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
         linear_in=LINEAR,
-        signals=False,
-        image=regions.permuted,
-        demand=_permute_demand,
-        factors=_permute_factors,
-        te=moved(
+        entry_map=Permuted(regions.permuted),
+        low_rank=_permute_factors,
+        te=moved_in_notation(
             lambda shape, *, axes: tuple(shape[k] for k in axes),
             lambda shape, i, *, axes: tuple(i[axes.index(k)] for k in range(len(shape))),
         ),
@@ -176,9 +180,8 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_expanded(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
         linear_in=LINEAR,
-        image=regions.expanded,
-        moves=True,
-        te=moved(
+        entry_map=Moved(regions.expanded),
+        te=moved_in_notation(
             lambda shape, *, axis: _expanded(shape, axis),
             lambda shape, i, *, axis: tuple(n for k, n in enumerate(i) if k not in axis),
         ),
@@ -201,9 +204,8 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_squeezed(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
         linear_in=LINEAR,
-        image=regions.squeezed,
-        moves=True,
-        te=moved(
+        entry_map=Moved(regions.squeezed),
+        te=moved_in_notation(
             lambda shape, *, axis: _squeezed(shape, axis),
             lambda shape, i, *, axis: _expanded(i, axis, 0),
         ),
@@ -236,11 +238,9 @@ define(
         abstract=lambda x, *, shape: _check_broadcast(x, shape),
         vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
         linear_in=LINEAR,
-        signals=False,
-        moves=True,
-        image=regions.broadcast,
-        within=elementwise.within,
-        te=moved(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
+        entry_map=Moved(regions.broadcast),
+        vjp_at=elementwise.within,
+        te=moved_in_notation(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
         samples=lambda s: [
             Sample((s((2, 1)),), {"shape": (3, 2, 4)}),
             Sample((s(()),), {"shape": (2,)}),
@@ -271,19 +271,28 @@ def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
     return region.slices
 
 
-def _concat_demand(
-    needs: tuple[Entries, ...], shapes: Any, out: Shape, *, axis: int, offsets: Shape
-) -> Entries:
-    placed = []
-    for need, own, offset in zip(needs, shapes, offsets, strict=True):
-        by = [offset if k == axis else 0 for k in range(len(out))]
-        if need is FULL:
-            placed.append(Box(Region.full(own).shifted(by)))
-        elif isinstance(need, Box):
-            placed.append(Box(need.region.shifted(by)))
-        elif need is not NOTHING:
-            return FULL
-    return join(placed)
+class Joined(EntryMap):
+    """Operands side by side; ``place(region, k, axis, offsets)`` says where a region of operand k goes."""
+
+    moves = partial = True
+
+    def __init__(self, place: Callable[..., Region]) -> None:
+        self._place = place
+
+    def demand(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
+    ) -> Entries:
+        """Where the demanded regions, or patterns, go."""
+        if any(isinstance(need, Stored) for need in demands):
+            return moved(op, demands, inputs, params)
+        return join(
+            Box(self._place(hull(need, x.shape), k, **params)) if need is not NOTHING else NOTHING
+            for k, (need, x) in enumerate(zip(demands, inputs, strict=True))
+        )
+
+
+def _concat_places(region: Region, k: int, axis: int, offsets: Shape) -> Region:
+    return region.shifted(offsets[k] if d == axis else 0 for d in range(len(region.start)))
 
 
 define(
@@ -295,9 +304,7 @@ define(
             F.index_basic(g, key=_concat_key(_y, _xs[i], axis, offsets[i])) for i in wanted
         ],
         linear_in=JOINTLY,
-        moves=True,
-        demand=_concat_demand,
-        spreads=True,
+        entry_map=Joined(_concat_places),
         te=said(lambda T, *xs, axis, offsets: _joined(T, xs, axis, offsets)),
         samples=lambda s: [
             Sample((s((2, 3)), s((2, 1)), s((2, 0))), {"axis": 1, "offsets": (0, 3, 4)}),
@@ -324,19 +331,10 @@ def _stack_abstract(*xs: Any, axis: int) -> Aval:
     return Aval((*first[:axis], len(xs), *first[axis:]), dtypes.result_type(*xs))
 
 
-def _stack_demand(needs: tuple[Entries, ...], shapes: Any, _out: Shape, *, axis: int) -> Entries:
-    placed = []
-    for i, (need, shape) in enumerate(zip(needs, shapes, strict=True)):
-        own = Region.full(shape) if need is FULL else getattr(need, "region", None)
-        if own is not None:
-            start, stop = (
-                (*own.start[:axis], i, *own.start[axis:]),
-                (*own.stop[:axis], i + 1, *own.stop[axis:]),
-            )
-            placed.append(Box(Region(start, stop)))
-        elif need is not NOTHING:
-            return FULL
-    return join(placed)
+def _stack_places(region: Region, k: int, axis: int) -> Region:
+    return Region(
+        (*region.start[:axis], k, *region.start[axis:]), (*region.stop[:axis], k + 1, *region.stop[axis:])
+    )
 
 
 define(
@@ -348,9 +346,7 @@ define(
             F.index_basic(g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)) for i in wanted
         ],
         linear_in=JOINTLY,
-        moves=True,
-        demand=_stack_demand,
-        spreads=True,
+        entry_map=Joined(_stack_places),
         te=said(lambda T, *xs, axis: _stacked(T, xs, axis)),
         samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
     )
@@ -376,9 +372,8 @@ define(
         abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, axis: F.flip(g, axis=axis),),
         linear_in=LINEAR,
-        image=regions.flipped,
-        moves=True,
-        te=moved(
+        entry_map=Moved(regions.flipped),
+        te=moved_in_notation(
             lambda shape, *, axis: shape,
             lambda shape, i, *, axis: tuple(
                 n - 1 - k if d in axis else k for d, (n, k) in enumerate(zip(shape, i, strict=True))
@@ -395,9 +390,8 @@ define(
         abstract=lambda x, *, shift, axis: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, shift, axis: F.roll(g, shift=tuple(-k for k in shift), axis=axis),),
         linear_in=LINEAR,
-        image=regions.rolled,
-        moves=True,
-        te=moved(
+        entry_map=Moved(regions.rolled),
+        te=moved_in_notation(
             lambda shape, *, shift, axis: shape,
             lambda shape, i, *, shift, axis: _rolled(shape, i, dict(zip(axis, shift, strict=True))),
         ),
@@ -415,8 +409,7 @@ def _tril(keep: str, image: Rule) -> None:
             abstract=lambda x, *, k: Aval(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x, *, k: getattr(F, keep)(g, k=k),),
             linear_in=LINEAR,
-            image=image,
-            moves=True,
+            entry_map=Moved(image),
             te=said(lambda T, x, *, k: _band(T, x, keep, k)),
             samples=lambda s: [Sample((s((2, 3, 4)),), {"k": k}) for k in (0, 1, -1)],
         )
@@ -439,9 +432,8 @@ define(
         abstract=lambda x, *, offset: Aval((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset: F.diag_embed(g, offset=offset, shape=_x.shape),),
         linear_in=LINEAR,
-        image=regions.diagonal,
-        moves=True,
-        te=moved(
+        entry_map=Moved(regions.diagonal),
+        te=moved_in_notation(
             lambda shape, *, offset: (*shape[:-2], _diagonal_length(shape, offset)),
             lambda shape, i, *, offset: (
                 (*i, i[-1] + offset) if offset >= 0 else (*i[:-1], i[-1] - offset, i[-1])
@@ -458,8 +450,7 @@ define(
         abstract=lambda x, *, offset, shape: Aval(shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, offset, shape: F.diagonal(g, offset=offset),),
         linear_in=LINEAR,
-        image=regions.on_diagonal,
-        moves=True,
+        entry_map=Moved(regions.on_diagonal),
         samples=lambda s: [Sample((s((2, 3)),), {"offset": 1, "shape": (2, 4, 4)})],
     )
 )
@@ -474,6 +465,18 @@ def diag(x: Any) -> Any:
     return F.diag_embed(x, offset=0, shape=(*x.shape, n))
 
 
+class Added(EntryMap):
+    """A sum of operands of one shape."""
+
+    def demand(self, _op: Op, demands: Sequence[Entries], *_: Any) -> Entries:
+        """What is demanded of any of them."""
+        return join(demands)
+
+    def support(self, _op: Op, where: Entries, *_: Any) -> Entries:
+        """The same entries."""
+        return where
+
+
 define(
     Op(
         name="add_n",
@@ -481,8 +484,7 @@ define(
         abstract=lambda *xs: Aval(xs[0].shape, dtypes.result_type(*xs)),
         vjp=lambda F, wanted, g, _y, *_xs: [g] * len(wanted),
         linear_in=JOINTLY,
-        demand=lambda needs, _shapes, _out: join(needs),
-        zero_preserving=True,
+        entry_map=Added(),
         samples=lambda s: [Sample((s((2, 3)), s((2, 3)), s((2, 3))))],
     )
 )
@@ -496,14 +498,12 @@ for _name, _body in _SAME.items():
     define(
         Op(
             name=_name,
-            forward=_body,
+            forward=Body(_body, signals=False),
             abstract=lambda x: Aval(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x: g,),
             linear_in=LINEAR,
-            signals=False,
-            image=regions.same,
+            entry_map=SAME,
             family="elementwise",
-            zero_preserving=True,
             samples=lambda s: [Sample((s((2, 3)),))],
         )
     )
@@ -516,8 +516,7 @@ define(
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=(),
         jvp=(lambda F, t, _y, _x: t,),
-        image=regions.same,
-        demand=lambda needs, _shapes, _out: needs[0],
+        entry_map=SAME,
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )

@@ -6,6 +6,7 @@ the values on a pattern demands only that pattern of everything before it (`iver
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entries import Box, Entries, Stored
+from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
 from iverson.core.shapes import Shape, broadcast_shapes, check_choice
@@ -21,6 +23,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import sparse_products, sparse_values
 from iverson.layouts import SPARSE_LAYOUTS, CooPattern, Pattern, Sparse, can_hold, from_strided
 from iverson.layouts.conversion import converted
+from iverson.ops.entry_maps import SAME
 
 LINEAR = ((0,),)
 
@@ -74,6 +77,16 @@ def _patterns() -> list[Pattern]:
     return [*made, repeats, *batches]
 
 
+class OnPattern(EntryMap):
+    """Values on a pattern: the result is zero elsewhere."""
+
+    partial = True
+
+    def demand(self, _op: Op, _demands: Any, _inputs: Any, _out: Any, params: Any) -> Entries:
+        """The pattern."""
+        return Stored(distinct(params["pattern"]))
+
+
 _dense_result = lambda F, y: F.to_dense(y)
 
 define(
@@ -83,8 +96,7 @@ define(
         abstract=_from_values_abstract,
         vjp=(lambda F, g, _y, _v, *, pattern: F.values_at(g, pattern=pattern),),
         linear_in=LINEAR,
-        demand=lambda needs, shapes, out, *, pattern: Stored(distinct(pattern)),
-        spreads=True,
+        entry_map=OnPattern(),
         samples=lambda s: [
             *(Sample((s(p.stored_shape),), {"pattern": p}, _dense_result) for p in _patterns()),
             Sample((s((2, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3]]))}, _dense_result),
@@ -195,7 +207,7 @@ define(
             ),
         ),
         linear_in=((0,), (1,)),
-        within=_sampled_within,
+        vjp_at=_sampled_within,
         samples=lambda s: [
             *(
                 Sample((s((*p.shape[:-1], 2)), s((*p.shape[:-2], 2, p.shape[-1]))), {"pattern": p})
@@ -224,20 +236,17 @@ def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Aval:
     return Aval(x.shape, x.dtype)
 
 
-def _same(needs: tuple[Entries, ...], shapes: tuple[Shape, ...], out: Shape, **_: Any) -> Entries:
-    return needs[0]
+class Converted(EntryMap):
+    """The same entries in another layout."""
 
-
-def _converted_demand(
-    needs: tuple[Entries, ...], _shapes: Any, out: Shape, *, layout: str, blocksize: Any
-) -> Entries:
-    """The demanded pattern in the new layout, in which the result of a sparse tensor is stored."""
-    need = needs[0]
-    if not isinstance(need, Stored) or layout == "strided" or need.pattern.ndim != len(out):
-        return need
-    pattern = need.pattern
-    same = pattern.layout == layout and pattern.blocksize == blocksize
-    return need if same else Stored(converted(pattern, layout, blocksize)[0])
+    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
+        """A demanded pattern in the new layout, in which the result of a sparse tensor is stored."""
+        need, layout, blocksize = demands[0], params["layout"], params["blocksize"]
+        if not isinstance(need, Stored) or layout == "strided" or need.pattern.ndim != len(out.shape):
+            return need
+        pattern = need.pattern
+        same = pattern.layout == layout and pattern.blocksize == blocksize
+        return need if same else Stored(converted(pattern, layout, blocksize)[0])
 
 
 define(
@@ -247,7 +256,7 @@ define(
         abstract=_layout_abstract,
         vjp=(lambda F, g, _y, _x, *, layout, blocksize: g,),
         jvp=(lambda F, t, _y, _x, *, layout, blocksize: t,),
-        demand=_converted_demand,
+        entry_map=Converted(),
         samples=lambda s: [
             Sample(
                 (s((4, 6)),), {"layout": name, "blocksize": (2, 3) if name[0] == "b" else None}, _dense_result
@@ -264,7 +273,8 @@ define(
         abstract=lambda x: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=LINEAR,
-        demand=_same,
+        entry_map=SAME,
+        family="elementwise",
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )

@@ -80,7 +80,7 @@ define(
             None,
         ),
         linear_in=((1,),),
-        within=_within,
+        vjp_at=_within,
         samples=lambda s: [
             Sample((_well(s), s((3, 2))), {"lower": True, "check": True}),
             Sample((_well(s), s((3, 1))), {"lower": False, "check": False}),

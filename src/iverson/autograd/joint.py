@@ -1,0 +1,25 @@
+"""Ops with one rule for all inputs that reads the node: those of custom Functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iverson.core.op import Op, Rule
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class JointOp(Op):
+    """An op made for one call, whose derivative is the user's code.
+
+    joint : ``joint(demands, node, g)`` gives the cotangents of all inputs (None: zero).
+    joint_jvp : ``joint_jvp(tangents, node)`` gives the tangents of all results; None: by transposing twice.
+    """
+
+    joint: Rule
+    joint_jvp: Rule | None
+
+    def _has_derivatives(self) -> bool:
+        return True
+
+    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], bool]:
+        return (False,) * len(tracked), False

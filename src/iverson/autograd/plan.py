@@ -1,0 +1,168 @@
+"""Plans: which rules of an op run, and on which entries.
+
+What is computed of a cotangent is the meet of its demand, where somebody reads it, with its support, where it
+may be nonzero. Here, and nowhere else, it is decided: by pure functions of the op, of what is known of its
+operands, of the demands and of the supports. The passes (`engine`, `forward`, `needs`) carry plans out.
+
+A support counts if it lasts. That of a value which may be differentiated later, where it is zero now, does
+not: callers give Full in its place. Plans that follow from the op and the demands alone are kept with the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iverson.autograd.joint import JointOp
+from iverson.core.aval import Aval
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, in_products, meet, plain
+from iverson.core.op import Op, Rule
+from iverson.core.table import OVERRIDES
+from iverson.layouts import layouts_by_type, support_of
+
+Params = Mapping[str, Any]
+_NO_PARAMS: dict[str, Any] = {}
+#: As many plans as are kept for an op; then it starts afresh.
+_MANY = 256
+
+
+class Kind(Enum):
+    """How a rule is called."""
+
+    EACH = "for one input"
+    PART = "for one input, on part of its cotangent"
+    LOW_RANK = "for one input, as two factors if they are smaller"
+    TOGETHER = "once for several inputs"
+    JOINT = "once, the user's code"
+    LINEAR = "the op itself, on tangents of a group"
+    TRANSPOSED = "the pullback, transposed"
+
+
+class Step(NamedTuple):
+    """One rule to run: for the inputs at these positions, on a part of their cotangents."""
+
+    kind: Kind
+    positions: tuple[int, ...]
+    rule: Rule | None
+    part: Entries = FULL
+
+
+class Plan(NamedTuple):
+    """The steps of a pullback. ``replaced``: the rules are a user's (`override_vjp`), of whole tensors."""
+
+    steps: tuple[Step, ...]
+    replaced: bool = False
+
+
+def lasting(held: Any, *, may_change: bool) -> Any:
+    """What is known of an operand as a node holds it, for the functions below.
+
+    An Aval with the support that lasts; numbers and strided arrays (of indices, say) are themselves.
+    """
+    if type(held) is Aval:
+        return Aval(held.shape, held.dtype) if may_change and held.support is not FULL else held
+    if type(held) is np.ndarray or type(held) not in layouts_by_type:
+        return held
+    return Aval(held.shape, held.dtype, FULL if may_change else support_of(held))
+
+
+def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: Any, params: Params) -> Any:
+    """What is read of the cotangent of an op's result to serve demands on its inputs' cotangents.
+
+    A tuple where the op has several results of which different entries are read.
+    """
+    if op.low_rank is None and any(map(in_products, demands)):
+        demands = tuple(map(_entry_by_entry, demands))
+    found = op.entry_map.demand(op, demands, inputs, out, params)
+    return found if type(found) is tuple or op.multiple else plain(found, out.shape)
+
+
+def _entry_by_entry(demand: Entries) -> Entries:
+    return Stored(demand.pattern) if type(demand) is Stored else FULL if in_products(demand) else demand
+
+
+def pullback(
+    op: Op,
+    demands: tuple[Entries, ...],
+    where: Entries = FULL,
+    inputs: Sequence[Any] = (),
+    out: Any = None,
+    params: Params = _NO_PARAMS,
+) -> Plan:
+    """The rules that give the demanded cotangents of the inputs.
+
+    demands : of each input's cotangent.
+    where : the support of the result's cotangent. Where it is Full, ``inputs`` and ``out`` are not looked at.
+    """
+    replaced = op.name in OVERRIDES
+    by_demands_alone = where is FULL and not replaced
+    if by_demands_alone and (known := op.plans.get(demands)) is not None:
+        return known  # type: ignore[no-any-return]
+    wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
+    rules = OVERRIDES[op.name] if replaced else op.vjp
+    if isinstance(op, JointOp):
+        return Plan((Step(Kind.JOINT, wanted, op.joint),))
+    if callable(rules):
+        made = Plan((Step(Kind.TOGETHER, wanted, rules),), replaced)
+    else:
+        steps = []
+        for k in wanted:
+            rule = rules[k] if k < len(rules) else None
+            if rule is not None:
+                part = FULL if replaced else _part(op, k, demands[k], where, inputs, out, params)
+                if part is not NOTHING:
+                    low_rank = not replaced and op.low_rank is not None and in_products(demands[k])
+                    steps.append(Step(_kind(part, low_rank), (k,), rule, part))
+        made = Plan(tuple(steps), replaced)
+    if by_demands_alone and not any(type(need) is Stored for need in demands):  # a pattern may be large
+        if len(op.plans) >= _MANY:
+            op.plans.clear()
+        op.plans[demands] = made
+    return made
+
+
+def _kind(part: Entries, low_rank: bool) -> Kind:
+    if low_rank:
+        return Kind.LOW_RANK
+    return Kind.PART if isinstance(part, Box | Stored) else Kind.EACH
+
+
+def _part(
+    op: Op, k: int, demand: Entries, where: Entries, inputs: Sequence[Any], out: Any, params: Params
+) -> Entries:
+    """What is computed of input k's cotangent: where it is both demanded and possibly nonzero."""
+    if where is FULL:
+        return demand
+    support = op.entry_map.support(op, where, k, inputs, out, params)
+    return plain(meet(demand, support), inputs[k].shape)
+
+
+def pushforward(op: Op, given: tuple[bool, ...]) -> tuple[Step, ...]:
+    """The rules that give the tangents of the results, from those of the inputs that are ``given``."""
+    known = op.plans.get((Kind.LINEAR, given))
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    if isinstance(op, JointOp) and op.joint_jvp is not None:
+        return (Step(Kind.JOINT, (), op.joint_jvp),)
+    steps: list[Step] = []
+    done: set[int] = set()
+    transposed = []
+    for k in (k for k, has in enumerate(given) if has):
+        rule = op.jvp[k] if k < len(op.jvp) else None
+        group = op.group_of(k, len(given))
+        if k in done:
+            continue
+        if rule is not None:
+            steps.append(Step(Kind.EACH, (k,), rule))
+        elif group is not None:
+            done.update(group)
+            steps.append(Step(Kind.LINEAR, group, None))
+        else:
+            transposed.append(k)
+    if transposed:
+        steps.append(Step(Kind.TRANSPOSED, tuple(transposed), None))
+    op.plans[Kind.LINEAR, given] = tuple(steps)
+    return tuple(steps)

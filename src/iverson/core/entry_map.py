@@ -1,0 +1,68 @@
+"""Entry maps: how the entries of an op's inputs correspond to those of its result, in both directions.
+
+From the map of an op follow what its backward reads of a cotangent, where a cotangent may be nonzero, and
+the support of its result. Maps of the ops of the table are in `iverson.ops.entry_maps`; this one, of which
+they are kinds, knows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iverson.core.entries import FULL, Entries
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+
+
+class EntryMap:
+    """Any entry of the result may depend on any entry of the inputs.
+
+    Attributes
+    ----------
+    elementwise : an entry of the result depends on the same entry of each input, up to broadcasting.
+    moves : each entry of the result is one of input 0 (of the inputs in which the op is linear), or 0.
+    partial : some entries of the result depend on a part of the inputs or on none, so that `demand` bounds
+        also what is read where inputs are demanded in full.
+    keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
+    """
+
+    elementwise = False
+    moves = False
+    partial = False
+    keeps_zeros = False
+
+    def demand(
+        self, op: Any, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
+    ) -> Any:
+        """Which entries of the result depend on demanded ones of the inputs (a tuple, of several results).
+
+        demands : of each input.
+        inputs : what is known of each: an Aval with a support that lasts, a number, or a strided array.
+        out : the Aval of the result (a tuple of them where there are several).
+        """
+        return FULL
+
+    def support(
+        self, op: Any, where: Entries, i: int, inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
+    ) -> Entries:
+        """The entries of input i that some entry of the result in ``where`` depends on."""
+        return FULL
+
+    def image(
+        self, region: Region, shape: Shape, others: Sequence[Any], params: Mapping[str, Any]
+    ) -> Region | None:
+        """The smallest region of the result that depends on one of input 0; empty or None if nothing does.
+
+        region : not empty, of an input of ``shape``.
+        others : the other inputs. Raises NotImplementedError where no region is known (`has_image`).
+        """
+        raise NotImplementedError
+
+    @property
+    def has_image(self) -> bool:
+        """Whether `image` is known."""
+        return type(self).image is not EntryMap.image
+
+
+ANY = EntryMap()

@@ -1,0 +1,168 @@
+"""The entry maps that ops share: of elementwise ops and of ops that move entries. Others are by their ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, plain
+from iverson.core.entry_map import EntryMap
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.kernels.registry import run_in_layouts
+from iverson.kernels.stretched import stretched
+from iverson.layouts import Zero, layouts_by_type, support_pattern
+from iverson.layouts.merging import union
+
+Params = Mapping[str, Any]
+
+
+class Elementwise(EntryMap):
+    """Entry by entry; operands of other shapes are broadcast."""
+
+    elementwise = True
+
+    def __init__(self, *, keeps_zeros: bool = False) -> None:
+        self.keeps_zeros = keeps_zeros
+
+    def demand(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _params: Params
+    ) -> Entries:
+        """An entry is read where that entry of some input is, and no factor of it is zero for sure."""
+        shape = out.shape
+        if op.linear_in:
+            bound = _at_factors(op, demands, inputs, shape)
+            if bound is not None:
+                return bound
+        return join(
+            _broadcast(n, getattr(x, "shape", ()), shape) for n, x in zip(demands, inputs, strict=True)
+        )
+
+    def support(
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Params
+    ) -> Entries:
+        """The same entries; of a broadcast input, those that entries of a box are broadcast from."""
+        own = getattr(inputs[i], "shape", ())
+        if own == out.shape or where is NOTHING:
+            return where
+        return Box(where.region.projected(own)) if isinstance(where, Box) else FULL
+
+
+def _broadcast(need: Entries, own: Shape, out: Shape) -> Entries:
+    """The entries that those of an operand of shape ``own`` are broadcast to."""
+    if own == out or need is NOTHING:
+        return need
+    if isinstance(need, Box):
+        return plain(Box(need.region.broadcast(own, out)), out)
+    pattern = stretched(need.pattern, own, out) if isinstance(need, Stored) else None
+    return FULL if pattern is None else Stored(pattern)
+
+
+def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
+    """The patterns of sparse factors: the op is zero where one of its groups is, whatever the others are."""
+    patterns = {k: x.support.pattern for k, x in enumerate(inputs) if _is_stored(x)}
+    if not patterns:
+        return None
+    bounds: list[Any] = []
+    for k, need in enumerate(demands):
+        if need is NOTHING:
+            continue
+        others = [g[0] for g in op.groups(len(demands)) if k not in g and len(g) == 1 and g[0] in patterns]
+        own = getattr(inputs[k], "shape", ())
+        if isinstance(need, Stored):
+            factors = [patterns[j] for j in others if patterns[j].ndim == len(inputs[j].shape)]
+            found = need.pattern if own == shape else stretched(need.pattern, own, shape, factors)
+        else:
+            of_others = (stretched(patterns[j], inputs[j].shape, shape) for j in others)
+            found = next((p for p in of_others if p is not None), None)
+        if found is None:
+            return None
+        bounds.append(found)
+    if any(p.ndim != bounds[0].ndim for p in bounds):
+        return None
+    whole = union(bounds, bounds[0])
+    return Stored(whole) if len(set(bounds)) == 1 or 2 * whole.count < prod(whole.shape) else None
+
+
+def _is_stored(x: Any) -> bool:
+    return type(getattr(x, "support", None)) is Stored
+
+
+class Moved(EntryMap):
+    """Each entry of the result is one of input 0, or zero; ``image`` says where a region of them goes."""
+
+    moves = True
+
+    def __init__(self, image: Callable[..., Region | None], *, partial: bool = False) -> None:
+        self.partial = partial
+        self._image = image
+
+    def image(self, region: Region, shape: Shape, others: Sequence[Any], params: Params) -> Region | None:
+        """As `EntryMap.image`."""
+        return self._image(region, shape, *others, **params)
+
+    def demand(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
+    ) -> Entries:
+        """Where the demanded entries go."""
+        need = demands[0]
+        if type(need) is Box or (need is FULL and self.partial):
+            x, *others = inputs
+            region = hull(need, x.shape)
+            image = self.image(region, x.shape, others, params) if region.size else None
+            return NOTHING if image is None else Box(image)
+        return self.moved(op, demands, inputs, out, params)
+
+    def moved(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], _out: Any, params: Params
+    ) -> Entries:
+        """Where the entries of a demanded pattern go."""
+        return moved(op, demands, inputs, params)
+
+
+def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], params: Params) -> Entries:
+    """Where an op that moves entries takes those of demanded patterns: found by moving a value on them."""
+    if not any(isinstance(need, Stored) for need in demands):
+        return FULL
+    values: list[Any] = []
+    linear = {k for group in op.groups(len(inputs)) for k in group}
+    for k, (x, need) in enumerate(zip(inputs, demands, strict=True)):
+        if isinstance(need, Stored):
+            stored = (need.pattern.count, *x.shape[need.pattern.ndim :])
+            values.append(need.pattern.value(np.ones(stored, bool)))
+        elif need is not NOTHING:
+            return FULL
+        else:
+            values.append(Zero(x.shape, x.dtype) if k in linear else x)
+    found = run_in_layouts(op, tuple(values), dict(params))
+    pattern = support_pattern(found) if type(found) in layouts_by_type else None
+    return FULL if pattern is None else Stored(pattern)
+
+
+class Same(Moved):
+    """The result has the entries of its input, in whatever layout."""
+
+    moves = False
+
+    def __init__(self) -> None:
+        super().__init__(lambda region, _shape, **_: region)
+
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Any], _out: Any, _params: Params
+    ) -> Entries:
+        """The same entries."""
+        return demands[0]
+
+    def support(
+        self, _op: Op, where: Entries, _i: int, _inputs: Sequence[Any], _out: Any, _params: Params
+    ) -> Entries:
+        """The same entries."""
+        return where
+
+
+ELEMENTWISE = Elementwise()
+SAME = Same()
