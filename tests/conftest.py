@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from iverson.kernels.registry import _kernels
+from iverson.kernels.registry import registered, replace_kernels
 from iverson.layouts import Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells, drawn
 
@@ -35,10 +35,10 @@ def _checked(kernel: Any) -> Any:
 @pytest.fixture(scope="session", autouse=True)
 def results_of_sparse_kernels_are_checked() -> Iterator[None]:
     """Whatever a kernel of the sparse layouts returns, in any test, keeps its layout's invariants."""
-    before = dict(_kernels)
-    _kernels.update({key: _checked(kernel) for key, kernel in before.items() if key[1] is Sparse})
+    before = registered()
+    replace_kernels(before | {key: _checked(kernel) for key, kernel in before.items() if key[1] is Sparse})
     yield
-    _kernels.update(before)
+    replace_kernels(before)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -13,7 +13,7 @@ from iverson.core.aval import Aval
 from iverson.core.op import Op, Sample
 from iverson.core.shapes import broadcast_shapes
 from iverson.kernels import register as register_kernel
-from iverson.kernels.registry import _kernels
+from iverson.kernels.registry import registered, replace_kernels
 from iverson.layouts import Layout, layouts_by_type
 from iverson.layouts import register as register_layout
 from iverson.ops import F, defined
@@ -125,8 +125,7 @@ def one_per_row() -> Iterator[list[str]]:
 
     yield ran
     del layouts_by_type[OnePerRow]
-    for key in [k for k in _kernels if k[1] is OnePerRow]:
-        del _kernels[key]
+    replace_kernels({key: kernel for key, kernel in registered().items() if key[1] is not OnePerRow})
 
 
 @densifies

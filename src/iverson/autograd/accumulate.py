@@ -6,6 +6,7 @@ in smaller layouts wait, at most twice the full size together, and are then summ
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Sum:
             return
         self._pending.append(handle)
         self._pending_bytes += sum(b.nbytes for b in layout_of(value).buffers(value))
-        full = int(np.prod(value.shape)) * value.dtype.itemsize
+        full = prod(value.shape) * value.dtype.itemsize
         strided = type(value) is np.ndarray and len(self._pending) > 1
         if strided or self._pending_bytes > 2 * full:
             self._flush()

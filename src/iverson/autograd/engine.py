@@ -6,7 +6,7 @@ cotangent (a constant in the zero layout) is never handed on. No recursion, no s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.entries import (
-    FULL,
     NOTHING,
     Box,
     Entries,
@@ -33,7 +32,7 @@ from iverson.core.entries import (
 from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.op import Op
 from iverson.core.table import F
-from iverson.layouts import Zero, support_of
+from iverson.layouts import Bracket, Zero, support_of
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
 Arrived = dict[Node, Any]
@@ -73,6 +72,7 @@ def _walk(
         if needs.result(*slot) is not NOTHING:
             _arrive(arrived, *slot, handle, recording)
     found: dict[Slot, Any] = {}
+    asked = {node for node, _ in targets}
     of_args = needs.of_args
     for node in reversed(order):
         g = arrived.pop(node, None)
@@ -80,10 +80,17 @@ def _walk(
             if work.active.count:
                 _report_skipped(node, needs)
             continue
-        g = _collect(node, g, found, targets)
-        if node in of_args:
-            for k, ct in _cotangents(node, g, of_args[node], recording):
-                _arrive(arrived, node.parents[k], node.indices[k], ct, recording)
+        if node.multiple or type(g) is Sum or node.extra is not None or node in asked:
+            g = _collect(node, g, found, targets)
+        demands = of_args.get(node)
+        if demands is not None:
+            parents = node.parents
+            for k, ct in _cotangents(node, g, demands, recording):
+                parent = parents[k]
+                if parent in arrived or parent.multiple:  # type: ignore[union-attr]
+                    _arrive(arrived, parent, node.indices[k], ct, recording)
+                else:
+                    arrived[parent] = ct  # type: ignore[index]
     return found
 
 
@@ -183,18 +190,22 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
     result = []
     try:
         for k, ct in _carried_out(_planned(node, op, g, demands, recording), node, op, g, demands):
-            if ct is not None:
+            of = node.args[k]
+            value = getattr(ct, "_value", None)
+            if value is None or value.dtype != of.dtype or value.shape != of.shape:
+                if ct is None:
+                    continue
                 if type(ct) is Factors:
                     ct.need = demands[k]
-                    if ct.dtype == node.args[k].dtype:
+                    if ct.dtype == of.dtype:
                         result.append((k, ct))
                         continue
                     ct = _multiplied(ct)
                 if work.active.count:
-                    _report_cast(node, ct, node.args[k], g)
-                ct = conform(ct, node.args[k], node)
-                if not is_undefined(ct):
-                    result.append((k, ct))
+                    _report_cast(node, ct, of, g)
+                ct = conform(ct, of, node)
+            if not is_undefined(ct):
+                result.append((k, ct))
     except Exception as error:
         error.add_note(f"in the backward of {node.describe()}")
         raise
@@ -208,72 +219,75 @@ def _report_cast(node: Node, ct: Any, of: Any, g: Any) -> None:
         work.cast(node.describe(), str(given), str(of.dtype), arrived)
 
 
+#: Layouts whose support bounds no computation: a bracket's values are computed everywhere.
+_BOUNDLESS = (np.ndarray, Bracket)
+
+
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
     """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
-    if node.multiple or type(g) is Factors or (g._node is not None and is_grad_enabled()):
+    if node.multiple or type(g) is Factors or type(g._value) in _BOUNDLESS:
         return pullback(op, demands)
-    where = FULL if type(g._value) is np.ndarray else support_of(g._value)
-    if where is FULL:
+    if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
+    where = support_of(g._value)
     return pullback(op, demands, where, known_inputs(node, recording), node.out, node.params)
 
 
-def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> Iterable[tuple[int, Any]]:
+def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> list[tuple[int, Any]]:
     """What the rules give for the arguments that are needed (None for no derivative)."""
     inputs, y, params = node.inputs(), node.results(), node.params
+    given: list[tuple[int, Any]] = []
     shared: tuple[Any, ...] = ()
     if plan.replaced:
         g = _exported(g)
     elif op.shared is not None:
         shared = (op.shared(F, g, y, *inputs, **params),)
     for kind, positions, rule, part in plan.steps:
-        if kind is Kind.TOGETHER:
-            given = rule(F, positions, *shared, g, y, *inputs, **params)  # type: ignore[misc]
-            yield from _watched(node, demands, zip(positions, given, strict=True))
-            continue
-        if kind is Kind.JOINT:
-            given = rule(demands, node, tuple(map(selected, g)) if node.multiple else selected(g))  # type: ignore[misc]
-            yield from _watched(node, demands, [(k, given[k]) for k in positions])
-            continue
         k = positions[0]
-        if kind is Kind.LOW_RANK:
-            ct = op.low_rank(F, k, g, y, *inputs, **params)  # type: ignore[misc]
-            if ct is not NotImplemented:
-                yield k, ct
-                continue
         watched = watch(node.parents, demands, k)
-        if isinstance(part, Box | Stored):
+        if kind is Kind.EACH:
+            ct = rule(F if watched is None else watched, *shared, g, y, *inputs, **params)
+        elif kind is Kind.PART:
             ct = _part(op, rule, part, k, shared, g, y, inputs, params)
+        elif kind is Kind.LOW_RANK:
+            ct = op.low_rank(F, k, g, y, *inputs, **params)  # type: ignore[misc]
+            if ct is NotImplemented:
+                ct = _part(op, rule, part, k, shared, g, y, inputs, params)
+        elif kind is Kind.TOGETHER:
+            of_all = rule(F, positions, *shared, g, y, *inputs, **params)
+            return _watched(node, demands, list(zip(positions, of_all, strict=True)))
         else:
-            ct = rule(F if watched is None else watched, *shared, g, y, *inputs, **params)  # type: ignore[misc]
+            of_all = rule(demands, node, tuple(map(selected, g)) if node.multiple else selected(g))
+            return _watched(node, demands, [(k, of_all[k]) for k in positions])
         if watched is not None:
             watched.check(ct)
-        yield k, ct
+        given.append((k, ct))
+    return given
 
 
-def _watched(node: Node, demands: Demands, given: Iterable[tuple[int, Any]]) -> Iterable[tuple[int, Any]]:
+def _watched(node: Node, demands: Demands, given: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     """What a rule for several inputs gave, after a warning where a large sparse leaf's is dense."""
     for k, ct in given:
         watched = watch(node.parents, demands, k)
         if watched is not None:
             watched.check(ct)
-        yield k, ct
+    return given
 
 
 def _part(
-    op: Op, rule: Any, part: Box | Stored, k: int, shared: Any, g: Any, y: Any, inputs: Any, params: Any
+    op: Op, rule: Any, part: Entries, k: int, shared: Any, g: Any, y: Any, inputs: Any, params: Any
 ) -> Any:
     """Part of input k's cotangent: computed alone if the op knows how, else cut out of the whole.
 
     What lies outside a pattern is computed where no rule can avoid it; nobody reads it.
     """
-    if op.vjp_at is not None:
+    if op.vjp_at is not None and isinstance(part, Box | Stored):
         own = partial(_with_shared, rule, *shared) if shared else rule
         ct = op.vjp_at(F, own, part, k, *shared, g, y, *inputs, **params)
         if ct is not NotImplemented:
             return ct
     ct = rule(F, *shared, g, y, *inputs, **params)
-    if ct is None or isinstance(part, Stored) or ct.shape != inputs[k].shape:
+    if ct is None or not isinstance(part, Box) or ct.shape != inputs[k].shape:
         return ct
     if covers(part, support_of(ct._value), ct.shape) and (ct._node is None or not is_grad_enabled()):
         return ct

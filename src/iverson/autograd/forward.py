@@ -60,12 +60,12 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
     for kind, positions, rule, _ in pushforward(op, tuple([t is not None for t in incoming])):
         if kind is Kind.JOINT:
             made = [None if t is None else selected(t) for t in incoming]
-            given = rule(tuple(made), node)  # type: ignore[misc]
+            given = rule(tuple(made), node)
             return [
                 None if t is None else _total([_checked(t, node, j)], node, j) for j, t in enumerate(given)
             ]
         if kind is Kind.EACH:
-            terms.append(rule(F, incoming[positions[0]], y, *inputs, **params))  # type: ignore[misc]
+            terms.append(rule(F, incoming[positions[0]], y, *inputs, **params))
         elif kind is Kind.LINEAR:
             args = [_or_zero(incoming[j], x) if j in positions else x for j, x in enumerate(inputs)]
             terms.append(bind(op, tuple(args), params))

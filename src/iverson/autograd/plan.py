@@ -19,7 +19,7 @@ import numpy as np
 from iverson.autograd.joint import JointOp
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, in_products, meet, plain
-from iverson.core.op import Op, Rule
+from iverson.core.op import Op
 from iverson.core.table import OVERRIDES
 from iverson.layouts import layouts_by_type, support_of
 
@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
     kind: Kind
     positions: tuple[int, ...]
-    rule: Rule | None
+    rule: Any
     part: Entries = FULL
 
 
@@ -99,8 +99,10 @@ def pullback(
     """
     replaced = op.name in OVERRIDES
     by_demands_alone = where is FULL and not replaced
-    if by_demands_alone and (known := op.plans.get(demands)) is not None:
-        return known  # type: ignore[no-any-return]
+    if by_demands_alone:
+        known = op.plans.get(demands)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
     wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
     rules = OVERRIDES[op.name] if replaced else op.vjp
     if isinstance(op, JointOp):

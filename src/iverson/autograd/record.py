@@ -37,11 +37,12 @@ from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, ne
 
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray
+_handle_type = dispatch._handle
 
 
 def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result as a handle (a tuple of handles where it has several)."""
-    handle = dispatch.handle_type()
+    handle = _handle_type[0]
     values: list[Any] = []
     parents: list[Node | None] = []
     tracked = False

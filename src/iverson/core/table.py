@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from iverson.core.dispatch import bind
+from iverson.core.dispatch import _default
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 
@@ -40,7 +40,7 @@ def define(op: Op) -> Op:
     TABLE[op.name] = op
 
     def call(*args: Any, **params: Any) -> Any:
-        return bind(op, args, params)
+        return _default[0].bind(op, args, params)
 
     call.__name__ = op.name
     setattr(F, op.name, call)

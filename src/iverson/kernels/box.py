@@ -105,7 +105,8 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     """All terms, of one shape, accumulated into one buffer: of the hull of their boxes, if all are boxes."""
     if not _known(values):
         return NotImplemented
-    shape, dtype = values[0].shape, np.result_type(*(v.dtype for v in values))
+    shape, dtypes = values[0].shape, [v.dtype for v in values]
+    dtype = dtypes[0] if dtypes.count(dtypes[0]) == len(dtypes) else np.result_type(*dtypes)
     arrays = [v for v in values if type(v) is np.ndarray]
     boxes = [v for v in values if type(v) is Box and v.region.size]
     if not arrays and not boxes:

@@ -180,8 +180,15 @@ def sums(op: Op, values: Values, params: Params) -> Any:
     x, *others = values
     if type(x) is not Bracket or any(type(v) is not np.ndarray for v in others):
         return NotImplemented
-    counts = run(op, (_mapped(held(x), lambda c: c.astype(np.float32)), *others), params)
-    return made(run(op, (select(x), *others), params), _mapped(counts, lambda c: np.asarray(c != 0)))
+    out = run(op, (select(x), *others), params)
+
+    def condition() -> Any:
+        counts = run(op, (_mapped(held(x), lambda c: c.astype(np.float32)), *others), params)
+        return _mapped(counts, lambda c: np.asarray(c != 0))
+
+    if type(out) is np.ndarray and type(x.values) is np.ndarray:
+        return Bracket(out, condition, is_made=True)
+    return made(out, condition())
 
 
 def _mapped(value: Any, f: Any) -> Any:
@@ -203,7 +210,8 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return run(op, (a, b), params)
     out = op.forward(a, b, **params)
-    if not np.isfinite(out.sum()):
+    # One pass; where only the squares overflow, it costs a closer look.
+    if not np.isfinite(np.dot(entries := out.ravel(), entries)):
         kept = _contracted(values)
         if kept is not None and not kept.all():
             a, b = to_strided(a)[..., kept], to_strided(b)[..., kept, :]

@@ -15,6 +15,8 @@ from iverson.layouts import Zero, layouts_by_type, to_strided
 Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
 _kernels: dict[tuple[str, type], Kernel] = {}
+#: What `_kernels_of` found.
+_found: dict[tuple[str, str, type], list[Kernel]] = {}
 #: In place of a name or family: a layout's kernel for every op that it has no other for.
 ANY_OP = "*"
 _plain = frozenset((np.ndarray, int, float, complex, bool))
@@ -33,9 +35,22 @@ def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
 
     def add(kernel: Kernel) -> Kernel:
         _kernels[family, kind] = kernel
+        _found.clear()
         return kernel
 
     return add
+
+
+def registered() -> dict[tuple[str, type], Kernel]:
+    """All kernels, by family or name and by type."""
+    return dict(_kernels)
+
+
+def replace_kernels(kernels: dict[tuple[str, type], Kernel]) -> None:
+    """Make these the kernels: for tests that watch them, and for layouts that leave again."""
+    _kernels.clear()
+    _kernels.update(kernels)
+    _found.clear()
 
 
 def annihilated(op: Op, values: tuple[Any, ...]) -> tuple[int, ...] | None:
@@ -67,6 +82,8 @@ def _by_priority(kind: type) -> int:
 
 def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result on values of which at least one is not strided."""
+    if _plain.issuperset(map(type, values)):
+        return op.forward(*values, **params)
     result = run_in_layouts(op, values, params)
     if result is not NotImplemented:
         return result
@@ -87,11 +104,19 @@ def run_in_layouts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> A
         return zeros_like_result(op, values, params)
     kinds = {type(v) for v in values if type(v) not in _plain}
     for kind in kinds if len(kinds) == 1 else sorted(kinds, key=_by_priority):
-        for base in kind.__mro__[:-1]:
-            for family in (op.name, op.family, ANY_OP):
-                kernel = _kernels.get((family, base))
-                if kernel is not None:
-                    result = kernel(op, values, params)
-                    if result is not NotImplemented:
-                        return result
+        for kernel in _kernels_of(op, kind):
+            result = kernel(op, values, params)
+            if result is not NotImplemented:
+                return result
     return NotImplemented
+
+
+def _kernels_of(op: Op, kind: type) -> list[Kernel]:
+    """The kernels of an op for a layout's type, those of the type itself and of the op's name first."""
+    key = op.name, op.family, kind
+    found = _found.get(key)
+    if found is None:
+        families = (op.name, op.family, ANY_OP)
+        keys = [(family, base) for base in kind.__mro__[:-1] for family in families]
+        found = _found[key] = [_kernels[k] for k in dict.fromkeys(keys) if k in _kernels]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,7 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
     """
     lead = tuple(shape[k] for k in axes)
     rest = tuple(n for k, n in enumerate(shape) if k not in axes)
-    rows = int(np.prod(lead))
-    width = int(np.prod(rest))
+    rows, width = prod(lead), prod(rest)
     if not indices or not g.size:
         result = np.zeros((rows, width), g.dtype)
     else:
@@ -99,7 +99,7 @@ def matmul(a: Array, b: Array) -> Array:
         return matmul(a.reshape(-1, a.shape[-1]), b).reshape((*a.shape[:-1], b.shape[-1]))
     out: Array = np.matmul(a, b)
     if work.active.count:
-        batch = int(np.prod(out.shape[:-2]))
+        batch = prod(out.shape[:-2])
         work.product(a.shape[-2], a.shape[-1], b.shape[-1], batch)
     return out
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.dispatch import Operand
 from iverson.core.entries import Box, Bracket, Full, Stored
 from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
@@ -118,13 +119,13 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 
 def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:
     """t * d or t * conj(d), where d may be None (no derivative) or a Python number."""
+    if isinstance(d, Operand):
+        return F.multiply(t, F.conj(d) if conjugate and d.dtype.kind == "c" else d)
     if d is None:
         return None
-    if isinstance(d, (int, float)):
-        return t if d == 1 else -t if d == -1 else t * d
     if isinstance(d, complex):
         return t * (d.conjugate() if conjugate else d)
-    return t * (F.conj(d) if conjugate and d.dtype.kind == "c" else d)
+    return t if d == 1 else -t if d == -1 else t * d
 
 
 def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
@@ -142,7 +143,7 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
 
     def derived_rule(F: Any, g: Any, y: Any, *xs: Any) -> Any:
         ct = _times(F, g, d(F, y, *xs), conjugate=True)
-        return None if ct is None else F.sum_to(ct, xs[i].shape)
+        return ct if ct is None or ct.shape == xs[i].shape else sum_to(ct, xs[i].shape)
 
     return reading(tuple(reads(d, skip=1, count=scalar.arity, cotangent=False)))(derived_rule)
 

@@ -23,14 +23,25 @@ class Bracket:
 
     Both are strided, or boxes of one region: outside of that everything is zero. With ``negated`` the two
     sides of a selection share their condition, so that their sum is known to need a single select.
+
+    is_made : whether the selection has been made: values are 0 where the condition does not hold. Then the
+        condition may be a function that gives it, called if somebody asks.
     """
 
-    __slots__ = ("condition", "negated", "values")
+    __slots__ = ("_condition", "is_made", "negated", "values")
 
-    def __init__(self, values: Any, condition: Any, negated: bool = False) -> None:
+    def __init__(self, values: Any, condition: Any, negated: bool = False, *, is_made: bool = False) -> None:
         self.values = values
-        self.condition = condition
+        self._condition = condition
         self.negated = negated
+        self.is_made = is_made
+
+    @property
+    def condition(self) -> Any:
+        """Where values are held (are not, if ``negated``)."""
+        if callable(self._condition):
+            self._condition = self._condition()
+        return self._condition
 
     @property
     def shape(self) -> Shape:
@@ -56,6 +67,8 @@ def held(value: Bracket) -> Any:
 
 def by_line(f: Any, *conditions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An elementwise function of arrays of one shape, once along axes on which none of them varies."""
+    if 0 not in conditions[0].strides:
+        return np.asarray(f(*conditions))
     shape = conditions[0].shape
     same = [not any(c.strides[k] for c in conditions) and n > 1 for k, n in enumerate(shape)]
     if not any(same):
@@ -68,10 +81,14 @@ def select(value: Any) -> Any:
     """The selection made: strided, or a box. Any other value is itself."""
     if type(value) is not Bracket:
         return value
-    values, condition = value.values, held(value)
-    if type(values) is Box:
-        return Box(values.shape, values.region, keep_where(condition.inner, values.inner))
-    return keep_where(condition, values)
+    if not value.is_made:  # nobody reads what is replaced: it is made once
+        values, condition = value.values, held(value)
+        if type(values) is Box:
+            value.values = Box(values.shape, values.region, keep_where(condition.inner, values.inner))
+        else:
+            value.values = keep_where(condition, values)
+        value.is_made = True
+    return value.values
 
 
 def _to_strided(value: Bracket) -> np.ndarray[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ ALIGNMENT = 64
 def aligned_empty(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
     """An uninitialised C-contiguous array whose first byte is 64-byte aligned, so that peers can share it."""
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = prod(shape) * dtype.itemsize
     buffer = np.empty(size + ALIGNMENT, np.uint8)
     start = -buffer.ctypes.data % ALIGNMENT
     result: np.ndarray[Any, Any] = buffer[start : start + size].view(dtype).reshape(shape)
