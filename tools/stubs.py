@@ -8,121 +8,161 @@ stubs against what this program would write.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
+from inspect import Parameter
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 import iverson
-from iverson.array_api.elementwise import documented
-from iverson.core.scalars import SCALARS, Scalar
+from iverson.core.scalars import SCALARS
+from iverson.masked import MaskedTensor
 from iverson.tensor.array import OPERATORS, Array
 
-PACKAGE = Path(iverson.__file__).parent
+PACKAGE = Path(__file__).parents[1] / "src" / "iverson"
 WRITTEN = "Written by tools/stubs.py from the tables: do not edit."
+#: The kinds of arrays that a Tensor becomes by meeting them.
+KINDS = (MaskedTensor,)
 
 
 def elementwise() -> str:
     """The functions of `iverson.array_api.elementwise` that follow from records."""
-    lines = [
-        f'"""The elementwise functions of records. {WRITTEN}"""',
-        "",
-        "from iverson.tensor.typing import A, ArrayLike",
-        "",
-    ]
-    for scalar in (s for s in SCALARS.values() if s.summary):
-        parameters = [f"{p}: A | ArrayLike" for p in scalar.arguments] + ["/"]
-        if scalar.scaled:
-            parameters += ["*", "alpha: A | ArrayLike | None = None"]
-        lines.append(_function(scalar.name, parameters, "A", documented(scalar)))
-    return "\n".join(lines)
+    head = ["from iverson.tensor.typing import A, ArrayLike", ""]
+    functions = (getattr(iverson, s.name) for s in SCALARS.values() if s.summary)
+    return _stub("The elementwise functions of records", head, map(_function, functions))
+
+
+def _function(function: Callable[..., Any]) -> str:
+    signature = inspect.signature(function)
+    parameters = ", ".join(_written(signature.parameters.values()))
+    return _definition(function.__name__, parameters, signature.return_annotation, function.__doc__)
 
 
 def expressions() -> str:
-    """The elementwise functions on tensor expressions, ``te.exp``."""
-    lines = [
-        f'"""Elementwise functions on tensor expressions. {WRITTEN}"""',
-        "",
-        "from iverson.expr.nodes import Expr",
-        "",
-    ]
-    for scalar in SCALARS.values():
-        parameters = [f"{p}: Expr | complex" for p in scalar.arguments] + ["/"]
-        lines.append(_function(scalar.name, parameters, "Expr", _sentence(scalar)))
-    return "\n".join(lines)
-
-
-def _sentence(scalar: Scalar) -> str:
-    return scalar.summary or f"The function '{scalar.name}' of the table of ops."
-
-
-def _function(name: str, parameters: Iterable[str], result: str, text: str) -> str:
-    body = indent(f'"""{text}"""', "    ").rstrip()
-    return f"def {name}({', '.join(parameters)}) -> {result}:\n{body}\n"
+    """The elementwise functions on tensor expressions: ``te.exp``."""
+    head = ["from iverson.expr.nodes import Expr", ""]
+    functions = (
+        _definition(s.name, ", ".join(f"{p}: Expr | complex" for p in s.arguments) + ", /", "Expr", s.summary)
+        for s in SCALARS.values()
+    )
+    return _stub("Elementwise functions on tensor expressions", head, functions)
 
 
 def methods() -> str:
-    """The methods of every kind of array, and those of `iverson.Tensor` alone."""
-    bound = {kind: dict(_bound(kind)) for kind in (Array, iverson.Tensor)}
-    modules = sorted({_module(f) for found in bound.values() for f in found.values()} | {"elementwise"})
-    lines = [
-        f'"""The methods of arrays. {WRITTEN}"""',
+    """The methods and operators of every kind of array, and the methods of `iverson.Tensor` alone."""
+    head = [
+        "from collections.abc import Sequence",
+        "from typing import Any, Literal, Self, SupportsIndex, overload",
         "",
-        "from typing import Self, SupportsIndex, overload",
+        *(f"from {kind.__module__} import {kind.__name__}" for kind in KINDS),
+        "from iverson.tensor.array import Array",
+        "from iverson.tensor.tensor import Tensor",
+        "from iverson.tensor.typing import *",
         "",
-        *(f"from iverson.array_api import {m} as _{m}" for m in modules),
-        "from iverson.tensor.typing import ShapeLike",
-        "",
-        "class Methods:",
-        *(indent(_attribute(name, f), "    ") for name, f in bound[Array].items()),
-        *(f"    {python} = _{_module(f)}.{f.__name__}{note}" for python, f, note in _operators()),
-        "",
-        "class TensorMethods:",
-        *(indent(_attribute(name, f), "    ") for name, f in bound[iverson.Tensor].items()),
     ]
-    return "\n".join(lines) + "\n"
+    head[2:2] = [f"from {result.__module__} import {result.__name__}" for result in _results()]
+    body = ["class Methods:", *_methods(Array), *_operators(), "", "class TensorMethods:"]
+    return _stub("The methods of arrays", head, [*body, *_methods(iverson.Tensor)])
 
 
-def _bound(kind: type) -> Iterable[tuple[str, Any]]:
-    """What functions of the chapters are methods (or properties) of a kind of array, by name."""
+def _stub(title: str, head: list[str], body: Iterable[str]) -> str:
+    return "\n".join([f'"""{title}. {WRITTEN}"""', "", *head, *body]) + "\n"
+
+
+def _definition(name: str, parameters: str, result: str, text: str | None) -> str:
+    body = f'"""{text}"""' if text else "..."
+    return f"def {name}({parameters}) -> {result}:\n{indent(body, '    ').rstrip()}\n"
+
+
+def _written(parameters: Iterable[Parameter]) -> Iterable[str]:
+    """Parameters as in a definition."""
+    before = None
+    for p in parameters:
+        if before is Parameter.POSITIONAL_ONLY and p.kind is not before:
+            yield "/"
+        if p.kind is Parameter.KEYWORD_ONLY and before not in (p.kind, Parameter.VAR_POSITIONAL):
+            yield "*"
+        star = "*" * (p.kind is Parameter.VAR_POSITIONAL)
+        default = "" if p.default is Parameter.empty else f" = {p.default!r}"
+        yield f"{star}{p.name}: {p.annotation}{default}"
+        before = p.kind
+    if before is Parameter.POSITIONAL_ONLY:
+        yield "/"
+
+
+def _bound(kind: type) -> Iterable[tuple[str, Any, Callable[..., Any]]]:
+    """What functions of the chapters are methods (or properties) of a kind of array."""
     for name, value in sorted(vars(kind).items()):
         function = value.fget if isinstance(value, property) else value
         public = not name.startswith("_") and inspect.isfunction(function)
         if public and function.__module__.startswith("iverson.array_api."):
-            yield name, value
+            yield name, value, function
 
 
-def _module(value: Any) -> str:
-    function = value.fget if isinstance(value, property) else value
-    name: str = function.__module__.rpartition(".")[2]
-    return name
+def _results() -> list[type]:
+    """The classes of the chapters that methods return."""
+    functions = [f for kind in (Array, iverson.Tensor) for _, _, f in _bound(kind)]
+    found = {inspect.unwrap(f).__globals__.get(f.__annotations__["return"]) for f in functions}
+    named = [r for r in found if inspect.isclass(r) and r.__module__.startswith("iverson.array_api.")]
+    return sorted(named, key=lambda result: result.__name__)
 
 
-def _attribute(name: str, value: Any) -> str:
-    if isinstance(value, property):
-        return f"@property\ndef {name}(self) -> {value.fget.__annotations__['return']}: ..."
-    if hasattr(value, "spelled_out"):
-        return _spelled_out(name, value)
-    return f"{name} = _{_module(value)}.{name}"
+def _methods(kind: type) -> Iterable[str]:
+    for name, value, function in _bound(kind):
+        yield from _defined(name, function, "@property\n" * isinstance(value, property))
 
 
-def _spelled_out(name: str, function: Callable[..., Any]) -> str:
-    """A method that takes a tuple, or its items."""
-    _, items, *options = inspect.signature(function).parameters.values()
-    rest = "".join(f", {p.name}: {p.annotation} = {p.default}" for p in options)
-    whole = f"{items.name}: {items.annotation}{', *' * bool(rest)}{rest}"
-    return "\n".join(
-        f"@overload\ndef {name}(self, /, {parameters}) -> Self: ..."
-        for parameters in (whole, f"*{items.name}: SupportsIndex{rest}")
-    )
+def _defined(name: str, function: Callable[..., Any], mark: str = "", note: str = "") -> Iterable[str]:
+    """The definitions of a method."""
+    forms = list(_forms(function))
+    about = (function.__doc__ or "").strip().splitlines()[0]
+    for k, (parameters, result) in enumerate(forms):
+        text = _definition(name, parameters, result, about).rstrip()
+        overload = f"@overload{note * (k == 0)}\n" * (len(forms) > 1)
+        yield indent(mark + overload + text, "    ")
 
 
-def _operators() -> Iterable[tuple[str, Any, str]]:
-    """Python's names of operators, the functions they are, and what a checker must not mind."""
+def _forms(function: Callable[..., Any]) -> Iterable[tuple[str, str]]:
+    """Parameters and results of a method: of its own kind, or of that of its only other operand.
+
+    A kind that a Tensor becomes by meeting it stands first.
+    """
+    signature = inspect.signature(function)
+    first, *rest = signature.parameters.values()
+    own = first.replace(name="self", annotation="Self")
+    others = [p for p in rest if _in("A", p.annotation) and p.default is Parameter.empty]
+    if len(others) == 1 and _in("A", signature.return_annotation):
+        for kind in KINDS:
+            met = [p.replace(annotation=kind.__name__) if p in others else p for p in rest]
+            yield _form([own, *met], signature.return_annotation, kind.__name__)
+    if hasattr(function, "spelled_out"):
+        items = rest[0].replace(kind=Parameter.VAR_POSITIONAL, annotation="SupportsIndex")
+        yield _form([own, items, *rest[1:]], signature.return_annotation, "Self")
+    yield _form([own, *rest], signature.return_annotation, "Self")
+
+
+def _form(parameters: list[Parameter], result: str, kind: str) -> tuple[str, str]:
+    def of(annotation: str) -> str:
+        return re.sub(r"\bA\b", kind, annotation)
+
+    given = [p.replace(annotation=of(p.annotation)) for p in parameters]
+    return ", ".join(_written(given)).replace("self: Self", "self", 1), of(result)
+
+
+def _in(name: str, annotation: str) -> bool:
+    return re.search(rf"\b{name}\b", annotation) is not None
+
+
+def _operators() -> Iterable[str]:
     for op, names in OPERATORS.items():
         for name in names:
-            own = name in ("__eq__", "__ne__")  # of every object, for any other
-            yield name, getattr(iverson, op), "  # type: ignore[assignment]" * own
+            if op in SCALARS and SCALARS[op].arity == 1:  # checkers ask abs() for a plain method
+                yield f"    def {name}(self) -> Self: ..."
+            elif name in ("__eq__", "__ne__"):  # every object has it, for any other
+                yield from _defined(name, getattr(iverson, op), note="  # type: ignore[override]")
+            else:
+                yield f"    {name} = {op}"
 
 
 #: The stubs by path, and what writes each.

@@ -162,6 +162,16 @@ def test_special_values():
     same(iv.softplus(np.array([1000.0, -1000.0])), [1000.0, 0.0])
 
 
+def test_python_numbers_alone():
+    """Functions of numbers without an array give what they give of arrays of rank 0."""
+    for scalar in (s for s in SCALARS.values() if s.summary):
+        numbers = (1.5, 0.5)[: scalar.arity] if "f" in scalar.kinds else (3, 2)[: scalar.arity]
+        numbers = (0.5,) if scalar.name in ("acos", "asin", "atanh") else numbers
+        found = getattr(iv, scalar.name)(*numbers)
+        assert type(found) is iv.Tensor
+        same(found, getattr(iv, scalar.name)(*map(iv.asarray, numbers)).numpy())
+
+
 def test_errors():
     with pytest.raises(ArgumentTypeError, match=r"exp.*list.*iverson\.asarray"):
         iv.exp([1.0])

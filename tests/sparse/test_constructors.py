@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
-from iverson.errors import IversonError
 
 import iverson as iv
+from iverson.errors import IversonError
 from tests.sparse.common import checked
 
 INDEX = ("int32", "int64")

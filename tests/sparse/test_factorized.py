@@ -6,11 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from iverson.linalg import factorized
 
 import iverson as iv
 from iverson.autograd import grad
 from iverson.core.errors import ArgumentTypeError, LinearAlgebraError, ShapeError
+from iverson.linalg import factorized
 from iverson.ops import F
 from iverson.testing import gradcheck, gradgradcheck
 from tests.sparse.common import holds

@@ -8,6 +8,9 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
+
+import iverson as iv
+from iverson.autograd import grad
 from iverson.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -16,9 +19,6 @@ from iverson.errors import (
     IndexingError,
     ShapeError,
 )
-
-import iverson as iv
-from iverson.autograd import grad
 from tests.sparse.common import LAYOUTS, blocks_for, checked, held, holds
 
 X = holds()

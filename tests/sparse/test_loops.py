@@ -10,10 +10,10 @@ import scipy.sparse
 import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
-from iverson.errors import ArgumentError, IndexingError, ShapeError
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.errors import ArgumentError, IndexingError, ShapeError
 from iverson.kernels import nests, sparse_loops, strided
 from iverson.layouts import Segments
 from iverson.testing import gradcheck, gradgradcheck

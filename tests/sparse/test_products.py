@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from iverson.errors import LinearAlgebraError
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.errors import LinearAlgebraError
 from iverson.testing import gradcheck, gradgradcheck
 from tests.sparse.common import LAYOUTS, checked, held, holds
 

@@ -1753,3 +1753,4 @@ def relu(x: A | ArrayLike, /) -> A:
     >>> relu(asarray([-1., 2.]))
     iverson.Tensor([0., 2.])
     """
+

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from iverson.array_api.arguments import as_operand, as_tuple
 from iverson.array_api.methods import method
@@ -18,9 +18,7 @@ from iverson.ops import F
 from iverson.tensor import Tensor, indexing
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis
-
-    Paired = SupportsIndex | tuple[Sequence[SupportsIndex], Sequence[SupportsIndex]]
+    from iverson.tensor.typing import A, ArrayLike, Axis, Paired
 
 
 Labels = tuple[Hashable, ...]

@@ -7,7 +7,7 @@ All of them take ``dtype``, ``device`` (None or "cpu") and ``requires_grad``. `a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -27,9 +27,8 @@ from iverson.tensor import Tensor, asarray
 from iverson.tensor.array import Array
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Device, DTypeLike, Layout, ShapeLike
+    from iverson.tensor.typing import A, ArrayLike, Device, DTypeLike, Layout, Real, ShapeLike
 
-    Real: TypeAlias = float | np.integer[Any] | np.floating[Any]
 
 Body = Callable[[Any, Any], Any]
 

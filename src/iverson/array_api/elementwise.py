@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_weak, check_kind, named
+from iverson.array_api.arguments import SCALARS as NUMBERS
+from iverson.array_api.arguments import as_operand, as_weak, check_kind, named
 from iverson.array_api.methods import method
 from iverson.core.dispatch import bind
 from iverson.core.errors import DTypeError
@@ -61,11 +62,18 @@ def documented(scalar: Scalar) -> str:
     return "\n\n".join((scalar.summary, *texts)) + "\n"
 
 
+def _operands(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Both operands; a Python number stays one where it meets an array."""
+    if type(x1) in NUMBERS and type(x2) in NUMBERS:
+        return as_operand(x1, name, "x1"), as_operand(x2, name, "x2")
+    return as_weak(x1, name, "x1"), as_weak(x2, name, "x2")
+
+
 def _unary(name: str) -> Callable[[Any], Any]:
     op = TABLE[name]
 
-    def function(x: Any, /) -> Any:
-        return bind(op, (x if type(x) is Tensor else as_weak(x, name),))
+    def function(x: A | ArrayLike, /) -> A:
+        return bind(op, (x if type(x) is Tensor else as_operand(x, name),))
 
     return function
 
@@ -73,11 +81,9 @@ def _unary(name: str) -> Callable[[Any], Any]:
 def _binary(name: str) -> Callable[[Any, Any], Any]:
     op = TABLE[name]
 
-    def function(x1: Any, x2: Any, /) -> Any:
-        if type(x1) is not Tensor:
-            x1 = as_weak(x1, name, "x1")
-        if type(x2) is not Tensor:
-            x2 = as_weak(x2, name, "x2")
+    def function(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
+        if type(x1) is not Tensor or type(x2) is not Tensor:
+            x1, x2 = _operands(name, x1, x2)
         return bind(op, (x1, x2))
 
     return function
@@ -87,11 +93,9 @@ def _scaled(name: str) -> Callable[..., Any]:
     """A binary function whose second operand may be scaled."""
     op = TABLE[name]
 
-    def function(x1: Any, x2: Any, /, *, alpha: Any = None) -> Any:
-        if type(x1) is not Tensor:
-            x1 = as_weak(x1, name, "x1")
-        if type(x2) is not Tensor:
-            x2 = as_weak(x2, name, "x2")
+    def function(x1: A | ArrayLike, x2: A | ArrayLike, /, *, alpha: A | ArrayLike | None = None) -> A:
+        if type(x1) is not Tensor or type(x2) is not Tensor:
+            x1, x2 = _operands(name, x1, x2)
         if alpha is not None:
             x2 = x2 * as_weak(alpha, name, "alpha")
         return bind(op, (x1, x2))

@@ -7,7 +7,7 @@ Lengths are brought about here, by slicing or by zeros at the end; the ops trans
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -28,10 +28,8 @@ from iverson.ops import F
 from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, Device, DTypeLike
+    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, Device, DTypeLike, Lengths, Norm
 
-Norm: TypeAlias = Literal["backward", "ortho", "forward"]
-Lengths: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 
 _NORMS = ("backward", "ortho", "forward")
 _SWAPPED: dict[Norm, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -19,10 +19,7 @@ from iverson.ops import F
 from iverson.ops.shape import concat_offsets
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis, ShapeLike
-
-    Widths = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
-    Mode = Literal["constant", "edge", "reflect", "wrap"]
+    from iverson.tensor.typing import A, ArrayLike, Axis, PadMode, ShapeLike, Widths
 
 
 def concat(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis | None = 0) -> A:
@@ -225,7 +222,7 @@ _PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 @method
 def pad(
-    x: A | ArrayLike, pad_width: Widths, /, mode: Mode = "constant", *, constant_values: complex = 0
+    x: A | ArrayLike, pad_width: Widths, /, mode: PadMode = "constant", *, constant_values: complex = 0
 ) -> A:
     """x with entries added before and after each axis.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from iverson.array_api.arguments import as_inexact, tracks
 from iverson.array_api.manipulation import moveaxis
@@ -17,9 +17,7 @@ from iverson.core.shapes import Shape, check_choice, normalize_axes, normalize_a
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axes
-
-    Order = float | Literal["fro", "nuc"]
+    from iverson.tensor.typing import A, ArrayLike, Axes, Order
 
 
 INF = float("inf")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from iverson.array_api.arguments import as_operand
 from iverson.array_api.indexing import positions
@@ -17,9 +16,7 @@ from iverson.ops import TABLE, F
 
 if TYPE_CHECKING:
     from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike
-
-    Segmented: TypeAlias = Array | ArrayLike | Sequence[int]
+    from iverson.tensor.typing import A, ArrayLike, Segmented
 
 
 def embedding(indices: Array | ArrayLike, table: A | ArrayLike, /) -> A:

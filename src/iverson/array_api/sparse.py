@@ -7,7 +7,7 @@ tensor are over all entries; those with respect to the values it was made from a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from iverson.array_api.arguments import as_operand, as_tuple, cast, given_dtype
 from iverson.array_api.methods import method, tensor_method, tensor_property
@@ -24,10 +24,7 @@ from iverson.tensor import Tensor
 from iverson.tensor.array import Array
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, DTypeLike, Layout, ShapeLike
-
-    Indices: TypeAlias = ArrayLike | Sequence[Any]
-    Values: TypeAlias = ArrayLike | Sequence[Any]
+    from iverson.tensor.typing import A, ArrayLike, DTypeLike, Indices, Layout, ShapeLike, Values
 
 
 def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, operation: str) -> Any:

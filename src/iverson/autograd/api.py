@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.shapes import check_choice
 from iverson.core.table import F
 from iverson.layouts import Zero
+
+#: The kind of an input: its gradient is of the same.
+X = TypeVar("X", bound=Operand)
 
 _hook_numbers = itertools.count()
 _accumulating = locks.lock()
@@ -89,6 +92,30 @@ def _array(ct: Any, operation: str, argument: str) -> Any:
     return array
 
 
+@overload
+def grad(
+    outputs: Any,
+    inputs: X,
+    grad_outputs: Any = None,
+    create_graph: bool = False,
+    unused: Literal["zero", "error"] = "zero",
+) -> X: ...
+@overload
+def grad(
+    outputs: Any,
+    inputs: Sequence[X],
+    grad_outputs: Any = None,
+    create_graph: bool = False,
+    unused: Literal["zero", "error"] = "zero",
+) -> tuple[X, ...]: ...
+@overload
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    create_graph: bool = False,
+    unused: Literal["zero", "none", "error"] = "zero",
+) -> Any: ...
 @checked
 def grad(
     outputs: Any,

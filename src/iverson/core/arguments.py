@@ -75,6 +75,7 @@ CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
     "int": as_int,
     "Function": as_function,
     "Callable[[Any], Any]": as_function,
+    "Callable[P, Any]": as_function,
     "Sequence[Any]": as_sequence,
 }
 

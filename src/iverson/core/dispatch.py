@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from iverson.core.op import Op
 
 NO_PARAMS: dict[str, Any] = {}
@@ -29,7 +31,7 @@ class Operand:
             """The extents, one per axis."""
 
         @property
-        def dtype(self) -> Any:
+        def dtype(self) -> np.dtype[Any]:
             """The dtype of the entries."""
 
     @property
@@ -62,9 +64,9 @@ class Handle(Operand):
         return self._value.shape  # type: ignore[no-any-return]
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:
         """The dtype of the entries."""
-        return self._value.dtype
+        return self._value.dtype  # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:

@@ -6,6 +6,7 @@ meeting floating ones, which the standard leaves open, follow NumPy.
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return _COMPLEX_OF.get(dtype, dtype)
 
 
-def isdtype(dtype: Any, kind: Any) -> Any:
+def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     """Whether ``dtype`` is of ``kind``: a dtype, a kind's name in the standard, or a tuple of them.
 
     Raises ArgumentError for a kind the standard does not name.
@@ -109,7 +110,7 @@ def isdtype(dtype: Any, kind: Any) -> Any:
         return dtype in _KINDS[kind]
     if isinstance(kind, str) and kind not in np.sctypeDict:
         raise ArgumentError("isdtype", "kind", got=repr(kind), expected=f"a dtype or one of {sorted(_KINDS)}")
-    return dtype == as_dtype(kind, "isdtype")
+    return builtins.bool(dtype == as_dtype(kind, "isdtype"))
 
 
 def named(x: Any) -> Any:
@@ -134,7 +135,7 @@ def result_type(*operands: Any) -> np.dtype[Any]:
         ) from error
 
 
-def can_cast(source: Any, target: Any) -> Any:
+def can_cast(source: Any, target: Any) -> builtins.bool:
     """Whether ``source`` promotes to ``target`` without loss of kind or range.
 
     >>> can_cast(int8, int16), can_cast(float64, float32)

@@ -58,16 +58,16 @@ class MaskedTensor(Wrapper, Array):
         return self._mask.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:
         """The dtype of the entries."""
-        return self._held.dtype
+        return self._held.dtype  # type: ignore[no-any-return]
 
     @property
     def layout(self) -> str:
         """The layout that data and mask have outside of this tensor."""
         return self._mask.layout
 
-    def get_data(self) -> Any:
+    def get_data(self) -> Tensor:
         """The data as a plain Tensor, 0 where unspecified; differentiable at specified entries."""
         return self.to_tensor(False if self.dtype.kind == "b" else 0)
 
@@ -77,7 +77,7 @@ class MaskedTensor(Wrapper, Array):
 
     mask = get_mask
 
-    def to_tensor(self, fill: Any) -> Any:
+    def to_tensor(self, fill: Any) -> Tensor:
         """A plain Tensor with ``fill`` in place of the unspecified entries: leaves masked semantics.
 
         ``fill`` is a scalar, or a tensor that broadcasts to this shape. Differentiates in this tensor at its
@@ -88,17 +88,19 @@ class MaskedTensor(Wrapper, Array):
         >>> iv.masked_tensor(iv.asarray([1., 2.]), [True, False]).to_tensor(7)
         iverson.Tensor([1., 7.])
         """
-        plain = self._without_meaning()
+        plain: Tensor = self._without_meaning()
         if isinstance(fill, Wrapper) or not hasattr(fill, "shape"):
             fill = _scalar_fill(fill, self.dtype)
-            zero = not np.any(fill != 0)
-            return plain if zero else F.where(self._mask.array, plain, fill)
-        fill = asarray(fill)
-        if not fits(fill.shape, self.shape):
-            raise ShapeError(
-                "to_tensor", "fill", got=f"shape {fill.shape}", expected=f"one that fits {self.shape}"
-            )
-        return F.where(self._mask.array, plain, fill)
+            if not np.any(fill != 0):
+                return plain
+        else:
+            fill = asarray(fill)
+            if not fits(fill.shape, self.shape):
+                raise ShapeError(
+                    "to_tensor", "fill", got=f"shape {fill.shape}", expected=f"one that fits {self.shape}"
+                )
+        filled: Tensor = F.where(self._mask.array, plain, fill)
+        return filled
 
     # -- the protocol of a wrapper -------------------------------------------------------------------
 
@@ -181,13 +183,13 @@ class MaskedTensor(Wrapper, Array):
         return bool(self._held.is_leaf)
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> MaskedTensor | None:
         """The gradient that ``backward`` has added up here, a MaskedTensor with this mask, or None."""
         found = self._held.grad
         return None if found is None else self._around(found)
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: MaskedTensor | None) -> None:
         self._held.grad = None if value is None else self._seed(value, "grad", "value")
 
     def detach(self) -> MaskedTensor:

@@ -24,10 +24,11 @@ Elementwise functions are those of the op table: ``te.exp``, ``te.erf``, ``te.ma
 The grammar is on one page in `iverson.te.nodes`. Above `codegen` and `layouts`, below `kernels`.
 """
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import select
+from iverson.expr.nodes import Expr
 from iverson.te.differentiate import DifferentiationResult, differentiate
 from iverson.te.eliminate import eliminate
 from iverson.te.explain import explain
@@ -58,6 +59,7 @@ from iverson.te.print import program_text
 __all__ = [
     "Compute",
     "DifferentiationResult",
+    "Expr",
     "F",
     "Placeholder",
     "Program",
@@ -87,12 +89,12 @@ __all__ = [
     "var",
 ]
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from iverson.te._elementwise import *
 else:
     __all__ += list(SCALARS)
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> _typing.Any:
         """Elementwise functions of the table of scalars: ``te.exp`` is ``te.F.exp``."""
         if name in SCALARS:
             return getattr(F, name)

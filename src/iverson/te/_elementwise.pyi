@@ -141,7 +141,7 @@ def digamma(x: Expr | complex, /) -> Expr:
     """The derivative of lgamma; next to its zeros at negative x within 1e-15."""
 
 def polygamma(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
-    """The function 'polygamma' of the table of ops."""
+    ...
 
 def floor(x: Expr | complex, /) -> Expr:
     """The largest integer not above x."""
@@ -237,7 +237,8 @@ def relu(x: Expr | complex, /) -> Expr:
     """x where it is positive, else 0."""
 
 def where(x1: Expr | complex, x2: Expr | complex, x3: Expr | complex, /) -> Expr:
-    """The function 'where' of the table of ops."""
+    ...
 
 def clip(x1: Expr | complex, x2: Expr | complex, x3: Expr | complex, /) -> Expr:
-    """The function 'clip' of the table of ops."""
+    ...
+

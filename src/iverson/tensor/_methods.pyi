@@ -1,212 +1,501 @@
 """The methods of arrays. Written by tools/stubs.py from the tables: do not edit."""
 
-from typing import Self, SupportsIndex, overload
+from collections.abc import Sequence
+from typing import Any, Literal, Self, SupportsIndex, overload
+from iverson.array_api.searching import UniqueAll
+from iverson.array_api.searching import UniqueCounts
+from iverson.array_api.searching import UniqueInverse
 
-from iverson.array_api import contraction as _contraction
-from iverson.array_api import creation as _creation
-from iverson.array_api import data_types as _data_types
-from iverson.array_api import elementwise as _elementwise
-from iverson.array_api import indexing as _indexing
-from iverson.array_api import joining as _joining
-from iverson.array_api import manipulation as _manipulation
-from iverson.array_api import nn as _nn
-from iverson.array_api import reductions as _reductions
-from iverson.array_api import scipy as _scipy
-from iverson.array_api import searching as _searching
-from iverson.array_api import segments as _segments
-from iverson.array_api import sparse as _sparse
-from iverson.tensor.typing import ShapeLike
+from iverson.masked.tensor import MaskedTensor
+from iverson.tensor.array import Array
+from iverson.tensor.tensor import Tensor
+from iverson.tensor.typing import *
 
 class Methods:
-    abs = _elementwise.abs
-    acos = _elementwise.acos
-    acosh = _elementwise.acosh
-    add = _elementwise.add
-    all = _reductions.all
-    angle = _elementwise.angle
-    any = _reductions.any
-    argmax = _reductions.argmax
-    argmin = _reductions.argmin
-    argsort = _searching.argsort
-    asin = _elementwise.asin
-    asinh = _elementwise.asinh
-    astype = _data_types.astype
-    atan = _elementwise.atan
-    atan2 = _elementwise.atan2
-    atanh = _elementwise.atanh
-    bitwise_and = _elementwise.bitwise_and
-    bitwise_invert = _elementwise.bitwise_invert
-    bitwise_left_shift = _elementwise.bitwise_left_shift
-    bitwise_or = _elementwise.bitwise_or
-    bitwise_right_shift = _elementwise.bitwise_right_shift
-    bitwise_xor = _elementwise.bitwise_xor
+    def abs(self, /) -> Self:
+        """The absolute value."""
+    def acos(self, /) -> Self:
+        """The angle in [0, pi] whose cosine is x."""
+    def acosh(self, /) -> Self:
+        """The inverse of cosh."""
     @overload
-    def broadcast_to(self, /, shape: ShapeLike) -> Self: ...
+    def add(self, x2: MaskedTensor, /, *, alpha: MaskedTensor | ArrayLike | None = None) -> MaskedTensor:
+        """x1 + alpha * x2 (alpha is 1 unless given)."""
     @overload
-    def broadcast_to(self, /, *shape: SupportsIndex) -> Self: ...
-    ceil = _elementwise.ceil
-    clip = _elementwise.clip
-    conj = _elementwise.conj
-    copysign = _elementwise.copysign
-    cos = _elementwise.cos
-    cosh = _elementwise.cosh
-    count_nonzero = _reductions.count_nonzero
-    cross_entropy = _nn.cross_entropy
-    cumulative_prod = _reductions.cumulative_prod
-    cumulative_sum = _reductions.cumulative_sum
-    diagonal = _manipulation.diagonal
-    diff = _joining.diff
-    digamma = _elementwise.digamma
-    divide = _elementwise.divide
-    equal = _elementwise.equal
-    erf = _elementwise.erf
-    erfc = _elementwise.erfc
-    exp = _elementwise.exp
-    exp2 = _elementwise.exp2
-    expand_dims = _manipulation.expand_dims
-    expm1 = _elementwise.expm1
-    flip = _manipulation.flip
-    floor = _elementwise.floor
-    floor_divide = _elementwise.floor_divide
-    gelu = _elementwise.gelu
-    greater = _elementwise.greater
-    greater_equal = _elementwise.greater_equal
-    hypot = _elementwise.hypot
-    isfinite = _elementwise.isfinite
-    isin = _searching.isin
-    isinf = _elementwise.isinf
-    isnan = _elementwise.isnan
-    less = _elementwise.less
-    less_equal = _elementwise.less_equal
-    lgamma = _elementwise.lgamma
-    log = _elementwise.log
-    log10 = _elementwise.log10
-    log1p = _elementwise.log1p
-    log2 = _elementwise.log2
-    log_softmax = _nn.log_softmax
-    logaddexp = _elementwise.logaddexp
-    logical_and = _elementwise.logical_and
-    logical_not = _elementwise.logical_not
-    logical_or = _elementwise.logical_or
-    logical_xor = _elementwise.logical_xor
-    logsumexp = _reductions.logsumexp
-    matmul = _contraction.matmul
-    matrix_transpose = _manipulation.matrix_transpose
-    max = _reductions.max
-    maximum = _elementwise.maximum
-    mean = _reductions.mean
-    min = _reductions.min
-    minimum = _elementwise.minimum
-    moveaxis = _manipulation.moveaxis
-    multiply = _elementwise.multiply
-    negative = _elementwise.negative
-    nextafter = _elementwise.nextafter
-    nonzero = _indexing.nonzero
-    not_equal = _elementwise.not_equal
-    outer = _contraction.outer
-    pad = _joining.pad
+    def add(self, x2: Self | ArrayLike, /, *, alpha: Self | ArrayLike | None = None) -> Self:
+        """x1 + alpha * x2 (alpha is 1 unless given)."""
+    def all(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """Whether all entries over axes are nonzero; True where there are none."""
+    def angle(self, /) -> Self:
+        """The argument, in (-pi, pi]."""
+    def any(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """Whether any entry over axes is nonzero; False where there is none."""
+    def argmax(self, /, axis: Axis | None = None, *, keepdims: bool = False) -> Self:
+        """The position of the largest entry (the first of equal ones)."""
+    def argmin(self, /, axis: Axis | None = None, *, keepdims: bool = False) -> Self:
+        """The position of the smallest entry (the first of equal ones)."""
+    def argsort(self, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> Self:
+        """The positions that sort x along an axis, as int64; equal entries keep their order if ``stable``."""
+    def asin(self, /) -> Self:
+        """The angle in [-pi/2, pi/2] whose sine is x."""
+    def asinh(self, /) -> Self:
+        """The inverse of sinh."""
+    def astype(self, dtype: DTypeLike, /, *, copy: bool = True, device: Device = None) -> Self:
+        """x with its entries converted to ``dtype``; a new tensor unless ``copy=False`` and nothing changes."""
+    def atan(self, /) -> Self:
+        """The angle in (-pi/2, pi/2) of tangent x."""
     @overload
-    def permute_dims(self, /, axes: ShapeLike) -> Self: ...
+    def atan2(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The angle of the point (x2, x1), in (-pi, pi]."""
     @overload
-    def permute_dims(self, /, *axes: SupportsIndex) -> Self: ...
-    positive = _elementwise.positive
-    pow = _elementwise.pow
-    prod = _reductions.prod
-    reciprocal = _elementwise.reciprocal
-    relu = _elementwise.relu
-    remainder = _elementwise.remainder
-    repeat = _joining.repeat
+    def atan2(self, x2: Self | ArrayLike, /) -> Self:
+        """The angle of the point (x2, x1), in (-pi, pi]."""
+    def atanh(self, /) -> Self:
+        """The inverse of tanh."""
     @overload
-    def reshape(self, /, shape: ShapeLike, *, copy: bool | None = None) -> Self: ...
+    def bitwise_and(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The bits set in both."""
     @overload
-    def reshape(self, /, *shape: SupportsIndex, copy: bool | None = None) -> Self: ...
-    roll = _manipulation.roll
-    round = _elementwise.round
-    searchsorted = _searching.searchsorted
-    sigmoid = _elementwise.sigmoid
-    sign = _elementwise.sign
-    signbit = _elementwise.signbit
-    silu = _elementwise.silu
-    sin = _elementwise.sin
-    sinh = _elementwise.sinh
-    softmax = _nn.softmax
-    softplus = _elementwise.softplus
-    sort = _searching.sort
-    split = _joining.split
-    sqrt = _elementwise.sqrt
-    square = _elementwise.square
-    squeeze = _manipulation.squeeze
-    std = _reductions.std
-    subtract = _elementwise.subtract
-    sum = _reductions.sum
-    take = _indexing.take
-    take_along_axis = _indexing.take_along_axis
-    tan = _elementwise.tan
-    tanh = _elementwise.tanh
-    tensordot = _contraction.tensordot
+    def bitwise_and(self, x2: Self | ArrayLike, /) -> Self:
+        """The bits set in both."""
+    def bitwise_invert(self, /) -> Self:
+        """All bits turned over."""
     @overload
-    def tile(self, /, repetitions: ShapeLike) -> Self: ...
+    def bitwise_left_shift(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """x1 * 2**x2."""
     @overload
-    def tile(self, /, *repetitions: SupportsIndex) -> Self: ...
-    to_layout = _sparse.to_layout
-    to_sparse = _sparse.to_sparse
-    tril = _creation.tril
-    triu = _creation.triu
-    trunc = _elementwise.trunc
-    unique_all = _searching.unique_all
-    unique_counts = _searching.unique_counts
-    unique_inverse = _searching.unique_inverse
-    unique_values = _searching.unique_values
-    unstack = _joining.unstack
-    var = _reductions.var
-    vecdot = _contraction.vecdot
-    __add__ = _elementwise.add
-    __radd__ = _elementwise.add
-    __sub__ = _elementwise.subtract
-    __rsub__ = _elementwise.subtract
-    __mul__ = _elementwise.multiply
-    __rmul__ = _elementwise.multiply
-    __truediv__ = _elementwise.divide
-    __rtruediv__ = _elementwise.divide
-    __floordiv__ = _elementwise.floor_divide
-    __rfloordiv__ = _elementwise.floor_divide
-    __mod__ = _elementwise.remainder
-    __rmod__ = _elementwise.remainder
-    __matmul__ = _contraction.matmul
-    __rmatmul__ = _contraction.matmul
-    __pow__ = _elementwise.pow
-    __rpow__ = _elementwise.pow
-    __and__ = _elementwise.bitwise_and
-    __rand__ = _elementwise.bitwise_and
-    __or__ = _elementwise.bitwise_or
-    __ror__ = _elementwise.bitwise_or
-    __xor__ = _elementwise.bitwise_xor
-    __rxor__ = _elementwise.bitwise_xor
-    __lshift__ = _elementwise.bitwise_left_shift
-    __rlshift__ = _elementwise.bitwise_left_shift
-    __rshift__ = _elementwise.bitwise_right_shift
-    __rrshift__ = _elementwise.bitwise_right_shift
-    __lt__ = _elementwise.less
-    __le__ = _elementwise.less_equal
-    __gt__ = _elementwise.greater
-    __ge__ = _elementwise.greater_equal
-    __eq__ = _elementwise.equal  # type: ignore[assignment]
-    __ne__ = _elementwise.not_equal  # type: ignore[assignment]
-    __neg__ = _elementwise.negative
-    __pos__ = _elementwise.positive
-    __abs__ = _elementwise.abs
-    __invert__ = _elementwise.bitwise_invert
+    def bitwise_left_shift(self, x2: Self | ArrayLike, /) -> Self:
+        """x1 * 2**x2."""
+    @overload
+    def bitwise_or(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The bits set in either."""
+    @overload
+    def bitwise_or(self, x2: Self | ArrayLike, /) -> Self:
+        """The bits set in either."""
+    @overload
+    def bitwise_right_shift(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """x1 / 2**x2, rounded down."""
+    @overload
+    def bitwise_right_shift(self, x2: Self | ArrayLike, /) -> Self:
+        """x1 / 2**x2, rounded down."""
+    @overload
+    def bitwise_xor(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The bits set in just one."""
+    @overload
+    def bitwise_xor(self, x2: Self | ArrayLike, /) -> Self:
+        """The bits set in just one."""
+    @overload
+    def broadcast_to(self, /, *shape: SupportsIndex) -> Self:
+        """x repeated along new axes and axes of extent 1. Raises ShapeError where x does not fit the shape."""
+    @overload
+    def broadcast_to(self, /, shape: ShapeLike) -> Self:
+        """x repeated along new axes and axes of extent 1. Raises ShapeError where x does not fit the shape."""
+    def ceil(self, /) -> Self:
+        """The smallest integer not below x."""
+    def clip(self, /, min: Self | ArrayLike | None = None, max: Self | ArrayLike | None = None) -> Self:
+        """x where it lies between ``min`` and ``max``, else the bound it crosses; None is no bound."""
+    def conj(self, /) -> Self:
+        """The complex conjugate; real x as it is."""
+    @overload
+    def copysign(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """x1 with the sign of x2."""
+    @overload
+    def copysign(self, x2: Self | ArrayLike, /) -> Self:
+        """x1 with the sign of x2."""
+    def cos(self, /) -> Self:
+        """The cosine of an angle in radians."""
+    def cosh(self, /) -> Self:
+        """The hyperbolic cosine."""
+    def count_nonzero(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x."""
+    @overload
+    def cross_entropy(self, labels: MaskedTensor, /, *, axis: Axis | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean') -> MaskedTensor:
+        """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
+    @overload
+    def cross_entropy(self, labels: Self | ArrayLike, /, *, axis: Axis | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean') -> Self:
+        """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
+    def cumulative_prod(self, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Self:
+        """Products of the entries so far along an axis."""
+    def cumulative_sum(self, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Self:
+        """Sums of the entries so far along an axis."""
+    def diagonal(self, /, *, offset: SupportsIndex = 0) -> Self:
+        """The ``offset``-th diagonals of the matrices in the last two axes, as the last axis."""
+    def diff(self, /, *, axis: Axis = -1, n: SupportsIndex = 1, prepend: Self | ArrayLike | None = None, append: Self | ArrayLike | None = None) -> Self:
+        """The differences of neighbours along an axis, taken ``n`` times."""
+    def digamma(self, /) -> Self:
+        """The derivative of lgamma; next to its zeros at negative x within 1e-15."""
+    @overload
+    def divide(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """x1 / x2; what a sparse x1 does not store is 0 in the result too, also over 0."""
+    @overload
+    def divide(self, x2: Self | ArrayLike, /) -> Self:
+        """x1 / x2; what a sparse x1 does not store is 0 in the result too, also over 0."""
+    @overload
+    def equal(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether x1 and x2 are equal."""
+    @overload
+    def equal(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether x1 and x2 are equal."""
+    def erf(self, /) -> Self:
+        """The error function."""
+    def erfc(self, /) -> Self:
+        """1 - erf(x), exact for large x."""
+    def exp(self, /) -> Self:
+        """e to the power x."""
+    def exp2(self, /) -> Self:
+        """2 to the power x."""
+    def expand_dims(self, /, axis: ShapeLike = 0) -> Self:
+        """x with new axes of extent 1 at the given positions of the result (an integer or a tuple)."""
+    def expm1(self, /) -> Self:
+        """exp(x) - 1, exact near 0."""
+    def flip(self, /, *, axis: Axes = None) -> Self:
+        """x with the order of entries reversed along axes (None: all). Raises AxisError."""
+    def floor(self, /) -> Self:
+        """The largest integer not above x."""
+    @overload
+    def floor_divide(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """x1 / x2 rounded towards -inf."""
+    @overload
+    def floor_divide(self, x2: Self | ArrayLike, /) -> Self:
+        """x1 / x2 rounded towards -inf."""
+    def gelu(self, /) -> Self:
+        """x times the standard normal distribution function of x."""
+    @overload
+    def greater(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether x1 > x2."""
+    @overload
+    def greater(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether x1 > x2."""
+    @overload
+    def greater_equal(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether x1 >= x2."""
+    @overload
+    def greater_equal(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether x1 >= x2."""
+    @overload
+    def hypot(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The length of (x1, x2), without overflow."""
+    @overload
+    def hypot(self, x2: Self | ArrayLike, /) -> Self:
+        """The length of (x1, x2), without overflow."""
+    def isfinite(self, /) -> Self:
+        """Whether x is not inf or nan."""
+    @overload
+    def isin(self, x2: MaskedTensor, /, *, invert: bool = False) -> MaskedTensor:
+        """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool."""
+    @overload
+    def isin(self, x2: Self | ArrayLike, /, *, invert: bool = False) -> Self:
+        """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool."""
+    def isinf(self, /) -> Self:
+        """Whether x is infinite."""
+    def isnan(self, /) -> Self:
+        """Whether x is not a number."""
+    @overload
+    def less(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether x1 < x2."""
+    @overload
+    def less(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether x1 < x2."""
+    @overload
+    def less_equal(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether x1 <= x2."""
+    @overload
+    def less_equal(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether x1 <= x2."""
+    def lgamma(self, /) -> Self:
+        """The logarithm of abs(gamma(x)); next to its zeros at negative x within 1e-15."""
+    def log(self, /) -> Self:
+        """The natural logarithm."""
+    def log10(self, /) -> Self:
+        """The logarithm to base 10."""
+    def log1p(self, /) -> Self:
+        """log(1 + x), exact near 0."""
+    def log2(self, /) -> Self:
+        """The logarithm to base 2."""
+    def log_softmax(self, /, axis: Axis = -1) -> Self:
+        """x - log(sum(exp(x))) along an axis."""
+    @overload
+    def logaddexp(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """log(exp(x1) + exp(x2)), without overflow."""
+    @overload
+    def logaddexp(self, x2: Self | ArrayLike, /) -> Self:
+        """log(exp(x1) + exp(x2)), without overflow."""
+    @overload
+    def logical_and(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether both are nonzero."""
+    @overload
+    def logical_and(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether both are nonzero."""
+    def logical_not(self, /) -> Self:
+        """Whether x is zero."""
+    @overload
+    def logical_or(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether either is nonzero."""
+    @overload
+    def logical_or(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether either is nonzero."""
+    @overload
+    def logical_xor(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether just one is nonzero."""
+    @overload
+    def logical_xor(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether just one is nonzero."""
+    def logsumexp(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """log(sum(exp(x))) over axes, without overflow; -inf where there is no entry."""
+    @overload
+    def matmul(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The product of matrices, of vectors, or of batches of them in the leading axes."""
+    @overload
+    def matmul(self, x2: Self | ArrayLike, /) -> Self:
+        """The product of matrices, of vectors, or of batches of them in the leading axes."""
+    def matrix_transpose(self, /) -> Self:
+        """The last two axes exchanged. Raises ShapeError for fewer than two axes."""
+    def max(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The largest entry over axes; nan if there is one."""
+    @overload
+    def maximum(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The larger of x1 and x2; nan if either is."""
+    @overload
+    def maximum(self, x2: Self | ArrayLike, /) -> Self:
+        """The larger of x1 and x2; nan if either is."""
+    def mean(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
+        """The mean over axes; nan where there is no entry. Integers become float64."""
+    def min(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The smallest entry over axes; nan if there is one."""
+    @overload
+    def minimum(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The smaller of x1 and x2; nan if either is."""
+    @overload
+    def minimum(self, x2: Self | ArrayLike, /) -> Self:
+        """The smaller of x1 and x2; nan if either is."""
+    def moveaxis(self, source: ShapeLike, destination: ShapeLike, /) -> Self:
+        """x with the ``source`` axes at the ``destination`` positions, the others in their order."""
+    @overload
+    def multiply(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """x1 * x2."""
+    @overload
+    def multiply(self, x2: Self | ArrayLike, /) -> Self:
+        """x1 * x2."""
+    def negative(self, /) -> Self:
+        """-x."""
+    @overload
+    def nextafter(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The next number after x1 towards x2."""
+    @overload
+    def nextafter(self, x2: Self | ArrayLike, /) -> Self:
+        """The next number after x1 towards x2."""
+    def nonzero(self, /) -> tuple[Tensor, ...]:
+        """The positions of the nonzero entries in row-major order, one int64 tensor per axis."""
+    @overload
+    def not_equal(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether x1 and x2 differ."""
+    @overload
+    def not_equal(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether x1 and x2 differ."""
+    @overload
+    def outer(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """All products of an entry of x1 and one of x2, as a matrix. Raises ShapeError unless both are vectors."""
+    @overload
+    def outer(self, x2: Self | ArrayLike, /) -> Self:
+        """All products of an entry of x1 and one of x2, as a matrix. Raises ShapeError unless both are vectors."""
+    def pad(self, pad_width: Widths, /, mode: PadMode = 'constant', *, constant_values: complex = 0) -> Self:
+        """x with entries added before and after each axis."""
+    @overload
+    def permute_dims(self, /, *axes: SupportsIndex) -> Self:
+        """x with its axes in the given order. Raises AxisError unless ``axes`` names each axis once."""
+    @overload
+    def permute_dims(self, /, axes: ShapeLike) -> Self:
+        """x with its axes in the given order. Raises AxisError unless ``axes`` names each axis once."""
+    def positive(self, /) -> Self:
+        """x itself."""
+    @overload
+    def pow(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """x1 to the power x2."""
+    @overload
+    def pow(self, x2: Self | ArrayLike, /) -> Self:
+        """x1 to the power x2."""
+    def prod(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
+        """The product over axes."""
+    def reciprocal(self, /) -> Self:
+        """1 / x."""
+    def relu(self, /) -> Self:
+        """x where it is positive, else 0."""
+    @overload
+    def remainder(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """What is left of x1 / x2, with the sign of x2."""
+    @overload
+    def remainder(self, x2: Self | ArrayLike, /) -> Self:
+        """What is left of x1 / x2, with the sign of x2."""
+    def repeat(self, repeats: ArrayLike | Sequence[int], /, *, axis: Axis | None = None) -> Self:
+        """Each entry along an axis ``repeats`` times (an integer, or one per entry); None flattens x first."""
+    @overload
+    def reshape(self, /, *shape: SupportsIndex, copy: bool | None = None) -> Self:
+        """The same entries in another shape, in row-major order; one extent may be -1."""
+    @overload
+    def reshape(self, /, shape: ShapeLike, *, copy: bool | None = None) -> Self:
+        """The same entries in another shape, in row-major order; one extent may be -1."""
+    def roll(self, /, shift: ShapeLike, *, axis: Axes = None) -> Self:
+        """x with entries moved round by ``shift`` places along axes (None: along the flattened array)."""
+    def round(self, /) -> Self:
+        """The nearest integer; halves go to the even one."""
+    def searchsorted(self, x2: ArrayLike, /, *, side: Literal['left', 'right'] = 'left', sorter: ArrayLike | None = None) -> Tensor:
+        """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64."""
+    def sigmoid(self, /) -> Self:
+        """1 / (1 + exp(-x))."""
+    def sign(self, /) -> Self:
+        """-1, 0 or 1; x / abs(x) for complex x, 0 at 0."""
+    def signbit(self, /) -> Self:
+        """Whether the sign bit is set, as it is in -0.0."""
+    def silu(self, /) -> Self:
+        """x * sigmoid(x)."""
+    def sin(self, /) -> Self:
+        """The sine of an angle in radians."""
+    def sinh(self, /) -> Self:
+        """The hyperbolic sine."""
+    def softmax(self, /, axis: Axis = -1) -> Self:
+        """exp(x) / sum(exp(x)) along an axis."""
+    def softplus(self, /) -> Self:
+        """log(1 + exp(x)), without overflow."""
+    def sort(self, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> Self:
+        """The entries in increasing (or decreasing) order along an axis; nan counts as the largest."""
+    def split(self, indices_or_sections: ShapeLike, /, *, axis: Axis = 0) -> tuple[Self, ...]:
+        """x cut along an axis: into a number of equal parts, or before each of a sequence of positions."""
+    def sqrt(self, /) -> Self:
+        """The square root."""
+    def square(self, /) -> Self:
+        """x * x."""
+    def squeeze(self, /, axis: Axes = None) -> Self:
+        """x without the given axes of extent 1 (None: without all of them)."""
+    def std(self, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Self:
+        """The square root of `var`; where that is 0, so is the derivative."""
+    @overload
+    def subtract(self, x2: MaskedTensor, /, *, alpha: MaskedTensor | ArrayLike | None = None) -> MaskedTensor:
+        """x1 - alpha * x2 (alpha is 1 unless given)."""
+    @overload
+    def subtract(self, x2: Self | ArrayLike, /, *, alpha: Self | ArrayLike | None = None) -> Self:
+        """x1 - alpha * x2 (alpha is 1 unless given)."""
+    def sum(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
+        """The sum over axes."""
+    def take(self, indices: Array | ArrayLike, /, *, axis: Axis | None = None) -> Self:
+        """x at integer positions along an axis; the axes of ``indices`` take that axis's place."""
+    @overload
+    def take_along_axis(self, indices: MaskedTensor, /, *, axis: Axis = -1) -> MaskedTensor:
+        """x at positions along an axis given for each of the other axes' entries, as `argsort` gives them."""
+    @overload
+    def take_along_axis(self, indices: Self | ArrayLike, /, *, axis: Axis = -1) -> Self:
+        """x at positions along an axis given for each of the other axes' entries, as `argsort` gives them."""
+    def tan(self, /) -> Self:
+        """The tangent of an angle in radians."""
+    def tanh(self, /) -> Self:
+        """The hyperbolic tangent."""
+    @overload
+    def tensordot(self, x2: MaskedTensor, /, *, axes: Paired = 2) -> MaskedTensor:
+        """The sum of products over axes of x1 paired with axes of x2, as one matrix product."""
+    @overload
+    def tensordot(self, x2: Self | ArrayLike, /, *, axes: Paired = 2) -> Self:
+        """The sum of products over axes of x1 paired with axes of x2, as one matrix product."""
+    @overload
+    def tile(self, /, *repetitions: SupportsIndex) -> Self:
+        """x laid side by side with itself, ``repetitions[k]`` times along axis k."""
+    @overload
+    def tile(self, repetitions: ShapeLike, /) -> Self:
+        """x laid side by side with itself, ``repetitions[k]`` times along axis k."""
+    def to_layout(self, layout: Layout, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> Self:
+        """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc"."""
+    def to_sparse(self, /) -> Self:
+        """x in the COO layout; a tensor in a sparse layout as it is."""
+    def tril(self, /, *, k: SupportsIndex = 0) -> Self:
+        """The lower triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal."""
+    def triu(self, /, *, k: SupportsIndex = 0) -> Self:
+        """The upper triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal."""
+    def trunc(self, /) -> Self:
+        """x without its fraction."""
+    def unique_all(self, /) -> UniqueAll:
+        """The distinct (specified) entries of the flattened array in increasing order, and all about them."""
+    def unique_counts(self, /) -> UniqueCounts:
+        """The distinct entries of the flattened array in increasing order, and how often each occurs."""
+    def unique_inverse(self, /) -> UniqueInverse:
+        """The distinct entries of the flattened array in increasing order, and where each entry of x is there."""
+    def unique_values(self, /) -> Tensor:
+        """The distinct entries of the flattened array in increasing order; each nan is distinct."""
+    def unstack(self, /, *, axis: Axis = 0) -> tuple[Self, ...]:
+        """The slices of x along an axis, which they lose. Raises AxisError."""
+    def var(self, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Self:
+        """The variance over axes: the sum of squared distances from the mean over (count - correction)."""
+    @overload
+    def vecdot(self, x2: MaskedTensor, /, *, axis: Axis = -1) -> MaskedTensor:
+        """The sum over an axis of conj(x1) * x2; the other axes broadcast."""
+    @overload
+    def vecdot(self, x2: Self | ArrayLike, /, *, axis: Axis = -1) -> Self:
+        """The sum over an axis of conj(x1) * x2; the other axes broadcast."""
+    __add__ = add
+    __radd__ = add
+    __sub__ = subtract
+    __rsub__ = subtract
+    __mul__ = multiply
+    __rmul__ = multiply
+    __truediv__ = divide
+    __rtruediv__ = divide
+    __floordiv__ = floor_divide
+    __rfloordiv__ = floor_divide
+    __mod__ = remainder
+    __rmod__ = remainder
+    __matmul__ = matmul
+    __rmatmul__ = matmul
+    __pow__ = pow
+    __rpow__ = pow
+    __and__ = bitwise_and
+    __rand__ = bitwise_and
+    __or__ = bitwise_or
+    __ror__ = bitwise_or
+    __xor__ = bitwise_xor
+    __rxor__ = bitwise_xor
+    __lshift__ = bitwise_left_shift
+    __rlshift__ = bitwise_left_shift
+    __rshift__ = bitwise_right_shift
+    __rrshift__ = bitwise_right_shift
+    __lt__ = less
+    __le__ = less_equal
+    __gt__ = greater
+    __ge__ = greater_equal
+    @overload  # type: ignore[override]
+    def __eq__(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether x1 and x2 are equal."""
+    @overload
+    def __eq__(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether x1 and x2 are equal."""
+    @overload  # type: ignore[override]
+    def __ne__(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """Whether x1 and x2 differ."""
+    @overload
+    def __ne__(self, x2: Self | ArrayLike, /) -> Self:
+        """Whether x1 and x2 differ."""
+    def __neg__(self) -> Self: ...
+    def __pos__(self) -> Self: ...
+    def __abs__(self) -> Self: ...
+    def __invert__(self) -> Self: ...
 
 class TensorMethods:
-    coalesce = _sparse.coalesce
-    indices = _sparse.indices
-    indptr = _sparse.indptr
+    def coalesce(self, /) -> Self:
+        """A sparse tensor with each entry stored once, in row-major order."""
+    def indices(self, /) -> Tensor:
+        """Where the stored entries are: (sparse axes, nnz) for COO, the positions within lines otherwise: (nnz,)."""
+    def indptr(self, /) -> Tensor:
+        """Where each row (or column) of a compressed layout starts among the stored entries; then their number."""
     @property
-    def nnz(self) -> int: ...
-    segment_max = _segments.segment_max
-    segment_softmax = _segments.segment_softmax
-    segment_sum = _segments.segment_sum
-    sparse_mask = _sparse.sparse_mask
-    to_scipy = _scipy.to_scipy
-    values = _sparse.values
-    with_values = _sparse.with_values
+    def nnz(self, /) -> int:
+        """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
+    def segment_max(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
+        """The largest of the slices of x with each number; -inf for a segment without any. As `segment_sum`."""
+    def segment_softmax(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
+        """exp(x) over the sum of exp(x) of its segment. As `segment_sum`."""
+    def segment_sum(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
+        """The sum of the slices of x (along its first axis) with each number; 0 for a segment without any."""
+    def sparse_mask(self, mask: Array, /) -> Self:
+        """x where a sparse tensor stores an entry, 0 elsewhere; in that tensor's layout, on the same indices."""
+    def to_scipy(self, /) -> Any:
+        """A matrix in a sparse layout as a SciPy sparse array (BSC becomes CSC)."""
+    def values(self, /) -> Tensor:
+        """The stored entries of a sparse tensor: shape (nnz, *dense axes), or (blocks, rows, columns)."""
+    def with_values(self, values: Values, /) -> Tensor:
+        """The tensor with other values on the stored entries of a sparse tensor x, whose own are not read."""

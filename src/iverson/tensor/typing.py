@@ -34,3 +34,18 @@ Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 Device: TypeAlias = Literal["cpu"] | None
 Layout: TypeAlias = Literal["strided", "coo", "csr", "csc", "bsr", "bsc"]
+Real: TypeAlias = Union[float, "np.integer[Any]", "np.floating[Any]"]
+#: How many axes a product sums over, or which of either operand.
+Paired: TypeAlias = SupportsIndex | tuple[Sequence[SupportsIndex], Sequence[SupportsIndex]]
+#: The order of a norm of vectors or matrices.
+Order: TypeAlias = float | Literal["fro", "nuc"]
+#: What a Fourier transform is divided by, and over how many points of each axis it goes.
+Norm: TypeAlias = Literal["backward", "ortho", "forward"]
+Lengths: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
+#: What an array is padded with, and how far.
+PadMode: TypeAlias = Literal["constant", "edge", "reflect", "wrap"]
+Widths: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
+#: Stored entries and where they are; to which segment each slice belongs.
+Values: TypeAlias = ArrayLike | Sequence[Any]
+Indices: TypeAlias = ArrayLike | Sequence[Any]
+Segmented: TypeAlias = Array | ArrayLike | Sequence[int]

@@ -7,8 +7,8 @@ and a transform at the top leaves no graph behind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from iverson.transforms.trees import (
     unflatten,
     wrapped,
 )
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Linearization:
@@ -134,6 +137,12 @@ def _tracked(handles: Sequence[Any]) -> bool:
     return is_grad_enabled() and any(h is not None and h._node is not None for h in handles)
 
 
+@overload
+def vjp(
+    function: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(function: Function, *primals: Any, has_aux: bool) -> Any: ...
 @checked
 def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function and the map from cotangents of its result to cotangents of its arguments.
@@ -165,6 +174,15 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (line.value(), pull, line.auxiliary()) if has_aux else (line.value(), pull)
 
 
+@overload
+def jvp(
+    function: Callable[..., R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> Any: ...
 @checked
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """The value of a function and its derivative along tangents of its arguments.
@@ -216,7 +234,9 @@ def _with_argnums(
 
 
 @checked
-def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def value_and_grad(
+    function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[P, tuple[Any, Any]]:
     """A function that returns the value of a scalar function and its gradient.
 
     ``argnums`` says which arguments to differentiate in (an integer or several); each is a pytree. With
@@ -258,7 +278,9 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
 
 
 @checked
-def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def grad(
+    function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """A function that returns the gradient of a scalar function; parameters as `value_and_grad`.
 
     With ``has_aux`` it returns ``(gradient, aux)``. At arguments that are tracked themselves (parameters with
@@ -297,7 +319,11 @@ def _complex_error(operation: str, dtype: Any) -> DTypeError:
 
 
 @checked
-def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str = "auto") -> Function:
+def jacobian(
+    function: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    mode: Literal["auto", "reverse", "forward"] = "auto",
+) -> Callable[P, Any]:
     """A function that returns the full Jacobian of a function.
 
     Parameters
@@ -385,7 +411,7 @@ def _assemble(parts: list[Any], out: tuple[int, ...], inp: tuple[int, ...], dtyp
 
 
 @checked
-def hessian(function: Function, argnums: int | Sequence[int] = 0) -> Function:
+def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """A function that returns the matrix of second derivatives of a scalar function: forward over reverse.
 
     Shapes are as for the `jacobian` of the gradient.
@@ -399,7 +425,9 @@ def hessian(function: Function, argnums: int | Sequence[int] = 0) -> Function:
 
 
 @checked
-def hvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def hvp(
+    function: Function, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The gradient of a scalar function and its Hessian times the tangents, without forming the Hessian.
 
     Returns ``(gradient, product)``, each a tuple with one pytree per primal.

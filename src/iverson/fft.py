@@ -1,0 +1,8 @@
+"""Discrete Fourier transforms."""
+
+import typing as _typing
+
+from iverson.array_api.fft import *
+
+if not _typing.TYPE_CHECKING:  # checkers read the star
+    from iverson.array_api.fft import __all__, __dir__
