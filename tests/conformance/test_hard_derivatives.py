@@ -104,3 +104,44 @@ def test_what_dies_out_is_0_at_minus_infinity(dtype):
         y = f(x).numpy()
         assert (y == 0).all()
         assert np.signbit(y).all()
+
+
+A, B = (v.ravel() for v in np.meshgrid([0.0, 1e-100, 0.5, 2.0], [0.0, 0.5, 1.0, 1.5, 2.0, 3.0]))
+
+
+def second_derivatives_of_pow() -> list[list[Array]]:
+    """In (a, b), (b, a), (a, a) and (b, b); at a = 0 the limits from above."""
+    with np.errstate(all="ignore"):
+        mixed = A ** (B - 1) * (1 + B * np.log(A))
+        in_a = B * (B - 1) * A ** (B - 2)
+        in_b = A**B * np.log(A) ** 2
+    zero = A == 0
+    mixed[zero & (B > 1)] = 0
+    mixed[zero & (B <= 1)] = -np.inf
+    mixed[zero & (B == 0)] = np.inf
+    in_a[(B == 0) | (B == 1)] = 0
+    in_b[zero] = 0
+    return [[in_a, mixed], [mixed, in_b]]
+
+
+@pytest.mark.parametrize("way", ["eager", "interpreted"])
+def test_second_derivatives_of_pow_are_right_or_nan(way):
+    found: Any
+    if way == "eager":
+        slopes = [iv.grad(lambda a, b: iv.pow(a, b).sum(), argnums=k) for k in (0, 1)]
+        args = iv.asarray(A), iv.asarray(B)
+        found = [
+            [iv.grad(lambda a, b, d=d: d(a, b).sum(), argnums=k)(*args).numpy() for k in (0, 1)]
+            for d in slopes
+        ]
+    else:
+        a, b, t = (te.placeholder(A.shape, name=n) for n in "abt")
+        y = te.compute(A.shape, lambda i: te.F.pow(a[i], b[i]))
+        outputs = [te.jvp(te.jvp(y, {x: t}), {z: t}) for x in (a, b) for z in (a, b)]
+        flat = interpret.run(te.program_of(outputs, (a, b, t)), [A, B, np.ones_like(A)])
+        found = [flat[:2], flat[2:]]
+    for x, row, wanted in zip("ab", found, second_derivatives_of_pow(), strict=True):
+        for z, got, want in zip("ab", row, wanted, strict=True):
+            said = ~np.isnan(got)
+            assert said[A >= 0.5].all()
+            np.testing.assert_allclose(got[said], want[said], rtol=1e-12, atol=1e-300, err_msg=f"{x}, {z}")

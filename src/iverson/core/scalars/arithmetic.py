@@ -23,14 +23,27 @@ def _pow(a: Any, b: Any) -> Any:
 def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
     if isinstance(b, (int, float)):
         return b if b in (0, 1) else b * (a if b == 2 else F.pow(a, b - 1))
-    # 0 * a**(-1) at a = 0 is not a derivative: a**0 is constant.
-    return F.where(F.equal(b, 0), 0.0, b * F.pow(a, F.where(F.equal(b, 0), 1.0, b - 1)))
+    # 0 * a**(-1) at a = 0 is not a derivative: a**0 is constant. The derivative of 0 in b, which is 1 / a, is
+    # that of a root there: inf. At b = 1 it is 1 + log(a): -inf.
+    one = F.logical_and(F.equal(b, 0), F.logical_not(F.isfinite(F.reciprocal(a))))
+    slope = b * F.pow(F.where(one, 1.0, a), b - 1)
+    linear = F.logical_and(F.equal(a, 0), F.equal(b, 1))
+    return F.where(one, _root(F, one, b), slope - _root(F, linear, b - 1))
 
 
 def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
-    # 0**b is constant for b > 0; for b < 0 it is inf, and so is the derivative.
-    constant = F.logical_and(F.equal(a, 0), F.greater_equal(F.real(b) if b.dtype.kind == "c" else b, 0))
-    return F.where(constant, 0.0, y * F.log(F.where(constant, 1.0, a)))
+    # 0**b is constant for b > 0; for b < 0 it is inf, and so is the derivative. That in a of a**b log(a) is
+    # -inf for 0 < b <= 1, inf for b = 0.
+    real = F.real(b) if b.dtype.kind == "c" else b
+    constant = F.logical_and(F.equal(a, 0), F.greater_equal(real, 0))
+    one, steep = F.equal(b, 0), F.logical_and(F.greater(real, 0), F.less_equal(real, 1))
+    flat = _root(F, F.logical_and(constant, one), a) - _root(F, F.logical_and(constant, steep), a)
+    return F.where(constant, flat, y * F.log(F.where(constant, 1.0, a)))
+
+
+def _root(F: Any, there: Any, x: Any) -> Any:
+    """0, for x that is 0 where ``there`` holds: a value whose derivative is inf there, and 0 elsewhere."""
+    return F.where(there, F.sqrt(F.where(there, x, 1.0)), 0.0)
 
 
 def _inverse(F: Any, b: Any) -> Any:
