@@ -1,4 +1,4 @@
-"""What follows from the record of log_cosh, which `test_record` adds to a copy of the package and runs this in."""
+"""What follows from the record of log_cosh, which `test_record` adds to the copy this runs in."""
 
 from __future__ import annotations
 

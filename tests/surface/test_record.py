@@ -1,4 +1,4 @@
-"""Adding an elementwise function is adding its record: in a copy of the package with one more, all follows."""
+"""Adding an elementwise function is adding its record: a copy of the package with one more has it all."""
 
 from __future__ import annotations
 

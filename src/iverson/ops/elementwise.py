@@ -28,16 +28,6 @@ from iverson.layouts import Sparse, support_of
 from iverson.ops import notation
 from iverson.ops.entry_maps import ELEMENTWISE, Elementwise
 
-#: Functions whose NumPy body itself refuses what their record does not accept.
-_STRICT = frozenset(
-    ("subtract", "negative", "positive", "sign", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert")
-)
-
-#: Functions of one argument that raise no floating-point flags (two, of which one is a number, may be cast).
-_SILENT = frozenset(
-    ("negative", "positive", "conj", "real", "imag", "isnan", "isinf", "isfinite", "signbit", "logical_not")
-)
-
 
 def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
     """``body`` for the dtypes the record accepts; integers become floats where it asks for floats."""
@@ -61,7 +51,7 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
             return body(*(np.asarray(v, dtypes.default_float) for v in values))
 
         return forward
-    if kinds == ANY or scalar.name in _STRICT:
+    if kinds == ANY or scalar.strict:
         return body
 
     def checked(*values: Any) -> Any:
@@ -76,12 +66,6 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
 _KIND_NAMES = {"i": "integer", "u": "integer", "f": "real floating", "c": "complex", "b": "bool"}
 
 
-def _argument_names(scalar: Scalar) -> tuple[str, ...]:
-    """The standard's names of the arguments."""
-    named = {"where": ("condition", "x1", "x2"), "clip": ("x", "min", "max"), "polygamma": ("n", "x")}
-    return named.get(scalar.name) or (("x",) if scalar.arity == 1 else ("x1", "x2"))
-
-
 def _abstract(scalar: Scalar) -> Callable[..., Aval]:
     def abstract(*operands: Any, **_: Any) -> Aval:
         shapes = [o.shape for o in operands if hasattr(o, "shape")]
@@ -90,7 +74,7 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
             if dtype.kind not in scalar.kinds and not (scalar.name == "clip" and k):
                 raise DTypeError(
                     scalar.name,
-                    _argument_names(scalar)[k],
+                    scalar.arguments[k],
                     got=f"dtype {dtype}",
                     expected=" or ".join(dict.fromkeys(_KIND_NAMES[c] for c in scalar.kinds)),
                     remedy="convert it with astype",
@@ -289,13 +273,13 @@ def make(scalar: Scalar) -> Op:
     arity = scalar.arity
     vjp = tuple(_vjp_rule(scalar, i) for i in range(arity))
     factors = tuple(group[0] for group in scalar.linear_in if len(group) == 1)
-    traps = isinstance(scalar.body, np.ufunc) and scalar.name not in _SILENT
+    traps = isinstance(scalar.body, np.ufunc) and not scalar.silent
     return Op(
         name=scalar.name,
         forward=Body(
             _forward(scalar, scalar.body),
             trapping=_forward(scalar, trapping(scalar.body)) if traps else None,
-            signals=False if scalar.name in _SILENT else None,
+            signals=False if scalar.silent else None,
         ),
         abstract=_abstract(scalar),
         vjp=vjp if any(vjp) else (),

@@ -140,7 +140,7 @@ def lgamma(x: Expr | complex, /) -> Expr:
 def digamma(x: Expr | complex, /) -> Expr:
     """The derivative of lgamma; next to its zeros at negative x within 1e-15."""
 
-def polygamma(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
+def polygamma(n: Expr | complex, x: Expr | complex, /) -> Expr:
     ...
 
 def floor(x: Expr | complex, /) -> Expr:
@@ -236,9 +236,9 @@ def minimum(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
 def relu(x: Expr | complex, /) -> Expr:
     """x where it is positive, else 0."""
 
-def where(x1: Expr | complex, x2: Expr | complex, x3: Expr | complex, /) -> Expr:
+def where(condition: Expr | complex, x1: Expr | complex, x2: Expr | complex, /) -> Expr:
     ...
 
-def clip(x1: Expr | complex, x2: Expr | complex, x3: Expr | complex, /) -> Expr:
+def clip(x: Expr | complex, min: Expr | complex, max: Expr | complex, /) -> Expr:
     ...
 

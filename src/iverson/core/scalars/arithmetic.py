@@ -115,6 +115,7 @@ ARITHMETIC = (
         summary="x1 - alpha * x2 (alpha is 1 unless given).",
         example=("[1., 2.]", "3.", "[-2., -1.]"),
         scaled=True,
+        strict=True,
     ),
     Scalar(
         "multiply",
@@ -146,6 +147,8 @@ ARITHMETIC = (
         complex_ok=True,
         summary="-x.",
         example=("[1., -2.]", "[-1.,  2.]"),
+        strict=True,
+        silent=True,
     ),
     Scalar(
         "positive",
@@ -155,6 +158,8 @@ ARITHMETIC = (
         complex_ok=True,
         summary="x itself.",
         example=("[1., -2.]", "[ 1., -2.]"),
+        strict=True,
+        silent=True,
     ),
     Scalar(
         "square",
@@ -252,6 +257,7 @@ ARITHMETIC = (
         convention="for real x the derivative is 0 everywhere, the jump at 0 included",
         summary="-1, 0 or 1; x / abs(x) for complex x, 0 at 0.",
         example=("[-3., 0., 2.]", "[-1.,  0.,  1.]"),
+        strict=True,
     ),
     Scalar(
         "copysign",

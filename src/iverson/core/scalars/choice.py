@@ -100,6 +100,7 @@ CHOICE = (
         linear_in=((1, 2),),
         domain=(None, None, None),
         complex_ok=True,
+        names=("condition", "x1", "x2"),
     ),
     _selecting(
         "clip",
@@ -107,5 +108,6 @@ CHOICE = (
         (_clipped(0), _clipped(1), _clipped(2)),
         domain=(None, (-0.6, -0.4), (0.4, 0.6)),
         convention="at a bound the derivative belongs to x; where min > max it belongs to max",
+        names=("x", "min", "max"),
     ),
 )

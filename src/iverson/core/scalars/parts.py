@@ -51,6 +51,7 @@ COMPLEX = (
         complex_ok=True,
         summary="The complex conjugate; real x as it is.",
         example=("[1 + 2j]", "[1.-2.j]"),
+        silent=True,
     ),
     Scalar(
         "real",
@@ -63,6 +64,7 @@ COMPLEX = (
         summary="The real part.",
         example=("[1 + 2j]", "[1.]"),
         method=False,
+        silent=True,
     ),
     Scalar(
         "imag",
@@ -75,6 +77,7 @@ COMPLEX = (
         summary="The imaginary part; 0 for real x.",
         example=("[1 + 2j]", "[2.]"),
         method=False,
+        silent=True,
     ),
     Scalar(
         "angle",

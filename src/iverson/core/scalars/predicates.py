@@ -14,6 +14,7 @@ PREDICATES = (
         result="bool",
         summary="Whether x is not a number.",
         example=("[0., float('nan')]", "[False,  True]"),
+        silent=True,
     ),
     Scalar(
         "isinf",
@@ -22,6 +23,7 @@ PREDICATES = (
         result="bool",
         summary="Whether x is infinite.",
         example=("[0., float('inf')]", "[False,  True]"),
+        silent=True,
     ),
     Scalar(
         "isfinite",
@@ -30,6 +32,7 @@ PREDICATES = (
         result="bool",
         summary="Whether x is not inf or nan.",
         example=("[0., float('inf')]", "[ True, False]"),
+        silent=True,
     ),
     Scalar(
         "signbit",
@@ -38,6 +41,7 @@ PREDICATES = (
         result="bool",
         summary="Whether the sign bit is set, as it is in -0.0.",
         example=("[0., -0.]", "[False,  True]"),
+        silent=True,
     ),
     Scalar(
         "logical_not",
@@ -46,6 +50,7 @@ PREDICATES = (
         result="bool",
         summary="Whether x is zero.",
         example=("[0, 2]", "[ True, False]"),
+        silent=True,
     ),
     Scalar(
         "equal",
@@ -138,6 +143,7 @@ BITWISE = (
         INTEGRAL,
         summary="All bits turned over.",
         example=("[0, 1]", "[-1, -2]"),
+        strict=True,
     ),
     Scalar(
         "bitwise_and",
@@ -146,6 +152,7 @@ BITWISE = (
         domain=TWO,
         summary="The bits set in both.",
         example=("[5, 6]", "4", "[4, 4]"),
+        strict=True,
     ),
     Scalar(
         "bitwise_or",
@@ -154,6 +161,7 @@ BITWISE = (
         domain=TWO,
         summary="The bits set in either.",
         example=("[1, 2]", "4", "[5, 6]"),
+        strict=True,
     ),
     Scalar(
         "bitwise_xor",
@@ -162,6 +170,7 @@ BITWISE = (
         domain=TWO,
         summary="The bits set in just one.",
         example=("[5, 6]", "4", "[1, 2]"),
+        strict=True,
     ),
     Scalar(
         "bitwise_left_shift",

@@ -31,6 +31,9 @@ class Scalar:
     zero_preserving : f(0, ..., 0) = 0.
     vjp, jvp : rules in place of those that follow from ``d``, for functions that are not holomorphic.
     domain : per argument, the interval test values are drawn from; None stands for all reals.
+    names : of the arguments, where they are not the standard's x, or x1 and x2.
+    strict : the body itself refuses the dtypes that ``kinds`` leaves out.
+    silent : the body raises no floating-point flags.
     convention : what ``d`` says where there is no derivative.
     complex_ok : whether complex samples are drawn in tests.
     summary : what the public function computes, in a sentence; without one there is no public function.
@@ -50,6 +53,9 @@ class Scalar:
     vjp: tuple[Derivative, ...] = ()
     jvp: tuple[Derivative, ...] = ()
     domain: tuple[tuple[float, float] | None, ...] = (None,)
+    names: tuple[str, ...] = ()
+    strict: bool = False
+    silent: bool = False
     convention: str = ""
     complex_ok: bool = False
     summary: str = ""
@@ -64,8 +70,8 @@ class Scalar:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The standard's names of the arguments."""
-        return ("x",) if self.arity == 1 else tuple(f"x{k + 1}" for k in range(self.arity))
+        """The names of the arguments."""
+        return self.names or (("x",) if self.arity == 1 else tuple(f"x{k + 1}" for k in range(self.arity)))
 
 
 def result_dtype(scalar: Scalar, promoted: np.dtype[Any]) -> np.dtype[Any]:

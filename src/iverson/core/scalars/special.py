@@ -249,5 +249,6 @@ SPECIAL = (
         "iuf",
         result="float",
         domain=(POSITIVE, POSITIVE),
+        names=("n", "x"),
     ),
 )
