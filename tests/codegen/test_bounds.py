@@ -137,7 +137,7 @@ def test_intervals_hold_all_values(part: int) -> None:
         scope, e, ranges = made.scope, made.expression(3), made.ranges()
         form = affine(e, scope)
         low, high = extremes(form, scope, ranges)
-        back, simple = from_affine(form, scope), without_division(e)
+        back, simple = from_affine(form), without_division(e)
         values = []
         for at in _points(scope, made.env, made.memory):
             value, *same = (interpret.evaluate(x, at, made.memory) for x in (e, back, simple))

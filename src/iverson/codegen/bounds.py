@@ -1,6 +1,6 @@
 """The extremes of integer expressions: affine forms over loop variables, sizes and atoms.
 
-An index is an affine form over loop variables, sizes and *atoms* (anything else: loads, quotients); its
+An index is an affine form over loop variables, sizes and whatever else is an atom (loads, quotients); its
 extremes follow by putting in the loops' bounds, innermost first, so that what cancels symbolically
 cancels here. What follows for accesses is in `plan`.
 """
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from iverson.codegen.nodes import INT64, Load, Local, Loop, Size, Var
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, exact_text
+from iverson.expr.affine import LINEAR, Affine, linear, make, single
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
 
 Interval = tuple[int | None, int | None]
 #: What is known at a call: intervals of sizes by name, and of index buffers' entries by ``"[name]"``.
@@ -22,35 +23,12 @@ UNKNOWN: Interval = (None, None)
 
 
 @dataclass(frozen=True)
-class Affine:
-    """``const + sum(coefficient * name)`` over variables, sizes and atoms."""
-
-    const: int = 0
-    terms: Mapping[str, int] = field(default_factory=dict)
-
-    def plus(self, other: Affine, factor: int = 1) -> Affine:
-        """``self + factor * other``."""
-        terms = dict(self.terms)
-        for name, c in other.terms.items():
-            total = terms.get(name, 0) + factor * c
-            if total:
-                terms[name] = total
-            else:
-                terms.pop(name, None)
-        return Affine(self.const + factor * other.const, terms)
-
-    def shift(self, by: int) -> Affine:
-        return Affine(self.const + by, self.terms)
-
-
-@dataclass(frozen=True)
 class Scope:
-    """Where a statement stands: loops around it, guards and whether they hold, what names and atoms mean."""
+    """Where a statement stands: loops around it, guards and whether they hold, what names mean."""
 
     loops: tuple[Loop, ...] = ()
     guards: tuple[tuple[Expr, bool], ...] = ()
     lets: Mapping[str, Expr] = field(default_factory=dict)
-    atoms: dict[str, Expr] = field(default_factory=dict)
 
 
 def extremes(form: Affine, scope: Scope, ranges: Ranges) -> Interval:
@@ -76,39 +54,18 @@ def loop_extremes(loop: Loop, scope: Scope) -> Interval:
 
 
 def affine(e: Expr, scope: Scope) -> Affine:
-    """An integer expression as an affine form; parts that are not affine become atoms of the scope."""
+    """An integer expression as an affine form."""
     if isinstance(e, Const):
         return Affine(int(e.value))
-    if isinstance(e, Var):
-        return Affine(0, {e.name: 1})
-    if isinstance(e, Size):
-        return Affine(0, {f"${e.name}": 1})
     if isinstance(e, Local) and e.name in scope.lets:
         return affine(scope.lets[e.name], scope)
     if isinstance(e, Cast) and e.dtype == INT64 and e.operand.dtype.kind in "iu":
         # The same number: what int64 can't hold (of uint64) is below 0 and outside every buffer.
-        return affine(e.operand, scope) if e.operand.dtype.itemsize < 8 else _atom_form(e, scope)
-    if isinstance(e, Apply):
-        args = [affine(a, scope) for a in e.args] if e.name in _LINEAR else []
-        if e.name == "add":
-            return args[0].plus(args[1])
-        if e.name == "subtract":
-            return args[0].plus(args[1], -1)
-        if e.name == "negative":
-            return Affine().plus(args[0], -1)
-        if e.name == "multiply" and (not args[0].terms or not args[1].terms):
-            k, form = (args[0], args[1]) if not args[0].terms else (args[1], args[0])
-            return Affine().plus(form, k.const)
-    return _atom_form(e, scope)
-
-
-def _atom_form(e: Expr, scope: Scope) -> Affine:
-    name = f"#{exact_text(e)}"
-    scope.atoms[name] = e
-    return Affine(0, {name: 1})
-
-
-_LINEAR = ("add", "subtract", "negative", "multiply")
+        return affine(e.operand, scope) if e.operand.dtype.itemsize < 8 else single(e)
+    found = None
+    if isinstance(e, Apply) and e.name in LINEAR:
+        found = linear(e.name, [affine(a, scope) for a in e.args])
+    return single(e) if found is None else found
 
 
 def non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
@@ -120,7 +77,7 @@ def never(scope: Scope, ranges: Ranges) -> bool:
     """Whether a loop around is known to be empty."""
     for k, loop in enumerate(scope.loops):
         around = replace(scope, loops=scope.loops[:k])
-        length = affine(loop.upper, around).plus(affine(loop.lower, around), -1)
+        length = affine(loop.upper, around) - affine(loop.lower, around)
         high = _bound(length, around, ranges, k, upper=True)
         if high is not None and high <= 0:
             return True
@@ -133,23 +90,24 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
     while depth:
         depth -= 1
         loop = scope.loops[depth]
-        c = form.terms.get(loop.var)
-        if c is None:
+        var = Var(loop.var)
+        c = form.coefficient(var)
+        if not c:
             continue
-        rest = form.plus(Affine(0, {loop.var: 1}), -c)
+        rest = form - single(var).scaled(c)
         at_top = (c > 0) == upper
         side = loop.upper if at_top else loop.lower
         found = []
         for candidate in _candidates(side, scope, "minimum" if at_top else "maximum"):
             value = _last(candidate, loop, scope) if at_top else candidate
-            found.append(_bound(rest.plus(value, c), scope, ranges, depth, upper=upper))
+            found.append(_bound(rest + value.scaled(c), scope, ranges, depth, upper=upper))
         known = [v for v in found if v is not None]
         if not known:
             return None
         return min(known) if upper else max(known)
     total = form.const
-    for name, c in form.terms.items():
-        low, high = _interval(name, scope, ranges)
+    for e, c in form.terms:
+        low, high = _interval(e, scope, ranges)
         end = high if (c > 0) == upper else low
         if end is None:
             return None
@@ -160,7 +118,7 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
 def _last(end: Affine, loop: Loop, scope: Scope) -> Affine:
     """The last value before ``end``; with a step it is known where the extent is."""
     start = affine(loop.lower, scope)
-    length = end.plus(start, -1)
+    length = end - start
     if length.terms:
         return end.shift(-1)
     return start.shift((length.const - 1) // loop.step * loop.step)
@@ -176,7 +134,7 @@ def _candidates(e: Expr, scope: Scope, choice: str) -> list[Affine]:
         sign = 1 if e.name == "add" else -1
         first = _candidates(e.args[0], scope, choice)
         second = _candidates(e.args[1], scope, choice if sign > 0 else _OPPOSITE[choice])
-        return [x.plus(y, sign) for x in first for y in second][:4]
+        return [x + y.scaled(sign) for x in first for y in second][:4]
     return [affine(e, scope)]
 
 
@@ -185,25 +143,19 @@ _OPPOSITE = {"minimum": "maximum", "maximum": "minimum"}
 
 def _without_quotients(form: Affine, scope: Scope) -> Affine:
     """``c (x // d)`` with d dividing c as ``(c / d) (x - x % d)``, which may cancel further."""
-    for name, c in form.terms.items():
-        e = scope.atoms.get(name)
+    for e, c in form.terms:
         if not (isinstance(e, Apply) and e.name == "floor_divide" and isinstance(e.args[1], Const)):
             continue
         d = int(e.args[1].value)
         if d <= 0 or c % d:
             continue
-        rest = _atom_form(Apply("remainder", e.args, INT64), scope)
-        without = form.plus(Affine(0, {name: 1}), -c)
-        changed = without.plus(affine(e.args[0], scope), c // d).plus(rest, -(c // d))
-        return _without_quotients(changed, scope)
+        rest = affine(e.args[0], scope) - single(Apply("remainder", e.args, INT64))
+        return _without_quotients(form - single(e).scaled(c) + rest.scaled(c // d), scope)
     return form
 
 
-def _interval(name: str, scope: Scope, ranges: Ranges) -> Interval:
-    if name.startswith("$"):
-        return ranges.get(name[1:], (0, None))
-    e = scope.atoms.get(name)
-    return UNKNOWN if e is None else _atom(e, scope, ranges)
+def _interval(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
+    return ranges.get(e.name, (0, None)) if isinstance(e, Size) else _atom(e, scope, ranges)
 
 
 def _atom(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
@@ -258,12 +210,11 @@ def _pick(choose: Callable[[list[int]], int], parts: list[Interval], k: int, *, 
 # --- back to expressions ----------------------------------------------------------------------------
 
 
-def from_affine(form: Affine, scope: Scope) -> Expr:
+def from_affine(form: Affine) -> Expr:
     """An affine form as an expression."""
     total: Expr | None = None
-    for name, c in form.terms.items():
-        item: Expr = Size(name[1:]) if name.startswith("$") else scope.atoms.get(name, Var(name))
-        part = item if c == 1 else Apply("multiply", (item, Const(c)), INT64)
+    for e, c in form.terms:
+        part = e if c == 1 else Apply("multiply", (e, Const(c)), INT64)
         total = part if total is None else Apply("add", (total, part), INT64)
     if total is None:
         return Const(form.const)
@@ -277,10 +228,9 @@ def without_division(e: Expr) -> Expr:
         return e
     if not isinstance(e.args[1], Const):
         return e
-    d, scope = int(e.args[1].value), Scope()
-    form = affine(e.args[0], scope)
-    if d <= 0 or any(c % d for c in form.terms.values()):
+    d, form = int(e.args[1].value), affine(e.args[0], Scope())
+    if d <= 0 or any(c % d for _, c in form.terms):
         return e
     if e.name == "remainder":
         return Const(form.const % d)
-    return from_affine(Affine(form.const // d, {n: c // d for n, c in form.terms.items()}), scope)
+    return from_affine(make(form.const // d, {a: c // d for a, c in form.terms}))

@@ -43,7 +43,7 @@ def trips(phase: Stmt, sizes: Mapping[str, int], wanted: Callable[[Stmt], bool])
 
 
 def _extent(s: Loop, scope: Scope, ranges: Ranges) -> float:
-    length = affine(s.upper, scope).plus(affine(s.lower, scope), -1)
+    length = affine(s.upper, scope) - affine(s.lower, scope)
     low, high = extremes(length, scope, ranges)
     extent = 16.0 if high is None else ((low or 0) + high) / 2 if low is not None else high / 2
     return max(extent, 0.0) / s.step

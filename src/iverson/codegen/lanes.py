@@ -15,6 +15,7 @@ from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type
 from iverson.codegen.memory import Address
 from iverson.codegen.nodes import Buffer, Load, Local, Size, Store, Var
 from iverson.codegen.plan import Plan
+from iverson.expr.affine import LINEAR
 from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, subexpressions
 
 
@@ -168,7 +169,7 @@ class Machine:
             return None
         if isinstance(e, Const):
             return Lane(self.b.const(e.value, I64), 0) if e.dtype.name == "int64" else None
-        if not isinstance(e, Apply) or e.dtype.name != "int64" or e.name not in _LINEAR:
+        if not isinstance(e, Apply) or e.dtype.name != "int64" or e.name not in LINEAR:
             return None
         if e.name == "multiply" and not any(isinstance(a, Const) for a in e.args):
             return None
@@ -344,7 +345,6 @@ class Machine:
 
 
 _LINE = " line"  # a name no program has
-_LINEAR = ("add", "subtract", "negative", "multiply")
 
 
 def _at_lane(p: Point, k: int) -> Point:

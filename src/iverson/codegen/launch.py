@@ -20,6 +20,7 @@ from iverson.codegen.cost import WORTH_THREADS, cost
 from iverson.codegen.nodes import Kernel, Loop, Stmt
 from iverson.codegen.plan import Plan
 from iverson.core.errors import ArgumentError
+from iverson.expr.affine import Affine
 
 Array = np.ndarray[Any, Any]
 
@@ -213,7 +214,7 @@ def _iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
     if not isinstance(phase, Loop) or phase.mark != "parallel":
         return 1
     scope = bounds.Scope()
-    length = bounds.affine(phase.upper, scope).plus(bounds.affine(phase.lower, scope), -1)
+    length = bounds.affine(phase.upper, scope) - bounds.affine(phase.lower, scope)
     return max(0, -(-_known(length, phase, sizes) // phase.step))
 
 
@@ -222,7 +223,7 @@ def _first(phase: Loop, sizes: Mapping[str, int]) -> int:
     return _known(bounds.affine(phase.lower, bounds.Scope()), phase, sizes)
 
 
-def _known(form: bounds.Affine, phase: Loop, sizes: Mapping[str, int]) -> int:
+def _known(form: Affine, phase: Loop, sizes: Mapping[str, int]) -> int:
     ranges = {name: (n, n) for name, n in sizes.items()}
     low, high = bounds.extremes(form, bounds.Scope(), ranges)
     if high is None or low != high:

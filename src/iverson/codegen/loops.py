@@ -22,7 +22,7 @@ from iverson.expr.nodes import Apply, Const, Expr, subexpressions
 
 def constant_extent(s: Loop) -> int | None:
     """How often a loop runs, where that does not depend on anything."""
-    difference = affine(s.upper, Scope()).plus(affine(s.lower, Scope()), -1)
+    difference = affine(s.upper, Scope()) - affine(s.lower, Scope())
     if difference.terms:
         return None
     return max(0, -(-difference.const // s.step))

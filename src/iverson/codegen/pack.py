@@ -63,11 +63,11 @@ def _dimension(x: Load, a: Axis, task: Task) -> int | None:
     lets = {item.name: item.value for item in task.lets}
     moving = []
     for d, index in enumerate(x.indices):
-        scope = Scope(lets=lets)
-        form = affine(index, scope)
-        hidden = any(depends(e, {a.name}) for n, e in scope.atoms.items() if n in form.terms)
-        if hidden or a.name in form.terms:
-            moving.append((d, None if hidden else form.terms[a.name]))
+        form = affine(index, Scope(lets=lets))
+        hidden = any(depends(e, {a.name}) for e, _ in form.terms if not isinstance(e, Var))
+        own = form.coefficient(Var(a.name))
+        if hidden or own:
+            moving.append((d, None if hidden else own))
     return moving[0][0] if len(moving) == 1 and moving[0][1] == 1 else None
 
 

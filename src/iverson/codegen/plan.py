@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from iverson.codegen.bounds import (
-    Affine,
     Interval,
     Ranges,
     Scope,
@@ -29,7 +28,21 @@ from iverson.codegen.bounds import (
     never,
     non_negative,
 )
-from iverson.codegen.nodes import INT64, Buffer, If, Kernel, Let, Load, Local, Loop, Stmt, Store, expressions
+from iverson.codegen.nodes import (
+    INT64,
+    Buffer,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Size,
+    Stmt,
+    Store,
+    expressions,
+)
+from iverson.expr.affine import Affine, difference, single
 from iverson.expr.functions import NEGATED
 from iverson.expr.nodes import Apply, Expr, Select, subexpressions
 
@@ -104,12 +117,12 @@ def inside(access: Access, ranges: Ranges, facts: tuple[Affine, ...] = ()) -> bo
     facts : forms that are not negative where the access is carried out.
     """
     extent = access.buffer.shape[access.axis]
-    top = Affine(extent) if isinstance(extent, int) else Affine(0, {f"${extent}": 1})
-    room = top.shift(-1).plus(access.index, -1)
+    top = Affine(extent) if isinstance(extent, int) else single(Size(extent))
+    room = top.shift(-1) - access.index
     scope = access.scope
 
     def holds(form: Affine) -> bool:
-        return any(non_negative(form.plus(f, -1), scope, ranges) for f in (Affine(), *facts))
+        return any(non_negative(form - f, scope, ranges) for f in (Affine(), *facts))
 
     return never(scope, ranges) or (holds(access.index) and holds(room))
 
@@ -123,8 +136,7 @@ def is_inside(store: Store, scope: Scope) -> bool:
 
 def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
     """The integer buffers whose entries' range the checks ask for."""
-    scopes = [access.scope for access in checks]
-    loads = (x for scope in scopes for e in scope.atoms.values() for x in _loads(e, scope))
+    loads = (x for access in checks for e in _asked(access) for x in _loads(e, access.scope))
     return tuple({x.buffer.name: x.buffer for x in loads if x.dtype.kind in "iu"}.values())
 
 
@@ -171,16 +183,6 @@ def _guarded(scope: Scope, condition: Expr, holds: bool) -> Scope:
 
 # --- what guards say --------------------------------------------------------------------------------
 
-#: ``a op b`` as the forms ``c1 a + c2 b + c0`` that are not negative.
-_FACTS = {
-    "less": ((-1, 1, -1),),
-    "less_equal": ((-1, 1, 0),),
-    "greater": ((1, -1, -1),),
-    "greater_equal": ((1, -1, 0),),
-    "equal": ((1, -1, 0), (-1, 1, 0)),
-    "not_equal": (),
-}
-
 
 def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
     """The forms that guards say are not negative; of what the kernel changes meanwhile they say nothing."""
@@ -197,11 +199,15 @@ def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
         elif e.name == "logical_not":
             pending.append((e.args[0], not holds))
         elif (
-            e.name in _FACTS and e.args[0].dtype == INT64 and all(_steady(a, scope, writable) for a in e.args)
+            e.name in NEGATED
+            and e.args[0].dtype == INT64
+            and all(_steady(a, scope, writable) for a in e.args)
         ):
             a, b = (affine(x, scope) for x in e.args)
             name = e.name if holds else NEGATED[e.name]
-            found += [Affine(c).plus(a, k).plus(b, m) for k, m, c in _FACTS[name]]
+            form = difference(name, a, b)
+            if form is not None:
+                found += [form, form.scaled(-1)] if name == "equal" else [form]
     return tuple(found)
 
 
@@ -235,14 +241,22 @@ def _decidable(access: Access, writable: set[str]) -> bool:
     scope = access.scope
     forms = [access.index]
     forms += [affine(e, scope) for loop in scope.loops for e in (loop.lower, loop.upper)]
-    names = {n for form in forms for n in form.terms}
-    atoms = [scope.atoms[n] for n in names if n in scope.atoms]
+    atoms = {e for form in forms for e, _ in form.terms}
     if not all(_steady(e, scope, writable) for e in atoms):
         return False
     extent = access.buffer.shape[access.axis]
-    news = isinstance(extent, str) or any(n.startswith("$") for n in names)
+    news = isinstance(extent, str) or any(isinstance(e, Size) for e in atoms)
     news = news or any(True for e in atoms for _ in _loads(e, scope))
     return news and None not in extremes(access.index, scope, _Some())
+
+
+def _asked(access: Access) -> Iterator[Expr]:
+    """What the interval of an index is computed from, that of what guards say of it included."""
+    node, scope = access.node, access.scope
+    yield node.indices[access.axis]
+    for loop in scope.loops:
+        yield from (loop.lower, loop.upper)
+    yield from (condition for condition, _ in scope.guards)
 
 
 def _loads(e: Expr, scope: Scope) -> Iterator[Load]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.loops import depends
-from iverson.codegen.nodes import Buffer, Let, Load, Stmt, Store
+from iverson.codegen.nodes import Buffer, Let, Load, Size, Stmt, Store, Var
 from iverson.expr.nodes import Apply, Expr, subexpressions
 
 
@@ -24,7 +24,7 @@ class Axis:
 
     @property
     def extent(self) -> int | None:
-        form = affine(self.upper, Scope()).plus(affine(self.lower, Scope()), -1)
+        form = affine(self.upper, Scope()) - affine(self.lower, Scope())
         return None if form.terms else max(form.const, 0)
 
 
@@ -74,8 +74,8 @@ class Task:
         """Axes that are an index of the write by themselves: different values, different entries."""
         names = {a.name for a in self.axes}
         forms = [affine(i, Scope()) for i in self.write]
-        alone = [tuple(f.terms) for f in forms]
-        return tuple(t[0] for t in alone if len(t) == 1 and t[0] in names)
+        alone = [f.terms[0][0] for f in forms if len(f.terms) == 1]
+        return tuple(e.name for e in alone if isinstance(e, Var) and e.name in names)
 
     @property
     def reduces(self) -> bool:
@@ -94,10 +94,11 @@ def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
     moves = 0
     for axis, index in enumerate(access.indices):
         form = affine(index, scope)
-        atoms = [t for t in form.terms if t in scope.atoms and depends(scope.atoms[t], {name})]
-        held = len(atoms) == 1 and form.terms[atoms[0]] == 1 and is_held(scope.atoms[atoms[0]], name)
-        hidden = bool(atoms) and (not held or name in form.terms)
-        c = 1 if held else form.terms.get(name, 0)
+        own = form.coefficient(Var(name))
+        atoms = [t for t in form.terms if not isinstance(t[0], Var) and depends(t[0], {name})]
+        held = len(atoms) == 1 and atoms[0][1] == 1 and is_held(atoms[0][0], name)
+        hidden = bool(atoms) and (not held or own != 0)
+        c = 1 if held else own
         if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
             return 2
         if c:
@@ -110,5 +111,5 @@ def is_held(e: Expr, name: str) -> bool:
     if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
         moving = [a for a in e.args if depends(a, {name})]
         return len(moving) == 1 and is_held(moving[0], name)
-    scope = Scope()
-    return affine(e, scope).terms.get(name) == 1 and not scope.atoms
+    form = affine(e, Scope())
+    return form.coefficient(Var(name)) == 1 and all(isinstance(a, (Var, Size)) for a, _ in form.terms)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from math import lcm
 
-from iverson.codegen.bounds import Affine, Scope, affine, from_affine, loop_extremes, without_division
+from iverson.codegen.bounds import Scope, affine, from_affine, loop_extremes, without_division
 from iverson.codegen.loops import depends, has_loop
 from iverson.codegen.nodes import (
     COMMUTING,
@@ -37,6 +37,7 @@ from iverson.codegen.pack import packed
 from iverson.codegen.plan import is_inside
 from iverson.codegen.schedule import fused, schedule, with_shared
 from iverson.codegen.task import MOTION_COST, Axis, Task, motion
+from iverson.expr.affine import Affine, make, single
 from iverson.expr.functions import identity
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
 
@@ -211,12 +212,10 @@ def _by_ones(task: Task) -> Task:
         scope = Scope()
         lows, highs = (_sides(e, how, scope) for e, how in ((loop.lower, "maximum"), (loop.upper, "minimum")))
         residues = {f.const % loop.step for f in lows}
-        if len(residues) > 1 or any(c % loop.step for f in (*lows, *highs) for c in f.terms.values()):
+        if len(residues) > 1 or any(c % loop.step for f in (*lows, *highs) for _, c in f.terms):
             continue
         (first,) = residues
-        bounds = [
-            [from_affine(_divided(f.shift(-first), loop.step), scope) for f in side] for side in (lows, highs)
-        ]
+        bounds = [[from_affine(_divided(f.shift(-first), loop.step)) for f in side] for side in (lows, highs)]
         low, high = (_nested(side, how) for side, how in zip(bounds, ("maximum", "minimum"), strict=True))
         value = Apply(
             "add", (Apply("multiply", (Var(loop.var), Const(loop.step)), INT64), Const(first)), INT64
@@ -238,7 +237,7 @@ def _sides(e: Expr, how: str, scope: Scope) -> list[Affine]:
 
 def _divided(f: Affine, by: int) -> Affine:
     """A form over a step that divides its terms, rounded up."""
-    return Affine(-(-f.const // by), {n: c // by for n, c in f.terms.items()})
+    return make(-(-f.const // by), {a: c // by for a, c in f.terms})
 
 
 def _nested(sides: list[Expr], how: str) -> Expr:
@@ -273,8 +272,7 @@ def _less(e: Expr, by: str) -> Expr:
         return Apply(e.name, tuple(_less(a, by) for a in e.args), INT64)
     if isinstance(e, Apply) and e.name == "add" and isinstance(e.args[1], Const):
         return Apply("add", (_less(e.args[0], by), e.args[1]), INT64)
-    scope = Scope()
-    return from_affine(affine(e, scope).plus(Affine(0, {by: 1}), -1), scope)
+    return from_affine(affine(e, Scope()) - single(Var(by)))
 
 
 def _reads_cost(task: Task, name: str) -> float:
@@ -422,7 +420,7 @@ def _is_short(loop: Loop) -> bool:
     """Whether a loop never runs more than a few times: lanes would be idle and their masks in the way."""
     scope = Scope()
     lows, highs = _sides(loop.lower, "maximum", scope), _sides(loop.upper, "minimum", scope)
-    spans = [h.plus(low, -1) for h in highs for low in lows]
+    spans = [h - low for h in highs for low in lows]
     return any(s.const <= SHORT for s in spans if not s.terms)
 
 

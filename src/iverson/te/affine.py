@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd, inf
 
+from iverson.expr.affine import Affine, difference, linear, make, single
 from iverson.expr.build import apply, index
 from iverson.expr.functions import NEGATED
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
@@ -22,61 +23,6 @@ from iverson.te.nodes import Compute
 Bound = float  # an integer, or plus or minus infinity
 Interval = tuple[Bound, Bound]
 EVERYTHING: Interval = (-inf, inf)
-
-
-@dataclass(frozen=True)
-class Affine:
-    """``const + sum(coefficient * atom)``; no coefficient is 0, atoms are in a fixed order."""
-
-    const: int
-    terms: tuple[tuple[Expr, int], ...] = ()
-
-    def __add__(self, other: Affine) -> Affine:
-        terms = dict(self.terms)
-        for atom, c in other.terms:
-            terms[atom] = terms.get(atom, 0) + c
-        return make(self.const + other.const, terms)
-
-    def __sub__(self, other: Affine) -> Affine:
-        return self + other.scaled(-1)
-
-    def scaled(self, factor: int) -> Affine:
-        """This times an integer."""
-        if factor == 0:
-            return Affine(0)
-        return Affine(self.const * factor, tuple((a, c * factor) for a, c in self.terms))
-
-    def coefficient(self, atom: Expr) -> int:
-        """The coefficient of an atom; 0 where it does not occur."""
-        return dict(self.terms).get(atom, 0)
-
-    def __hash__(self) -> int:
-        return hash((self.const, self.terms))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Affine) or self.const != other.const:
-            return False
-        mine, theirs = self.terms, other.terms
-        return len(mine) == len(theirs) and all(
-            a is b and c == d for (a, c), (b, d) in zip(mine, theirs, strict=True)
-        )
-
-
-def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
-    """An affine form from a mapping of atoms to coefficients."""
-    kept = [(a, c) for a, c in terms.items() if c]
-    if len(kept) > 1:
-        kept.sort(key=lambda t: _order(t[0]))
-    return Affine(constant, tuple(kept))
-
-
-def _order(atom: Expr) -> tuple[object, ...]:
-    if isinstance(atom, Var):
-        return (0, (atom.serial,), "")
-    nodes = postorder([atom])
-    serials = tuple(n.serial for n in nodes if isinstance(n, Var))
-    shape = ",".join(f"{n.name if isinstance(n, Apply) else getattr(n, 'value', '')}" for n in nodes)
-    return (1, serials, shape)
 
 
 def affine_of(root: Expr) -> Affine:
@@ -111,16 +57,9 @@ def _affine_of_node(node: Expr) -> Affine:
         return affine_of(node.operand)
     if isinstance(node, Apply) and node.dtype.kind in "iu":
         args = [affine_of(a) for a in node.args]
-        if node.name == "add":
-            return args[0] + args[1]
-        if node.name == "subtract":
-            return args[0] - args[1]
-        if node.name == "negative":
-            return args[0].scaled(-1)
-        if node.name == "multiply":
-            for a, b in (args, args[::-1]):
-                if not a.terms:
-                    return b.scaled(a.const)
+        found = linear(node.name, args)
+        if found is not None:
+            return found
         if node.name in ("floor_divide", "remainder") and not args[1].terms and args[1].const > 0:
             d = args[1].const
             quotient = floor(args[0], d)
@@ -131,7 +70,7 @@ def _affine_of_node(node: Expr) -> Affine:
             second = low >= 0 if node.name == "minimum" else high <= 0
             if first or second:
                 return args[0] if first else args[1]
-    return make(0, {node: 1})
+    return single(node)
 
 
 def expr_of(form: Affine) -> Expr:
@@ -377,16 +316,8 @@ def _constraint(e: Expr) -> Constraint | None:
     a, b = affine_of(e.args[0]), affine_of(e.args[1])
     if not (is_pure(a) and is_pure(b)):
         return None
-    one = Affine(1)
-    if e.name == "less":
-        return Constraint(b - a - one)
-    if e.name == "less_equal":
-        return Constraint(b - a)
-    if e.name == "greater":
-        return Constraint(a - b - one)
-    if e.name == "greater_equal":
-        return Constraint(a - b)
-    return Constraint(a - b, True) if e.name == "equal" else None
+    form = difference(e.name, a, b)
+    return None if form is None else Constraint(form, e.name == "equal")
 
 
 def holds(constraint: Constraint) -> bool | None:

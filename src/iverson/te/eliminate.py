@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from iverson.expr.affine import Affine, make
 from iverson.expr.nodes import Expr, same
 from iverson.te.affine import (
-    Affine,
     Constraint,
     affine_of,
     constraints_of,
@@ -25,7 +25,6 @@ from iverson.te.affine import (
     interval,
     is_linear,
     is_pure,
-    make,
     narrowed,
 )
 from iverson.te.boxes import filling

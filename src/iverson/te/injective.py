@@ -11,16 +11,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import inf, lcm
 
+from iverson.expr.affine import Affine, make
 from iverson.expr.nodes import Expr
-from iverson.te.affine import (
-    Affine,
-    Constraint,
-    affine_of,
-    floor_parts,
-    interval,
-    is_pure,
-    make,
-)
+from iverson.te.affine import Constraint, affine_of, floor_parts, interval, is_pure
 from iverson.te.expressions import Var, extent
 
 Row = dict[Expr, Fraction]

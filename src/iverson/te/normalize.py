@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from iverson.expr.affine import Affine
 from iverson.expr.build import index, simplified_with
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.affine import (
-    Affine,
     Constraint,
     affine_of,
     condition_of,

@@ -12,18 +12,10 @@ from functools import cache, lru_cache
 from typing import Any
 
 from iverson.core import locks
+from iverson.expr.affine import Affine
 from iverson.expr.build import apply, index, select
 from iverson.expr.nodes import Apply, Expr
-from iverson.te.affine import (
-    Affine,
-    Constraint,
-    affine_of,
-    constraints_of,
-    expr_of,
-    flattened,
-    floor_parts,
-    negation,
-)
+from iverson.te.affine import Constraint, affine_of, constraints_of, expr_of, flattened, floor_parts, negation
 from iverson.te.expressions import Var
 from iverson.te.nodes import For, If, Point, Walk
 

@@ -1,0 +1,99 @@
+"""Integer expressions as affine forms: ``const + sum of coefficient * atom``.
+
+An atom is an expression that is not taken apart: a variable, a read, a quotient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iverson.expr.nodes import Expr, postorder
+
+#: Functions of affine forms that are affine, a product by a number among them.
+LINEAR = ("add", "subtract", "negative", "multiply")
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``const + sum(coefficient * atom)``; no coefficient is 0, atoms are in a fixed order."""
+
+    const: int = 0
+    terms: tuple[tuple[Expr, int], ...] = ()
+
+    def __add__(self, other: Affine) -> Affine:
+        terms = dict(self.terms)
+        for atom, c in other.terms:
+            terms[atom] = terms.get(atom, 0) + c
+        return make(self.const + other.const, terms)
+
+    def __sub__(self, other: Affine) -> Affine:
+        return self + other.scaled(-1)
+
+    def scaled(self, factor: int) -> Affine:
+        """This times an integer."""
+        if factor == 0:
+            return Affine(0)
+        return Affine(self.const * factor, tuple((a, c * factor) for a, c in self.terms))
+
+    def shift(self, by: int) -> Affine:
+        """This plus an integer."""
+        return Affine(self.const + by, self.terms)
+
+    def coefficient(self, atom: Expr) -> int:
+        """The coefficient of an atom; 0 where it does not occur."""
+        return next((c for a, c in self.terms if a is atom), 0)
+
+    def __hash__(self) -> int:
+        return hash((self.const, self.terms))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Affine) or self.const != other.const:
+            return False
+        mine, theirs = self.terms, other.terms
+        return len(mine) == len(theirs) and all(
+            a is b and c == d for (a, c), (b, d) in zip(mine, theirs, strict=True)
+        )
+
+
+def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
+    """An affine form from a mapping of atoms to coefficients."""
+    kept = [(a, c) for a, c in terms.items() if c]
+    if len(kept) > 1:
+        kept.sort(key=lambda t: _order(t[0]))
+    return Affine(constant, tuple(kept))
+
+
+def single(e: Expr) -> Affine:
+    """An expression as one that is not taken apart."""
+    return Affine(0, ((e, 1),))
+
+
+def _order(atom: Expr) -> tuple[object, ...]:
+    """An order of atoms that does not depend on addresses: by age where they know it, then by name."""
+    nodes = postorder([atom]) if atom.operands else [atom]
+    ages = tuple(n.serial for n in nodes if hasattr(n, "serial"))
+    names = ",".join(str(getattr(n, "name", getattr(n, "value", ""))) for n in nodes)
+    return bool(atom.operands), ages, names
+
+
+def linear(name: str, args: Sequence[Affine]) -> Affine | None:
+    """A function of affine forms; None where that is not affine."""
+    if name == "add":
+        return args[0] + args[1]
+    if name == "subtract":
+        return args[0] - args[1]
+    if name == "negative":
+        return args[0].scaled(-1)
+    if name == "multiply":
+        for a, b in (args, args[::-1]):
+            if not a.terms:
+                return b.scaled(a.const)
+    return None
+
+
+def difference(name: str, a: Affine, b: Affine) -> Affine | None:
+    """What is at least 0 where a comparison of integers holds (for "equal", is 0); None for "not_equal"."""
+    if name in ("less", "less_equal"):
+        a, b = b, a
+    return None if name == "not_equal" else (a - b).shift(-1 if name in ("less", "greater") else 0)
