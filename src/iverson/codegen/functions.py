@@ -235,7 +235,7 @@ def _shift(name: str) -> Emitter:
 
 
 def _logaddexp(b: Builder, x: Value, y: Value) -> Value:
-    top = _FLOAT["maximum_"](b, x, y)
+    top = _float_max(b, x, y)
     gap = b.intrinsic("fabs", x - y)
     tail = _vector("log1p")(b, _vector("exp")(b, -gap))
     # Two equal infinities have no gap.
@@ -291,7 +291,6 @@ _FLOAT: dict[str, Emitter] = {
     "relu": lambda b, x: _float_max(b, x, b.const(0.0, x.type)),
     "logaddexp": _logaddexp,
     "softplus": lambda b, x: _logaddexp(b, x, b.const(0.0, x.type)),
-    "maximum_": _float_max,
     **{name: _vector(name) for name in vecmath.FUNCTIONS},
     **{
         name: _library(symbol)
@@ -328,10 +327,6 @@ _INTEGER: dict[str, Emitter] = {
 _BOOL: dict[str, Emitter] = {
     "add": lambda b, x, y: x | y,
     "multiply": lambda b, x, y: x & y,
-    "bitwise_and": lambda b, x, y: x & y,
-    "bitwise_or": lambda b, x, y: x | y,
-    "bitwise_xor": lambda b, x, y: x ^ y,
-    "bitwise_invert": lambda b, x: x ^ True,
     "maximum": lambda b, x, y: x | y,
     "minimum": lambda b, x, y: x & y,
 }

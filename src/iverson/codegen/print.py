@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 
 from iverson.codegen.nodes import Buffer, Declare, If, Kernel, Let, Loop, Point, Stmt, Update, UpdateArg
+from iverson.expr.functions import ASSIGN
 from iverson.expr.nodes import Expr
 from iverson.expr.nodes import exact_text as text
-
-_ASSIGN = {"assign": "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -58,13 +57,13 @@ def _statement(s: Stmt, depth: int) -> list[str]:
     if isinstance(s, Declare):
         return [f"{pad}var {s.name}: {s.dtype.name} = {text(s.value)}"]
     if isinstance(s, Update):
-        return [f"{pad}{s.name} {_ASSIGN[s.combine]} {text(s.value)}"]
+        return [f"{pad}{s.name} {ASSIGN[s.combine]} {text(s.value)}"]
     if isinstance(s, UpdateArg):
         return [f"{pad}{s.best}, {s.at} {s.combine}= {text(s.value)}, {text(s.position)}"]
     if isinstance(s, Point):
         return [f"{pad}point {', '.join(f'{name} = {text(e)}' for name, e in s.at.items())}"]
     return [
-        f"{pad}{s.buffer.name}[{_list(s.indices)}] {_ASSIGN[s.combine]} {text(s.value)}"
+        f"{pad}{s.buffer.name}[{_list(s.indices)}] {ASSIGN[s.combine]} {text(s.value)}"
         + ("  # atomic" if s.atomic else "  # shared" if s.shared else "")
     ]
 

@@ -17,6 +17,8 @@ NEGATED = {
 }
 #: What a combine does with an old value and a new one; the terms may come in any order.
 COMBINE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+#: How a combine is written.
+ASSIGN = {"assign": "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 #: Functions that are an instruction or two; others are taken to cost some ten.
 LIGHT = frozenset(
     ("add", "subtract", "multiply", "negative", "square", "maximum", "minimum", "abs", "relu",

@@ -14,7 +14,7 @@ from math import prod
 from iverson.expr.build import const, select
 from iverson.expr.nodes import Const, Expr
 from iverson.te.counting import MAX_COUNTED, domain_size
-from iverson.te.expressions import Extent, Var, substitute, variables
+from iverson.te.expressions import Extent, Var, substitute, tied_together
 from iverson.te.nodes import Domain, Statement
 from iverson.te.where import conjunction
 
@@ -46,15 +46,8 @@ def filling(domain: Domain) -> float:
 
     0 where a part is too large to count.
     """
-    groups: list[tuple[set[Var], list[Expr]]] = []
-    for condition in domain.where:
-        tied, own = set(variables([condition])), [condition]
-        for group in [g for g in groups if g[0] & tied]:
-            groups.remove(group)
-            tied, own = tied | group[0], own + group[1]
-        groups.append((tied, own))
     share = 1.0
-    for tied, own in groups:
+    for tied, own in tied_together(domain.where, lambda c: [c]):
         part = Domain(tuple(v for v in domain.axes if v in tied), tuple(own))
         box = prod(n for n in part.extents if isinstance(n, int))
         found = None if box > MAX_COUNTED // 8 else domain_size(part)

@@ -28,7 +28,7 @@ from iverson.te.affine import (
     narrowed,
 )
 from iverson.te.boxes import filling
-from iverson.te.expressions import Tensor, Var, limits, substitute, variables
+from iverson.te.expressions import Tensor, Var, limits, replacing, substitute, variables
 from iverson.te.injective import is_injective
 from iverson.te.loops import exact_loops
 from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_of
@@ -115,9 +115,7 @@ def _narrowed(s: Statement) -> Statement:
         if v not in written:
             new[v] = Var(v.name, int(low), max(int(low), int(high) + 1), v.kind)
     axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))
-    body, *where = substitute([s.body, *s.domain.where], new)
-    place = None if s.position is None else substitute([s.position], new)[0]
-    return simplified(replace(s, body=body, position=place, domain=Domain(axes, tuple(where))))
+    return simplified(s.mapped(replacing(new), axes))
 
 
 def _planned(statement: Statement) -> Statement:
@@ -291,9 +289,7 @@ def _substituted(
     where: Iterable[Expr],
     write: tuple[Expr, ...],
 ) -> Statement:
-    body, *conditions = substitute([s.body, *where], new)
-    place = None if s.position is None else substitute([s.position], new)[0]
-    made = replace(s, write=write, body=body, position=place, domain=Domain(axes, tuple(conditions)))
-    found = simplified(made)
+    made = replace(s, domain=Domain(axes, tuple(where))).mapped(replacing(new))
+    found = simplified(replace(made, write=write))
     assert same(found.write, write)
     return found

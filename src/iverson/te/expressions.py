@@ -5,16 +5,17 @@ Their grammar is in `nodes`, which exports what is here; the other nodes are tho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError
 from iverson.expr.build import apply, as_expr, cast, simplified_with
 from iverson.expr.nodes import DType, Expr, Source, postorder
 
+Item = TypeVar("Item")
 _serial = count()
 
 
@@ -175,9 +176,32 @@ def substitute(
     return tuple(made[r] for r in roots)
 
 
+def replacing(
+    new: Mapping[Expr, Expr], tensors: Mapping[Tensor, Tensor] | None = None
+) -> Callable[[Expr], Expr]:
+    """`substitute` in one expression."""
+    return lambda e: substitute([e], new, tensors)[0]
+
+
 def reads_of(roots: Iterable[Expr]) -> list[Read]:
     """The reads under the roots, each once, operands first."""
     return [n for n in postorder(roots) if isinstance(n, Read)]
+
+
+def tied_together(
+    items: Iterable[Item], roots: Callable[[Item], Iterable[Expr]]
+) -> list[tuple[set[Var], list[Item]]]:
+    """Items that share variables, or do through others, with these variables; ``roots`` are an item's."""
+    groups: list[tuple[set[Var], list[Item]]] = []
+    for item in items:
+        tied, own, apart = set(variables(roots(item))), [item], []
+        for other, theirs in groups:
+            if other & tied:
+                tied, own = tied | other, theirs + own
+            else:
+                apart.append((other, theirs))
+        groups = [*apart, (tied, own)]
+    return groups
 
 
 def variables(roots: Iterable[Expr]) -> list[Var]:

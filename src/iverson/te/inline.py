@@ -124,11 +124,4 @@ def _put(stage: Statement, reader: Statement) -> Statement:
             made[x] = new
         return made[root]
 
-    domain = replace(reader.domain, where=tuple(changed(e) for e in reader.domain.where))
-    return replace(
-        reader,
-        body=changed(reader.body),
-        write=tuple(changed(e) for e in reader.write),
-        domain=domain,
-        position=None if reader.position is None else changed(reader.position),
-    )
+    return reader.mapped(changed)

@@ -16,7 +16,7 @@ from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.expr.build import apply, as_expr, select
 from iverson.expr.nodes import Const, Expr, postorder
-from iverson.te.expressions import Extent, Placeholder, Reduce, Tensor, Var, as_index, substitute
+from iverson.te.expressions import Extent, Placeholder, Reduce, Tensor, Var, as_index, replacing, substitute
 from iverson.te.injective import is_injective
 from iverson.te.nodes import Compute, Domain, Statement, tensors_below
 from iverson.te.site import operation
@@ -232,13 +232,7 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int]) -> tuple[Tensor, .
         statements = []
         for s in t.statements:
             axes = {v: Var(v.name, known(v.lo), known(v.hi), v.kind) for v in s.domain.axes}
-            new = values | axes
-            where = substitute(s.domain.where, new, made)
-            write = substitute(s.write, new, made)
-            (body,) = substitute([s.body], new, made)
-            place = None if s.position is None else substitute([s.position], new, made)[0]
-            domain = Domain(tuple(axes.values()), where)
-            statements.append(Statement(None, write, body, domain, s.combine, place))
+            statements.append(s.mapped(replacing(values | axes, made), tuple(axes.values())))
         made[t] = Compute(shape, t.dtype, t.name, statements)
     return tuple(made[t] for t in tensors)
 

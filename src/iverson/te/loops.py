@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from iverson.expr.build import as_expr
 from iverson.expr.nodes import Expr
 from iverson.te.affine import Constraint, holds
-from iverson.te.expressions import Var, substitute, variables
+from iverson.te.expressions import Var, substitute, tied_together
 from iverson.te.nodes import For, If, Point, Walk
 from iverson.te.sets import affordable, loops_of
 
@@ -52,16 +52,7 @@ def components(
     axes: Sequence[Var], constraints: Sequence[Constraint]
 ) -> list[tuple[list[Var], list[Constraint]]]:
     """The axes that constraints tie together, with these constraints; axes in none are left out."""
-    groups: list[tuple[set[Var], list[Constraint]]] = []
-    for c in constraints:
-        tied, own = set(variables([a for a, _ in c.form.terms])), [c]
-        apart = []
-        for other, theirs in groups:
-            if other & tied:
-                tied, own = tied | other, theirs + own
-            else:
-                apart.append((other, theirs))
-        groups = [*apart, (tied, own)]
+    groups = tied_together(constraints, lambda c: [a for a, _ in c.form.terms])
     return [([v for v in axes if v in tied], own) for tied, own in groups]
 
 

@@ -172,6 +172,14 @@ class Statement:
         extra = () if self.position is None else (self.position,)
         return (*self.write, self.body, *self.domain.where, *extra)
 
+    def mapped(self, f: Callable[[Expr], Expr], axes: tuple[Var, ...] | None = None) -> Statement:
+        """The statement with ``f`` of each expression (its walk's aside), over other axes if given."""
+        domain = Domain(self.domain.axes if axes is None else axes, tuple(map(f, self.domain.where)))
+        place = None if self.position is None else f(self.position)
+        return replace(
+            self, write=tuple(map(f, self.write)), body=f(self.body), domain=domain, position=place
+        )
+
     @property
     def tensor(self) -> Compute:
         """``out``, which must be known by now."""

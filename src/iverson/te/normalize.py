@@ -25,7 +25,7 @@ from iverson.te.affine import (
     floor_parts,
     holds,
 )
-from iverson.te.expressions import Read, Var, limits, substitute
+from iverson.te.expressions import Read, Var, limits, replacing
 from iverson.te.nodes import Domain, Statement
 from iverson.te.where import conjunction
 
@@ -142,12 +142,5 @@ def _split(statement: Statement, axis: Var, offset: int, radix: int) -> Statemen
         ranges.append(value >= lo)
     if (hi + offset) % radix:
         ranges.append(value < hi)
-    place = statement.position
-    return replace(
-        statement,
-        write=substitute(statement.write, new),
-        body=substitute([statement.body], new)[0],
-        position=None if place is None else substitute([place], new)[0],
-        domain=Domain(tuple(axes), (*substitute(statement.domain.where, new), *ranges)),
-        walk=None,
-    )
+    made = statement.mapped(replacing(new), tuple(axes))
+    return replace(made, domain=Domain(tuple(axes), (*made.domain.where, *ranges)))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from iverson.expr.functions import ASSIGN
 from iverson.expr.nodes import Expr, text
 from iverson.te.expressions import Tensor, Var, variables
 from iverson.te.nodes import For, If, Point, Program, Statement, Walk
-
-_SIGN = {"assign": "=", "sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 
 
 def program_text(program: Program) -> str:
@@ -59,7 +58,7 @@ def action_text(statement: Statement, names: dict[Expr, str]) -> str:
     body = text(statement.body, names)
     if statement.position is not None:
         return f"{target} {statement.combine}= ({body}, {text(statement.position, names)})"
-    return f"{target} {_SIGN[statement.combine]} {body}"
+    return f"{target} {ASSIGN[statement.combine]} {body}"
 
 
 def domain_text(statement: Statement) -> str:
