@@ -1,0 +1,241 @@
+"""Selections not yet made: an op gives what it gives of the selected arrays, and holds no more entries.
+
+What is not selected is inf or nan here, and reaches nothing. All that is selected is positive, so the entries
+of a result that are not 0 are those it has to hold.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core import entries
+from iverson.core.region import Region
+from iverson.core.scalars import keep_where
+from iverson.kernels.registry import run
+from iverson.layouts import Box, Bracket, Packed, Zero, layout_of, support_of, to_strided
+from iverson.layouts.bracket import held, select
+from iverson.ops import TABLE
+
+SHAPE = (3, 4)
+
+
+class _Drawn:
+    """Random operands: brackets in every form, and what else may stand beside them."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(seed)
+        self.g = np.random.default_rng(seed)
+        #: Conditions drawn before, some of which are drawn again: the same array, or the same view of one.
+        self.known: dict[tuple[int, ...], list[Any]] = {}
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        return self.g.uniform(1, 2, shape)
+
+    def region(self, shape: tuple[int, ...]) -> Region:
+        corners = [sorted(self.r.sample(range(n + 1), 2)) for n in shape]
+        return Region(tuple(a for a, _ in corners), tuple(b for _, b in corners))
+
+    def condition(self, shape: tuple[int, ...]) -> Any:
+        """Of all entries, or the same along some axes; one that was drawn before, or a new view of it."""
+        known = self.known.setdefault(shape, [])
+        if known and self.r.random() < 0.5:
+            found = self.r.choice(known)
+            return found if self.r.random() < 0.5 else found.view()
+        own = tuple(1 if self.r.random() < 0.3 else n for n in shape)
+        known.append(np.broadcast_to(self.g.random(own) < 0.6, shape))
+        return known[-1]
+
+    def bracket(self, shape: tuple[int, ...] = SHAPE, dtype: str = "float64") -> Bracket:
+        negated = self.r.random() < 0.4
+        if self.r.random() < 0.3 and 0 not in shape:
+            region = self.region(shape)
+            inner = self.condition(region.shape)
+            return Bracket(
+                Box(shape, region, self._planted(inner ^ negated)), Box(shape, region, inner), negated
+            )
+        condition = self.condition(shape)
+        return Bracket(self._planted(condition ^ negated).astype(dtype), condition, negated)
+
+    def _planted(self, chosen: Any) -> Any:
+        """Values with inf and nan wherever they are not selected."""
+        return np.where(chosen, self.values(chosen.shape), self.r.choice([np.inf, np.nan]))
+
+    def operand(self, shape: tuple[int, ...] = SHAPE) -> Any:
+        kind = self.r.randrange(8)
+        if kind < 4:
+            return self.bracket(shape)
+        if kind == 4:
+            region = self.region(shape)
+            return Box(shape, region, self.values(region.shape))
+        return Zero(shape, np.dtype("float64")) if kind == 5 else self.values(shape)
+
+    def some(self, count: int, shape: tuple[int, ...] = SHAPE) -> list[Any]:
+        """Operands of which at least one is a bracket."""
+        found = [self.operand(shape) for _ in range(count)]
+        found[self.r.randrange(count)] = self.bracket(shape)
+        return found
+
+    def at(self, low: int, high: int, shape: tuple[int, ...]) -> Any:
+        return self.g.integers(low, high, shape)
+
+    def call(self, name: str) -> tuple[list[Any], dict[str, Any]]:
+        """Operands and parameters of an op."""
+        r, x = self.r, self.bracket()
+        if name in ("add", "multiply", "maximum", "subtract"):
+            wide = r.choice([SHAPE, (2, *SHAPE), (4,)])
+            pair = [self.operand(wide) if wide != SHAPE else self.operand(), x]
+            return pair if r.random() < 0.5 else pair[::-1], {}
+        if name == "divide":
+            return [x, self.values(SHAPE)], {}
+        if name == "add_n":
+            return self.some(r.randrange(2, 5)), {}
+        if name == "sum":
+            return [x], {"axis": r.choice([(0,), (1,), (0, 1)]), "keepdims": r.random() < 0.5}
+        if name == "matmul":
+            a, b = self.operand((3, 4)), self.operand((4, 2))
+            sides = [self.bracket((3, 4)), b] if r.random() < 0.5 else [a, self.bracket((4, 2))]
+            return sides, {}
+        if name == "permute_dims":
+            return [x], {"axes": r.choice([(1, 0), (0, 1)])}
+        if name == "broadcast_to":
+            return [x], {"shape": (2, *SHAPE)}
+        if name == "reshape":
+            return [x], {"shape": r.choice([(12,), (2, 6), (4, 3), (3, 2, 2)])}
+        if name == "flip":
+            return [x], {"axis": r.choice([(0,), (1,), (0, 1)])}
+        if name == "concat":
+            return self.some(3), {"axis": 1, "offsets": (0, 4, 8)}
+        if name == "stack":
+            return self.some(2), {"axis": r.randrange(3)}
+        if name == "index_basic":
+            return [x], {"key": (slice(1, 3, 1), r.choice([2, slice(0, 4, 2)]))}
+        if name == "gather":
+            return [x, self.at(0, 3, (5,)), self.at(0, 4, (5,))], {"axes": (0, 1)}
+        if name == "scatter_add":
+            where = [self.at(0, 2, (3, 4)), self.at(0, 3, (3, 4))]
+            return [x, *where], {"axes": (0, 1), "shape": (2, 3)}
+        if name == "bracket":
+            condition = self.condition(r.choice([SHAPE, (4,), (1, 4)]))
+            mask = self.condition(SHAPE)
+            sparse = iv.to_layout(iv.asarray(self.values(SHAPE) * mask), "csr")._value
+            kept = r.choice([x, self.operand(), sparse, Packed(mask, self.values((int(mask.sum()),)))])
+            return [condition, kept], {"negated": r.random() < 0.5}
+        return [x], {}
+
+
+def _plain(x: Any) -> Any:
+    if type(x) is Bracket:
+        return to_strided(select(x))
+    return np.asarray(x) if isinstance(x, np.ndarray | np.generic) else to_strided(x)
+
+
+#: Ops that may give 0 of positive operands, or hold what they compute of all entries.
+LOOSE = {"exp", "maximum", "subtract", "cumulative_sum"}
+NAMES = (
+    "negative square sqrt exp abs add multiply maximum subtract divide add_n sum matmul permute_dims "
+    "broadcast_to reshape flip concat stack index_basic gather scatter_add bracket"
+)
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_ops_on_selections(name: str) -> None:
+    op = TABLE[name]
+    kept = 0
+    for seed in range(40):
+        drawn = _Drawn(seed)
+        values, params = drawn.call(name)
+        if all(isinstance(v, np.ndarray) for v in values):
+            continue
+        before = [_plain(v).copy() for v in values]
+        with np.errstate(all="ignore"):
+            found = run(op, tuple(values), params)
+            wanted = op.forward(*before, **params)
+        wanted = _plain(wanted)
+        layout_of(found).check(found)
+        np.testing.assert_allclose(_plain(found), wanted, rtol=1e-14, err_msg=str(seed))
+        for value, old in zip(values, before, strict=True):
+            np.testing.assert_array_equal(_plain(value), old)
+        if name in LOOSE:
+            continue
+        kept += type(found) is Bracket
+        there = _there(found)
+        if name == "matmul":  # whole rows and columns only
+            assert there[wanted != 0].all()
+        else:
+            np.testing.assert_array_equal(there, wanted != 0, err_msg=str(seed))
+        if name == "bracket" and not isinstance(values[1], Bracket | np.ndarray | Zero):
+            layout = type(values[1])
+            assert type(found) in ((Bracket, Zero) if layout is Box else (layout,)), seed
+    assert kept > 3 or name in LOOSE
+
+
+def _there(found: Any) -> Any:
+    """Which entries a value holds."""
+    if type(found) is Bracket:
+        return to_strided(held(found))
+    if isinstance(found, np.ndarray):
+        return found != 0
+    return _plain(found) != 0
+
+
+def test_sides_of_one_selection_are_joined_by_one_select() -> None:
+    r = np.random.default_rng(0)
+    a, b = r.uniform(1, 2, (2, *SHAPE))
+    base = r.random(SHAPE) < 0.5
+    views = {
+        "itself": (base, base, True),
+        "a view": (base[:], base[:], True),
+        "the same rows": (np.broadcast_to(base[0], SHAPE), np.broadcast_to(base[0], SHAPE), True),
+        "another array": (base, base.copy(), False),
+        "another view": (base.repeat(2, 0)[::2], base.repeat(2, 0)[::2], False),
+    }
+    stack = np.concatenate([base, base])
+    views |= {
+        "other rows": (stack[:3], stack[3:], False),
+        "other strides": (stack[::2], stack[:3], False),
+    }
+    for name, (p, q, one) in views.items():
+        both = run(TABLE["add"], (Bracket(a, p), Bracket(b, q, True)), {})
+        assert (type(both) is np.ndarray) is one, name
+        np.testing.assert_array_equal(_plain(both), np.where(p, a, 0) + np.where(q, 0, b))
+        same = run(TABLE["add"], (Bracket(a, p, True), Bracket(b, q, True)), {})
+        assert (same.condition is p) is one, name
+        assert same.negated is one
+    mixed = run(TABLE["add"], (Bracket(a, base), Bracket(b.astype("float32"), base, True)), {})
+    assert mixed.dtype == np.float64
+
+
+def test_supports_of_selections() -> None:
+    condition = np.array([True, False, True])
+    strided = Bracket(np.ones(3), condition)
+    assert support_of(strided) == entries.Bracket(condition, False)
+    region = Region((1,), (3,))
+    boxed = Bracket(Box((3,), region, np.ones(2)), Box((3,), region, condition[:2]))
+    assert support_of(boxed) == entries.Box(region)
+    for value in (strided, boxed):
+        layout = layout_of(value)
+        again = layout.rebuild(value, tuple(2 * b if b.dtype != bool else b for b in layout.buffers(value)))
+        np.testing.assert_array_equal(_plain(again), 2 * _plain(value))
+        where, values = layout.stored(value)
+        np.testing.assert_array_equal(_plain(value)[where], keep_where(np.ones(values.shape, bool), values))
+
+
+def test_conditions_that_repeat_stay_one_line() -> None:
+    """What is the same along an axis is computed and kept once along it."""
+    row = np.broadcast_to(np.array([True, False, True, True]), (1000, 4))
+    column = np.broadcast_to((np.arange(1000) % 2 == 0)[:, None], (1000, 4))
+    x = Bracket(np.ones((1000, 4)), row)
+    for found, size in (
+        (held(Bracket(x.values, row, True)), 4),
+        (run(TABLE["multiply"], (x, Bracket(x.values, row, True)), {}).condition, 4),
+        (run(TABLE["permute_dims"], (x,), {"axes": (1, 0)}).condition, 4),
+        (run(TABLE["multiply"], (x, Bracket(x.values, column)), {}).condition, 4000),
+        (held(Bracket(np.ones((1, 4)), row[:1], True)), 4),
+    ):
+        own = [n for n, step in zip(found.shape, found.strides, strict=True) if step]
+        assert int(np.prod(own)) == size
