@@ -229,6 +229,23 @@ SETS = [NOTHING, FULL, TOP, LOW, P, Stored(P.pattern, True), Q, C, Bracket(C.con
 SETS += [Bracket(C.condition.copy()), Box(Region((0, 0), (1, 1))), Box(Region((0, 0), (4, 3)))]
 
 
+def test_what_only_products_read_stays_so():
+    product = Stored(P.pattern, True)
+    sets = [*SETS, FACTORED]
+    assert [in_products(e) for e in sets] == [e in (product, FACTORED) for e in sets]
+    assert in_products(join([product, product]))
+    assert in_products(meet(product, TOP))
+    assert not in_products(join([P, product]))
+    assert not in_products(meet(TOP, product))
+
+
+def test_empty_boxes():
+    assert hull(NOTHING, (2, 3)) == Region((0, 0), (0, 0))
+    for empty in (Region((1, 2), (1, 3)), Region((4, 3), (4, 3))):
+        assert covers(TOP, Box(empty), HELD.shape)
+        assert plain(Box(empty), HELD.shape) is NOTHING
+
+
 def test_covering_and_joining_every_pair():
     for (i, a), (j, b) in itertools.product(enumerate(SETS), repeat=2):
         one, other = mask_of(a, HELD.shape), mask_of(b, HELD.shape)
