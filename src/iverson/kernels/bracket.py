@@ -7,6 +7,7 @@ products select; everything else is computed on the selected array.
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 
@@ -206,20 +207,21 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     or nan across from them is not multiplied with their zeros; they are looked for where the product is not
     finite. Rows of a (columns of b) left out by a condition that does not vary along them stay left out.
     """
-    a, b = (select(v) for v in values)
+    a, b = select(values[0]), select(values[1])
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return run(op, (a, b), params)
     out = op.forward(a, b, **params)
     # One pass; where only the squares overflow, it costs a closer look.
-    if not np.isfinite(np.dot(entries := out.ravel(), entries)):
+    if not math.isfinite(np.vdot(out, out).real):
         kept = _contracted(values)
         if kept is not None and not kept.all():
             a, b = to_strided(a)[..., kept], to_strided(b)[..., kept, :]
             out = op.forward(a, b, **params)
-    rows = _lines_left_out(values[0], -1)
-    columns = _lines_left_out(values[1], -2)
+    rows, columns = _lines_left_out(values[0], -1), _lines_left_out(values[1], -2)
+    if rows is None and columns is None:
+        return out
     conditions = [np.broadcast_to(c, out.shape) for c in (rows, columns) if c is not None]
-    return Bracket(out, reduce(np.logical_and, conditions)) if conditions else out
+    return Bracket(out, reduce(np.logical_and, conditions))
 
 
 def _contracted(values: Values) -> Any:

@@ -130,8 +130,9 @@ def softmax(x: Array, *, axis: int) -> Array:
     """exp(x) / sum(exp(x)) along an axis, shifted by the maximum."""
     if not x.size:
         return x.copy()
-    out: Array = np.exp(x - np.max(x, axis=axis, keepdims=True))
-    out /= np.sum(out, axis=axis, keepdims=True)
+    out: Array = x - np.maximum.reduce(x, axis=axis, keepdims=True)
+    np.exp(out, out=out)
+    out /= np.add.reduce(out, axis=axis, keepdims=True)
     return out
 
 
@@ -139,8 +140,8 @@ def log_softmax(x: Array, *, axis: int) -> Array:
     """x - logsumexp(x) along an axis."""
     if not x.size:
         return x.copy()
-    shifted: Array = x - np.max(x, axis=axis, keepdims=True)
-    shifted -= np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+    shifted: Array = x - np.maximum.reduce(x, axis=axis, keepdims=True)
+    shifted -= np.log(np.add.reduce(np.exp(shifted), axis=axis, keepdims=True))
     return shifted
 
 

@@ -21,6 +21,7 @@ from iverson.core.float_warnings import trapping
 from iverson.core.op import Body, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
 from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import fused
 from iverson.kernels.stretched import extent, stretched
@@ -89,16 +90,15 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
 @derived
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     """g summed over the axes along which an operand of ``shape`` was broadcast."""
-    from iverson.core.table import F
 
     if g.shape == shape:
         return g
     lead = g.ndim - len(shape)
     stretched = tuple(lead + k for k, n in enumerate(shape) if n == 1 and g.shape[lead + k] != 1)
     if lead:
-        g = F.sum(g, axis=tuple(range(lead)), keepdims=False)
+        g = namespace.sum(g, axis=tuple(range(lead)), keepdims=False)
         stretched = tuple(k - lead for k in stretched)
-    return F.sum(g, axis=stretched, keepdims=True) if stretched else g
+    return namespace.sum(g, axis=stretched, keepdims=True) if stretched else g
 
 
 def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:

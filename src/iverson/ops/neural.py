@@ -66,10 +66,10 @@ define(
 
 
 def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
-    shifted = x - x.max(axis=axis, keepdims=True)
+    shifted = x - np.maximum.reduce(x, axis=axis, keepdims=True)
     chosen = shifted[strided.index_along(x.shape, classes, axis)]
     # The classes have extent 1 along the axis.
-    losses = np.log(np.exp(shifted, out=shifted).sum(axis=axis, keepdims=True)) - chosen
+    losses = np.log(np.add.reduce(np.exp(shifted, out=shifted), axis=axis, keepdims=True)) - chosen
     if reduction == "none":
         return losses.squeeze(axis)
     total = losses.sum()

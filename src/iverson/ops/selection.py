@@ -25,11 +25,19 @@ def _abstract(condition: Any, x: Any, *, negated: bool) -> Aval:
     return Aval(broadcast_shapes("bracket", *shapes), np.asarray(x).dtype if np.isscalar(x) else x.dtype)
 
 
+def has_nan(x: Any) -> bool:
+    """Whether any entry of a real array is nan: its squares add up to one then, and only then."""
+    if x.dtype.kind != "f" or not x.flags.c_contiguous:
+        return bool(x.size and np.isnan(x.max()))
+    entries = x.reshape(-1)
+    return math.isnan(np.dot(entries, entries))
+
+
 @derived
 def nan_at(x: Any, t: Any) -> Any:
     """t, and nan where x is nan: a choice among numbers has no derivative at a nan, which it lets through."""
     value = getattr(x, "_value", x)
-    if type(value) is np.ndarray and not (value.size and np.isnan(value.max())):
+    if type(value) is np.ndarray and not has_nan(value):
         return t
     return namespace.where(namespace.isnan(x), t * math.nan, t)
 

@@ -6,6 +6,7 @@ Axes arrive normalised: non-negative, increasing, distinct (`iverson.core.shapes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -19,6 +20,7 @@ from iverson.core.errors import ShapeError
 from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
@@ -160,17 +162,19 @@ define(
 @derived
 def mT(x: Any) -> Any:
     """The last two axes exchanged."""
-    from iverson.core.table import F
+    return namespace.permute_dims(x, axes=_transposed(x.ndim))
 
-    return F.permute_dims(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+@cache
+def _transposed(ndim: int) -> Shape:
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
 
 
 @derived
 def mH(x: Any) -> Any:
     """The conjugate of the last two axes exchanged."""
-    from iverson.core.table import F
 
-    return F.mT(F.conj(x)) if x.dtype.kind == "c" else F.mT(x)
+    return mT(namespace.conj(x) if x.dtype.kind == "c" else x)
 
 
 define(
@@ -459,10 +463,9 @@ define(
 @derived
 def diag(x: Any) -> Any:
     """Square matrices with x on their diagonals."""
-    from iverson.core.table import F
 
     n = x.shape[-1]
-    return F.diag_embed(x, offset=0, shape=(*x.shape, n))
+    return namespace.diag_embed(x, offset=0, shape=(*x.shape, n))
 
 
 class Added(EntryMap):
