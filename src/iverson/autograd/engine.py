@@ -17,7 +17,7 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
 from iverson.autograd.node import Node, line_of, reachable
 from iverson.autograd.plan import Kind, Plan, pullback
-from iverson.autograd.record import is_undefined, selected
+from iverson.autograd.record import selected
 from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, make_handle
@@ -31,7 +31,7 @@ from iverson.core.entries import (
 )
 from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.op import Op
-from iverson.core.table import F
+from iverson.core.table import OVERRIDES, F
 from iverson.layouts import Bracket, Zero, support_of
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
@@ -74,12 +74,14 @@ def _walk(
     found: dict[Slot, Any] = {}
     asked = {node for node, _ in targets}
     of_args = needs.of_args
-    for node in reversed(order):
-        g = arrived.pop(node, None)
-        if g is None:
+    # Without a need nothing arrives; to count what is skipped, all nodes are passed by.
+    path: Any = order if work.active.count else list(needs.of_results)
+    for node in reversed(path):
+        if node not in arrived:
             if work.active.count:
                 _report_skipped(node, needs)
             continue
+        g = arrived.pop(node)
         if node.multiple or type(g) is Sum or node.extra is not None or node in asked:
             g = _collect(node, g, found, targets)
         demands = of_args.get(node)
@@ -87,10 +89,10 @@ def _walk(
             parents = node.parents
             for k, ct in _cotangents(node, g, demands, recording):
                 parent = parents[k]
-                if parent in arrived or parent.multiple:  # type: ignore[union-attr]
+                if parent in arrived or parent.multiple:
                     _arrive(arrived, parent, node.indices[k], ct, recording)
                 else:
-                    arrived[parent] = ct  # type: ignore[index]
+                    arrived[parent] = ct
     return found
 
 
@@ -189,7 +191,8 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
         work.skipped(op.name, unneeded=sum(map(_is_unneeded, node.parents, demands)))
     result = []
     try:
-        for k, ct in _carried_out(_planned(node, op, g, demands, recording), node, op, g, demands):
+        plan = _planned(node, op, g, demands, recording)
+        for k, ct in _carried_out(plan, node, op, g, demands):
             of = node.args[k]
             value = getattr(ct, "_value", None)
             if value is None or value.dtype != of.dtype or value.shape != of.shape:
@@ -204,7 +207,7 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
                 if work.active.count:
                     _report_cast(node, ct, of, g)
                 ct = conform(ct, of, node)
-            if not is_undefined(ct):
+            if type(ct._value) is not Zero or ct._node is not None:
                 result.append((k, ct))
     except Exception as error:
         error.add_note(f"in the backward of {node.describe()}")
@@ -226,11 +229,14 @@ _BOUNDLESS = (np.ndarray, Bracket)
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
     """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
     if node.multiple or type(g) is Factors or type(g._value) in _BOUNDLESS:
-        return pullback(op, demands)
+        return (None if OVERRIDES else op.plans.get(demands)) or pullback(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
     where = support_of(g._value)
     return pullback(op, demands, where, known_inputs(node, recording), node.out, node.params)
+
+
+_EACH = Kind.EACH
 
 
 def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> list[tuple[int, Any]]:
@@ -244,8 +250,9 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
         shared = (op.shared(F, g, y, *inputs, **params),)
     for kind, positions, rule, part in plan.steps:
         k = positions[0]
-        watched = watch(node.parents, demands, k)
-        if kind is Kind.EACH:
+        parent = node.parents[k]
+        watched = None if parent is None or parent.extra is None else watch(node.parents, demands, k)
+        if kind is _EACH:
             ct = rule(F if watched is None else watched, *shared, g, y, *inputs, **params)
         elif kind is Kind.PART:
             ct = _part(op, rule, part, k, shared, g, y, inputs, params)

@@ -7,6 +7,7 @@ many threads are independent.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
 from typing import Any
 
 from iverson.autograd import plan
@@ -43,23 +44,28 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bo
     requested: dict[Node, dict[int, Entries]] = {}
     for (node, index), need in targets.items():
         requested.setdefault(node, {})[index] = need
+    reached = results.keys()
     for node in order:
-        demands = tuple([known(parent, NOTHING) for parent in node.parents])
         own: Any = NOTHING
-        unneeded, full = demands.count(NOTHING), demands.count(FULL)
-        if full and unneeded + full == len(demands) and node.dense and not node.op.entry_map.partial:  # type: ignore[union-attr]
-            of_args[node] = demands
-            own = FULL
-        elif unneeded < len(demands):
-            demands = tuple([_of(need, i) for need, i in zip(demands, node.indices, strict=True)])
-            if any(need is not NOTHING for need in demands):
+        if not reached.isdisjoint(node.parents):
+            demands: Demands = tuple(map(known, node.parents, _NOTHINGS))
+            if node.is_whole and _WHOLE.issuperset(demands):
                 of_args[node] = demands
-                own = _demanded(node, demands, recording)
+                own = FULL
+            else:
+                demands = tuple(map(_of, demands, node.indices))
+                if any(need is not NOTHING for need in demands):
+                    of_args[node] = demands
+                    own = _demanded(node, demands, recording)
         if node in requested:
             own = _merged(node, own, requested[node])
         if own is not NOTHING:
             results[node] = own
     return needs
+
+
+_WHOLE = frozenset((NOTHING, FULL))
+_NOTHINGS = repeat(NOTHING)
 
 
 def _of(need: Any, index: int) -> Entries:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from types import CodeType
 from typing import Any
 from weakref import ref
@@ -36,15 +37,16 @@ class Node:
         Python scalar.
     parents, indices : for each argument the node it came from (or None) and which of its results it was.
     out : the result, held in the same way; a tuple where the op has several.
-    dense : whether all arguments were strided or numbers, so that none has a support.
+    is_whole : whether all of the result's cotangent is read where all of an argument's is: no argument had
+        a support, and the op's entry map is not partial.
     where : the code object and instruction of the user's call.
     """
 
     __slots__ = (
         "args",
-        "dense",
         "extra",
         "indices",
+        "is_whole",
         "multiple",
         "number",
         "op",
@@ -63,7 +65,7 @@ class Node:
         indices: tuple[int, ...],
         out: Any,
         where: Where | None,
-        dense: bool = False,
+        is_whole: bool = False,
     ) -> None:
         self.op = op
         self.multiple = op is not None and op.multiple
@@ -73,7 +75,7 @@ class Node:
         self.indices = indices
         self.out = out
         self.where = where
-        self.dense = dense
+        self.is_whole = is_whole
         self.number = next_number()
         self.extra: Extra | None = None
 
@@ -193,15 +195,15 @@ def line_of(where: Where) -> str:
 
 def reachable(roots: Iterable[Node], floor: int) -> list[Node]:
     """All nodes with a number of at least ``floor`` that the roots were made from, oldest first."""
-    seen = {node for node in roots if node.number >= floor}
-    stack = list(seen)
-    while stack:
-        for parent in stack.pop().parents:
-            if parent is not None and parent.number >= floor and parent not in seen:
+    found = list({node for node in roots if node.number >= floor})
+    seen: set[Node | None] = {None, *found}
+    for node in found:  # which grows
+        for parent in node.parents:
+            if parent not in seen:
                 seen.add(parent)
-                stack.append(parent)
-    return sorted(seen, key=_number)
+                if parent.number >= floor:  # type: ignore[union-attr]
+                    found.append(parent)  # type: ignore[arg-type]
+    return sorted(found, key=_number)
 
 
-def _number(node: Node) -> int:
-    return node.number
+_number = attrgetter("number")

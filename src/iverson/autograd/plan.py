@@ -99,10 +99,8 @@ def pullback(
     """
     replaced = op.name in OVERRIDES
     by_demands_alone = where is FULL and not replaced
-    if by_demands_alone:
-        known = op.plans.get(demands)
-        if known is not None:
-            return known  # type: ignore[no-any-return]
+    if by_demands_alone and (known := op.plans.get(demands)) is not None:
+        return known  # type: ignore[no-any-return]
     wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
     rules = OVERRIDES[op.name] if replaced else op.vjp
     if isinstance(op, JointOp):

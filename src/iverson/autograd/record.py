@@ -22,6 +22,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, 
 from iverson.core.float_warnings import (
     UNSET,
     UNSET_RELAYED,
+    _relayed,
     again,
     error_state,
     is_of_user,
@@ -44,31 +45,27 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result as a handle (a tuple of handles where it has several)."""
     handle = _handle_type[0]
     values: list[Any] = []
-    parents: list[Node | None] = []
     tracked = False
     plain = True
     for a in args:
         if type(a) is handle:
             v = a._value
-            node = a._node
-            if node is not None:
+            if a._node is not None:
                 tracked = True
+            if type(v) is not _ndarray:
+                plain = False
+        elif type(a) in _SCALARS or type(a) is _ndarray:
+            v = a
+        elif (other := dispatch.foreign(args)) is not None:
+            return other.bind(op, args, params)
         else:
-            if type(a) in _SCALARS or type(a) is _ndarray:
-                v = a
-            elif (other := dispatch.foreign(args)) is not None:
-                return other.bind(op, args, params)
-            else:
-                v = _value_of(op, a)
-            node = None
-        if type(v) is not _ndarray and type(v) not in _SCALARS:
-            plain = False
+            v = _value_of(op, a)
+            plain = plain and type(v) is _ndarray
         values.append(v)
-        parents.append(node)
     token = None
     if op.signals or not plain:
         state = error_state()
-        relaying = UNSET_RELAYED if state is UNSET else relayed(state)
+        relaying = UNSET_RELAYED if state is UNSET else _relayed.get(state) or relayed(state)
         if relaying is not state:
             token = set_error_state(relaying)
     try:
@@ -95,6 +92,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if unrecorded.calls.count:
             unrecorded.mark(made if op.multiple else (made,), args)
         return made
+    parents = [a._node if type(a) is handle else None for a in args]
     if unrecorded.calls.count:
         parents = unrecorded.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
@@ -129,9 +127,10 @@ def _record(
         [v if keep or type(v) in _SCALARS else _known(v) for v, keep in zip(values, saved, strict=True)]
     )
     indices = tuple([0 if p is None else max(a._index, 0) for p, a in zip(parents, args, strict=True)])
+    is_whole = plain and not op.entry_map.partial
     if op.multiple:
         kept_out: Any = out if result_saved else tuple(map(_known, out))
-        node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), plain)
+        node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), is_whole)
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
     node = Node(
         op,
@@ -141,7 +140,7 @@ def _record(
         indices,
         out if result_saved else _known(out),
         user_call(),
-        plain,
+        is_whole,
     )
     return handle(out, node)
 

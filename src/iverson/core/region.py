@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from math import prod
-from operator import add, sub
+from operator import add, ge, sub
 
 from iverson.core.shapes import Shape
 
@@ -28,7 +29,7 @@ class Region:
 
     @property
     def shape(self) -> Shape:
-        return tuple([b - a if b > a else 0 for a, b in zip(self.start, self.stop, strict=True)])
+        return tuple(map(max, map(sub, self.stop, self.start), repeat(0)))
 
     @property
     def size(self) -> int:
@@ -50,8 +51,10 @@ class Region:
 
     def hull(self, other: Region) -> Region:
         """The smallest region that holds both (an empty one adds nothing)."""
-        if not self.size or not other.size:
-            return other if not self.size else self
+        if any(map(ge, self.start, self.stop)):
+            return other
+        if any(map(ge, other.start, other.stop)):
+            return self
         return Region(tuple(map(min, self.start, other.start)), tuple(map(max, self.stop, other.stop)))
 
     def shifted(self, by: Iterable[int]) -> Region:
