@@ -1,6 +1,6 @@
 """Part of a cotangent, computed alone, is that part of the whole.
 
-For every op with a rule for that (`Op.within`), every sample and input; parts that are boxes or patterns,
+For every op with a rule for that (`Op.vjp_at`), every sample and input; parts that are boxes or patterns,
 cotangents in several layouts, untracked and tracked.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.autograd.engine import _compute_part
+from iverson.autograd.engine import _part
 from iverson.autograd.mode import recording
 from iverson.autograd.watch import leaf_of
 from iverson.core.dispatch import make_handle
@@ -23,7 +23,7 @@ from iverson.ops import TABLE
 from tests.conformance.product import SEED, floating, in_layout, samples_of
 
 WITH_PARTS = [
-    name for name, op in TABLE.items() if op.within is not None and op.samples and op.differentiable
+    name for name, op in TABLE.items() if op.vjp_at is not None and op.samples and op.differentiable
 ]
 
 
@@ -78,7 +78,7 @@ def compare(
             shared = (op.shared(F, g, y, *xs, **params),)
         whole = rule(F, *shared, g, y, *xs, **params)
         bound = (lambda F, *a, **p: rule(F, *shared, *a, **p)) if shared else rule
-        found = _compute_part(op, bound, part, i, shared, g, y, tuple(xs), params)
+        found = _part(op, bound, part, i, shared, g, y, tuple(xs), params)
     if whole is None:
         return
     np.testing.assert_allclose(read(found, part), read(whole, part), rtol=1e-12, atol=1e-12)

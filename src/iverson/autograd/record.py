@@ -124,7 +124,10 @@ def _record(
     if op.name in OVERRIDES:
         saved, result_saved = (True,) * len(saved), True
     held = tuple(
-        [v if keep or type(v) in _SCALARS else _known(v) for v, keep in zip(values, saved, strict=True)]
+        [
+            v if keep or type(v) in _SCALARS else Aval(v.shape, v.dtype) if type(v) is _ndarray else _known(v)
+            for v, keep in zip(values, saved, strict=True)
+        ]
     )
     indices = tuple([0 if p is None else max(a._index, 0) for p, a in zip(parents, args, strict=True)])
     is_whole = plain and not op.entry_map.partial
@@ -147,8 +150,6 @@ def _record(
 
 def _known(value: Any) -> Aval:
     """What is kept of a value that no rule reads."""
-    if type(value) is _ndarray:
-        return Aval(value.shape, value.dtype)
     support = support_of(value)
     # A condition is as large as the values: it is not worth keeping.
     return Aval(value.shape, value.dtype, FULL if type(support) is entries_of.Bracket else support)
