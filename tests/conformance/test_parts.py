@@ -77,8 +77,7 @@ def compare(
         if op.shared is not None:
             shared = (op.shared(F, g, y, *xs, **params),)
         whole = rule(F, *shared, g, y, *xs, **params)
-        bound = (lambda F, *a, **p: rule(F, *shared, *a, **p)) if shared else rule
-        found = _part(op, bound, part, i, shared, g, y, tuple(xs), params)
+        found = _part(op, rule, part, i, shared, g, y, tuple(xs), params)
     if whole is None:
         return
     np.testing.assert_allclose(read(found, part), read(whole, part), rtol=1e-12, atol=1e-12)
