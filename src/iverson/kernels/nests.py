@@ -13,6 +13,7 @@ import numpy as np
 
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import (
+    BOOL,
     INT64,
     Buffer,
     Declare,
@@ -29,7 +30,7 @@ from iverson.codegen.nodes import (
     expressions,
     statements,
 )
-from iverson.expr.nodes import Apply, Cast, Const, Expr, subexpressions
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, subexpressions
 
 I, J, P = Var("i"), Var("j"), Var("p")
 
@@ -225,6 +226,40 @@ def sampled(dtype: Any, index: Any, result: str) -> CompiledKernel:
     loop = Loop("i", Const(0), Size("n"), (*body, cleared))
     sizes = (*w.sizes, *v.sizes, *l.sizes, "n", "extent")
     return compile_kernel(Kernel(f"sampled_{result}", buffers, (loop,), sizes))
+
+
+# --- merges ---------------------------------------------------------------------------------------
+
+
+@cache
+def on_union(name: str, dtype: Any) -> CompiledKernel:
+    """out[p] = f(x at p, y at p) of two vectors that are spread out over the union of their places.
+
+    code : for each place 1, 2 or 3: x has a number there, y has, both. What is not there is 0.
+
+    Without branches: which of two comes next is as good as random. Each is read at what comes next (its
+    last number, if nothing does), whether that is here or not.
+    """
+    dtype = np.dtype(dtype)
+    code, out = Buffer("code", np.dtype(np.int8), ("n",)), Buffer("out", dtype, ("n",), "out")
+    before: list[Stmt] = [Let("here", _int64(Load(code, (P,))))]
+    after: list[Stmt] = []
+    found: list[Expr] = []
+    for v, bit in (("x", 1), ("y", 2)):
+        at = Local(f"at_{v}", INT64)
+        last = Apply("subtract", (Size(f"{v}_count"), Const(1)), INT64)
+        there = Load(Buffer(v, dtype, (f"{v}_count",)), (Apply("minimum", (at, last), INT64),))
+        stored = Apply("bitwise_and", (Local("here", INT64), Const(bit)), INT64)
+        is_stored = Apply("not_equal", (stored, Const(0)), BOOL)
+        before.append(Let(f"next_{v}", there))
+        found.append(Select(is_stored, Local(f"next_{v}", dtype), Const(0.0, dtype)))
+        after.append(Update(at.name, "sum", Cast(is_stored, INT64)))
+    each = Store(out, (P,), Apply(name, tuple(found), dtype))
+    loop = Loop("p", Const(0), Size("n"), (*before, each, *after))
+    counters = (Declare(f"at_{v}", INT64, Const(0)) for v in "xy")
+    once = Loop("once", Const(0), Const(1), (*counters, loop))
+    buffers = code, *(Buffer(v, dtype, (f"{v}_count",)) for v in "xy"), out
+    return compile_kernel(Kernel(f"{name}_on_union", buffers, (once,), ("n", "x_count", "y_count")))
 
 
 # --- segments -------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels.keys import Key, key_shape
+from iverson.kernels.merging import union
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.kernels.sparse_moves import placed
 from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, from_strided, to_strided
 from iverson.layouts.conversion import like
-from iverson.layouts.merging import union
 from iverson.layouts.pattern import addresses, index_dtype
 
 Values = tuple[Any, ...]

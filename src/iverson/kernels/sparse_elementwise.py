@@ -13,6 +13,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
+from iverson.kernels.merging import in_one_pass, intersection, union
 from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import (
     broadcast,
@@ -25,7 +26,6 @@ from iverson.kernels.sparse_values import entry_by_entry
 from iverson.kernels.zero import cast
 from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
-from iverson.layouts.merging import intersection, union
 from iverson.layouts.pattern import addresses, index_dtype, matches
 
 Values = tuple[Any, ...]
@@ -78,6 +78,10 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     else:
         bounds = [_union([v for v in operands if _may_be_zero(v)], shape, model)]
     pattern = intersection(bounds, model)
+    if len(operands) == 2 and is_sparse(operands[0]) and is_sparse(operands[1]):
+        passed = in_one_pass(op.name, operands[0], operands[1], pattern)
+        if passed is not None:
+            return pattern.value(passed)
     entries = op.forward(*(read(v, pattern, shape) for v in operands), **params)
     return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.shapes import Shape
+from iverson.kernels.merging import read_at
 from iverson.kernels.registry import Kernel, register
 from iverson.layouts import (
     CooPattern,
@@ -18,7 +19,6 @@ from iverson.layouts import (
     to_strided,
 )
 from iverson.layouts.conversion import like, with_sparse_axes
-from iverson.layouts.merging import read_at
 from iverson.layouts.pattern import addresses
 
 Array = np.ndarray[Any, Any]

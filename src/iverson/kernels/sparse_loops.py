@@ -24,6 +24,11 @@ def compiled_for(count: int, width: int, *dtypes: Any) -> bool:
     return count * width >= WORTHWHILE and dtypes[0].kind == "f" and all(d == dtypes[0] for d in dtypes)
 
 
+def compiled_for_product(count: int, width: int, *dtypes: Any) -> bool:
+    """As `compiled_for`, for products alone: SciPy's loop for a vector is as fast on one thread."""
+    return compiled_for(count, width, *dtypes) and (width > 1 or count >= WORTH_THREADS)
+
+
 def compiled_for_segments(*arrays: Array) -> bool:
     """Whether vectors of entries take the compiled loop over segments."""
     first = arrays[0]

@@ -21,7 +21,7 @@ from iverson.kernels.sparse_forms import (
     sparse,
     sparse_only,
 )
-from iverson.layouts import CompressedPattern, CooPattern, Sparse, Zero, coalesced, to_strided
+from iverson.layouts import CompressedPattern, CooPattern, Sparse, Zero, coalesced, counting, to_strided
 from iverson.layouts.conversion import like, subset, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 
@@ -155,6 +155,8 @@ def _chosen(x: Sparse, keep: Array) -> Any:
 def diagonal(op: Op, values: Values, params: Params) -> Any:
     x = sparse_only(values[0])
     shape = zeros_like_result(op, values, params).shape
+    if sparse_parts.plain(x):
+        return sparse_parts.diagonal(x, shape, params["offset"])
     rows, columns = x.pattern.coordinates[-2:]
     keep = np.flatnonzero(columns - rows == params["offset"])
     along = (rows if params["offset"] >= 0 else columns)[keep]
@@ -200,6 +202,10 @@ def sum(op: Op, values: Values, params: Params) -> Any:
 
 def _line_sums(x: Sparse, axes: list[int]) -> Array:
     """The sums over all but some axes, one after the other."""
+    if len(x.shape) == 2 and len(axes) == 1 and sparse_parts.plain(x) and counting.moves(x.values):
+        pattern, across = x.pattern, axes[0] != x.pattern.axis
+        n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
+        return counting.line_sums(n, m, pattern.indptr, pattern.indices, x.values, across=across)
     extents = tuple(x.shape[a] for a in axes)
     lines = (
         x.pattern.coordinates[axes[0]] if len(axes) == 1 else addresses(x.pattern.coordinates[axes], extents)
@@ -291,6 +297,8 @@ def gather(op: Op, values: Values, params: Params) -> Any:
     k = x.pattern.ndim
     at = np.broadcast_arrays(*indices)
     if axes == tuple(range(k)):
+        if sparse_parts.plain(x) and counting.moves(x.values):
+            return sparse_parts.entries_at(x, [i.ravel() for i in at]).reshape(at[0].shape)
         wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
         return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
     if len(at) == 1 and at[0].ndim == 1 and sparse_parts.plain(x):

@@ -79,9 +79,55 @@ def concat(values: list[Sparse], axis: int, shape: Shape, dtype: Any) -> Any:
 
 def lines(x: Sparse, chosen: Array, axis: int) -> Any:
     """Some rows (axis 0) or columns (1) of a matrix, in the order given: compressed along them."""
-    pattern, source = converted(x.pattern, "csr" if axis == 0 else "csc")
-    assert isinstance(pattern, CompressedPattern)
-    starts, indices, order = counting.rows(pattern.indptr, pattern.indices, chosen)
     shape = (chosen.size, x.shape[1]) if axis == 0 else (x.shape[0], chosen.size)
+    layout = "csr" if axis == 0 else "csc"
+    if axis != x.pattern.axis and ("converted", layout, None) not in x.pattern._facts:
+        x, chosen = _only(x, chosen, axis)
+    pattern, source = converted(x.pattern, layout)
+    assert isinstance(pattern, CompressedPattern)
+    if source is None and counting.moves(x.values):
+        starts, indices, values = counting.chosen_rows(pattern.indptr, pattern.indices, x.values, chosen)
+        return CompressedPattern(shape, starts, indices, axis).value(values)
+    starts, indices, order = counting.rows(pattern.indptr, pattern.indices, chosen)
     order = source[order] if isinstance(source, np.ndarray) else order
     return CompressedPattern(shape, starts, indices, axis).value(x.values[order])
+
+
+def _only(x: Sparse, chosen: Array, axis: int) -> tuple[Sparse, Array]:
+    """Of a matrix compressed along the other axis, the rows or columns that are chosen, each once, and their
+    numbers there: fewer entries to turn, unless most are chosen."""
+    pattern = x.pattern
+    wanted = np.zeros(x.shape[axis], bool)
+    wanted[chosen] = True
+    kept = wanted[pattern.indices]
+    at = np.flatnonzero(kept)
+    if 2 * at.size > pattern.count:
+        return x, chosen
+    number = np.cumsum(wanted, dtype=pattern.index_dtype) - 1
+    before = np.zeros(pattern.count + 1, pattern.index_dtype)
+    np.cumsum(kept, out=before[1:])
+    starts = before[pattern.indptr]
+    count = int(number[-1]) + 1 if number.size else 0
+    shape = (count, x.shape[1]) if axis == 0 else (x.shape[0], count)
+    made = CompressedPattern(shape, starts, number[pattern.indices[at]], pattern.axis)
+    return made.value(x.values[at]), number[chosen]
+
+
+def diagonal(x: Sparse, shape: Shape, offset: int) -> Any:
+    """The stored entries of a diagonal, which is looked for in each line."""
+    pattern = x.pattern
+    n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
+    along = np.arange(shape[0], dtype=pattern.index_dtype)
+    ends = along + max(-offset, 0), along + max(offset, 0)
+    lines, indices = ends if pattern.axis == 0 else ends[::-1]
+    at = counting.places(n, m, pattern.indptr, pattern.indices, lines, indices)
+    kept = np.flatnonzero(at >= 0)
+    return CooPattern(shape, along[None, kept], True).value(x.values[at[kept]])
+
+
+def entries_at(x: Sparse, at: list[Array]) -> Array:
+    """The entries at rows and columns."""
+    pattern = x.pattern
+    n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
+    lines = at if pattern.axis == 0 else at[::-1]
+    return counting.samples((n, m), pattern.indptr, pattern.indices, x.values, lines)

@@ -126,8 +126,9 @@ def _times(s: Sparse, b: Array, dtype: Any) -> Array:
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
     s = coalesced(s)
-    large = sparse_loops.compiled_for(s.pattern.count, b.shape[1], s.dtype, b.dtype)
-    if large and _worth_turning(s.pattern):
+    if sparse_loops.compiled_for_product(s.pattern.count, b.shape[1], s.dtype, b.dtype) and _worth_turning(
+        s.pattern, b.shape[1]
+    ):
         pattern, source = converted_csr(s)
         return sparse_loops.rows_times_matrix(
             pattern.indptr, pattern.indices, reordered(s.entries, source), b
@@ -149,10 +150,16 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
     return out
 
 
-def _worth_turning(pattern: Pattern) -> bool:
+#: Columns from which taking the values in another order, at each product, costs less than it saves.
+_WIDE = 8
+
+
+def _worth_turning(pattern: Pattern, width: int) -> bool:
     """Whether a product walks rows. Turning columns into rows costs about a product: the second does it."""
     if pattern.layout != "csc":
         return True
+    if width < _WIDE:
+        return False
     before: set[bool] = pattern.once("products by columns", set)
     found = True in before
     before.add(True)
@@ -328,14 +335,27 @@ def solve_sparse_triangular(op: Op, values: Values, params: Params) -> Any:
     import scipy.sparse
     from scipy.sparse.linalg import spsolve_triangular
 
-    whole = to_scipy(sparse_only(a)).astype(result.dtype)
-    part = (scipy.sparse.tril if params["lower"] else scipy.sparse.triu)(whole, format="csr")
+    a = coalesced(sparse_only(a))
+    whole = to_scipy(a).astype(result.dtype, copy=False)
+    part = whole
+    if not _is_triangular(a.pattern, params["lower"]):
+        part = (scipy.sparse.tril if params["lower"] else scipy.sparse.triu)(whole, format="csr")
     try:
         return np.asarray(spsolve_triangular(part, right, lower=params["lower"]))
     except np.linalg.LinAlgError as error:
         if not params["check"]:
             return solve_triangular(to_strided(a), right, **params)
         raise _singular(str(error)) from None
+
+
+def _is_triangular(pattern: Pattern, lower: bool) -> bool:
+    """Whether a pattern stores nothing beside a triangle."""
+
+    def found() -> bool:
+        rows, columns = pattern.coordinates
+        return bool((columns <= rows if lower else columns >= rows).all())
+
+    return bool(pattern.once(("triangular", lower), found))
 
 
 def _singular(reason: str) -> LinearAlgebraError:

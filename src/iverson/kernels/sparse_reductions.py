@@ -71,8 +71,14 @@ def _lines_of(pattern: Pattern, axis: Shape) -> Lines:
     kept = tuple(k for k in range(pattern.ndim) if k not in axis)
     extents = tuple(pattern.shape[k] for k in kept)
     length = prod(pattern.shape[k] for k in axis)
+    compressed = pattern.lines_along(kept[0]) if pattern.ndim == 2 and len(kept) == 1 else None
+    if compressed is not None:
+        indptr, position, order = compressed
+        counts = np.diff(indptr)
+        ids = np.flatnonzero(counts)
+        return Lines(order, ids, indptr[ids], counts[ids], position, kept, extents, length)
     keys = addresses(pattern.coordinates[[*kept, *axis]], (*extents, *(pattern.shape[k] for k in axis)))
-    order: Array | slice = slice(None)
+    order = slice(None)
     if (keys[1:] < keys[:-1]).any():
         keys, order = counting.in_order(keys)
     line, position = np.divmod(keys, max(length, 1))

@@ -177,12 +177,26 @@ def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Patt
     extents = [*pattern.shape[:-2], pattern.shape[-2] // r, pattern.shape[-1] // c]
     if axis == 1:
         places, extents = _turned(places), _turned(extents)
-    keys, block = np.unique(addresses(np.stack(places), tuple(extents)), return_inverse=True)
+    keys, order = _grouped(places, tuple(extents))
+    first = np.ones(keys.size, bool)
+    first[1:] = keys[1:] != keys[:-1]
+    block = np.cumsum(first) - 1
+    keys = keys[first]
     lines, indices = np.divmod(keys, max(extents[-1], 1))
     source = np.full((keys.size, r, c), -1, np.int64)
-    source[block, rows % r, columns % c] = np.arange(pattern.count)
+    within = (rows - rows // r * r) * c + (columns - columns // c * c)
+    source.reshape(-1)[block * (r * c) + within[order]] = order
     made = _compress(pattern.shape, lines, indices, axis, blocks, pattern.index_dtype)
     return made, Padded(source.ravel()) if (source < 0).any() else source.ravel()
+
+
+def _grouped(places: list[Array], extents: Shape) -> tuple[Array, Array]:
+    """The addresses of places, where entries may share one, in order, and the order that gives it."""
+    keys = addresses(np.stack(places), extents)
+    if len(extents) > 2 or not counting.worth_counting(keys.size, *extents):
+        return counting.in_order(keys)
+    order = counting.compressed(extents[0], extents[1], *places)[2]
+    return keys[order], order
 
 
 def _compress(

@@ -109,13 +109,15 @@ def met(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
     As for `merged`; entries of lines of which the other stores nothing are passed over.
     """
     size = min(first[1].size, second[1].size)
-    made = np.empty(n + 1, first[0].dtype), np.empty(size, first[1].dtype), np.empty(size, np.int64)
+    # Half the memory to move, wherever it holds the positions.
+    dtype = np.int32 if first[1].size < 2**31 - 1 else np.int64
+    made = np.empty(n + 1, first[0].dtype), np.empty(size, first[1].dtype), np.empty(size, dtype)
     # Entries of a product: SciPy leaves out those that are 0.
-    given = (*first, np.arange(1, first[1].size + 1), *second, np.ones(second[1].size, np.int64))
+    given = (*first, np.arange(1, first[1].size + 1, dtype=dtype), *second, np.ones(second[1].size, dtype))
     loops().csr_elmul_csr(n, m, *given, *made)
     starts, indices, at = made
     held = int(starts[-1])
-    return starts, indices[:held].copy(), at[:held] - 1
+    return starts, indices[:held].copy(), at[:held] - np.int64(1)
 
 
 def box(
@@ -134,6 +136,48 @@ def rows(indptr: Array, indices: Array, chosen: Array) -> tuple[Array, Array, Ar
     order = np.repeat(indptr[chosen].astype(np.int64) - starts[:-1], lengths)
     order += np.arange(order.size)
     return starts, indices[order], order
+
+
+def moves(values: Array) -> bool:
+    """Whether SciPy's loops take values of this dtype."""
+    return values.dtype.char in "?bBhHiIlLqQfdFD"
+
+
+def spread(shape: tuple[int, int], indptr: Array, indices: Array, values: Array) -> Array:
+    """A matrix with the entries of lines, those stored twice summed."""
+    out = np.zeros(shape, values.dtype)
+    loops().csr_todense(*shape, indptr, indices, np.ascontiguousarray(values), out)
+    return out
+
+
+def chosen_rows(indptr: Array, indices: Array, values: Array, chosen: Array) -> tuple[Array, Array, Array]:
+    """Some lines, in the order given: starts, indices and values."""
+    starts = np.zeros(chosen.size + 1, indptr.dtype)
+    np.cumsum((indptr[1:] - indptr[:-1])[chosen], out=starts[1:])
+    along, out = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], values.dtype)
+    lines = chosen.astype(indices.dtype, copy=False)
+    loops().csr_row_index(chosen.size, lines, indptr, indices, np.ascontiguousarray(values), along, out)
+    return starts, along, out
+
+
+def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array, at: Any) -> Array:
+    """The entries of lines at given lines and indices; 0 where there is none."""
+    found = np.zeros(at[0].size, values.dtype)
+    lines, along = (np.ascontiguousarray(a, indptr.dtype) for a in at)
+    given = indptr, indices, np.ascontiguousarray(values), lines.size, lines, along, found
+    loops().csr_sample_values(*shape, *given)
+    return found
+
+
+def line_sums(n: int, m: int, indptr: Array, indices: Array, values: Array, *, across: bool) -> Array:
+    """The sums of n lines with indices below m; or (``across``) of the entries at each index."""
+    of = values.astype(np.float64) if values.dtype == np.float32 else np.ascontiguousarray(values)
+    out = np.zeros(m if across else n, of.dtype)
+    if across:
+        loops().csc_matvec(m, n, indptr, indices, of, np.ones(n, of.dtype), out)
+    else:
+        loops().csr_matvec(n, m, indptr, indices, of, np.ones(m, of.dtype), out)
+    return out.astype(values.dtype, copy=False)
 
 
 def sums_of_runs(entries: Array, order: Array | slice, starts: Array) -> Array:

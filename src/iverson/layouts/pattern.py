@@ -235,11 +235,13 @@ def addresses(coordinates: Array, shape: Shape) -> Array:
 
 def coordinates_of(keys: Array, shape: Shape, dtype: Any = np.int64) -> Array:
     """The inverse of `addresses`."""
-    rows: list[Array] = []
-    for extent in reversed(shape):
-        keys, row = np.divmod(keys, max(extent, 1))
-        rows.append(row)
-    found: Array = np.array(rows[::-1], dtype).reshape(len(shape), keys.size)
+    found: Array = np.empty((len(shape), keys.size), dtype)
+    for k in range(len(shape) - 1, 0, -1):
+        rest = keys // max(shape[k], 1)  # a product takes the remainder in less time than another division
+        found[k] = keys - rest * shape[k]
+        keys = rest
+    if shape:
+        found[0] = keys
     return found
 
 
@@ -256,6 +258,10 @@ def matches(a: Array, b: Array) -> tuple[Array, Array]:
 def to_strided(value: Sparse) -> Array:
     """Every entry explicit, those stored twice summed."""
     pattern = value.pattern
+    rows = pattern.lines_along(0) if pattern.layout == "csr" and counting.moves(value.values) else None
+    if rows is not None:
+        extents = rows[0].size - 1, value.shape[-1]
+        return counting.spread(extents, rows[0], rows[1], value.values).reshape(value.shape)
     if not pattern.distinct:
         return counting.added_rows(prod(pattern.shape), pattern.keys, value.entries).reshape(value.shape)
     out = np.zeros(value.shape, value.dtype)

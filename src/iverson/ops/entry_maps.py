@@ -13,10 +13,10 @@ from iverson.core.entry_map import EntryMap
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
+from iverson.kernels.merging import union
 from iverson.kernels.registry import run_in_layouts
 from iverson.kernels.stretched import stretched
 from iverson.layouts import Zero, layouts_by_type, support_pattern
-from iverson.layouts.merging import union
 
 Params = Mapping[str, Any]
 

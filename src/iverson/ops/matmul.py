@@ -19,8 +19,8 @@ from iverson.core.op import Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
-from iverson.kernels import sparse_products, strided
-from iverson.layouts import merging, support_of
+from iverson.kernels import merging, sparse_products, strided
+from iverson.layouts import support_of
 from iverson.ops.notation import said, stretched_index
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import prod
+from math import isfinite, prod
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from iverson.layouts import counting
 from iverson.layouts.compressed import CompressedPattern
-from iverson.layouts.conversion import Placement, Source, converted, from_keys, placements
+from iverson.layouts.conversion import Placement, Source, converted, from_keys, placements, reordered
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse
 
@@ -48,7 +48,30 @@ def _placement(source: Pattern, target: Pattern) -> Placement | None:
     found = placements(target).get(source)
     if found is None and source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
         found = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
+    return _across(source, target) if found is None else found
+
+
+def _across(source: Pattern, target: Pattern) -> Placement | None:
+    """As above, by a union of the two that is known: its code says which entries are in both."""
+    for whole in list(placements(target)):
+        own, other = (placements(whole).get(x) for x in (target, source))
+        if own is None or other is None:
+            continue
+        at, there = own.at, other.at
+        if type(at) is type(there) is Marked and at.code is there.code:
+            return _met(source, target, _shared(own.source, at), _shared(other.source, there))
+    return None
+
+
+def _met(source: Pattern, target: Pattern, put: Array, taken: Array) -> Placement:
+    found = placements(target)[source] = Placement(taken, lambda: put, put=True)
     return found
+
+
+def _shared(source: Source, at: Marked) -> Array:
+    """Of one of two patterns, where it stores the entries that both do."""
+    both = np.flatnonzero(at.code[at()] == 3)
+    return source[both] if isinstance(source, np.ndarray) else both
 
 
 def union(patterns: list[Pattern], model: Pattern) -> Pattern:
@@ -92,10 +115,10 @@ def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
     n, m = first[0].size - 1, max(p.shape[-2:]) if layout != "coo" else prod(p.shape)
     if name == "union":
         starts, indices, code = counting.merged(n, m, *pair)
-        at = _positions(code, 1), _positions(code, 2)
+        at: tuple[Callable[[], Array], ...] = Marked(code, 1), Marked(code, 2)
     else:
         starts, indices, left = counting.met(n, m, *pair)
-        at = (lambda: left), cache(lambda: counting.met(n, m, pair[1], (starts, indices))[2])
+        at = (lambda: left), cache(lambda: _places(n, m, pair[1], (starts, indices)))
     made = None
     for x, (_, _, source) in ((p, first), (q, second)):
         if (
@@ -128,9 +151,54 @@ def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
     return made.indptr, made.indices, source
 
 
-def _positions(code: Array, bit: int) -> Callable[[], Array]:
-    """Where the entries of one pattern (by ``bit``) are in the union."""
-    return cache(lambda: np.flatnonzero(code & bit))
+def _places(n: int, m: int, stored: tuple[Array, Array], wanted: tuple[Array, Array]) -> Array:
+    """Where entries that are stored are: few are looked for, of many all are passed over."""
+    starts, indices = wanted
+    if 8 * indices.size > stored[1].size or n == 1:
+        return counting.met(n, m, stored, wanted)[2]
+    lines = np.repeat(np.arange(n, dtype=starts.dtype), np.diff(starts))
+    return counting.places(n, m, *stored, lines, indices)
+
+
+class Marked:
+    """Where the entries of one of two patterns are in their union: those with a bit in its code."""
+
+    __slots__ = ("_at", "bit", "code")
+
+    def __init__(self, code: Array, bit: int) -> None:
+        self.code, self.bit = code, bit
+        self._at: Array | None = None
+
+    def __call__(self) -> Array:
+        if self._at is None:
+            self._at = np.flatnonzero((self.code & 1 if self.bit == 1 else self.code >> 1).view(bool))
+        return self._at
+
+
+#: Entries from which one compiled pass over a union pays, and the functions that have one.
+WORTHWHILE = 1 << 13
+_IN_ONE_PASS = frozenset(("add", "subtract", "maximum", "minimum"))
+
+
+def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
+    """f of two values on a pattern that was made as the union of theirs, in one pass over both; None where
+    that does not pay. What is not finite is left to NumPy, which warns of it where that is new.
+    """
+    if name not in _IN_ONE_PASS or pattern.count < WORTHWHILE or a.dtype != b.dtype or a.dtype.kind != "f":
+        return None
+    known = placements(pattern)
+    x, y = known.get(a.pattern), known.get(b.pattern)
+    if x is None or y is None or a.dense_shape or b.dense_shape:
+        return None
+    first, second = x.at, y.at
+    if not (type(first) is type(second) is Marked and first.code is second.code and first.bit == 1):
+        return None
+    from iverson.kernels import nests
+
+    out = np.empty(pattern.count, a.dtype)
+    given = (np.ascontiguousarray(reordered(v.entries, p.source)) for v, p in ((a, x), (b, y)))
+    nests.on_union(name, a.dtype)(first.code, *given, out)
+    return out if isfinite(np.dot(out, out)) else None
 
 
 def _place(x: Pattern, made: Pattern, source: Source, at: Callable[[], Array], *, put: bool) -> None:
