@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 
 import pytest
 
 import iverson as iv
+from iverson.core.scalars import SCALARS
 from tools.stubs import STUBS
 
 NAMESPACES = (
@@ -49,3 +51,29 @@ def test_names_on_demand_are_those_of_their_packages():
 @pytest.mark.parametrize("path", STUBS, ids=lambda p: p.parent.name)
 def test_stubs_are_what_the_tables_say(path):
     assert path.read_text() == STUBS[path](), "run `make stubs`"
+
+
+#: Results of any type: Python numbers, objects of NumPy and SciPy, a user's own, and what overloads say.
+OF_ANY_TYPE = {
+    "apply", "backward", "bit_generator", "forward", "grad", "item", "jvp", "op", "to_scipy", "tolist", "vjp",
+}  # fmt: skip
+
+
+def functions(space):
+    """The public functions of a namespace, and the methods and properties of its classes, by name."""
+    elsewhere = {*SCALARS, "F"} if space is iv.te else set()
+    for name in set(space.__all__) - elsewhere:
+        value = getattr(space, name)
+        members = inspect.getmembers_static(value) if inspect.isclass(value) else [(name, value)]
+        for own, member in members:
+            function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+            ours = inspect.isfunction(function) and function.__module__.startswith("iverson")
+            if ours and own[0] != "_":
+                yield own, inspect.signature(function)
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_results_are_typed(name):
+    found = dict(functions(importlib.import_module(name)))
+    untyped = {n for n, s in found.items() if s.return_annotation in ("Any", s.empty)}
+    assert not untyped - OF_ANY_TYPE

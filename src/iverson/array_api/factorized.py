@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from iverson.array_api.arguments import as_inexact
 from iverson.array_api.sparse import sparse_value
 from iverson.core.errors import ShapeError
@@ -35,7 +37,7 @@ class Factorized:
         return tuple(self.matrix.shape)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:
         """That of the matrix."""
         return self.matrix.dtype
 
