@@ -1,160 +1,193 @@
-"""What a plan says for each kind of op, demand and support: which rules run, and on which entries."""
+"""Plans: what they say, that they are pure and kept, and that nothing is computed past them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
 
-from iverson.autograd.joint import JointOp
-from iverson.autograd.plan import _MANY, Kind, demanded, lasting, pullback, pushforward
+import iverson as iv
+from iverson.autograd import grad, plan
+from iverson.autograd.plan import Kind, pullback, pushforward
 from iverson.core.aval import Aval
-from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Bracket, Entries, Stored
+from iverson.core.dispatch import make_handle
+from iverson.core.entries import FULL, NOTHING, Box, Full, Stored, covers
+from iverson.core.errors import IversonError, LinearAlgebraError
 from iverson.core.region import Region
-from iverson.layouts import Box as BoxValue
-from iverson.layouts import Zero, from_strided
-from iverson.ops import TABLE, override_vjp
+from iverson.core.table import OVERRIDES, TABLE, override_vjp
+from iverson.layouts import CooPattern, support_of
+from iverson.ops import F
+from iverson.transforms import jvp
+from tests.conformance.product import floating, in_layout, samples_of
 
-DTYPE = np.dtype("float64")
-SQUARE = Aval((3, 3), DTYPE)
-LOW, ROW = Box(Region((1, 0), (3, 3))), Box(Region((1, 0), (2, 3)))
-HELD = Stored(from_strided(np.eye(3), "csr").pattern)
-PRODUCTS = Stored(HELD.pattern, True)
-C = Bracket(np.eye(3) > 0)
-
-#: op, demands on its inputs, support of the cotangent of its result; kind, positions and part of each step.
-PULLBACKS: list[tuple[str, tuple[Entries, ...], Entries, list[Any]]] = [
-    ("multiply", (FULL, FULL), FULL, [("EACH", (0,), FULL), ("EACH", (1,), FULL)]),
-    ("multiply", (NOTHING, FULL), FULL, [("EACH", (1,), FULL)]),
-    ("multiply", (NOTHING, NOTHING), FULL, []),
-    ("multiply", (LOW, NOTHING), FULL, [("PART", (0,), LOW)]),
-    ("multiply", (LOW, FULL), ROW, [("PART", (0,), ROW), ("PART", (1,), ROW)]),
-    ("multiply", (HELD, NOTHING), FULL, [("PART", (0,), HELD)]),
-    ("multiply", (FULL, FULL), NOTHING, []),
-    ("multiply", (FULL, FULL), C, [("EACH", (0,), C), ("EACH", (1,), C)]),
-    ("multiply", (FULL, NOTHING), HELD, [("PART", (0,), HELD)]),
-    ("multiply", (FACTORED, NOTHING), FULL, [("EACH", (0,), FACTORED)]),
-    ("exp", (FULL,), LOW, [("PART", (0,), LOW)]),
-    ("matmul", (FULL, FULL), FULL, [("EACH", (0,), FULL), ("EACH", (1,), FULL)]),
-    ("matmul", (FACTORED, FULL), FULL, [("LOW_RANK", (0,), FACTORED), ("EACH", (1,), FULL)]),
-    ("matmul", (PRODUCTS, NOTHING), FULL, [("LOW_RANK", (0,), PRODUCTS)]),
-    ("matmul", (FULL, FULL), ROW, [("PART", (0,), ROW), ("EACH", (1,), FULL)]),
-    ("concat", (FULL, NOTHING, LOW), FULL, [("TOGETHER", (0, 2), FULL)]),
-    ("copysign", (FULL, FULL), FULL, [("EACH", (0,), FULL)]),
-    ("where", (NOTHING, FULL, FULL), FULL, [("EACH", (1,), FULL), ("EACH", (2,), FULL)]),
-]
+FLOAT = np.dtype("float64")
+DIFFERENTIABLE = [name for name, op in TABLE.items() if op.differentiable and op.samples]
 
 
-def _steps(plan: Any) -> list[Any]:
-    return [(s.kind.name, s.positions, s.part) for s in plan]
+def aval(*shape, support=FULL):
+    return Aval(shape, FLOAT, support)
 
 
-@pytest.mark.parametrize(("name", "demands", "where", "expected"), PULLBACKS)
-def test_pullbacks(name: str, demands: Any, where: Entries, expected: list[Any]) -> None:
+def calls(name):
+    """The first sample of an op, as handles that are tracked where they can be."""
+    sample = samples_of(TABLE[name], "float64")[0]
+    xs = list(sample.args)
+    for k in floating(sample):
+        xs[k] = iv.asarray(xs[k], requires_grad=True)
+    return xs, sample
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.filterwarnings("ignore")
+def test_every_backward_goes_through_the_plan(name, monkeypatch):
+    """With the plan gone, no rule of any op runs."""
+
+    class GoneError(Exception):
+        pass
+
+    def gone(*_, **__):
+        raise GoneError
+
     op = TABLE[name]
-    made = [pullback(op, demands, where, (SQUARE,) * len(demands), SQUARE) for _ in range(2)]
-    rules: Any = op.vjp
-    for plan in made:
-        assert _steps(plan.steps) == expected
-        assert not plan.replaced
-        for step in plan.steps:
-            assert step.rule is (rules if callable(rules) else rules[step.positions[0]])
-    kept = where is FULL and not any(isinstance(d, Stored) for d in demands)
-    assert (made[0] is made[1]) is kept
+    xs, sample = calls(name)
+    with np.errstate(all="ignore"):
+        y = getattr(F, name)(*xs, **sample.params)
+    results = [r for r in (y if op.multiple else (y,)) if r.requires_grad]
+    assert results or all(k in op.constant_in for k in floating(sample))
+    leaves = [x for k, x in enumerate(xs) if isinstance(x, iv.Tensor) and k not in op.constant_in]
+    monkeypatch.setattr("iverson.autograd.engine.pullback", gone)
+    op.plans.clear()
+    for r in results:
+        with pytest.raises(GoneError):
+            grad(r, leaves, grad_outputs=iv.ones(r.shape, dtype=r.dtype))
 
 
-def test_a_users_rule_gets_the_whole_cotangent() -> None:
+def test_every_tangent_goes_through_the_plan(monkeypatch):
+    monkeypatch.setattr("iverson.autograd.forward.pushforward", lambda *_: ())
+    assert jvp(iv.sin, (iv.asarray(0.0),), (iv.asarray(1.0),))[1].item() == 0
+
+
+def test_the_demand_alone_decides_where_the_cotangent_is_everywhere():
     op = TABLE["multiply"]
-    own = (lambda F, g, y, a, b: g, None)
-    known = pullback(op, (FACTORED, FULL))
-    with override_vjp("multiply", own):
-        for where in (FULL, LOW, NOTHING):
-            plan = pullback(op, (FACTORED, FULL), where, (SQUARE, SQUARE), SQUARE)
-            assert plan.replaced
-            assert _steps(plan.steps) == [("EACH", (0,), FULL)]
-            assert plan.steps[0].rule is own[0]
-    assert pullback(op, (FACTORED, FULL)) is known
-    of_product = TABLE["matmul"]
-    with override_vjp("matmul", own):
-        assert _steps(pullback(of_product, (FACTORED, NOTHING)).steps) == [("EACH", (0,), FULL)]
+    op.plans.clear()
+    first = pullback(op, (FULL, NOTHING))
+    assert [(s.kind, s.positions, s.part) for s in first.steps] == [(Kind.EACH, (0,), FULL)]
+    assert pullback(op, (FULL, NOTHING)) is first
+    box = Box(Region((0, 1), (2, 3)))
+    both = pullback(op, (box, FULL))
+    assert [(s.kind, s.part) for s in both.steps] == [(Kind.PART, box), (Kind.EACH, FULL)]
+    assert set(op.plans) == {(FULL, NOTHING), (box, FULL)}
+    assert pullback(op, (Box(Region((0, 1), (2, 3))), FULL)) is both
 
 
-def test_no_more_plans_are_kept_than_said() -> None:
-    op = TABLE["hypot"]
-    for k in range(2 * _MANY + 3):
-        pullback(op, (Box(Region((0,), (k + 1,))), FULL))
-        assert len(op.plans) <= _MANY
+def test_a_part_is_the_meet_of_demand_and_support():
+    op = TABLE["multiply"]
+    known = [aval(4, 5), aval(4, 5)]
+    arrived, demand = Box(Region((0, 0), (2, 5))), Box(Region((1, 1), (4, 3)))
+    steps = pullback(op, (demand, NOTHING), arrived, known, aval(4, 5), {}).steps
+    assert [s.part for s in steps] == [Box(Region((1, 1), (2, 3)))]
+    apart = Box(Region((2, 0), (4, 5)))
+    assert pullback(op, (Box(Region((0, 0), (2, 5))), FULL), apart, known, aval(4, 5), {}).steps[
+        0
+    ].positions == (1,)
 
 
-def _joint(name: str, joint_jvp: Any) -> JointOp:
-    return JointOp(
-        name=name,
-        forward=lambda *a: a[0],
-        abstract=lambda *a: a[0],
-        vjp=(),
-        joint=lambda demands, node, g: g,
-        joint_jvp=joint_jvp,
-    )
+def test_plans_with_patterns_are_not_kept():
+    """A pattern may be as large as the tensors."""
+    op = TABLE["multiply"]
+    op.plans.clear()
+    pattern = CooPattern((4, 5), np.array([[0, 3], [1, 4]]), True)
+    steps = pullback(op, (Stored(pattern), NOTHING)).steps
+    assert [(s.kind, s.part) for s in steps] == [(Kind.PART, Stored(pattern))]
+    assert not op.plans
 
 
-def test_users_functions_are_called_once() -> None:
-    without, having = _joint("without", None), _joint("having", lambda tangents, node: tangents)
-    for op in (without, having):
-        plan = pullback(op, (FULL, NOTHING, LOW))
-        assert _steps(plan.steps) == [("JOINT", (0, 2), FULL)]
-        assert plan.steps[0].rule is op.joint
-    assert [s.kind for s in pushforward(without, (True, False, True))] == [Kind.TRANSPOSED]
-    assert pushforward(without, (True, False, True))[0].positions == (0, 2)
-    (step,) = pushforward(having, (True, False))
-    assert (step.kind, step.rule) == (Kind.JOINT, having.joint_jvp)
+def test_the_number_of_plans_kept_is_bounded():
+    op = TABLE["multiply"]
+    for n in range(3 * plan._MANY):
+        pullback(op, (Box(Region((0,), (n + 1,))), FULL))
+    assert len(op.plans) <= plan._MANY
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "expected"),
-    [
-        ("sin", (True,), [(Kind.EACH, (0,))]),
-        ("multiply", (True, True), [(Kind.LINEAR, (0,)), (Kind.LINEAR, (1,))]),
-        ("add", (True, True), [(Kind.LINEAR, (0, 1))]),
-        ("add", (False, True), [(Kind.LINEAR, (0, 1))]),
-        ("matmul", (True, False), [(Kind.LINEAR, (0,))]),
-        ("add_n", (True, False, True), [(Kind.LINEAR, (0, 1, 2))]),
-        ("solve", (True, True), [(Kind.EACH, (0,)), (Kind.LINEAR, (1,))]),
-        ("where", (False, True, True), [(Kind.LINEAR, (1, 2))]),
-        ("copysign", (True, True), [(Kind.EACH, (0,)), (Kind.TRANSPOSED, (1,))]),
-        ("sin", (False,), []),
-    ],
-)
-def test_pushforwards(name: str, given: tuple[bool, ...], expected: Any) -> None:
-    op = TABLE[name]
-    for _ in range(2):
-        found = pushforward(op, given)
-        assert [(s.kind, s.positions) for s in found] == expected
-    assert pushforward(op, given) is found
+def test_products_alone_may_leave_a_cotangent_in_factors():
+    op = TABLE["matmul"]
+    steps = pullback(op, (Full(products=True), FULL)).steps
+    assert [s.kind for s in steps] == [Kind.LOW_RANK, Kind.EACH]
+    steps = pullback(TABLE["multiply"], (Full(products=True), FULL)).steps
+    assert [s.kind for s in steps] == [Kind.EACH, Kind.EACH]
 
 
-def test_demands_of_a_result() -> None:
-    matmul, exp = TABLE["matmul"], TABLE["exp"]
-    assert demanded(exp, (LOW,), (SQUARE,), SQUARE, {}) == LOW
-    assert demanded(exp, (Box(Region((0, 0), (3, 3))),), (SQUARE,), SQUARE, {}) is FULL
-    assert demanded(exp, (NOTHING,), (SQUARE,), SQUARE, {}) is NOTHING
-    # Only what is low in rank is handed on as two factors.
-    for demand, single in ((FACTORED, FULL), (PRODUCTS, HELD)):
-        assert demanded(exp, (demand,), (SQUARE,), SQUARE, {}) == single
-    turned = demanded(TABLE["permute_dims"], (FACTORED,), (SQUARE,), SQUARE, {"axes": (1, 0)})
-    assert turned is FACTORED
-    assert demanded(matmul, (ROW, NOTHING), (SQUARE, SQUARE), SQUARE, {}) == ROW
+def test_a_replaced_rule_runs_everywhere_and_is_not_kept():
+    op = TABLE["sin"]
+    op.plans.clear()
+    with override_vjp("sin", lambda F, g, y, x: 10 * g):
+        made = pullback(op, (Box(Region((0,), (1,))),))
+        assert made.replaced
+        assert made.steps[0].rule is OVERRIDES["sin"][0]
+        assert made.steps[0].part is FULL
+        assert not op.plans
+    assert pullback(op, (FULL,)).steps[0].rule is op.vjp[0]
 
 
-def test_what_lasts_of_an_operand() -> None:
-    region = Region((0,), (1,))
-    box, zero, array = BoxValue((3,), region, np.ones(1)), Zero((3,), DTYPE), np.ones(3)
-    assert lasting(array, may_change=True) is array
-    assert lasting(2.5, may_change=False) == 2.5
-    assert lasting(box, may_change=False) == Aval((3,), DTYPE, Box(region))
-    assert lasting(box, may_change=True) == Aval((3,), DTYPE)
-    assert lasting(zero, may_change=False).support is NOTHING
-    assert lasting(zero, may_change=True).support is FULL
-    for known in (Aval((3,), DTYPE), Aval((3,), DTYPE, Box(region))):
-        assert lasting(known, may_change=False) is known
-        assert lasting(known, may_change=True) == Aval((3,), DTYPE)
+def test_a_replaced_rule_is_used_where_a_plan_was_kept():
+    x = iv.asarray(0.0, requires_grad=True)
+    assert grad(iv.sin(x), x).item() == 1
+    with override_vjp("sin", lambda F, g, y, x: 10 * g):
+        assert grad(iv.sin(x), x).item() == 10
+    assert grad(iv.sin(x), x).item() == 1
+
+
+def test_forward_takes_groups_together_and_transposes_what_has_no_rule():
+    assert [(s.kind, s.positions) for s in pushforward(TABLE["add"], (True, True))] == [(Kind.LINEAR, (0, 1))]
+    found = pushforward(TABLE["multiply"], (True, True))
+    assert [(s.kind, s.positions) for s in found] == [(Kind.LINEAR, (0,)), (Kind.LINEAR, (1,))]
+    assert [s.kind for s in pushforward(TABLE["sin"], (True,))] == [Kind.EACH]
+
+
+# -- what is inferred of results --------------------------------------------------------------------
+
+
+def handed(value):
+    """What is known of a value, or the value where maps read it (index arrays)."""
+    if not hasattr(value, "shape") or (type(value) is np.ndarray and value.dtype.kind not in "fc"):
+        return value
+    return Aval(value.shape, value.dtype, support_of(value))
+
+
+@pytest.mark.parametrize("layout", ["zero", "box", "coo", "csr"])
+@pytest.mark.parametrize("name", [n for n, op in TABLE.items() if op.samples])
+@pytest.mark.filterwarnings("ignore")
+def test_the_inferred_support_holds_the_result(name, layout):
+    """Shape and dtype as computed; nothing nonzero outside of the support."""
+    op, rng = TABLE[name], np.random.default_rng(0)
+    for sample in samples_of(op, "float64"):
+        for k in floating(sample):
+            xs = list(sample.args)
+            try:
+                xs[k] = in_layout(np.asarray(xs[k]), layout, rng)[0]
+            except (AssertionError, KeyError, IversonError):  # not held by this layout
+                continue
+            found = op.infer(*map(handed, xs), **sample.params)
+            handles = [make_handle(x) if hasattr(x, "shape") else x for x in xs]
+            try:
+                with np.errstate(all="ignore"):
+                    y = getattr(F, name)(*handles, **sample.params)
+            except LinearAlgebraError:  # zeros made a matrix singular
+                continue
+            for r, inferred in zip(*((y, found) if op.multiple else ((y,), (found,))), strict=True):
+                assert (r.shape, r.dtype) == (inferred.shape, inferred.dtype)
+                outside = inferred.support
+                if not op.zero_preserving and not op.linear_in:
+                    assert outside is FULL
+                assert covers(outside, support_of(r._value), r.shape) or holds(outside, F.to_numpy(r))
+
+
+def holds(entries, array):
+    """Whether an array is zero outside of a box or pattern."""
+    rest = np.array(array)
+    if entries is NOTHING:
+        return not rest.any()
+    if isinstance(entries, Box):
+        rest[entries.region.slices] = 0
+    elif isinstance(entries, Stored):
+        rest[tuple(entries.pattern.coordinates)] = 0
+    return not rest.any()

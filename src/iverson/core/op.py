@@ -10,11 +10,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, wraps
-from typing import Any
+from functools import cache, reduce, wraps
+from typing import Any, cast
 
 import numpy as np
 
+from iverson.core.aval import Aval
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plain
 from iverson.core.entry_map import ANY, EntryMap
 from iverson.core.shapes import Shape
 
@@ -168,6 +170,32 @@ class Op:
     def vjp_rules(self) -> tuple[Rule | None, ...]:
         """The rules of the inputs; of a variadic op, none."""
         return () if callable(self.vjp) else self.vjp
+
+    def infer(self, *avals: Any, **params: Any) -> Any:
+        """What is known of the result, its support included: an Aval, or a tuple of them where ``multiple``.
+
+        The result is zero where all inputs of a group of ``linear_in`` are, or all inputs of an op that keeps
+        zeros; the op's entry map takes other supports where their entries go. Raises as ``abstract`` does.
+        """
+        found = self.abstract(*avals, **params)
+        supports = tuple([getattr(a, "support", FULL) for a in avals])
+        groups = [g for g in self.groups(len(avals)) if g]
+        if self.zero_preserving and all(hasattr(a, "shape") for a in avals):
+            groups.append(tuple(range(len(avals))))
+        bounds: list[Any] = [self._image(group, supports, avals, found, params) for group in groups]
+        support: Entries = reduce(meet, bounds, cast(Entries, FULL))
+        if self.multiple:
+            return tuple(Aval(a.shape, a.dtype, support if support is NOTHING else FULL) for a in found)
+        return Aval(found.shape, found.dtype, plain(support, found.shape))
+
+    def _image(self, group: Group, supports: Any, avals: Any, out: Any, params: Params) -> Any:
+        """The entries of the result that the supports of a group of inputs reach."""
+        own = tuple([s if k in group else NOTHING for k, s in enumerate(supports)])
+        if all(s is NOTHING for s in own):
+            return NOTHING
+        if self.multiple or not any(isinstance(s, Box | Stored) for s in own):
+            return FULL
+        return self.entry_map.demand(self, own, avals, out, params)
 
     def groups(self, count: int) -> tuple[Group, ...]:
         """``linear_in`` for a call with ``count`` inputs."""
