@@ -18,6 +18,7 @@ import scipy.sparse
 import iverson as iv
 from iverson import autograd, masked, optim, te, testing
 from iverson.core.scalars import SCALARS
+from iverson.core.table import TABLE
 
 
 @dataclass(frozen=True)
@@ -376,6 +377,69 @@ OTHERS |= {
     "te.index": lambda: (_placeholder().__getitem__, Given((0, 1))),
     "te.explain": lambda: (te.explain, Given(_doubled())),
     "te.program_of": lambda: (te.program_of, Given([_doubled()])),
+}
+
+
+def _pair():
+    a = _placeholder()
+    return a, te.compute((2, 3), lambda i, j: a[i, j] * 2.0, "C")
+
+
+def _differentiated():
+    a, c = _pair()
+    head = te.placeholder((2, 3), name="H")
+    return te.differentiate, Given(
+        c,
+        [a],
+        head=head,
+        override={c: ([a], lambda out, deps, head: [head])},
+        fdiff=lambda out, inp, head: te.compute((2, 3), lambda i, j: head[i, j] * 2.0),
+    )
+
+
+def _with_tangents():
+    a, c = _pair()
+    return te.jvp, Given(c, {a: te.placeholder((2, 3), name="T")})
+
+
+def _bound():
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    return te.bind, Given([te.compute((n,), lambda i: a[i] * 2.0)], {n: 3})
+
+
+def _defined(*args, **kwargs):
+    """te.op, and a call of it; the table is left as it was."""
+    before = dict(TABLE)
+    try:
+        made = te.op(*args, **kwargs)
+        return made(iv.ones(3)) if callable(made) else made
+    finally:
+        TABLE.clear()
+        TABLE.update(before)
+
+
+def _twice(x):
+    return te.compute(x.shape, lambda i: x[i] * 2.0)
+
+
+OTHERS |= {
+    "te.scatter": lambda: (
+        te.scatter,
+        Given((3,), (4,), lambda i: (i // 2, 1.0), name="S", combine="sum"),
+    ),
+    "te.differentiate": _differentiated,
+    "te.jvp": _with_tangents,
+    "te.op": lambda: (_defined, Given(_twice, name="an_op_of_the_sweep", results=1)),
+    "te.bind": _bound,
+    "te.eliminate": lambda: (te.eliminate, Given(te.program_of([_doubled()]))),
+    "te.program_text": lambda: (te.program_text, Given(te.program_of([_doubled()]))),
+    "te.argmax": lambda: (te.argmax, Given(_placeholder()[0, 1], te.reduce_axis((0, 3), "k"))),
+    "te.clamp": lambda: (te.clamp, Given(te.var("n"), 0, 3)),
+    "te.if_then_else": lambda: (
+        te.if_then_else,
+        Given(_placeholder()[0, 0] > 0, _placeholder()[0, 1], 0.0),
+    ),
 }
 CHECKED: dict[str, Any] = {
     "eps": 1e-6,

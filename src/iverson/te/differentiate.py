@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
+from iverson.core.arguments import as_function
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.expr.build import const, index, select
 from iverson.expr.nodes import Expr, same, text
 from iverson.te.affine import depends_on_data
@@ -98,6 +99,10 @@ def differentiate(
     Compute(dB/dA: float64[3, 3])
     """
     outputs = _as_tensors(output, "output")
+    if override is not None:
+        _check_override(override)
+    if fdiff is not None:
+        as_function(fdiff, operation("differentiate"), "fdiff")
     reverse = _Reverse(outputs, _heads(outputs, head), override or {}, fdiff)
     if inputs is None:
         wanted = [t for t in reverse.order if t not in outputs]
@@ -109,6 +114,20 @@ def differentiate(
         {t: reverse.adjoint(t) for t in reverse.order if t in reverse.parts},
         reverse.summands,
     )
+
+
+def _check_override(override: Any) -> None:
+    """Raises ArgumentTypeError unless it is ``{tensor: ([deps], fn)}``."""
+    given = override.items() if isinstance(override, Mapping) else [(None, override)]
+    for tensor, pair in given:
+        fits = isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], (tuple, list))
+        if not (fits and callable(pair[1]) and all(isinstance(t, Tensor) for t in (tensor, *pair[0]))):
+            raise ArgumentTypeError(
+                operation("differentiate"),
+                "override",
+                got=described(override),
+                expected="a dict {tensor: ([tensors it depends on], function)}",
+            )
 
 
 class _Reverse:
@@ -318,6 +337,10 @@ def _heads(outputs: list[Tensor], head: Any) -> list[Tensor | None] | None:
     for h, o in zip(heads, outputs, strict=True):
         if h is None:
             continue
+        if not isinstance(h, Tensor):
+            raise ArgumentTypeError(
+                operation("differentiate"), "head", got=described(h), expected="a tensor expression"
+            )
         rank = h.ndim - o.ndim
         if rank < 0 or not _same_shape(h.shape[rank:], o.shape):
             raise ShapeError(

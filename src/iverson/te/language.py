@@ -14,11 +14,12 @@ from typing import Any
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.shapes import as_int, check_choice
 from iverson.expr.build import apply, as_expr, select
 from iverson.expr.nodes import Const, Expr, postorder
 from iverson.te.expressions import Extent, Placeholder, Reduce, Tensor, Var, as_index, replacing, substitute
 from iverson.te.injective import is_injective
-from iverson.te.nodes import Compute, Domain, Statement, tensors_below
+from iverson.te.nodes import Compute, Domain, Statement, as_tensors, tensors_below
 from iverson.te.site import operation
 from iverson.te.stages import check_scope, define
 from iverson.te.verify import check_definition
@@ -103,8 +104,10 @@ def scatter(
     >>> scatter((3,), (5,), lambda e: (idx[e], x[e]), "S")
     Compute(S: float64[3])
     """
+    operation("scatter", name)
     name = name or _fresh("T")
     what = operation("scatter", name)
+    check_choice(combine, SCATTERS, what, "combine")
     extents = _shape(shape, what)
     axes = _axes(as_function(fscatter, what, "fscatter"), _shape(domain, what, "domain"), what)
     found = fscatter(*axes)
@@ -121,8 +124,6 @@ def scatter(
         raise ShapeError(
             what, got=f"{len(indices)} target indices", expected=f"{len(extents)}, as in the shape"
         )
-    if combine not in SCATTERS:
-        raise ArgumentError(what, "combine", got=repr(combine), expected=f"one of {SCATTERS}")
     given = [as_index(i, name) for i in indices]
     check_scope([*given, as_expr(value, what)], axes, what)
     write = tuple(_staged(i, axes, f"{name}.index", what) for i in given)
@@ -216,7 +217,15 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int]) -> tuple[Tensor, .
     >>> bind([compute((n,), lambda i: A[i] + 1, "B")], {n: 3})
     (Compute(B: float64[3]),)
     """
-    values: dict[Expr, Expr] = {v: as_expr(k) for v, k in sizes.items()}
+    what = operation("bind")
+    tensors = as_tensors(tensors, what, "tensors")
+    if not isinstance(sizes, Mapping) or not all(isinstance(v, Var) for v in sizes):
+        raise ArgumentTypeError(
+            what, "sizes", got=described(sizes), expected="a dict from te.var to integers"
+        )
+    values: dict[Expr, Expr] = {
+        v: k if isinstance(k, Expr) else as_expr(as_int(k, what, "sizes")) for v, k in sizes.items()
+    }
     made: dict[Tensor, Tensor] = {}
 
     def known(n: Extent | None) -> Extent:

@@ -295,20 +295,26 @@ def _read_by(tensor: Tensor) -> list[Tensor]:
     return [r.tensor for s in statements for r in reads_of(s.roots)]
 
 
+def as_tensors(given: Any, what: str, argument: str) -> tuple[Tensor, ...]:
+    """One tensor or several as a tuple. Raises ArgumentTypeError for anything else."""
+    found = tuple(given) if isinstance(given, Iterable) else (given,)
+    for k, t in enumerate(found):
+        if not isinstance(t, Tensor):
+            raise ArgumentTypeError(
+                what,
+                f"{argument}[{k}]",
+                got=described(t),
+                expected="a tensor of te.compute, te.scatter or te.placeholder",
+            )
+    return found
+
+
 def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None = None) -> Program:
     """The program that computes the outputs: all statements they need, in order.
 
     ``inputs`` fixes the order of the inputs (default: in order of use) and names all that are read.
     """
-    outputs = tuple(outputs) if isinstance(outputs, Iterable) else (outputs,)
-    for k, t in enumerate(outputs):
-        if not isinstance(t, Tensor):
-            raise ArgumentTypeError(
-                "te.program",
-                f"outputs[{k}]",
-                got=described(t),
-                expected="a tensor of te.compute, te.scatter or te.placeholder",
-            )
+    outputs = as_tensors(outputs, "te.program", "outputs")
     below = tensors_below(outputs)
     used = [t for t in below if isinstance(t, Placeholder)]
     given = tuple(used if inputs is None else inputs)

@@ -20,8 +20,9 @@ from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
-from iverson.core.errors import ArgumentError, ArgumentTypeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule
+from iverson.core.shapes import as_int
 from iverson.layouts import Zero
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
@@ -30,6 +31,7 @@ from iverson.te.forward import jvp
 from iverson.te.language import placeholder
 from iverson.te.lower import Lowered, lower
 from iverson.te.nodes import program_of
+from iverson.te.site import operation
 
 Build = Callable[..., Any]
 #: The family of ops made here: kernels for other layouts register under it.
@@ -208,7 +210,9 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     if fn is None:
         return partial(op, name=name, results=results)
     as_function(fn, "te.op", "fn")
-    label = name or fn.__name__
+    operation("op", "" if name is None else name)
+    results = as_int(results, "te.op", "results")
+    label = name or getattr(fn, "__name__", type(fn).__name__)
     expression = Expression(fn, label, names_of(fn), multiple=results > 1)
     with _defining:
         known = table.TABLE.get(label)
@@ -235,7 +239,12 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
 
 def names_of(fn: Build) -> tuple[str, ...]:
     """What a function calls the tensors it takes: its positional parameters."""
-    parameters = inspect.signature(fn).parameters
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(
+            "te.op", "fn", got=described(fn), expected="a function with a signature"
+        ) from None
     kinds = [p.kind for p in parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         raise ArgumentTypeError(

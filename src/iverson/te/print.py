@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from iverson.expr.functions import ASSIGN
+from iverson.core.errors import ArgumentTypeError, described
 from iverson.expr.nodes import Expr, text
 from iverson.te.expressions import Tensor, Var, variables
 from iverson.te.nodes import For, If, Point, Program, Statement, Walk
@@ -24,6 +25,10 @@ def program_text(program: Program) -> str:
     for i in 0:3:
         B[i] = A[i] * 2.0
     """
+    if not isinstance(program, Program):
+        raise ArgumentTypeError(
+            "te.program_text", "program", got=described(program), expected="a program of te.program_of"
+        )
     lines = [f"input {signature(t)}" for t in program.inputs]
     lines += [f"temporary {signature(t)}" for t in program.temporaries]
     lines += [f"output {signature(t)}" for t in program.outputs]
