@@ -245,3 +245,49 @@ def test_threads_may_define_and_call_ops_of_one_name():
     finally:
         sys.setswitchinterval(interval)
     assert not failures
+
+
+@te.op
+def weighted_roots(x, w):
+    return te.compute(x.shape, lambda i: te.sqrt(x[i]) * w[i])
+
+
+@te.op
+def running_roots(x):
+    k = te.reduce_axis((0, 3), "k")
+    return te.compute((3,), lambda i: te.sum(te.sqrt(x[k]) * te.bracket(k <= i), k))
+
+
+def eager_roots(x, w):
+    return iv.sqrt(x) * w
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_what_a_selection_leaves_out_meets_no_factor_in_an_op(k):
+    """As with the table's own functions: 0 * inf does not arise at 0, in both modes and to second order."""
+    args = iv.asarray([0.0, 1.0, 4.0]), iv.asarray([1.0, 2.0, 3.0])
+    t = iv.asarray([1.0, -2.0, 0.5])
+
+    def derivatives(root):
+        def f(x, w):
+            return iv.where(x > 0, root(x, w), 0.0).sum()
+
+        def slope(x, w):
+            return (iv.grad(f, argnums=k)(x, w) * t).sum()
+
+        tangents = tuple(t if j == k else iv.zeros(3) for j in range(2))
+        return [
+            iv.grad(f, argnums=k)(*args),
+            iv.jvp(f, args, tangents)[1],
+            *(iv.grad(slope, argnums=j)(*args) for j in range(2)),
+        ]
+
+    for got, want in zip(derivatives(weighted_roots), derivatives(eager_roots), strict=True):
+        np.testing.assert_allclose(got.to_dense().numpy(), want.to_dense().numpy(), rtol=1e-12)
+        assert np.isfinite(want.to_dense().numpy()).all()
+
+
+def test_an_op_that_mixes_entries_selects_first():
+    x = iv.asarray([1.0, 4.0, 9.0])
+    g = iv.grad(lambda x: iv.where(iv.asarray([True, False, True]), running_roots(x), 0.0).sum())(x)
+    np.testing.assert_allclose(g.numpy(), [1.0, 0.25, 1 / 6])

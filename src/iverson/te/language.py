@@ -209,7 +209,7 @@ def bracket(condition: Any) -> Expr:
     return select(condition, 1, 0)
 
 
-def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int]) -> tuple[Tensor, ...]:
+def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Tensor, ...]:
     """The same tensors with sizes replaced by numbers; placeholders without sizes stay themselves.
 
     >>> n = var("n")

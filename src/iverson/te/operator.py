@@ -19,18 +19,19 @@ import numpy as np
 from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind
+from iverson.core.dispatch import bind, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule
 from iverson.core.shapes import as_int
-from iverson.layouts import Zero
+from iverson.expr.nodes import same
+from iverson.layouts import Bracket, Zero
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
-from iverson.te.expressions import Placeholder, Tensor
+from iverson.te.expressions import Placeholder, Tensor, reads_of
 from iverson.te.forward import jvp
 from iverson.te.language import placeholder
 from iverson.te.lower import Lowered, lower
-from iverson.te.nodes import program_of
+from iverson.te.nodes import Program, program_of
 from iverson.te.site import operation
 
 Build = Callable[..., Any]
@@ -44,11 +45,15 @@ _defining = locks.lock()
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An op at given shapes, dtypes and parameters: its program, and which arguments that reads."""
+    """An op at given shapes, dtypes and parameters: its program, and which arguments that reads.
+
+    entry_by_entry : each entry of a result reads the first argument at its own place alone.
+    """
 
     lowered: Lowered
     reads: tuple[int, ...]
     results: tuple[Aval, ...]
+    entry_by_entry: bool
 
 
 class Expression:
@@ -99,10 +104,12 @@ class Expression:
         names = (*self.names, *(f"x{k}" for k in range(len(self.names), len(operands))))
         inputs = tuple(placeholder(o.shape, o.dtype, n) for o, n in zip(operands, names, strict=False))
         outputs = self.outputs(inputs, params)
-        program = eliminate(program_of(outputs))
+        program = program_of(outputs)
+        alone = bool(inputs) and all(_same_places(program, inputs[0], t) for t in outputs)
+        program = eliminate(program)
         reads = tuple(inputs.index(t) for t in program.inputs)
         results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
-        return Compiled(lower(program), reads, results)
+        return Compiled(lower(program), reads, results, alone)
 
     def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
         """What the function makes of placeholders, checked to be tensors."""
@@ -139,7 +146,7 @@ class Expression:
             return None
         names = (*(f"cotangent{j}" for j in defined), *self.names)
         derived = self.derived(("vjp", i, defined), partial(self._pull, i, defined), names)
-        return bind(derived.op, (*(heads[j] for j in defined), *xs), params)
+        return derived.applied((*(heads[j] for j in defined), *xs), params)
 
     def _pull(self, i: int, defined: tuple[int, ...], *given: Placeholder, **params: Any) -> Tensor:
         heads, xs = given[: len(defined)], given[len(defined) :]
@@ -149,7 +156,23 @@ class Expression:
     def _jvp(self, i: int, _F: Any, t: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """What a tangent of input i adds to the tangents of the results."""
         derived = self.derived(("jvp", i), partial(self._push, i), ("tangent", *self.names), self.multiple)
-        return bind(derived.op, (t, *xs), params)
+        return derived.applied((t, *xs), params)
+
+    def applied(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """This derivative, linear in the cotangent or tangent that comes first.
+
+        If that is a selection, so is a result that reads it entry by entry: what was left out meets no factor
+        (`iverson.layouts.bracket`). Otherwise the selection is made first.
+        """
+        first, *others = args
+        value = first._value
+        if self.multiple or type(value) is not Bracket or not _is_strided(value):
+            return bind(self.op, args, params)
+        if not self.compiled(tuple(map(_operand, args)), params).entry_by_entry:
+            return bind(self.op, args, params)
+        everywhere = make_handle(value.values, first._node, first._index)
+        found = bind(self.op, (everywhere, *others), params)
+        return table.F.bracket(value.condition, found, negated=value.negated)
 
     def _push(self, i: int, t: Placeholder, *xs: Placeholder, **params: Any) -> Any:
         found = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
@@ -162,6 +185,26 @@ class Expression:
                 label = ".".join(map(str, key[:2]))
                 self._derived[key] = Expression(build, f"{self.name}.{label}", names, multiple)
             return self._derived[key]
+
+
+def _same_places(program: Program, source: Tensor, result: Tensor) -> bool:
+    """Whether each entry of what depends on ``source`` reads it, or what lies between, at its own place."""
+    dependent: set[Tensor] = {source}
+    for s in program.statements:
+        for read in reads_of(s.roots):
+            if read.tensor in dependent:
+                if not same(read.indices, s.write):
+                    return False
+                dependent.add(s.tensor)
+    return result.shape == source.shape
+
+
+def _is_strided(value: Bracket) -> bool:
+    return type(value.values) is type(value.condition) is np.ndarray
+
+
+def _operand(x: Any) -> Any:
+    return x if hasattr(x, "shape") else np.asarray(x)
 
 
 def _hashable(value: Any) -> Any:
@@ -212,7 +255,7 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     as_function(fn, "te.op", "fn")
     operation("op", "" if name is None else name)
     results = as_int(results, "te.op", "results")
-    label = name or getattr(fn, "__name__", type(fn).__name__)
+    label = name or str(getattr(fn, "__name__", type(fn).__name__))
     expression = Expression(fn, label, names_of(fn), multiple=results > 1)
     with _defining:
         known = table.TABLE.get(label)
