@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -25,18 +26,25 @@ def passes_are_verified() -> Iterator[None]:
         yield
 
 
-_current: list[Program] = []
+class _Current(threading.local):
+    """The programs on their way in this thread."""
+
+    def __init__(self) -> None:
+        self.programs: list[Program] = []
+
+
+_current = _Current()
 
 
 class _Verified(lower._Lowering):
     def __init__(self, program: Program) -> None:
         check(program)
-        _current.append(program)
+        _current.programs.append(program)
         try:
             super().__init__(program)
             _check(self.statements, self.extrema.values())
         finally:
-            _current.pop()
+            _current.programs.pop()
 
 
 def _verified(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,6 +58,6 @@ def _verified(made: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check(statements: Iterable[Statement], found_elsewhere: Iterable[Tensor] = ()) -> None:
     """found_elsewhere : extrema that the statements of their positions find as well."""
-    program = _current[-1]
+    program = _current.programs[-1]
     inputs: Any = (*program.inputs, *found_elsewhere)
     check(Program(inputs, tuple(statements), program.outputs, program.sizes))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iverson.expr.functions import ASSIGN
 from iverson.core.errors import ArgumentTypeError, described
+from iverson.expr.functions import ASSIGN
 from iverson.expr.nodes import Expr, text
 from iverson.te.expressions import Tensor, Var, variables
 from iverson.te.nodes import For, If, Point, Program, Statement, Walk
