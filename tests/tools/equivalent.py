@@ -42,4 +42,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: inside(a, ranges)": "a shortcut: the facts are not asked for",
         "0 -> 1": "any interval with ends; comparisons have operands of one dtype",
     },
+    "iverson.autograd.plan": {
+        "drop: any(map(in_products, demands))": "a shortcut: demands that nothing reads as products stay",
+        "drop: type(found) is tuple": "of an op with several results",
+    },
 }

@@ -43,6 +43,7 @@ from tests.tools.equivalent import EQUIVALENT
 #: The tests that have to notice.
 TESTS = {
     "iverson.autograd": ["tests/autograd", "tests/sparse/test_demand.py"],
+    "iverson.autograd.plan": ["tests/autograd/test_plan_steps.py"],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.eliminate": ["tests/te/test_walks.py", "tests/te/test_eliminate.py"],
     "iverson.codegen.bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
