@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import tracemalloc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,7 @@ def test_unions_and_intersections_are_those_of_sets(density):
         for of, expected in ((union, sets[0] | sets[1]), (intersection, sets[0] & sets[1])):
             found = of([a.pattern, b.pattern], a.pattern)
             found.check()
+            assert found.layout == a.pattern.layout
             if first != "bsr":  # whose blocks hold more
                 assert addresses_of(found) == expected
             assert found is of([a.pattern, b.pattern], a.pattern)
@@ -51,6 +54,21 @@ def test_unions_and_intersections_are_those_of_sets(density):
                 back = read_at(found.value(at_found), x.pattern)
                 kept = to_strided(found.value(at_found))[tuple(x.pattern.coordinates)]
                 np.testing.assert_array_equal(back, kept)
+            # What is known of patterns serves their transposes, if their entries are in the same order.
+            turned = of([x.pattern.permuted((1, 0)) for x in (a, b)], from_strided(np.eye(2), "coo").pattern)
+            for x in (a, b):
+                at_turned = read_at(x, turned.permuted((1, 0)))
+                np.testing.assert_array_equal(at_turned, to_strided(x).T[tuple(turned.coordinates)])
+
+
+def test_values_of_any_rank_are_read_at_a_pattern():
+    rng = np.random.default_rng(0)
+    for shape in ((40,), (3, 4, 5)):
+        dense = rng.standard_normal((2, *shape)) * (rng.random((2, *shape)) < 0.5)
+        a, b = (from_strided(x, "coo") for x in dense)
+        for x, y in ((a, b), (b, a)):
+            np.testing.assert_array_equal(read_at(x, y.pattern), to_strided(x)[tuple(y.pattern.coordinates)])
+        assert np.shares_memory(read_at(a, a.pattern), a.entries)
 
 
 def test_a_pattern_within_another_is_their_union():
@@ -59,6 +77,27 @@ def test_a_pattern_within_another_is_their_union():
     whole, part = from_strided(dense, "csr").pattern, from_strided(np.tril(dense), "csr").pattern
     assert union([whole, part], whole) is union([part, whole], part) is whole
     assert intersection([whole, part], whole) is part
+    same = from_strided(dense, "csr").pattern
+    assert union([whole, same], same) is whole
+    by_columns = from_strided(np.triu(dense), "csc").pattern
+    assert intersection([whole, by_columns], whole).layout == "csr"
+    coo = from_strided(dense, "coo").pattern
+    assert union([coo, part], part).layout == "csr"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_is_known_of_patterns_keeps_none_of_them(order):
+    dense = np.random.default_rng(0).standard_normal((5, 5))
+    patterns = [from_strided(x, "csr").pattern for x in (dense, np.tril(dense))]
+    for of in (union, intersection):
+        of([patterns[k] for k in order], patterns[0])
+    gc.disable()
+    try:
+        for _ in range(2):
+            left = weakref.ref(patterns.pop(order[0] if len(patterns) == 2 else 0))
+            assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_a_pattern_may_ask_for_an_entry_twice():
@@ -88,8 +127,34 @@ def test_keys_are_put_in_order(bound):
         np.testing.assert_array_equal(found, keys[order])
 
 
+@pytest.mark.parametrize("count", [1, 3, 4, 100])
+def test_keys_that_just_fit_beside_their_position(count):
+    largest = 1 << (63 - count.bit_length())
+    for bound in (largest - 1, largest, 2 * largest - 1, 2 * largest):
+        keys = np.full(count, min(bound, 2**63 - 1))
+        keys[count // 2 :] = 1
+        found, order = counting.in_order(keys)
+        np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+        np.testing.assert_array_equal(found, keys[order])
+
+
+def test_entries_are_taken_by_positions_and_slices():
+    rows = np.arange(12.0).reshape(4, 3)
+    for entries in (rows, rows[:, 0].copy(), rows.reshape(2, 2, 3)):
+        for at in (np.array([1, 0, 1]), slice(0, 2), slice(None, None, -1)):
+            np.testing.assert_array_equal(counting.taken(entries, at), entries[at])
+
+
+def test_a_union_holds_no_more_memory_than_it_needs():
+    starts, all_of_them = np.array([0, 100]), np.arange(100)
+    for indices, copied in ((all_of_them, True), (all_of_them + 100, False)):
+        found = counting.merged(1, 200, (starts, all_of_them), (starts, indices))[1]
+        assert (found.base is None) is copied
+        assert found.size == np.union1d(all_of_them, indices).size
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64", "bool"])
-@pytest.mark.parametrize("dense", [(), (3,), (2, 2), (0,)])
+@pytest.mark.parametrize("dense", [(), (2,), (3,), (2, 2), (0,)])
 def test_repeats_are_summed(dtype, dense):
     """As `numpy.add.at` adds them: few and many, in order and not, rows of numbers and single ones."""
     rng = np.random.default_rng(0)

@@ -50,9 +50,7 @@ def made(values: Any, condition: Any, negated: bool = False) -> Any:
 
 def bracket(condition: Any, x: Any, *, negated: bool) -> Any:
     """x where the condition holds (does not, if ``negated``): the op's body on strided operands."""
-    if type(condition) is not np.ndarray or condition.dtype != bool:
-        condition = np.asarray(condition, bool)
-    x = np.asarray(x)
+    condition, x = np.asarray(condition, bool), np.asarray(x)
     if x.shape != condition.shape:
         condition, x = np.broadcast_arrays(condition, x)
     return Bracket(x, condition, negated)

@@ -189,9 +189,6 @@ def sums_of_runs(entries: Array, order: Array | slice, starts: Array) -> Array:
     count = entries.shape[0]
     if starts.size == count:
         return entries[order]
-    if entries.dtype.kind not in "fc":
-        summed: Array = np.add.reduceat(entries[order], starts, dtype=entries.dtype)
-        return summed
     flat = np.ascontiguousarray(entries).reshape(count, -1)
     width = flat.shape[1]
     out = np.zeros((starts.size, width), entries.dtype)
