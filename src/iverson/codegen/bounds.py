@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from iverson.codegen.nodes import INT64, Load, Local, Loop, Size, Var
-from iverson.expr.affine import LINEAR, Affine, linear, make, single
+from iverson.expr.affine import LINEAR, Affine, keep_form, known_form, linear, make, single
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
 
 Interval = tuple[int | None, int | None]
@@ -55,6 +55,12 @@ def loop_extremes(loop: Loop, scope: Scope) -> Interval:
 
 def affine(e: Expr, scope: Scope) -> Affine:
     """An integer expression as an affine form."""
+    if scope.lets:
+        return _form(e, scope)
+    return known_form(e) or keep_form(e, _form(e, scope))
+
+
+def _form(e: Expr, scope: Scope) -> Affine:
     if isinstance(e, Const):
         return Affine(int(e.value))
     if isinstance(e, Local) and e.name in scope.lets:
@@ -90,11 +96,10 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
     while depth:
         depth -= 1
         loop = scope.loops[depth]
-        var = Var(loop.var)
-        c = form.coefficient(var)
-        if not c:
+        term = next((t for t in form.terms if isinstance(t[0], Var) and t[0].name == loop.var), None)
+        if term is None:
             continue
-        rest = form - single(var).scaled(c)
+        c, rest = term[1], form.without(term[0])
         at_top = (c > 0) == upper
         side = loop.upper if at_top else loop.lower
         found = []
@@ -150,7 +155,7 @@ def _without_quotients(form: Affine, scope: Scope) -> Affine:
         if d <= 0 or c % d:
             continue
         rest = affine(e.args[0], scope) - single(Apply("remainder", e.args, INT64))
-        return _without_quotients(form - single(e).scaled(c) + rest.scaled(c // d), scope)
+        return _without_quotients(form.without(e) + rest.scaled(c // d), scope)
     return form
 
 

@@ -22,6 +22,8 @@ class Affine:
     terms: tuple[tuple[Expr, int], ...] = ()
 
     def __add__(self, other: Affine) -> Affine:
+        if not (self.terms and other.terms):
+            return Affine(self.const + other.const, self.terms or other.terms)
         terms = dict(self.terms)
         for atom, c in other.terms:
             terms[atom] = terms.get(atom, 0) + c
@@ -32,8 +34,8 @@ class Affine:
 
     def scaled(self, factor: int) -> Affine:
         """This times an integer."""
-        if factor == 0:
-            return Affine(0)
+        if factor in (0, 1):
+            return self if factor else Affine()
         return Affine(self.const * factor, tuple((a, c * factor) for a, c in self.terms))
 
     def shift(self, by: int) -> Affine:
@@ -42,7 +44,14 @@ class Affine:
 
     def coefficient(self, atom: Expr) -> int:
         """The coefficient of an atom; 0 where it does not occur."""
-        return next((c for a, c in self.terms if a is atom), 0)
+        for a, c in self.terms:
+            if a is atom:
+                return c
+        return 0
+
+    def without(self, atom: Expr) -> Affine:
+        """This less what it holds of an atom."""
+        return Affine(self.const, tuple(t for t in self.terms if t[0] is not atom))
 
     def __hash__(self) -> int:
         return hash((self.const, self.terms))
@@ -62,6 +71,18 @@ def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
     if len(kept) > 1:
         kept.sort(key=lambda t: _order(t[0]))
     return Affine(constant, tuple(kept))
+
+
+def known_form(e: Expr) -> Affine | None:
+    """The form that was found for an expression before."""
+    form = getattr(e, "form", None)
+    return form if isinstance(form, Affine) else None
+
+
+def keep_form(e: Expr, form: Affine) -> Affine:
+    """The form, kept for the next time; it must follow from the expression alone."""
+    object.__setattr__(e, "form", form)  # a cache: the node stays what it is
+    return form
 
 
 def single(e: Expr) -> Affine:

@@ -26,7 +26,7 @@ def as_expr(value: Any, operation: str = "te") -> Expr:
     if isinstance(value, np.generic):
         return Const(value.item(), dtypes.as_dtype(value.dtype, operation))
     if isinstance(value, (bool, int, float, complex)):
-        return Const(value, np.dtype(np.int64 if type(value) is int else type(value)), weak=True)
+        return Const(value, np.dtype(np.int64 if type(value) is int else type(value)), True)
     raise ArgumentTypeError(
         operation,
         got=f"{value!r} ({type(value).__name__})",
@@ -69,7 +69,7 @@ def _fits(value: Any, dtype: DType) -> bool:
 
 def index(value: int) -> Expr:
     """An integer as an index expression."""
-    return Const(int(value), dtypes.int64, weak=True)
+    return Const(int(value), dtypes.int64, True)
 
 
 def cast(operand: Expr, dtype: DType) -> Expr:

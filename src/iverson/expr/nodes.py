@@ -20,7 +20,7 @@ simplify, and so do Python's operators.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -46,24 +46,34 @@ def _of_ufunc() -> dict[np.ufunc, str]:
 class _Interning(type):
     """Makes a node once per set of fields; nodes within a key stand for themselves by identity."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = super().__call__(*args, **kwargs)
-        names = getattr(cls, "__dataclass_fields__", None)
-        if names is None:
-            return made
-        key = (cls, *(_key_of(getattr(made, name)) for name in names))
+    def __call__(cls, *args: Any) -> Any:
+        known = _defaults(cls)
+        if known is None:
+            return super().__call__(*args)
+        key = (cls, *map(_key_of, args), *known[len(args) :])
+        found = _interned.get(key)
+        if found is not None:
+            return found
+        made = super().__call__(*args)
         with _lock:
             return _interned.setdefault(key, made)
+
+
+@cache
+def _defaults(cls: type) -> tuple[object, ...] | None:
+    """The parts of a key for the fields of a dataclass, where they are not given; None for other classes."""
+    return tuple(_key_of(f.default) for f in fields(cls)) if is_dataclass(cls) else None
 
 
 def _key_of(value: object) -> object:
     if isinstance(value, (Expr, Source)):
         return id(value)
     if isinstance(value, tuple):
-        return tuple(_key_of(v) for v in value)
-    if isinstance(value, (float, complex)):  # 0.0 == -0.0 and nan != nan
-        return type(value), repr(value)
-    return type(value), value
+        return tuple(map(_key_of, value))
+    if isinstance(value, (np.generic, float, complex)):  # 0.0 == -0.0 and nan != nan
+        value = value.item() if isinstance(value, np.generic) else value
+        return (type(value), repr(value)) if isinstance(value, (float, complex)) else (type(value), value)
+    return (type(value), value) if isinstance(value, int) else value
 
 
 class Source:

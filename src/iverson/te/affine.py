@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd, inf
 
-from iverson.expr.affine import Affine, difference, linear, make, single
+from iverson.expr.affine import Affine, difference, keep_form, known_form, linear, make, single
 from iverson.expr.build import apply, index
 from iverson.expr.functions import NEGATED
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
@@ -34,20 +34,12 @@ def affine_of(root: Expr) -> Affine:
     >>> affine_of(i % 20) == affine_of(i)
     True
     """
-    found = _known_form(root)
+    found = known_form(root)
     if found is None:
         for node in postorder([root]):
-            found = _known_form(node)
-            if found is None:
-                found = _affine_of_node(node)
-                object.__setattr__(node, "form", found)  # a cache: the node stays what it is
+            found = known_form(node) or keep_form(node, _affine_of_node(node))
     assert found is not None
     return found
-
-
-def _known_form(e: Expr) -> Affine | None:
-    form = getattr(e, "form", None)
-    return form if isinstance(form, Affine) else None
 
 
 def _affine_of_node(node: Expr) -> Affine:

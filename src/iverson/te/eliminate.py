@@ -111,9 +111,9 @@ def _narrowed(s: Statement) -> Statement:
     new: dict[Expr, Expr] = {}
     known = narrowed(s.domain.axes, constraints)
     for v in s.domain.axes:
-        low, high = known[v]
-        if v not in written:
-            new[v] = Var(v.name, int(low), max(int(low), int(high) + 1), v.kind)
+        low, high = int(known[v][0]), int(known[v][1])
+        if v not in written and (low, high + 1) != limits(v):  # else statements over one box stay alike
+            new[v] = Var(v.name, low, max(low, high + 1), v.kind)
     axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))
     return simplified(s.mapped(replacing(new), axes))
 
