@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from iverson.codegen import ir, vecmath
 from iverson.codegen.ir import Builder, Value
 from iverson.core.scalars import SCALARS
 from iverson.expr.functions import COMBINE
+from iverson.expr.nodes import DType
 
-DType = np.dtype[Any]
 Emitter = Callable[..., Value]
 
 

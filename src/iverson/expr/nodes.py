@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -32,6 +32,7 @@ from iverson.core.errors import ArgumentTypeError
 from iverson.core.scalars import SCALARS
 
 DType = np.dtype[Any]
+Item = TypeVar("Item")
 
 _interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
 _lock = locks.reentrant_lock()
@@ -308,14 +309,19 @@ def is_number(e: Expr, value: complex) -> bool:
 
 
 def postorder(roots: Iterable[Expr]) -> list[Expr]:
-    """Every node under the roots once, operands before users; no recursion.
+    """Every node under the roots once, operands before users.
 
     >>> x = Cast(Const(2), dtypes.float32)
     >>> postorder([x * x])
     [2, float32(2), float32(2) * float32(2)]
     """
-    seen: dict[Expr, None] = {}
-    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+    return producers_first(roots, lambda node: node.operands)
+
+
+def producers_first(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) -> list[Item]:
+    """All that is reached from the roots by ``below``, once, each after all it depends on; no recursion."""
+    seen: dict[Item, None] = {}
+    stack = [(r, False) for r in reversed(list(roots))]
     while stack:
         node, ready = stack.pop()
         if node in seen:
@@ -324,7 +330,7 @@ def postorder(roots: Iterable[Expr]) -> list[Expr]:
             seen[node] = None
         else:
             stack.append((node, True))
-            stack.extend((o, False) for o in reversed(node.operands) if o not in seen)
+            stack.extend((o, False) for o in reversed(below(node)) if o not in seen)
     return list(seen)
 
 

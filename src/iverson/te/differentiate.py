@@ -17,10 +17,10 @@ from typing import Any, overload
 from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.expr.build import const, index, select
-from iverson.expr.nodes import Expr, same, text
+from iverson.expr.nodes import Expr, producers_first, same, text
 from iverson.te.affine import depends_on_data
 from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of
-from iverson.te.nodes import Compute, Domain, Statement, producers_first
+from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import cotangents, is_inexact
 from iverson.te.site import operation

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iverson.core.errors import ArgumentTypeError, ShapeError, described
-from iverson.expr.nodes import Expr
+from iverson.expr.nodes import Expr, producers_first
 from iverson.te.expressions import Tensor, reads_of
-from iverson.te.nodes import Compute, Domain, Statement, producers_first
+from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import is_inexact, tangent
 from iverson.te.site import operation

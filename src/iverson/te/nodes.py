@@ -77,7 +77,7 @@ from typing import Any
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.expr.build import const
-from iverson.expr.nodes import Const, DType, Expr, postorder
+from iverson.expr.nodes import Const, DType, Expr, postorder, producers_first
 from iverson.te.expressions import Extent, Placeholder, Read, Reduce, Tensor, Var, extent, reads_of, variables
 
 COMBINES = ("assign", "sum", "prod", "max", "min", "argmax", "argmin")
@@ -267,22 +267,6 @@ def _structural_key(program: Program) -> str:
         emit(len(s.domain.where), expression(s.roots))
         walk(s.walk or ())
     return digest.hexdigest()
-
-
-def producers_first(outputs: Iterable[Tensor], below: Callable[[Tensor], Iterable[Tensor]]) -> list[Tensor]:
-    """Every tensor reached from the outputs by ``below``, each after all it depends on; no recursion."""
-    seen: dict[Tensor, None] = {}
-    stack = [(t, False) for t in reversed(list(outputs))]
-    while stack:
-        tensor, ready = stack.pop()
-        if tensor in seen:
-            continue
-        if ready:
-            seen[tensor] = None
-        else:
-            stack.append((tensor, True))
-            stack.extend((t, False) for t in reversed(list(dict.fromkeys(below(tensor)))) if t not in seen)
-    return list(seen)
 
 
 def tensors_below(outputs: Iterable[Tensor]) -> list[Tensor]:
