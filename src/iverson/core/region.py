@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from math import prod
 from operator import add, ge, sub
+from typing import NamedTuple
 
 from iverson.core.shapes import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """All indices i with ``start[k] <= i[k] < stop[k]`` on every axis k.
 
     >>> Region((1, 0), (3, 4)).intersect(Region((2, 2), (5, 9)))
@@ -26,6 +25,14 @@ class Region:
     def full(shape: Shape) -> Region:
         """The whole index space of an array."""
         return Region((0,) * len(shape), shape)
+
+    @staticmethod
+    def around(regions: Sequence[Region]) -> Region:
+        """The smallest region that holds all of some that are not empty."""
+        if len(regions) == 1:
+            return regions[0]
+        starts, stops = zip(*regions, strict=True)
+        return Region(tuple(map(min, *starts)), tuple(map(max, *stops)))
 
     @property
     def shape(self) -> Shape:

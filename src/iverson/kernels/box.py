@@ -117,10 +117,12 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
         for array in arrays[1:]:
             total += array
     else:
-        region = reduce(Region.hull, (box.region for box in boxes))
+        region = Region.around([box.region for box in boxes])
         total = np.zeros(region.shape, dtype)
+    corner = region.start
     for box in boxes:
-        total[box.region.within(region).slices] += box.inner
+        within = zip(box.region.start, box.region.stop, corner, strict=True)
+        total[tuple([slice(a - c, b - c) for a, b, c in within])] += box.inner
     return make(shape, region, total)
 
 

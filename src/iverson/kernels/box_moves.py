@@ -34,11 +34,10 @@ def _moved(body: Callable[..., Any], op: Op, values: Values, params: Params) -> 
     x, *others = values
     if type(x) is not Box or not all(type(v) is np.ndarray for v in others):
         return NotImplemented
-    result = zeros_like_result(op, values, params)
     region = op.entry_map.image(x.region, x.shape, others, params) if x.region.size else None
     if region is None or not region.size:
-        return result
-    return make(result.shape, region, body(x, region, *others, **params))
+        return zeros_like_result(op, values, params)
+    return make(op.abstract(*values, **params).shape, region, body(x, region, *others, **params))
 
 
 @moving("permute_dims")

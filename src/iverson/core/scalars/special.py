@@ -44,8 +44,7 @@ def _mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e^-x); for negative x as e^x / (1 + e^x), so that it may be subnormal."""
-    e = np.exp(-np.abs(x))
-    return np.where(x < 0, e, np.ones((), x.dtype)) / (1 + e)
+    return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
 
 
 def silu(x: Any) -> Any:
