@@ -12,6 +12,20 @@ from iverson import MaskedTensor, Tensor, optim, te
 from iverson.linalg import svd
 
 
+class Cube(iv.autograd.Function):
+    """A custom function, as users write them."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        x: Tensor = ctx.saved_tensors[0]
+        return 3 * x * x * g
+
+
 def made() -> None:
     assert_type(iv.ones(3), Tensor)
     assert_type(iv.zeros((2, 3), dtype=iv.float32, requires_grad=True), Tensor)
@@ -90,6 +104,9 @@ def methods(x: Tensor, m: MaskedTensor) -> None:
     assert_type(x.matmul(x.mT).real, Tensor)
     assert_type(x.to_layout("csr").values(), Tensor)
     assert_type(x.to_sparse().nnz, int)
+    for layout in ("csr", "csc"):
+        assert_type(x.to_layout(layout), Tensor)
+    assert_type(iv.tensordot(x, x, axes=(0, 0)), Tensor)
     assert_type(x.detach().numpy(), np.ndarray[Any, Any])
     assert_type(x.shape, tuple[int, ...])
     assert_type(x.size, int)
@@ -116,6 +133,7 @@ def gradients(x: Tensor, m: MaskedTensor) -> None:
     x = x.detach().requires_grad_()
     loss = (x * x).sum()
     assert_type(iv.autograd.grad(loss, x), Tensor)
+    assert_type(iv.autograd.grad(Cube.apply(x).sum(), x), Tensor)
     assert_type(iv.autograd.grad(loss, [x, x]), tuple[Tensor, ...])
     loss.backward()
     assert x.grad is not None
@@ -145,6 +163,8 @@ def expressions() -> None:
     assert_type(te.exp(a[0]) * 2.0, te.Expr)
     c = te.compute((3,), lambda i: te.tanh(a[i]) + te.maximum(a[i], 0.0))
     assert c.shape == (3,)
+    tangent = {a: te.placeholder((3,), name="t")}
+    assert_type(te.jvp(c, tangent), te.Tensor)
 
 
 def main() -> None:

@@ -61,13 +61,13 @@ def argsort(x: A | ArrayLike, /, *, axis: Axis = -1, descending: bool = False, s
 
 @method
 def searchsorted(
-    x1: ArrayLike,
-    x2: ArrayLike,
+    x1: A | ArrayLike,
+    x2: A | ArrayLike,
     /,
     *,
     side: Literal["left", "right"] = "left",
     sorter: ArrayLike | None = None,
-) -> Tensor:
+) -> A:
     """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64.
 
     ``side`` is "left" (before equal entries) or "right" (after them); ``sorter`` holds positions that
@@ -118,7 +118,7 @@ class UniqueAll(NamedTuple):
 
     values: Tensor
     indices: Tensor
-    inverse_indices: Tensor
+    inverse_indices: Any  # of the kind of x
     counts: Tensor
 
 
@@ -133,7 +133,7 @@ class UniqueInverse(NamedTuple):
     """What `unique_inverse` returns."""
 
     values: Tensor
-    inverse_indices: Tensor
+    inverse_indices: Any  # of the kind of x
 
 
 @method

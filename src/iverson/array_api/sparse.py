@@ -24,7 +24,7 @@ from iverson.tensor import Tensor
 from iverson.tensor.array import Array
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, DTypeLike, Indices, Layout, ShapeLike, Values
+    from iverson.tensor.typing import A, ArrayLike, DTypeLike, Indices, ShapeLike, Values
 
 
 def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, operation: str) -> Any:
@@ -190,7 +190,7 @@ def sparse_bsc_tensor(
 
 
 @method
-def to_layout(x: A | ArrayLike, layout: Layout, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> A:
+def to_layout(x: A | ArrayLike, layout: str, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> A:
     """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc".
 
     A strided tensor's entries that are not 0 are stored. Differentiable: a layout changes nothing. Raises

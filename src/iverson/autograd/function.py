@@ -137,8 +137,8 @@ class Function:
         raise _missing("Function", "forward")
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        """Compute the gradients of the arguments from those of the results.
+    def backward(*grads: Any, **_: Any) -> Any:
+        """Compute the gradients of the arguments from those of the results: ``backward(ctx, *grads)``.
 
         Raises MissingRuleError if not overridden: the function can be computed, but not differentiated.
         """

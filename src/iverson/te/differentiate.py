@@ -28,7 +28,7 @@ from iverson.te.verify import inside
 from iverson.te.where import conjunction
 
 OverrideRule = Callable[[Tensor, list[Tensor], Tensor], Sequence[Tensor | None]]
-Override = Mapping[Tensor, tuple[Sequence[Tensor], OverrideRule]]
+Override = Mapping[Any, tuple[Sequence[Tensor], OverrideRule]]
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 

@@ -6,6 +6,7 @@ Out[w(p)] += body(p)   ->   dOut[w(p)] += d body / d A[f(p)] * dA[f(p)]   for ea
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from iverson.core.errors import ArgumentTypeError, ShapeError, described
 from iverson.expr.nodes import Expr, producers_first
@@ -16,8 +17,11 @@ from iverson.te.rules import is_inexact, tangent
 from iverson.te.site import operation
 from iverson.te.stages import split_guard
 
+#: A kind of tensor: the keys of a mapping are of one, whichever.
+Input = TypeVar("Input", bound=Tensor)
 
-def jvp(output: Tensor, tangents: Mapping[Tensor, Tensor]) -> Tensor:
+
+def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
     """The tangent of ``output`` for tangents of tensors it depends on, each of its tensor's shape.
 
     What no tangent reaches has tangent 0. Raises ShapeError for a tangent of another shape.
@@ -38,15 +42,15 @@ def jvp(output: Tensor, tangents: Mapping[Tensor, Tensor]) -> Tensor:
             operation("jvp"), "tangents", got=described(tangents), expected="a dict from tensors to tensors"
         )
     made: dict[Tensor, Tensor] = {}
-    for t, dt in tangents.items():
-        if dt.shape != t.shape or dt.dtype != t.dtype:
+    for given, dt in tangents.items():
+        if dt.shape != given.shape or dt.dtype != given.dtype:
             raise ShapeError(
                 operation("jvp"),
                 "tangents",
-                got=f"{dt.dtype}{list(dt.shape)} for {t.name}",
-                expected=f"{t.dtype}{list(t.shape)}",
+                got=f"{dt.dtype}{list(dt.shape)} for {given.name}",
+                expected=f"{given.dtype}{list(given.shape)}",
             )
-        made[t] = dt
+        made[given] = dt
     for t in _with_rewrites(output):
         if t in made or not isinstance(t, Compute):
             continue

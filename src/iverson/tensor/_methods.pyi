@@ -338,7 +338,11 @@ class Methods:
         """x with entries moved round by ``shift`` places along axes (None: along the flattened array)."""
     def round(self, /) -> Self:
         """The nearest integer; halves go to the even one."""
-    def searchsorted(self, x2: ArrayLike, /, *, side: Literal['left', 'right'] = 'left', sorter: ArrayLike | None = None) -> Tensor:
+    @overload
+    def searchsorted(self, x2: MaskedTensor, /, *, side: Literal['left', 'right'] = 'left', sorter: ArrayLike | None = None) -> MaskedTensor:
+        """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64."""
+    @overload
+    def searchsorted(self, x2: Self | ArrayLike, /, *, side: Literal['left', 'right'] = 'left', sorter: ArrayLike | None = None) -> Self:
         """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64."""
     def sigmoid(self, /) -> Self:
         """1 / (1 + exp(-x))."""
@@ -400,7 +404,7 @@ class Methods:
     @overload
     def tile(self, repetitions: ShapeLike, /) -> Self:
         """x laid side by side with itself, ``repetitions[k]`` times along axis k."""
-    def to_layout(self, layout: Layout, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> Self:
+    def to_layout(self, layout: str, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> Self:
         """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc"."""
     def to_sparse(self, /) -> Self:
         """x in the COO layout; a tensor in a sparse layout as it is."""

@@ -33,10 +33,11 @@ Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 #: A shape, or the extent of a vector.
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 Device: TypeAlias = Literal["cpu"] | None
-Layout: TypeAlias = Literal["strided", "coo", "csr", "csc", "bsr", "bsc"]
+#: The layouts that matrices can be created in.
+Layout: TypeAlias = Literal["strided", "coo", "csr", "csc"]
 Real: TypeAlias = Union[float, "np.integer[Any]", "np.floating[Any]"]
 #: How many axes a product sums over, or which of either operand.
-Paired: TypeAlias = SupportsIndex | tuple[Sequence[SupportsIndex], Sequence[SupportsIndex]]
+Paired: TypeAlias = SupportsIndex | Sequence[ShapeLike]
 #: The order of a norm of vectors or matrices.
 Order: TypeAlias = float | Literal["fro", "nuc"]
 #: What a Fourier transform is divided by, and over how many points of each axis it goes.

@@ -8,7 +8,7 @@ and a transform at the top leaves no graph behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
@@ -38,6 +38,8 @@ from iverson.transforms.trees import (
     wrapped,
 )
 
+#: The position of an argument, or several.
+Argnums = SupportsIndex | Sequence[SupportsIndex]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -205,7 +207,7 @@ def _with_argnums(
     function: Function,
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    argnums: int | Sequence[int],
+    argnums: Argnums,
     operation: str,
 ) -> Any:
     """The function of the chosen arguments alone, those arguments, and whether one was asked for."""
@@ -235,7 +237,7 @@ def _with_argnums(
 
 @checked
 def value_and_grad(
-    function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[P, tuple[Any, Any]]:
     """A function that returns the value of a scalar function and its gradient.
 
@@ -278,9 +280,7 @@ def value_and_grad(
 
 
 @checked
-def grad(
-    function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[P, Any]:
+def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]:
     """A function that returns the gradient of a scalar function; parameters as `value_and_grad`.
 
     With ``has_aux`` it returns ``(gradient, aux)``. At arguments that are tracked themselves (parameters with
@@ -321,7 +321,7 @@ def _complex_error(operation: str, dtype: Any) -> DTypeError:
 @checked
 def jacobian(
     function: Callable[P, Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     mode: Literal["auto", "reverse", "forward"] = "auto",
 ) -> Callable[P, Any]:
     """A function that returns the full Jacobian of a function.
@@ -411,7 +411,7 @@ def _assemble(parts: list[Any], out: tuple[int, ...], inp: tuple[int, ...], dtyp
 
 
 @checked
-def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
+def hessian(function: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]:
     """A function that returns the matrix of second derivatives of a scalar function: forward over reverse.
 
     Shapes are as for the `jacobian` of the gradient.
