@@ -110,7 +110,15 @@ SPD = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]])
 
 def functions() -> Iterator[Right]:
     for k, point in enumerate(
-        ([12.0, 0.0, -1.0], [20.0, 0.0, -1.0], [1e3, 999.0, 1.0], [1e-8, 0.0, -1e-8], [0.0, 0.0, 0.0])
+        (
+            [12.0, 0.0, -1.0],
+            [20.0, 0.0, -1.0],
+            [30.0, 0.0, -1.0],
+            [36.0, 0.0, -1.0],
+            [1e3, 999.0, 1.0],
+            [1e-8, 0.0, -1e-8],
+            [0.0, 0.0, 0.0],
+        )
     ):
         for op in (iv.softmax, iv.log_softmax, iv.logsumexp):
             yield Right(f"{op.__name__} {k}", partial(op, axis=0), (leaf(point),))

@@ -259,10 +259,12 @@ def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix, noise
         column = int(np.unravel_index(np.argmax(excess), excess.shape)[1])
         variable, coordinate = check.place(column)
         unit, step = check.numerical.unit(variable, coordinate)
-        best, error = check.numerical.sweep(variable, unit, step).best()
+        sweep = check.numerical.sweep(variable, unit, step)
+        best, error = sweep.best()
         # What agrees already stays: a function may be flat nearby and not farther off.
         better = (excess[:, column] > 1) & np.isfinite(error)
         numerical[better, column], noise[better, column] = best[better], error[better]
+        noise[~better, column] += sweep.hidden()[~better]
         again = _excess(check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column])
         for row in (int(k) for k in np.flatnonzero(again > 1)):
             noise[row, column] += check.rounding(mode, row, column)

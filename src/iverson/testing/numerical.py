@@ -108,6 +108,11 @@ class Sweep:
         first = np.where(moved > 0, moved, np.inf).min(axis=0)
         return np.asarray((moved == 0) & (first < self.rounding))
 
+    def hidden(self) -> Vector:
+        """Per output coordinate, the largest derivative that rounding inside the function hides: 0 unless the
+        step that the sweep was made around drowns in it."""
+        return np.where(self._lost()[self.at], self.rounding / self.quotients[0].step, 0.0)
+
     def diagnose(self, i: int, analytic: float, tolerance: float) -> tuple[str, str]:
         """Why output coordinate i disagrees with ``analytic``: a diagnosis and a sentence about it.
 
