@@ -46,4 +46,13 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: any(map(in_products, demands))": "a shortcut: demands that nothing reads as products stay",
         "drop: type(found) is tuple": "of an op with several results",
     },
+    "iverson.layouts.counting": {
+        "delete the guard: if starts.size == count": "a shortcut: sums of one term are the terms",
+        "sum(extents) <=": "how much is worth counting",
+        "1024 -> 1025": "how much is worth counting",
+        "4 * held > 3 * size ->": "how much may be held in vain",
+        "3 -> 4": "how much may be held in vain",
+        "4 -> 5": "how much may be held in vain, or is worth counting",
+        "False -> True": "whether arrays of the right type are copied",
+    },
 }

@@ -51,6 +51,8 @@ TESTS = {
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
     "iverson.kernels.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
     "iverson.layouts.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
+    "iverson.kernels.registry": ["tests/layouts/test_registry.py"],
+    "iverson.layouts": ["tests/layouts/test_merging.py", "tests/sparse/test_layouts.py"],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
 }
 #: Seconds of work: of a test that is not left out; of the tests of a mutant; until a mutant is given up.

@@ -1,0 +1,121 @@
+"""Which kernel runs: zeros first, then by name, family and layout; and which conversions to strided warn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson.core.aval import Aval
+from iverson.core.errors import DensifyWarning
+from iverson.core.region import Region
+from iverson.kernels import registry
+from iverson.layouts import Box, Bracket, Csr, Sparse, Zero, from_strided
+from iverson.ops import TABLE
+
+SHAPE = (3, 4)
+SPARSE = from_strided(np.eye(*SHAPE), "csr")
+BOX = Box(SHAPE, Region((0, 0), (2, 2)), np.ones((2, 2)))
+BRACKET = Bracket(np.ones(SHAPE), np.ones(SHAPE, bool))
+ZERO, ARRAY = Zero(SHAPE, np.dtype("float64")), np.ones(SHAPE)
+#: An op that no layout has a kernel for.
+OP = replace(TABLE["hypot"], name="of no kernel", family="of no kernel", linear_in=())
+
+
+@pytest.fixture
+def kernels() -> Iterator[list[str]]:
+    """No kernels but those that a test registers; the names of those that ran."""
+    known = registry.registered()
+    registry.replace_kernels({})
+    yield []
+    registry.replace_kernels(known)
+
+
+def _register(ran: list[str], family: str, kind: type, *, covers: bool = True) -> None:
+    @registry.register(family, kind)
+    def kernel(op: Any, values: Any, params: Any) -> Any:
+        ran.append(f"{family} {kind.__name__}")
+        return values[0] if covers else NotImplemented
+
+
+def test_kernels_go_from_the_particular_to_the_general(kernels: list[str]) -> None:
+    families = (OP.name, "any", "*")
+    op = replace(OP, family="any")
+    for family in families:
+        for kind in (Csr, Sparse, Box, Bracket):
+            _register(kernels, family, kind, covers=False)
+    assert registry.run_in_layouts(op, (SPARSE, ARRAY), {}) is NotImplemented
+    own = [f"{family} {kind}" for kind in ("Csr", "Sparse") for family in families]
+    assert kernels == own
+    kernels.clear()
+    registry.run_in_layouts(op, (BOX, SPARSE, BRACKET, BOX), {})
+    of = {kind: [f"{family} {kind}" for family in families] for kind in ("Box", "Bracket")}
+    assert kernels == [*of["Bracket"], *own, *of["Box"]]  # by the layouts' priorities
+    kernels.clear()
+    _register(kernels, "any", Sparse)
+    assert registry.run(op, (SPARSE, 2.0), {}) is SPARSE
+    assert kernels == own[: own.index("any Sparse") + 1]
+    kernels.clear()
+    assert registry.run(op, (ARRAY, 2.0), {}).tolist() == np.hypot(ARRAY, 2.0).tolist()
+    assert kernels == []
+
+
+def test_a_group_of_zeros_gives_zero_before_any_kernel(kernels: list[str]) -> None:
+    for family in ("*", "of no kernel"):
+        _register(kernels, family, Zero)
+    linear = replace(OP, linear_in=((0,), (1, 2)), abstract=lambda *a: a[0])
+    for values, zero in (
+        ((ZERO, ARRAY, ARRAY), True),
+        ((ARRAY, ZERO, ZERO), True),
+        ((ARRAY, ZERO, ARRAY), False),
+        ((ARRAY, ARRAY, ZERO), False),
+    ):
+        kernels.clear()
+        found = registry.run_in_layouts(linear, values, {})
+        assert (type(found) is Zero) is zero
+        assert (kernels == []) is zero
+    several = replace(linear, multiple=True, abstract=lambda *a: (a[0], Aval((2,), np.dtype("int64"))))
+    first, second = registry.run_in_layouts(several, (ZERO, ARRAY, ARRAY), {})
+    assert (first.shape, second.shape, second.dtype) == (SHAPE, (2,), np.dtype("int64"))
+    assert registry.annihilated(replace(OP, linear_in=((),)), (ZERO,)) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "warns"),
+    [
+        (2.0, True),
+        (ARRAY, False),
+        (np.ones(11), True),
+        (np.ones(12), False),
+        (np.ones((2, 2, 3, 4)), False),
+        (np.array(2.0), True),
+        (np.broadcast_to(np.ones(4), SHAPE), True),
+        (np.broadcast_to(np.ones(4), (3, 3, 4)), True),
+        (np.ones((3, 8))[:, ::2], False),
+        (SPARSE, True),
+        (BOX, True),
+        (from_strided(np.eye(5), "csr"), True),
+    ],
+)
+def test_making_a_sparse_operand_dense_warns_unless_one_of_its_size_is(other: Any, warns: bool) -> None:
+    op = replace(OP, forward=lambda *a: np.zeros(()), abstract=lambda *a: a[0])
+    for values in ((SPARSE, other), (other, SPARSE)):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            assert registry.run(op, values, {}).shape == ()
+        assert [w.category for w in found] == [DensifyWarning] * (
+            warns * sum(isinstance(v, Sparse) for v in values)
+        )
+
+
+def test_nothing_warns_of_zeros_and_boxes() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(registry.run(OP, (ZERO, BOX), {})[:2, :2], np.ones((2, 2)))
+    scalar = Zero((), np.dtype("float64"))
+    with pytest.warns(DensifyWarning):
+        registry.run(OP, (SPARSE, scalar), {})
