@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -198,12 +199,28 @@ def test_a_rule_of_the_wrong_shape_is_an_error_not_a_broadcast():
             grad(y, x)
 
 
-def test_override_as_a_call_and_as_a_context():
+def test_an_override_acts_in_its_block_and_context_alone():
     x = leaf(3)
     override = override_vjp("cos", lambda F, g, y, x: g * 0 + 7.0)
-    np.testing.assert_array_equal(grad(iv.cos(x).sum(), x).numpy(), np.full(3, 7.0))
-    override.restore()
-    np.testing.assert_allclose(grad(iv.cos(x).sum(), x).numpy(), -np.sin(x.detach().numpy()))
+
+    def slope():
+        return grad(iv.cos(x).sum(), x).numpy()
+
+    own, sevens = -np.sin(x.detach().numpy()), np.full(3, 7.0)
+    np.testing.assert_allclose(slope(), own)
+    with override:
+        np.testing.assert_array_equal(slope(), sevens)
+        with override_vjp("cos", lambda F, g, y, x: g * 0 + 5.0), override:  # once more, within itself
+            np.testing.assert_array_equal(slope(), sevens)
+        np.testing.assert_array_equal(slope(), sevens)
+        with ThreadPoolExecutor(1) as pool:
+            np.testing.assert_allclose(pool.submit(slope).result(), own)
+        recorded = iv.cos(x).sum()
+    np.testing.assert_allclose(slope(), own)
+    np.testing.assert_allclose(grad(recorded, x).numpy(), own)
+    with pytest.raises(RuntimeError, match="own"), override:
+        raise RuntimeError("own")
+    np.testing.assert_allclose(slope(), own)
     with pytest.raises(ValueError, match="override_vjp"):
         override_vjp("nonsense", lambda F, g, y, x: g)
 

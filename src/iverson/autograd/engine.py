@@ -31,7 +31,7 @@ from iverson.core.entries import (
 )
 from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.op import Op
-from iverson.core.table import OVERRIDES, F
+from iverson.core.table import F, overrides
 from iverson.layouts import Bracket, Zero, support_of
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
@@ -229,7 +229,7 @@ _BOUNDLESS = (np.ndarray, Bracket)
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
     """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
     if node.multiple or type(g) is Factors or type(g._value) in _BOUNDLESS:
-        return (None if OVERRIDES else op.plans.get(demands)) or pullback(op, demands)
+        return (None if overrides() else op.plans.get(demands)) or pullback(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
     where = support_of(g._value)

@@ -20,7 +20,7 @@ from iverson.autograd.joint import JointOp
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, in_products, meet, plain
 from iverson.core.op import Op
-from iverson.core.table import OVERRIDES
+from iverson.core.table import overrides
 from iverson.layouts import layouts_by_type, support_of
 
 Params = Mapping[str, Any]
@@ -97,12 +97,13 @@ def pullback(
     demands : of each input's cotangent.
     where : the support of the result's cotangent. Where it is Full, ``inputs`` and ``out`` are not looked at.
     """
-    replaced = op.name in OVERRIDES
+    replacing = overrides()
+    replaced = op.name in replacing
     by_demands_alone = where is FULL and not replaced
     if by_demands_alone and (known := op.plans.get(demands)) is not None:
         return known  # type: ignore[no-any-return]
     wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
-    rules = OVERRIDES[op.name] if replaced else op.vjp
+    rules = replacing[op.name] if replaced else op.vjp
     if isinstance(op, JointOp):
         return Plan((Step(Kind.JOINT, wanted, op.joint),))
     if callable(rules):

@@ -32,7 +32,7 @@ from iverson.core.float_warnings import (
     set_error_state,
 )
 from iverson.core.op import Op
-from iverson.core.table import OVERRIDES
+from iverson.core.table import overrides
 from iverson.kernels.registry import annihilated, run
 from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, new_bytes, select, support_of
 
@@ -121,7 +121,7 @@ def _record(
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
     tracked = tuple([p is not None for p in parents])
     saved, result_saved = op.saves(tracked)
-    if op.name in OVERRIDES:
+    if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
     held = tuple(
         [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from iverson.core.dispatch import _default
@@ -13,8 +14,11 @@ from iverson.core.op import Op, Rule
 #: Every op by name.
 TABLE: dict[str, Op] = {}
 
-#: Rules that stand in for the table's, by op name (see `override_vjp`).
-OVERRIDES: dict[str, tuple[Rule | None, ...] | Rule] = {}
+Rules = tuple[Rule | None, ...] | Rule
+_overrides: ContextVar[Mapping[str, Rules]] = ContextVar("iverson_overrides", default={})  # noqa: B039
+_before: ContextVar[tuple[Mapping[str, Rules], ...]] = ContextVar("iverson_overrides_before", default=())
+#: Rules that stand in for the table's in this context, by op name (see `override_vjp`).
+overrides = _overrides.get
 
 
 #: What completes a record as it enters the table (an op with a ``te`` and no vjp gets the derived one).
@@ -59,8 +63,29 @@ def derived(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class override_vjp:
-    """Replace an op's vjp: at once, or until the end of a ``with`` block.
+class replaced_rules:
+    """A ``with`` block in which other rules stand in for those of some ops, in this thread or task alone.
+
+    Blocks nest, and one object serves any number of them.
+    """
+
+    __slots__ = ("_rules",)
+
+    def __init__(self, rules: Mapping[str, Rules]) -> None:
+        self._rules = dict(rules)
+
+    def __enter__(self) -> None:
+        _before.set((*_before.get(), overrides()))
+        _overrides.set({**overrides(), **self._rules})
+
+    def __exit__(self, *_: object) -> None:
+        *rest, before = _before.get()
+        _before.set(tuple(rest))
+        _overrides.set(before)
+
+
+class override_vjp(replaced_rules):
+    """Replace an op's vjp until the end of a ``with`` block, in this thread or task alone.
 
     Parameters
     ----------
@@ -68,8 +93,8 @@ class override_vjp:
     rule : per input, ``rule(F, g, y, *inputs, **params)`` or None for "not differentiable"; a single
         callable does for an op of one input; for a variadic op it is the one rule of all inputs (`Op.vjp`).
 
-    Graphs recorded while the override stands keep every value the new rule may read. Raises ArgumentError
-    for a name that is not in the table.
+    What is recorded in the block keeps every value that the rule may read; what is differentiated in it uses
+    the rule. Raises ArgumentError for a name that is not in the table.
 
     >>> import iverson as iv
     >>> with override_vjp("sin", lambda F, g, y, x: 10 * g):
@@ -77,6 +102,8 @@ class override_vjp:
     ...     print(iv.autograd.grad(iv.sin(x), x))
     iverson.Tensor(10.)
     """
+
+    __slots__ = ()
 
     def __init__(self, name: str, rule: Rule | Sequence[Rule | None]) -> None:
         if name not in TABLE:
@@ -93,22 +120,7 @@ class override_vjp:
                 got=f"{len(rules)} rules",
                 expected=f"one for each input of '{name}'",
             )
-        self._name = name
-        self._before = OVERRIDES.get(name)
-        OVERRIDES[name] = rules
-
-    def restore(self) -> None:
-        """Put back what was in force before."""
-        if self._before is None:
-            OVERRIDES.pop(self._name, None)
-        else:
-            OVERRIDES[self._name] = self._before
-
-    def __enter__(self) -> override_vjp:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.restore()
+        super().__init__({name: rules})
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """THE table: every op's facts in one place, a file per family. Rules are written against ``F``."""
 
-from iverson.core.table import OVERRIDES, TABLE, F, define, defined, derived, override_vjp, remove
+from iverson.core.table import TABLE, F, define, defined, derived, override_vjp, remove
 from iverson.ops import (
     elementwise,
     fourier,
@@ -22,7 +22,6 @@ from iverson.ops.notation import ALL, use_derived_vjp
 
 __all__ = [
     "ALL",
-    "OVERRIDES",
     "TABLE",
     "F",
     "define",

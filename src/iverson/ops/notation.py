@@ -16,7 +16,7 @@ from iverson.core import table
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Body, Op, Rule
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
-from iverson.core.table import OVERRIDES, TABLE
+from iverson.core.table import TABLE, replaced_rules
 
 Notation = Callable[..., Any]
 #: Stands for every op that has a ``te`` in `use_derived_vjp`.
@@ -106,8 +106,8 @@ def with_te() -> list[str]:
     return [name for name, op in TABLE.items() if op.te is not None]
 
 
-class use_derived_vjp:
-    """Replace hand-written vjps by those derived from index notation: at once, or in a ``with`` block.
+class use_derived_vjp(replaced_rules):
+    """In a ``with`` block, replace hand-written vjps by those derived from index notation.
 
     name : an op of the table that has a ``te``, or `ALL` for all of them. Raises ArgumentError for others.
 
@@ -118,25 +118,11 @@ class use_derived_vjp:
     iverson.Tensor(1.)
     """
 
+    __slots__ = ()
+
     def __init__(self, name: str) -> None:
         names: Iterable[str] = with_te() if name == ALL else [name]
-        self._before = {n: OVERRIDES.get(n) for n in names}
-        for n in self._before:
-            OVERRIDES[n] = _rule(n)
-
-    def restore(self) -> None:
-        """Put back what was in force before."""
-        for name, rules in self._before.items():
-            if rules is None:
-                OVERRIDES.pop(name, None)
-            else:
-                OVERRIDES[name] = rules
-
-    def __enter__(self) -> use_derived_vjp:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.restore()
+        super().__init__({n: _rule(n) for n in names})
 
 
 def _rule(name: str) -> Any:
