@@ -107,7 +107,7 @@ def plan(statement: Statement) -> Statement:
 def _narrowed(s: Statement) -> Statement:
     """The statement with the axes that are not written cut to where single conditions can hold."""
     constraints = [c for e in s.domain.where for c in constraints_of(e) or ()]
-    written = variables(s.write)
+    written = set(variables(s.write))
     new: dict[Expr, Expr] = {}
     known = narrowed(s.domain.axes, constraints)
     for v in s.domain.axes:
@@ -225,7 +225,7 @@ def _own_axes_first(s: Statement, forms: Sequence[Affine]) -> Statement | None:
         first.append(a)
         if a is not v:
             new[v] = a - f.const
-    rest = [v for v in s.domain.axes if v not in found]
+    rest = [v for v in s.domain.axes if v not in set(found)]
     return _substituted(s, new, (*first, *rest), s.domain.where, tuple(first))
 
 
@@ -248,7 +248,7 @@ def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
         a = Var(f"a{k}", max(0, int(low)), int(min(high + 1, _extent_of(s, k))))
         outputs.append(a)
         current = affine_of(substitute([expr_of(f)], solved)[0])
-        floors = variables([t for t, _ in current.terms if not isinstance(t, Var)])
+        floors = set(variables([t for t, _ in current.terms if not isinstance(t, Var)]))
         choices = [
             (abs(c), -_size(v), v, c)
             for v in s.domain.axes

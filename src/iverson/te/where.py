@@ -34,8 +34,9 @@ def statement_guards(statement: Statement) -> dict[Expr, Guards]:
     """`guards_of` for all roots of a statement, its domain's conditions included."""
     where = frozenset(c for e in statement.domain.where for c in conjuncts(e))
     found: dict[Expr, Guards] = {}
+    conditions = set(statement.domain.where)
     for root in statement.roots:
-        if root in statement.domain.where:
+        if root in conditions:
             continue
         for node, guards in guards_of(root, where).items():
             found[node] = found[node] & guards if node in found else guards
