@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import iverson as iv
 from iverson.core.scalars import SCALARS
 from iverson.kernels import fused
-from iverson.optim import Adam, AdamW
+from iverson.optim import SGD, Adam, AdamW
 
 N = fused.WORTHWHILE_STEP
 
@@ -37,7 +38,16 @@ def test_functions_allocate_their_result_alone(name):
     np.testing.assert_allclose(y.numpy(), small, rtol=2e-14, atol=5e-324)
 
 
-@pytest.mark.parametrize("kind", [Adam, AdamW])
+STEPS = {
+    "Adam": Adam,
+    "AdamW": AdamW,
+    "SGD": partial(SGD, momentum=0.9),
+    "SGD, decaying": partial(SGD, momentum=0.5, weight_decay=0.1),
+    "SGD, Nesterov": partial(SGD, momentum=0.9, weight_decay=0.1, nesterov=True),
+}
+
+
+@pytest.mark.parametrize("kind", STEPS.values(), ids=STEPS)
 def test_a_step_has_no_temporaries_and_moves_as_small_parameters_do(kind):
     rng = np.random.default_rng(0)
     start, slopes = rng.standard_normal(N), rng.standard_normal((4, N))

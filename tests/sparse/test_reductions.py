@@ -35,6 +35,48 @@ REDUCTIONS = {
 CONSTANT = ("argmax", "argmin", "any", "all")
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_of_extrema_store_a_few_whole_lines(layout, axis, create_graph):
+    """Lines without entries and those of one sign share among all their zeros; the rest stays as stored."""
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((30, 60)) * (rng.random((30, 60)) < 0.3)
+    dense[4], dense[:, 10] = 0, 0
+    dense[7], dense[:, 14] = -abs(dense[7]), -abs(dense[:, 14])
+    for f in (iv.max, iv.min):
+        leaves = [held(dense, layout, True), iv.asarray(dense, requires_grad=True)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            y = f(leaves[0], axis=axis)
+            weight = rng.standard_normal(y.shape)
+            found = grad((y * weight).sum(), leaves[0], create_graph=create_graph)
+        expected = grad((f(leaves[1], axis=axis) * weight).sum(), leaves[1])
+        np.testing.assert_allclose(checked(found.detach()), expected.numpy(), rtol=1e-12)
+        assert found.layout == layout
+        if layout[0] != "b":  # whose blocks hold more
+            assert found._value.pattern.count < dense.size / 2
+
+
+@pytest.mark.parametrize(
+    ("f", "options"),
+    [(iv.max, {}), (iv.min, {}), (iv.prod, {"create_graph": True})],
+    ids=["max", "min", "prod"],
+)
+def test_gradients_that_are_dense_by_definition_say_so_in_the_words_of_the_user(f, options):
+    dense = np.zeros((40, 40))
+    dense[3, 5] = 1.0
+    leaves = [held(dense, "csr", True), iv.asarray(dense, requires_grad=True)]
+    y = f(leaves[0], axis=1).sum()
+    with pytest.warns(iv.errors.DensifyWarning) as seen:
+        found = grad(y, leaves[0], **options)
+    own = [str(w.message) for w in seen if not str(w.message).startswith("gradient")]
+    assert own
+    assert all(text.startswith(f"{f.__name__}: ") for text in own), own
+    expected = grad(f(leaves[1], axis=1).sum(), leaves[1]).numpy()
+    np.testing.assert_array_equal(found.to_dense().detach().numpy(), expected)
+
+
 @st.composite
 def matrices(draw: Any, nan: bool = False) -> Any:
     """Matrices with ties, full lines, empty lines, lines of one sign."""

@@ -44,8 +44,8 @@ class Region(NamedTuple):
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """The index that reads this region out of an array of the full shape."""
-        return tuple([slice(a, b if b > a else a) for a, b in zip(self.start, self.stop, strict=True)])
+        """The key that reads this region out of an array of the full shape; slices as ops hold them."""
+        return tuple([slice(a, b if b > a else a, 1) for a, b in zip(self.start, self.stop, strict=True)])
 
     def covers(self, shape: Shape) -> bool:
         """Whether this region is all of an array of the given shape."""

@@ -48,7 +48,23 @@ def _placement(source: Pattern, target: Pattern) -> Placement | None:
     found = placements(target).get(source)
     if found is None and source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
         found = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
+    if found is None and isinstance(target, CooPattern) and _is_coalesced(source, target):
+        found = placements(target)[source] = _of_repeats(target)
     return _across(source, target) if found is None else found
+
+
+def _is_coalesced(source: Pattern, target: CooPattern) -> bool:
+    return not target.distinct and target.coalescing()[0] is source
+
+
+def _of_repeats(pattern: CooPattern) -> Placement:
+    """Where each entry of a pattern is in its coalesced one."""
+    keys, order = pattern.sorted
+    number = np.zeros(keys.size, np.int64)
+    np.cumsum(keys[1:] != keys[:-1], out=number[1:])
+    at = np.empty_like(number)
+    at[order] = number
+    return Placement(None, lambda: at, put=False)
 
 
 def _across(source: Pattern, target: Pattern) -> Placement | None:

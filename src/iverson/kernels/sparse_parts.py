@@ -117,12 +117,10 @@ def diagonal(x: Sparse, shape: Shape, offset: int) -> Any:
     """The stored entries of a diagonal, which is looked for in each line."""
     pattern = x.pattern
     n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
-    along = np.arange(shape[0], dtype=pattern.index_dtype)
-    ends = along + max(-offset, 0), along + max(offset, 0)
-    lines, indices = ends if pattern.axis == 0 else ends[::-1]
-    at = counting.places(n, m, pattern.indptr, pattern.indices, lines, indices)
-    kept = np.flatnonzero(at >= 0)
-    return CooPattern(shape, along[None, kept], True).value(x.values[at[kept]])
+    at = counting.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
+    kept = np.flatnonzero(at)
+    indices = kept.astype(pattern.index_dtype)[None]
+    return CooPattern(shape, indices, True).value(x.values[at[kept] - 1])
 
 
 def entries_at(x: Sparse, at: list[Array]) -> Array:

@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.caller import warn
+from iverson.core.errors import DensifyWarning
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
+from iverson.kernels.merging import union
 from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import sparse, sparse_only
 from iverson.kernels.sparse_moves import FEW_LINES
-from iverson.layouts import CooPattern, Pattern, Sparse, coalesced, counting
-from iverson.layouts.pattern import addresses
+from iverson.layouts import CooPattern, Pattern, Sparse, coalesced, counting, to_strided
+from iverson.layouts.pattern import addresses, coordinates_of
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -133,13 +136,42 @@ def extremum(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("extremum_shares")
 def extremum_shares(op: Op, values: Values, params: Params) -> Any:
-    """The shares of the stored entries, where no zero that is not stored has one: else they are dense."""
+    """The shares of the stored entries, and of all entries of lines in which zeros that are not stored have
+    one: a few such lines are stored, more are dense by definition."""
     x, axis = coalesced(sparse_only(values[0])), params["axis"]
     lines, tied, share = _shares(x, axis, np.maximum if params["largest"] else np.minimum)
-    zeros = prod(lines.extents) > lines.ids.size or bool((tied & ~lines.full).any())
-    if zeros:
-        return NotImplemented
-    return x.pattern.value(share)
+    count = prod(lines.extents)
+    if (count - lines.ids.size) * lines.length > WHOLE_LINES * x.pattern.count:
+        return _dense_shares(op, x, params)
+    of_zeros = np.ones(count, bool)
+    of_zeros[lines.ids] = tied & ~lines.full
+    whole = np.flatnonzero(of_zeros)
+    if not whole.size:
+        return x.pattern.value(share)
+    if whole.size * lines.length > WHOLE_LINES * x.pattern.count:
+        return _dense_shares(op, x, params)
+    place = np.empty((x.pattern.ndim, whole.size * lines.length), np.int64)
+    place[list(lines.axes)] = coordinates_of(np.repeat(whole, lines.length), lines.extents)
+    along = tuple(x.shape[k] for k in axis)
+    place[list(axis)] = coordinates_of(np.tile(np.arange(lines.length), whole.size), along)
+    added = CooPattern(x.shape, place, True)
+    pattern = union([x.pattern, added], x.pattern)
+    return pattern.value(_at(x, lines, tied, share, params, pattern))
+
+
+#: How many times the stored entries lines may have that are stored as a whole.
+WHOLE_LINES = 8
+
+
+def _dense_shares(op: Op, x: Sparse, params: Params) -> Array:
+    warn(
+        f"{'max' if params['largest'] else 'min'}: the gradient of a sparse tensor of shape {x.shape} is "
+        "dense by definition: in many lines the extremum is a 0 that is not stored, and each has a share "
+        "of it; reduce masked_tensor(x) if those entries are not meant",
+        DensifyWarning,
+    )
+    found: Array = op.forward(to_strided(x), **params)
+    return found
 
 
 @sparse("extremum_shares_at")
@@ -147,13 +179,18 @@ def extremum_shares_at(op: Op, values: Values, params: Params) -> Any:
     """The shares at the entries of a pattern."""
     x, axis, pattern = coalesced(sparse_only(values[0])), params["axis"], params["pattern"]
     lines, tied, share = _shares(x, axis, np.maximum if params["largest"] else np.minimum)
+    return _at(x, lines, tied, share, params, pattern).reshape(pattern.stored_shape)
+
+
+def _at(x: Sparse, lines: Lines, tied: Array, share: Array, params: Params, pattern: Pattern) -> Array:
+    """The shares at the entries of a pattern, from those of the stored entries."""
     at, there = x.pattern.find(pattern.keys)
     out = share[at] if share.size else np.zeros(pattern.count, x.dtype)
     missing = np.flatnonzero(~there)
     if missing.size:
         wanted = addresses(pattern.coordinates[list(lines.axes)][:, missing], lines.extents)
-        out[missing] = _share_of_zeros(x, lines, tied, axis, wanted, params["largest"])
-    return out.reshape(pattern.stored_shape)
+        out[missing] = _share_of_zeros(x, lines, tied, wanted)
+    return out
 
 
 def _shares(x: Sparse, axis: Shape, ufunc: Any) -> tuple[Lines, Array, Array]:
@@ -169,7 +206,7 @@ def _shares(x: Sparse, axis: Shape, ufunc: Any) -> tuple[Lines, Array, Array]:
     return lines, found == 0, out
 
 
-def _share_of_zeros(x: Sparse, lines: Lines, tied: Array, axis: Shape, wanted: Array, largest: bool) -> Array:
+def _share_of_zeros(x: Sparse, lines: Lines, tied: Array, wanted: Array) -> Array:
     """The share of a zero that is not stored, in lines of the given addresses."""
     entries = x.entries[lines.order]
     zeros = lines.reduced(np.add, (entries == 0).astype(np.int64)) + lines.length - lines.counts

@@ -169,6 +169,14 @@ def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array
     return found
 
 
+def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Array:
+    """Where the entries of a diagonal of n lines with indices below m are stored, from 1; 0 for others."""
+    dtype = np.int32 if indices.size < 2**31 - 1 else np.int64
+    found = np.zeros(max(min(n + min(offset, 0), m - max(offset, 0)), 0), dtype)
+    loops().csr_diagonal(offset, n, m, indptr, indices, np.arange(1, indices.size + 1, dtype=dtype), found)
+    return found
+
+
 def line_sums(n: int, m: int, indptr: Array, indices: Array, values: Array, *, across: bool) -> Array:
     """The sums of n lines with indices below m; or (``across``) of the entries at each index."""
     of = values.astype(np.float64) if values.dtype == np.float32 else np.ascontiguousarray(values)

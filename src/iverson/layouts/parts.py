@@ -80,7 +80,27 @@ def _put_back(piece: CompressedPattern, ends: Ends, shape: Shape) -> CompressedP
 
 
 def joined(patterns: list[CompressedPattern], axis: int, shape: Shape) -> tuple[CompressedPattern, list[Any]]:
-    """Matrices beside each other along an axis, and where each one's entries are: positions or slices."""
+    """Matrices beside each other along an axis, and where each one's entries are: positions or slices.
+
+    Kept on the first for as long as the others live, so that a cotangent is on the pattern of the result.
+    """
+    first, *others = patterns
+    known: dict[Any, Any] = first.once(("joined", axis), dict)
+    key = tuple(map(id, others))
+    held = known.get(key)
+    if held is not None and all(r() is p for r, p in zip(held[0], others, strict=True)):
+        found: tuple[CompressedPattern, list[Any]] = held[1]
+        return found
+    for stale in [k for k, (refs, _) in list(known.items()) if any(r() is None for r in refs)]:
+        del known[stale]
+    made = _joined(patterns, axis, shape)
+    known[key] = tuple(map(ref, others)), made
+    return made
+
+
+def _joined(
+    patterns: list[CompressedPattern], axis: int, shape: Shape
+) -> tuple[CompressedPattern, list[Any]]:
     offsets = np.cumsum([0, *(p.shape[axis] for p in patterns)]).tolist()
     across = patterns[0].axis
     dtype = np.result_type(*(p.index_dtype for p in patterns))

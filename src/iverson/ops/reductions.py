@@ -12,8 +12,9 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.caller import warn
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
-from iverson.core.errors import ArgumentError, DTypeError
+from iverson.core.errors import ArgumentError, DensifyWarning, DTypeError
 from iverson.core.op import Op, Sample
 from iverson.core.region import Region
 from iverson.core.scalars import inverse_length
@@ -133,11 +134,18 @@ define(
 
 
 def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
-    # Recorded, the derivative is differentiated where x is zero now: there it is the general one.
-    if _is_sparse(x) and not F.is_recorded(x):
-        length = int(np.prod([x.shape[k] for k in axis]))
-        if length > 1:
+    length = int(np.prod([x.shape[k] for k in axis]))
+    if _is_sparse(x) and length > 1:
+        # Recorded, the derivative is differentiated where x is zero now: there it is the general one.
+        if not F.is_recorded(x):
             return _prod_vjp_of_sparse(F, g, x, axis, length)
+        warn(
+            f"prod: the gradient of a sparse tensor of shape {x.shape} is dense where it is "
+            "differentiated again (create_graph=True), as its derivatives read every 0; take it without "
+            "create_graph, or reduce masked_tensor(x) if entries that are not stored are not meant",
+            DensifyWarning,
+        )
+        x = F.to_dense(x)
     return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_others(F, x, axis))
 
 

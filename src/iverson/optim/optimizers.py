@@ -47,6 +47,10 @@ class SGD(Optimizer):
         return {"momentum": np.zeros_like(value)} if self.momentum else {}
 
     def _update(self, value: Array, gradient: Array, state: State) -> None:
+        if self.momentum and fused.worthwhile(fused.WORTHWHILE_STEP, value, gradient, state["momentum"]):
+            numbers = self.lr, self.momentum, self.weight_decay
+            fused.sgd(value, gradient, state["momentum"], numbers, nesterov=self.nesterov)
+            return
         gradient = self._decayed(value, gradient)
         if self.momentum:
             velocity = state["momentum"]
