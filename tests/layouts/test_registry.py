@@ -55,6 +55,10 @@ def test_kernels_go_from_the_particular_to_the_general(kernels: list[str]) -> No
     registry.run_in_layouts(op, (BOX, SPARSE, BRACKET, BOX), {})
     of = {kind: [f"{family} {kind}" for family in families] for kind in ("Box", "Bracket")}
     assert kernels == [*of["Bracket"], *own, *of["Box"]]  # by the layouts' priorities
+    for first, second in ((BOX, SPARSE), (SPARSE, BRACKET), (BOX, BRACKET)):
+        kernels.clear()
+        registry.run_in_layouts(op, (first, second), {})
+        assert kernels[0].endswith("Csr" if second is SPARSE else "Bracket")
     kernels.clear()
     _register(kernels, "any", Sparse)
     assert registry.run(op, (SPARSE, 2.0), {}) is SPARSE
@@ -81,6 +85,11 @@ def test_a_group_of_zeros_gives_zero_before_any_kernel(kernels: list[str]) -> No
     several = replace(linear, multiple=True, abstract=lambda *a: (a[0], Aval((2,), np.dtype("int64"))))
     first, second = registry.run_in_layouts(several, (ZERO, ARRAY, ARRAY), {})
     assert (first.shape, second.shape, second.dtype) == (SHAPE, (2,), np.dtype("int64"))
+    seen: list[Any] = []
+    weak = replace(linear, abstract=lambda *a: seen.append(a) or a[0])
+    registry.run_in_layouts(weak, (ZERO, 2.5, ARRAY), {})
+    assert seen[0][1] == 2.5  # a Python number is one: it is weak
+    assert [type(a) for a in seen[0]] == [Aval, float, Aval]
     assert registry.annihilated(replace(OP, linear_in=((),)), (ZERO,)) is None
 
 
@@ -116,6 +125,9 @@ def test_nothing_warns_of_zeros_and_boxes() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(registry.run(OP, (ZERO, BOX), {})[:2, :2], np.ones((2, 2)))
+    one = from_strided(np.eye(1), "csr")
+    with pytest.warns(DensifyWarning):
+        registry.run(OP, (one, np.array(2.0)), {})
     scalar = Zero((), np.dtype("float64"))
     with pytest.warns(DensifyWarning):
         registry.run(OP, (SPARSE, scalar), {})

@@ -21,6 +21,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
     },
     "iverson.kernels.registry": {
+        "delete the guard: if _plain.issuperset": "a shortcut: plain operands have no kernel in a layout",
         "delete the guard: if Zero not in map(type, values)": "a shortcut: no group is found then",
         "drop: op.linear_in": "a shortcut: an op that is linear in nothing has no groups",
     },

@@ -87,7 +87,7 @@ def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     result = run_in_layouts(op, values, params)
     if result is not NotImplemented:
         return result
-    largest = max((prod(v.shape) for v in values if type(v) not in _plain), default=0)
+    largest = max(prod(v.shape) for v in values if type(v) not in _plain)
     quiet = any(type(v) is np.ndarray and v.ndim and _held(v) >= largest for v in values)
     dense = [v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values]
     return op.forward(*dense, **params)
