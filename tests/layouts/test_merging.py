@@ -262,7 +262,7 @@ ORDERED: dict[str, Any] = {
     "joined and cut": lambda a, b: iv.concat([a, b])[2:70],
 }
 #: In gradients of these, entries of a pattern are still searched for in another.
-SEARCHED = {"where a sum and a product meet", "some rows", "some columns"}
+SEARCHED = {"where a sum and a product meet", "some columns"}
 SORTS = ("argsort", "lexsort", "sort", "union1d", "intersect1d", "searchsorted")
 
 

@@ -107,7 +107,11 @@ def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
     held = [_axes_held(v, shape) for v in (a, b)]
     shared = [k for k in range(len(shape)) if k in held[0] and k in held[1]]
     extents = tuple(shape[k] for k in shared)
-    left, right = matches(*(addresses(c[shared], extents) for c in at))
+    if shared:
+        left, right = matches(*(addresses(c[shared], extents) for c in at))
+    else:  # every pair
+        left = np.repeat(np.arange(a.pattern.count), b.pattern.count)
+        right = np.tile(np.arange(b.pattern.count), a.pattern.count)
     dtype = np.result_type(a.pattern.index_dtype, b.pattern.index_dtype, index_dtype(*shape))
     found = np.empty((len(shape), left.size), dtype)
     for k in range(len(shape)):
@@ -133,6 +137,8 @@ def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
     axes = max(len(shape) - len(v.dense_shape) for v in values if is_sparse(v))
 
     def fit(v: Any) -> Any:
+        if v.shape == shape and v.pattern.ndim == axes and v.pattern.distinct:
+            return v
         return with_sparse_axes(coalesced(broadcast(v, shape)), axes)
 
     return [fit(v) if is_sparse(v) and k in bounding else v for k, v in enumerate(values)]

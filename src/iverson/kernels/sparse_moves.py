@@ -327,6 +327,10 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
     axes, shape = params["axes"], params["shape"]
     if not is_sparse(g) or len(axes) != 1 or type(indices[0]) is not np.ndarray or indices[0].ndim != 1:
         return NotImplemented
+    if axes == (0,) and sparse_parts.plain(g) and counting.moves(g.values):
+        put = sparse_parts.put_lines(g, indices[0], 0, shape)
+        if put is not NotImplemented:
+            return put
     g = with_sparse_axes(g, axes[0] + 1)
     dtype = _index_dtype(g, shape)
     first, *rest = g.pattern.coordinates

@@ -5,6 +5,7 @@ what lies outside. What else is indexed goes by coordinates, in `sparse_moves`.
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -87,10 +88,23 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
     assert isinstance(pattern, CompressedPattern)
     if source is None and counting.moves(x.values):
         starts, indices, values = counting.chosen_rows(pattern.indptr, pattern.indices, x.values, chosen)
-        return CompressedPattern(shape, starts, indices, axis).value(values)
+        made = CompressedPattern(shape, starts, indices, axis)
+        made._facts["lines of"] = ref(pattern), chosen
+        return made.value(values)
     starts, indices, order = counting.rows(pattern.indptr, pattern.indices, chosen)
     order = source[order] if isinstance(source, np.ndarray) else order
     return CompressedPattern(shape, starts, indices, axis).value(x.values[order])
+
+
+def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape) -> Any:
+    """The adjoint of `lines`, for entries on the pattern of its result: added up where they were taken from,
+    on the pattern they are of. NotImplemented for other patterns."""
+    found, own = g.pattern._facts.get("lines of", (lambda: None, None))
+    whole = found()
+    if whole is None or whole.shape != shape or whole.axis != axis or not np.array_equal(own, chosen):
+        return NotImplemented
+    order = counting.rows(whole.indptr, whole.indices, chosen)[2]
+    return whole.value(counting.added_rows(whole.count, order, g.entries))
 
 
 def _only(x: Sparse, chosen: Array, axis: int) -> tuple[Sparse, Array]:

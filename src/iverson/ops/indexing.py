@@ -185,7 +185,7 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
     worth = 2 if axes == (0,) else 64
     if region.size > max(_SMALL, worth * g.size) and type(g._value) is np.ndarray:
         return _stored_at(F, g, _x.shape, list(np.broadcast_arrays(*arrays)), axes)
-    if region.covers(_x.shape):
+    if region.covers(_x.shape) or isinstance(g._value, Sparse):
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
     moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
     ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape)
