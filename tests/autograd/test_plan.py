@@ -12,6 +12,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import make_handle
 from iverson.core.entries import FULL, NOTHING, Box, Full, Stored, covers
 from iverson.core.errors import IversonError, LinearAlgebraError
+from iverson.core.op import frozen
 from iverson.core.region import Region
 from iverson.core.table import TABLE, override_vjp, overrides
 from iverson.layouts import CooPattern, support_of
@@ -191,3 +192,13 @@ def holds(entries, array):
     elif isinstance(entries, Stored):
         rest[tuple(entries.pattern.coordinates)] = 0
     return not rest.any()
+
+
+@pytest.mark.parametrize("name", [n for n, op in TABLE.items() if op.samples])
+def test_parameters_can_be_frozen(name):
+    """Equal parameters, drawn again, are equal and hash alike; patterns and segments are compared by identity."""
+    for a, b in zip(samples_of(TABLE[name], "float64"), samples_of(TABLE[name], "float64"), strict=True):
+        assert hash(frozen(a.params)) == hash(frozen(dict(a.params)))
+        if not any(hasattr(v, "arrays") or type(v).__name__ == "Segments" for v in b.params.values()):
+            assert frozen(a.params) == frozen(b.params)
+            assert hash(frozen(a.params)) == hash(frozen(b.params))

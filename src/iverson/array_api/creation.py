@@ -15,6 +15,7 @@ from iverson.array_api.arguments import as_operand, as_operands, check_device, g
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
+from iverson.core.dispatch import created
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import as_int, as_shape, check_choice, check_storable
@@ -34,7 +35,7 @@ Body = Callable[[Any, Any], Any]
 
 
 def _made(array: Any, requires_grad: bool) -> Any:
-    return Tensor(array).requires_grad_() if requires_grad else Tensor(array)
+    return created(Tensor(array).requires_grad_() if requires_grad else Tensor(array))
 
 
 def _filled(shape: Any, dtype: Any, value: Any) -> Any:

@@ -21,6 +21,7 @@ from iverson.array_api.arguments import (
 )
 from iverson.core import dtypes
 from iverson.core.arguments import checked
+from iverson.core.dispatch import created
 from iverson.core.errors import ArgumentError, AxisError, DTypeError
 from iverson.core.float_warnings import at_user_line, cast
 from iverson.core.shapes import as_int, check_choice, normalize_axis
@@ -261,7 +262,7 @@ def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Tensor
     wanted = given_dtype(dtype, dtypes.default_float, name)
     if wanted.kind != "f":
         raise DTypeError(name, "dtype", got=str(wanted), expected="a real floating dtype")
-    return Tensor(cast(_BODIES[name](_length(n, 1, name), d), wanted))
+    return created(Tensor(cast(_BODIES[name](_length(n, 1, name), d), wanted)))
 
 
 _BODIES = {name: at_user_line(getattr(np.fft, name)) for name in ("fftfreq", "rfftfreq")}

@@ -14,6 +14,7 @@ from iverson.array_api.indexing import positions
 from iverson.array_api.joining import take_positions
 from iverson.core import dtypes
 from iverson.core.arguments import checked
+from iverson.core.dispatch import created
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.core.shapes import as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
 from iverson.ops import F
@@ -31,7 +32,7 @@ def _floating(dtype: Any, operation: str) -> Any:
 
 
 def _tensor(array: Any, requires_grad: bool = False) -> Any:
-    return Tensor(np.asarray(array)).requires_grad_(requires_grad)
+    return created(Tensor(np.asarray(array)).requires_grad_(requires_grad))
 
 
 def _bound(b: Any, argument: str) -> Any:
@@ -83,7 +84,7 @@ class Generator:
         broadcast_shapes(name, own, shape)
         wanted = _floating(dtype, name)
         check_storable(shape, wanted, name, "size")
-        return Tensor(np.asarray(getattr(self._bits, draw)(shape, dtype=wanted)))
+        return created(Tensor(np.asarray(getattr(self._bits, draw)(shape, dtype=wanted))))
 
     def _scaled(self, draw: str, size: Any, shift: Any, scale: Any, dtype: Any, grad: bool) -> Any:
         """shift + scale * (standard draws)."""

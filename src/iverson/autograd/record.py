@@ -246,5 +246,5 @@ def is_undefined(handle: Any) -> bool:
     return type(handle._value) is Zero and handle._node is None
 
 
-EAGER = Interpreter("eager", 0, bind)
+EAGER = Interpreter("eager", bind)
 register_interpreter(EAGER, default=True)

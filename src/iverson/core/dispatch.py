@@ -1,19 +1,21 @@
 """How a call finds its interpreter: the protocol of a handle and one registry of interpreters.
 
-`bind(op, args, params)` is the only door into an op. What happens behind it depends on the kinds of
-handles among the arguments: the rooms above register theirs (eager and recording, tracing, batching,
-masked), each with a priority; the highest among a call's arguments takes the call.
+`bind(op, args, params)` is the only door into an op. What happens behind it depends on the handles among the
+arguments: a call goes to the meaning put on one of them (`Wrapper`: masked), else to the innermost `Level`
+that one belongs to (a trace, a batch), else it is carried out eagerly. Levels nest in any order.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
 
 NO_PARAMS: dict[str, Any] = {}
@@ -134,12 +136,71 @@ def like(operand: Any, handle: Any) -> Any:
     return operand._around(handle) if isinstance(operand, Wrapper) else handle
 
 
+class Level(ABC):
+    """A context in which handles have a meaning: a trace, a batch. It is left when its ``with`` block ends.
+
+    A handle of a level (`LevelHandle`) is carried through ops by the level's `bind`, which calls ops on what
+    its handles stand for: handles of levels outside, or eager ones.
+
+    Attributes
+    ----------
+    name : what errors call it.
+    depth : how many levels it is within; None while it is not entered.
+    """
+
+    __slots__ = ("depth", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.depth: int | None = None
+
+    @abstractmethod
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Carry out an op on arguments of which at least one is of this level, and none of one further in."""
+
+    def created(self, handle: Any) -> Any:
+        """A new array that no operand led to, as this level has it; by default as it is, a constant."""
+        return handle
+
+    def __enter__(self) -> Self:
+        if self.depth is not None:
+            raise ArgumentError(
+                self.name, got="a level that is entered already", expected="a new one for each block"
+            )
+        self.depth = len(_levels.get())
+        _levels.set((*_levels.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _levels.set(_levels.get()[: self.depth])
+        self.depth = None
+
+
+_levels: ContextVar[tuple[Level, ...]] = ContextVar("iverson_levels", default=())
+#: The levels that are entered in this context, the innermost last.
+levels = _levels.get
+
+
+class LevelHandle(Operand):
+    """The protocol of a handle that belongs to a level."""
+
+    __slots__ = ("_level",)
+
+    def __init__(self, level: Level) -> None:
+        self._level = level
+
+
+def created(handle: Any) -> Any:
+    """A new array as the innermost level has it: what creation and random functions return."""
+    entered = levels()
+    return entered[-1].created(handle) if entered else handle
+
+
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """One way to carry out a bound op: ``bind(op, args, params)`` for handles of some kind."""
+    """One way to carry out a bound op: ``bind(op, args, params)`` for operands of some kind."""
 
     name: str
-    priority: int
     bind: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
 
@@ -151,7 +212,7 @@ _handle: list[type[Handle]] = [Handle]
 def register_interpreter(
     interpreter: Interpreter, kinds: tuple[type, ...] = (), *, default: bool = False
 ) -> None:
-    """Make ``interpreter`` responsible for handles of the given types (and for plain values)."""
+    """Make ``interpreter`` responsible for wrappers of the given types (or, by default, for all else)."""
     for kind in kinds:
         _by_type[kind] = interpreter
     if default:
@@ -187,11 +248,23 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> A
     return _default[0].bind(op, args, params)
 
 
-def foreign(args: tuple[Any, ...]) -> Interpreter | None:
-    """The interpreter of highest priority registered for one of the arguments, if there is any.
+def foreign(args: tuple[Any, ...]) -> Interpreter | Level | None:
+    """What carries out a call that the default interpreter does not: of a wrapper, or the innermost level.
 
     The default interpreter asks where it meets an argument it does not know, so that calls on plain handles
-    never look.
+    never look. Raises ArgumentError for a handle of a level that is not entered in this context.
     """
-    found = [_by_type[type(arg)] for arg in args if type(arg) in _by_type]
-    return max(found, key=lambda interpreter: interpreter.priority) if found else None
+    for arg in args:
+        if type(arg) in _by_type:
+            return _by_type[type(arg)]
+    found = [arg._level for arg in args if isinstance(arg, LevelHandle)]
+    entered = levels()
+    for level in found:
+        if level not in entered:
+            raise ArgumentError(
+                level.name,
+                got="a value of it after its end, or in another thread",
+                expected="values that are used while it runs",
+                remedy="return the value from the function that is transformed",
+            )
+    return max(found, key=entered.index) if found else None

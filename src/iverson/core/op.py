@@ -256,6 +256,23 @@ def reads(rule: Rule, skip: int, count: int, cotangent: bool = True) -> frozense
     return frozenset(found)
 
 
+def frozen(params: Params) -> Any:
+    """Parameters of a call as something hashable, equal for equal ones: what plans and traces are kept by.
+
+    >>> frozen({"key": (slice(0, 2, 1), None)}) == frozen({"key": (slice(0, 2, 1), None)})
+    True
+    """
+    return tuple([(name, _frozen(value)) for name, value in sorted(params.items())])
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, slice):  # hashable itself from Python 3.12 on
+        return slice, value.start, value.stop, value.step
+    if isinstance(value, tuple | list):
+        return tuple(map(_frozen, value))
+    return value
+
+
 def by_position(rule: Rule) -> Rule:
     """The rule of a variadic op from ``rule(F, i, g, y, *inputs, **params)``, the cotangent of input i alone.
 

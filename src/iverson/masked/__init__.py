@@ -11,7 +11,7 @@ from iverson.masked.tensor import MaskedTensor
 
 __all__ = ["MaskedTensor", "as_masked_tensor", "masked_tensor", "policy"]
 
-register_interpreter(Interpreter("masked", 10, interpret), (MaskedTensor,))
+register_interpreter(Interpreter("masked", interpret), (MaskedTensor,))
 
 
 def __dir__() -> list[str]:

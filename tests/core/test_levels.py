@@ -1,0 +1,183 @@
+"""Levels: contexts that give handles a meaning nest, and each call goes to the innermost that it concerns.
+
+Two toys: a batch, which maps over the first axis, and a trace, which writes down what is called.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.autograd import grad
+from iverson.core.dispatch import Level, LevelHandle, Operand, created, levels
+from iverson.core.errors import ArgumentError
+from iverson.ops import F
+
+
+class Mapped(LevelHandle):
+    """One operand for each step of a batch."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, level, items):
+        super().__init__(level)
+        self.items = items
+
+    shape = property(lambda self: self.items[0].shape)
+    dtype = property(lambda self: self.items[0].dtype)
+
+
+class Batch(Level):
+    def __init__(self, size):
+        super().__init__("batch")
+        self.size = size
+
+    def bind(self, op, args, params):
+        def at(k):
+            return [a.items[k] if isinstance(a, Mapped) and a._level is self else a for a in args]
+
+        return Mapped(self, [getattr(F, op.name)(*at(k), **params) for k in range(self.size)])
+
+
+class Traced(LevelHandle):
+    __slots__ = ("value",)
+
+    def __init__(self, level, value):
+        super().__init__(level)
+        self.value = value
+
+    shape = property(lambda self: self.value.shape)
+    dtype = property(lambda self: self.value.dtype)
+
+
+class Trace(Level):
+    def __init__(self):
+        super().__init__("trace")
+        self.calls = []
+
+    def bind(self, op, args, params):
+        self.calls.append(op.name)
+        own = [a.value if isinstance(a, Traced) and a._level is self else a for a in args]
+        return Traced(self, getattr(F, op.name)(*own, **params))
+
+    def created(self, handle):
+        self.calls.append("created")
+        return Traced(self, handle)
+
+
+def mapped(f, x):
+    """f of each row of x."""
+    with Batch(x.shape[0]) as level:
+        y = f(
+            Mapped(
+                level,
+                [
+                    F.index_basic(x, key=(k, *[slice(0, n, 1) for n in x.shape[1:]]))
+                    for k in range(level.size)
+                ],
+            )
+        )
+        assert y._level is level
+    return F.stack(*y.items, axis=0)
+
+
+X = np.arange(6.0).reshape(2, 3)
+Y = np.arange(3.0) + 1
+
+
+def test_levels_nest_and_a_call_goes_to_the_innermost_one_it_concerns():
+    """The outer batch's rows times each entry of the inner batch: an outer product by two levels."""
+    x, y = iv.asarray(X), iv.asarray(Y)
+    seen = []
+
+    def rows(row):
+        def of_entry(entry):
+            product = F.multiply(row, entry)  # one of each level
+            assert product._level is levels()[-1]
+            outside = F.multiply(row, 2.0)  # of the outer level alone
+            assert outside._level is levels()[0]
+            seen.append(len(levels()))
+            return F.add(product, outside)
+
+        return mapped(of_entry, y)
+
+    found = mapped(rows, x)
+    np.testing.assert_array_equal(found.numpy(), (X[:, None, :] * Y[None, :, None]) + 2 * X[:, None, :])
+    assert set(seen) == {2}
+    assert levels() == ()
+
+
+def test_a_trace_of_a_batch_and_a_batch_of_a_trace():
+    x = iv.asarray(X)
+    with Trace() as trace:
+        mapped(F.exp, Traced(trace, x))
+        assert trace.calls.count("exp") == len(X)  # the batch called the trace
+    with Batch(2) as batch, Trace() as trace:
+        rows = Mapped(batch, [iv.asarray(row) for row in X])
+        y = F.exp(Traced(trace, rows))
+        assert trace.calls == ["exp"]  # the trace called the batch
+        assert isinstance(y.value, Mapped)
+        np.testing.assert_array_equal(y.value.items[1].numpy(), np.exp(X[1]))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: iv.zeros((2, 3)),
+        lambda: iv.ones(3),
+        lambda: iv.arange(4),
+        lambda: iv.eye(2),
+        lambda: iv.random.default_rng(0).normal(size=(2,)),
+        lambda: iv.random.default_rng(0).integers(5, size=(2,)),
+        lambda: iv.fft.fftfreq(4),
+    ],
+)
+def test_what_no_operand_leads_to_reaches_the_innermost_level(make):
+    plain = make()
+    with Trace() as outer, Trace() as inner:
+        made = make()
+        assert isinstance(made, Operand)
+        assert made._level is inner
+        assert inner.calls
+        assert not outer.calls
+    assert not isinstance(plain, Traced)
+    value = made.value
+    np.testing.assert_array_equal(value.numpy(), plain.numpy())
+
+
+def test_without_a_level_what_is_created_is_as_it_is():
+    x = iv.asarray(1.0)
+    assert created(x) is x
+    with Batch(2):
+        assert created(x) is x  # the default: a constant
+
+
+def test_levels_see_through_the_engine():
+    """A level carries through a graph that was recorded on what its handles stand for."""
+    x = iv.asarray(X, requires_grad=True)
+    y = mapped(lambda row: F.multiply(F.sin(row), row), x)
+    g = grad(y.sum(), x)
+    np.testing.assert_allclose(g.numpy(), np.cos(X) * X + np.sin(X))
+
+
+def test_a_value_that_leaves_its_level_says_so():
+    with Trace() as level:
+        x = Traced(level, iv.asarray(Y))
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ArgumentError, match=r"trace.*thread"):
+            pool.submit(F.exp, x).result()
+    with pytest.raises(ArgumentError, match=r"trace.*after its end"):
+        F.exp(x)
+    with level, pytest.raises(ArgumentError, match="entered already"), level:
+        pass
+    assert levels() == ()
+
+
+def test_a_level_ends_with_an_error_too():
+    level = Trace()
+    for _ in range(2):  # and may be entered again
+        with pytest.raises(ZeroDivisionError), level, Batch(1):
+            1 // 0
+        assert levels() == ()
