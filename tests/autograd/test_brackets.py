@@ -15,6 +15,7 @@ import iverson as iv
 from iverson.autograd import grad, no_grad
 from iverson.layouts import Bracket, to_strided
 from iverson.ops import F
+from iverson.transforms import jvp
 
 NAN = float("nan")
 X = np.array([-1.5, 0.0, 2.0, 0.5])
@@ -198,3 +199,17 @@ def test_a_loop_over_boxes_keeps_boxes():
     y = x[3]
     (g,) = grad(iv.relu(y).sum(), (x,))
     assert g.layout == "box"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("x", [0.0, 1.0, -1.0])
+def test_what_where_leaves_of_a_tangent_is_a_strong_zero(x):
+    """Forward as reverse, first and second order: sqrt has the derivative inf at the entries left out."""
+    f = lambda x: iv.sqrt(iv.where(x > 0, x, 0.0)).sum()
+    at = iv.asarray([x, 4.0])
+    expected = [0.5 if x > 0 else 0.0, 0.25]
+    tracked = iv.asarray([x, 4.0], requires_grad=True)
+    np.testing.assert_array_equal(grad(f(tracked), tracked).numpy(), expected)
+    one = iv.asarray([1.0, 0.0])
+    assert jvp(f, (at,), (one,))[1].item() == expected[0]
+    assert jvp(lambda x: jvp(f, (x,), (one,))[1], (at,), (one,))[1].item() == (-0.25 if x > 0 else 0.0)

@@ -196,7 +196,7 @@ def holds(entries, array):
 
 @pytest.mark.parametrize("name", [n for n, op in TABLE.items() if op.samples])
 def test_parameters_can_be_frozen(name):
-    """Equal parameters, drawn again, are equal and hash alike; patterns and segments are compared by identity."""
+    """Equal parameters, drawn again, are equal and hash alike; patterns and segments are by identity."""
     for a, b in zip(samples_of(TABLE[name], "float64"), samples_of(TABLE[name], "float64"), strict=True):
         assert hash(frozen(a.params)) == hash(frozen(dict(a.params)))
         if not any(hasattr(v, "arrays") or type(v).__name__ == "Segments" for v in b.params.values()):

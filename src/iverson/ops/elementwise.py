@@ -286,7 +286,8 @@ def make(scalar: Scalar) -> Op:
         jvp=()
         if not any(vjp)
         else tuple(
-            None if any(i in g for g in scalar.linear_in) else _jvp_rule(scalar, i) for i in range(arity)
+            None if any(i in g for g in scalar.linear_in) and not scalar.jvp else _jvp_rule(scalar, i)
+            for i in range(arity)
         ),
         linear_in=scalar.linear_in,
         entry_map=Elementwise(keeps_zeros=scalar.zero_preserving),

@@ -41,6 +41,13 @@ def _relu_rule(F: Any, t: Any, _y: Any, x: Any) -> Any:
     return F.bracket(F.less_equal(x, 0), F.nan_at(x, t), negated=True)
 
 
+_CHOSEN: tuple[Derivative, ...] = (
+    lambda F, t, _y, c, _a, _b: None,
+    lambda F, t, _y, c, _a, _b: F.bracket(c, t, negated=False),
+    lambda F, t, _y, c, _a, _b: F.bracket(c, t, negated=True),
+)
+
+
 def _of_one(rule: Derivative) -> Derivative:
     """The partial derivative, from the rule that selects a cotangent or tangent."""
 
@@ -91,11 +98,8 @@ CHOICE = (
     Scalar(
         "where",
         where,
-        vjp=(
-            lambda F, g, _y, c, _a, _b: None,
-            lambda F, g, _y, c, _a, _b: F.bracket(c, g, negated=False),
-            lambda F, g, _y, c, _a, _b: F.bracket(c, g, negated=True),
-        ),
+        vjp=_CHOSEN,
+        jvp=_CHOSEN,  # linear, too: but what is not chosen of a tangent is a strong zero
         kinds=ANY,
         linear_in=((1, 2),),
         domain=(None, None, None),
