@@ -305,3 +305,23 @@ def test_the_gradient_of_summed_repeats_is_taken_not_searched(monkeypatch):
     monkeypatch.setattr(CooPattern, "find", None)
     found = grad((out * weight).sum(), values).numpy()
     np.testing.assert_array_equal(found, weight[tuple(pattern.indices)])
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_lines_chosen_again_and_again_are_those_of_the_dense_matrix(layout, axis):
+    """Few lines and many, with repeats, across the layout and along it: the first time and later."""
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((30, 40)) * (rng.random((30, 40)) < 0.2)
+    value = stored_on(dense, layout, rng)
+    for count in (3, 3, 0, 60):
+        chosen = rng.integers(0, dense.shape[axis], count)
+        leaf = iv.asarray(value.values, requires_grad=True)
+        x = iv.ops.F.from_values(leaf, pattern=value.pattern)
+        found = iv.take(x, iv.asarray(chosen), axis=axis)
+        np.testing.assert_array_equal(found.detach().to_dense().numpy(), dense.take(chosen, axis=axis))
+        weight = rng.standard_normal(found.shape)
+        g = grad((found * weight).sum(), leaf, unused="zero").to_dense().numpy()
+        expected = np.zeros(dense.shape)
+        np.add.at(expected, (chosen,) if axis == 0 else (slice(None), chosen), weight)
+        np.testing.assert_allclose(g, expected[tuple(value.pattern.coordinates)], atol=1e-12)

@@ -83,7 +83,11 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
     shape = (chosen.size, x.shape[1]) if axis == 0 else (x.shape[0], chosen.size)
     layout = "csr" if axis == 0 else "csc"
     if axis != x.pattern.axis and ("converted", layout, None) not in x.pattern._facts:
-        x, chosen = _only(x, chosen, axis)
+        # Turning all entries costs several times what the first choice does: the second does it.
+        before: set[bool] = x.pattern.once("lines chosen across", set)
+        if not before:
+            before.add(True)
+            x, chosen = _only(x, chosen, axis)
     pattern, source = converted(x.pattern, layout)
     assert isinstance(pattern, CompressedPattern)
     if source is None and counting.moves(x.values):
