@@ -20,7 +20,6 @@ from iverson.core.op import Op, Sample, Sampler
 from iverson.core.region import Region
 from iverson.core.scalars import SCALARS
 from iverson.layouts import (
-    SPARSE_LAYOUTS,
     Box,
     Bracket,
     CooPattern,
@@ -31,6 +30,7 @@ from iverson.layouts import (
     layout_of,
     layouts,
     layouts_by_type,
+    sparse_layouts,
     stored,
     to_strided,
 )
@@ -166,7 +166,7 @@ def in_layout(value: Any, layout: str, rng: np.random.Generator, kinds: str = "f
     if layout == "packed":
         mask = some_of(value, rng)
         return Packed(mask, value[mask]), np.where(mask, value, 0)
-    if layout in SPARSE_LAYOUTS:
+    if layout in {own.name for own in sparse_layouts()}:
         return in_sparse_layout(value, layout, rng)
     return value, value
 

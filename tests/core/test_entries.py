@@ -31,7 +31,7 @@ from iverson.core.entries import (
     size,
 )
 from iverson.core.region import Region
-from iverson.layouts import SPARSE_LAYOUTS, from_strided, to_strided
+from iverson.layouts import from_strided, sparse_layouts, to_strided
 
 Mask = np.ndarray[Any, Any]
 
@@ -64,7 +64,7 @@ def entries_of(draw: Any, shape: tuple[int, ...]) -> Entries:
     if kind == "box":
         return Box(draw(regions(shape)))
     if kind == "stored":
-        layout = draw(st.sampled_from(SPARSE_LAYOUTS))
+        layout = draw(st.sampled_from([own.name for own in sparse_layouts()]))
         held = np.array(draw(st.lists(st.booleans(), min_size=12, max_size=12)), float)[: shape[0] * shape[1]]
         blocks = (shape[0] // 2, 1) if layout[0] == "b" else None
         pattern = from_strided(held.reshape(shape[:2]), layout, blocks).pattern
@@ -265,7 +265,7 @@ def test_patterns_over_different_axes_do_not_meet():
     assert meet(over_all, P) is over_all
 
 
-@pytest.mark.parametrize("layout", SPARSE_LAYOUTS)
+@pytest.mark.parametrize("layout", [own.name for own in sparse_layouts()])
 def test_a_part_of_a_pattern_knows_its_places(layout):
     held = np.array([[1.0, 0, 2, 0], [0, 0, 3, 4], [4, 5, 0, 0], [0, 0, 0, 6]])
     pattern = from_strided(held, layout, (1, 2) if layout[0] == "b" else None).pattern

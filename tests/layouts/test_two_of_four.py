@@ -1,7 +1,8 @@
 """A layout that is none of ours: 2:4 structured, two of every four entries along the last axis.
 
-It is one pattern class and one registration, and passes the layout law for every op that accepts sparse
-layouts, for derivatives, and in masked tensors; no engine, rule or mask knows of it.
+It is one pattern class and one registration. Users ask for it by `to_layout` as for any other. It passes
+the layout law for every op that accepts sparse layouts, for derivatives, and in masked tensors; no engine,
+rule or mask knows of it.
 """
 
 from __future__ import annotations
@@ -13,24 +14,31 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import iverson as iv
 from iverson.autograd import grad
 from iverson.core.dispatch import bind
 from iverson.core.entries import Stored
+from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.op import Op, Sampler
+from iverson.core.region import Region
 from iverson.kernels import register as register_kernel
 from iverson.kernels import registry
 from iverson.layouts import (
+    Box,
     CompressedPattern,
     CooPattern,
     Layout,
+    Packed,
     Pattern,
     Segments,
     Sparse,
+    Zero,
     from_strided,
     layout_of,
     layouts_by_type,
+    sparse_layouts,
     to_strided,
 )
 from iverson.layouts import register as register_layout
@@ -86,12 +94,35 @@ class TwoOfFour(Sparse):
 TwoOfFourPattern.kind = TwoOfFour
 
 
+def of_largest(x: Any) -> TwoOfFourPattern:
+    """The pattern of the two entries of largest modulus of each group, of the first among equals."""
+    groups = np.abs(x).reshape(*x.shape[:-1], -1, 4)
+    places = np.sort(np.argsort(-groups, axis=-1, kind="stable")[..., :2], axis=-1)
+    return TwoOfFourPattern(x.shape, (places[..., 0] | places[..., 1] << 2).astype(np.uint8))
+
+
 def largest(x: Any) -> TwoOfFour:
-    """The two entries of largest modulus of each group: how a network is pruned to this structure."""
-    groups = x.reshape(*x.shape[:-1], -1, 4)
-    places = np.sort(np.argsort(-np.abs(groups), axis=-1, kind="stable")[..., :2], axis=-1)
-    codes = (places[..., 0] | places[..., 1] << 2).astype(np.uint8)
-    return TwoOfFour(TwoOfFourPattern(x.shape, codes), np.take_along_axis(groups, places, axis=-1))
+    """How a network is pruned to this structure."""
+    pattern = of_largest(x)
+    return pattern.value(x[tuple(pattern.coordinates)])
+
+
+def from_coo(x: Any, blocksize: Any) -> TwoOfFour:
+    """The entries of a tensor with at most two in a group that are not 0; explicit zeros fill the others."""
+    nonzero = x.entries != 0
+    ranks = x.pattern.value(1 + nonzero)
+    key = "two_of_four", nonzero.tobytes()
+    pattern = x.pattern.once(key, lambda: of_largest(sparse_to_strided(ranks)))
+    at, there = pattern.find(x.pattern.keys)
+    if nonzero[~there].any():
+        raise ArgumentError("to_layout", "x", got="three entries in a group of four", expected="at most two")
+    entries = np.zeros(pattern.count, x.dtype)
+    entries[at[there]] = x.entries[there]
+    return pattern.value(entries)
+
+
+def unfit(shape: tuple[int, ...], blocksize: Any) -> str:
+    return "" if shape and shape[-1] % 4 == 0 else "a last axis of whole groups of four"
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +138,8 @@ def registered() -> Iterator[list[str]]:
             stored=stored,
             buffers=lambda x: (x.values,),
             rebuild=lambda x, buffers: TwoOfFour(x.pattern, buffers[0]),
+            from_coo=from_coo,
+            unfit=unfit,
             priority=22,
         )
     )
@@ -229,8 +262,12 @@ CALLS = {
         call("sum", axis=axis, keepdims=keep) for axis in ((), (0,), (1,), (0, 1)) for keep in (True, False)
     ],
     "to_dense": [call("to_dense")],
-    "to_layout": [call("to_layout", layout=name, blocksize=None) for name in ("coo", "csr", "csc", "strided")]
-    + [call("to_layout", layout="bsr", blocksize=(2, 2))],
+    "to_layout": [
+        call("to_layout", layout=name, blocksize=None)
+        for name in ("coo", "csr", "csc", "strided", "two_of_four")
+    ]
+    + [call("to_layout", layout="bsr", blocksize=(2, 2))]
+    + [lambda x: iv.to_layout(iv.to_layout(x * x, "csc"), "two_of_four") * D],
     "tril": [call("tril", k=1)],
     "triu": [call("triu", k=1)],
     "values_at": [call("values_at", pattern=pattern()), call("values_at", pattern=largest(D).pattern)],
@@ -239,7 +276,7 @@ ELEMENTWISE = [op for op in TABLE.values() if op.elementwise or op.family == "el
 
 
 def test_every_op_that_accepts_sparse_layouts_is_called():
-    families = {family for family, kind in registry.registered() if kind is Sparse}
+    families = {family for family, kind in registry.registered() if kind in (Sparse, object)}
     assert {op.name for op in TABLE.values() if op.name in families} == set(CALLS)
     assert families - set(TABLE) == {"elementwise"}
 
@@ -302,6 +339,87 @@ def test_what_keeps_the_support_keeps_the_pattern(registered):
     assert not registered
     np.testing.assert_allclose(entries(x @ D.T), entries(dense) @ D.T, rtol=1e-12)
     assert registered == ["matmul"]
+
+
+# -- asked for by name ---------------------------------------------------------------------------------
+
+PRUNED = sparse_to_strided(largest(np.where(np.random.default_rng(4).random(SHAPE) < 0.6, LEAF, 0)))
+NAMES = [layout.name for layout in sparse_layouts()]
+
+
+@pytest.mark.parametrize("layout", ["strided", "two_of_four", *NAMES])
+def test_it_converts_from_every_layout_and_back(layout):
+    blocks = (2, 4) if layout[0] == "b" else None
+    x = iv.asarray(PRUNED, requires_grad=True)
+    held = x.to_layout(layout, blocksize=blocks)
+    found = iv.to_layout(held, "two_of_four")
+    again = found.to_layout(layout, blocksize=blocks)
+    assert (found.layout, again.layout) == ("two_of_four", layout)
+    for made in (found, again, found.to_layout("two_of_four"), found.to_dense(), iv.to_sparse(found)):
+        np.testing.assert_array_equal(entries(made), PRUNED)
+    assert iv.to_sparse(found) is found
+    assert layout == "strided" or held.to_layout("two_of_four")._value.pattern is found._value.pattern
+    g = grad((found * found * D).sum() + (again * D).sum(), x, create_graph=True)
+    np.testing.assert_allclose(entries(g), 2 * PRUNED * D + D)
+    np.testing.assert_allclose(entries(grad((g * g).sum(), x)), 4 * D * (2 * PRUNED * D + D))
+    tangent = jvp(lambda x: x.to_layout("two_of_four"), (x.detach(),), (x.detach(),))[1]
+    np.testing.assert_allclose(entries(tangent), PRUNED)
+
+
+def test_it_converts_from_what_only_the_engine_makes():
+    nothing = Tensor(Zero(SHAPE, np.dtype(np.float64)))
+    box = Tensor(Box(SHAPE, Region((1, 0), (3, 8)), PRUNED[1:3].copy()))
+    mask = PRUNED > 0
+    packed = Tensor(Packed(mask, PRUNED[mask]))
+    rows = np.array([[0], [1], [1], [0]])
+    for value, expected in ((nothing, 0 * PRUNED), (packed, PRUNED * mask), (box, PRUNED * rows)):
+        found = value.to_layout("two_of_four")
+        assert found.layout == "two_of_four"
+        np.testing.assert_array_equal(entries(found), expected)
+
+
+def test_functions_that_make_sparse_tensors_make_it():
+    x = iv.asarray(PRUNED).to_layout("two_of_four")
+    for found, expected in (
+        (iv.eye(4, 8, k=1, layout="two_of_four"), np.eye(4, 8, k=1)),
+        (iv.diag(iv.asarray(D[0, :7]), k=1, layout="two_of_four"), np.diag(D[0, :7], k=1)),
+        (iv.zeros_like(x), 0 * PRUNED),
+        (iv.from_scipy(scipy.sparse.csr_array(PRUNED)).to_layout("two_of_four"), PRUNED),
+        (iv.from_scipy(x.to_scipy()).to_layout("two_of_four"), PRUNED),
+    ):
+        assert found.layout == "two_of_four"
+        np.testing.assert_array_equal(entries(found), expected)
+    v = iv.asarray(D[0], requires_grad=True)
+    np.testing.assert_allclose(entries(grad((iv.diag(v, layout="two_of_four") ** 2).sum(), v)), 2 * D[0])
+
+
+def test_masked_tensors_convert():
+    there = to_strided(largest(LEAF)) != 0
+    m = iv.masked_tensor(LEAF, there, requires_grad=True)
+    found = m.to_layout("two_of_four")
+    assert found.layout == "two_of_four"
+    again = pickle.loads(pickle.dumps(found.detach()))
+    for made in (found, again, found.to_layout("csr"), found.to_layout("strided")):
+        np.testing.assert_array_equal(entries(made.get_mask()), there)
+        np.testing.assert_array_equal(entries(made.to_tensor(0)), np.where(there, LEAF, 0))
+    assert "layout='two_of_four'" in repr(found)
+    (found * found).sum().backward()
+    np.testing.assert_allclose(entries(m.grad.to_tensor(0)), np.where(there, 2 * LEAF, 0))
+
+
+def test_what_it_cannot_hold_is_an_error():
+    with pytest.raises(ArgumentError, match=r"to_layout.*three entries in a group of four.*at most two"):
+        iv.to_layout(iv.asarray(LEAF), "two_of_four")
+    with pytest.raises(ShapeError, match=r"to_layout.*\(8, 6\).*'two_of_four'.*groups of four"):
+        iv.to_layout(iv.zeros((8, 6)), "two_of_four")
+    with pytest.raises(ShapeError, match=r"eye.*groups of four"):
+        iv.eye(3, layout="two_of_four")
+    for call in (
+        lambda: iv.to_layout(iv.asarray(LEAF), "three_of_four"),
+        lambda: iv.eye(4, layout="three_of_four"),
+    ):
+        with pytest.raises(ArgumentError, match=r"'three_of_four'.*one of \(.*'two_of_four'.*\)"):
+            call()
 
 
 # -- derivatives -----------------------------------------------------------------------------------------

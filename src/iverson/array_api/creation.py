@@ -16,14 +16,15 @@ from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import created
-from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described, speaking_as
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import as_int, as_shape, check_choice, check_storable
 from iverson.layouts import CooPattern, Sparse, warn_dense
-from iverson.layouts.conversion import converted, without_entries
+from iverson.layouts.conversion import without_entries
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.strided import aligned_empty, aligned_zeros
 from iverson.ops import F
+from iverson.ops.sparse import check_layout
 from iverson.tensor import Tensor, asarray
 from iverson.tensor.array import Array
 
@@ -340,8 +341,8 @@ def eye(
 ) -> Tensor:
     """A matrix with ones on its ``k``-th diagonal and zeros elsewhere.
 
-    ``layout`` is "strided", "coo", "csr" or "csc". Raises ShapeError for negative extents, ArgumentError for
-    another layout.
+    ``layout`` is one of `to_layout` that takes no blocksize. Raises ShapeError for negative extents or a
+    shape that the layout cannot hold, ArgumentError for another layout.
 
     >>> eye(2, 3, k=1)
     iverson.Tensor([[0., 1., 0.],
@@ -353,15 +354,14 @@ def eye(
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = as_int(k, "eye", "k")
     wanted = given_dtype(dtype, dtypes.default_float, "eye")
-    check_choice(layout, _LAYOUTS, "eye", "layout")
+    check_layout(layout, "eye", blocked=False)
     if layout == "strided":
         check_storable((rows, columns), wanted, "eye")
         return _made(np.eye(rows, columns, k=offset, dtype=wanted), requires_grad)
-    pattern = _diagonal_pattern((rows, columns), offset, layout)
-    return _made(pattern.value(np.ones(pattern.count, wanted)), requires_grad)
-
-
-_LAYOUTS = ("strided", "coo", "csr", "csc")
+    pattern = _diagonal_pattern((rows, columns), offset)
+    ones = pattern.value(np.ones(pattern.count, wanted))
+    with speaking_as("eye"):
+        return _made(F.to_layout(ones, layout=layout, blocksize=None)._value, requires_grad)
 
 
 def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided") -> A:
@@ -378,22 +378,23 @@ def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided
     v = as_operand(v, "diag", "v")
     if v.ndim != 1:
         raise ShapeError("diag", "v", got=f"shape {v.shape}", expected="a vector")
-    check_choice(layout, _LAYOUTS, "diag", "layout")
+    check_layout(layout, "diag", blocked=False)
     offset = as_int(k, "diag", "k")
     n = v.shape[0] + abs(offset)
     if layout == "strided":
         return F.to_dense(F.diag_embed(v, offset=offset, shape=(n, n)))
-    return F.from_values(F.to_dense(v), pattern=_diagonal_pattern((n, n), offset, layout))
+    held = F.from_values(F.to_dense(v), pattern=_diagonal_pattern((n, n), offset))
+    with speaking_as("diag"):
+        return F.to_layout(held, layout=layout, blocksize=None)
 
 
-def _diagonal_pattern(shape: tuple[int, ...], offset: int, layout: str) -> Any:
+def _diagonal_pattern(shape: tuple[int, ...], offset: int) -> CooPattern:
     """The entries of a diagonal of a matrix."""
     rows, columns = shape
     length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     along = np.arange(length, dtype=index_dtype(*shape))
     indices = np.stack([along + max(-offset, 0), along + max(offset, 0)]).astype(along.dtype, copy=False)
-    pattern = CooPattern(shape, indices, True)
-    return converted(pattern, layout)[0] if layout != "coo" else pattern
+    return CooPattern(shape, indices, True)
 
 
 def meshgrid(*arrays: A | ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> tuple[A, ...]:

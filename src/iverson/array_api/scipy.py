@@ -58,7 +58,7 @@ def _coordinates(matrix: Any) -> Any:
 
 @tensor_method
 def to_scipy(x: Tensor, /) -> Any:
-    """A matrix in a sparse layout as a SciPy sparse array (BSC becomes CSC).
+    """A matrix in a sparse layout as a SciPy sparse array (in CSC where SciPy has no such layout).
 
     It is on the same buffers, which are read-only: take a ``copy()`` to change entries or indices in place.
     Raises GradientError where x tracks gradients, ShapeError for dense trailing axes and compressed batches.
@@ -90,9 +90,9 @@ def to_scipy(x: Tensor, /) -> Any:
         return scipy.sparse.coo_array(
             (read_only(held.values), tuple(map(read_only, pattern.indices))), shape=x.shape
         )
-    if pattern.layout == "bsc":
-        pattern = (held := to_layout(x, "csc")._value).pattern
     make = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array, "bsr": scipy.sparse.bsr_array}
+    if pattern.layout not in make:
+        pattern = (held := to_layout(x, "csc")._value).pattern
     buffers = tuple(map(read_only, (held.values, pattern.indices, pattern.indptr)))
     return make[pattern.layout](buffers, shape=x.shape)
 

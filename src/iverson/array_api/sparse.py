@@ -17,7 +17,15 @@ from iverson.core.arrays import plain
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, speaking_as
 from iverson.core.shapes import as_int
-from iverson.layouts import SPARSE_LAYOUTS, CompressedPattern, Pattern, Sparse, layout_of
+from iverson.layouts import (
+    CompressedPattern,
+    CooPattern,
+    Pattern,
+    Sparse,
+    layout_named,
+    layout_of,
+    sparse_layouts,
+)
 from iverson.ops import F
 from iverson.ops.sparse import check_layout, distinct
 from iverson.tensor import Tensor
@@ -31,7 +39,9 @@ def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, oper
     """The tensor with these values on a pattern; a new leaf if it requires a gradient."""
     values = cast(values, given_dtype(dtype, values.dtype, operation))
     lead = len(pattern.stored_shape)
-    if values.shape[:lead] != pattern.stored_shape or (pattern.layout != "coo" and values.ndim > lead):
+    if values.shape[:lead] != pattern.stored_shape or (
+        not isinstance(pattern, CooPattern) and values.ndim > lead
+    ):
         raise ShapeError(
             operation, "values", got=f"shape {values.shape}", expected=f"shape {pattern.stored_shape}"
         )
@@ -191,10 +201,12 @@ def sparse_bsc_tensor(
 
 @method
 def to_layout(x: A | ArrayLike, layout: str, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> A:
-    """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc".
+    """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc"; or in any
+    other that is registered with a ``from_coo`` (`iverson.layouts.Layout`).
 
     A strided tensor's entries that are not 0 are stored. Differentiable: a layout changes nothing. Raises
-    ArgumentError for other layouts or a missing blocksize, ShapeError where the layout cannot hold x.
+    ArgumentError for other layouts, a missing blocksize or entries that the layout cannot hold, ShapeError
+    where it cannot hold the shape of x.
 
     >>> from iverson import asarray
     >>> to_layout(asarray([[0.0, 1.0]]), "csr")
@@ -203,7 +215,7 @@ def to_layout(x: A | ArrayLike, layout: str, /, *, blocksize: Sequence[SupportsI
     x = as_operand(x, "to_layout")
     check_layout(layout, "to_layout")
     blocks = None
-    if layout in ("bsr", "bsc"):
+    if layout_named(layout).blocked:
         held = getattr(getattr(getattr(x, "_value", None), "pattern", None), "blocksize", None)
         given = held if blocksize is None else blocksize
         if given is None:
@@ -234,7 +246,8 @@ def to_sparse(x: A | ArrayLike, /) -> A:
     1
     """
     x = as_operand(x, "to_sparse")
-    return x if getattr(x, "layout", "") in SPARSE_LAYOUTS else to_layout(x, "coo")
+    held = getattr(x, "layout", "")
+    return x if any(held == own.name for own in sparse_layouts()) else to_layout(x, "coo")
 
 
 def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:

@@ -16,9 +16,10 @@ import numpy as np
 
 from iverson.layouts import counting
 from iverson.layouts.compressed import CompressedPattern
-from iverson.layouts.conversion import Placement, Source, converted, from_keys, placements, reordered
+from iverson.layouts.conversion import from_keys
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse
+from iverson.layouts.placement import Placement, Source, converted, placements, reordered
 
 
 def read_at(value: Sparse, pattern: Pattern) -> Array:

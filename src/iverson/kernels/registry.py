@@ -23,7 +23,8 @@ _plain = frozenset((np.ndarray, int, float, complex, bool))
 
 
 def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
-    """Register a kernel for an op's name or family and a layout's value type, or a base of such types.
+    """Register a kernel for an op's name or family and a layout's value type, or a base of such types
+    (``object``: of all).
 
     The kernel is called as ``kernel(op, values, params)`` when at least one value is of that type, and may
     return NotImplemented for calls it does not cover. A kernel for the type itself goes before its bases'.
@@ -117,6 +118,6 @@ def _kernels_of(op: Op, kind: type) -> list[Kernel]:
     found = _found.get(key)
     if found is None:
         families = (op.name, op.family, ANY_OP)
-        keys = [(family, base) for base in kind.__mro__[:-1] for family in families]
+        keys = [(family, base) for base in kind.__mro__ for family in families]
         found = _found[key] = [_kernels[k] for k in dict.fromkeys(keys) if k in _kernels]
     return found

@@ -22,9 +22,8 @@ from iverson.kernels.sparse_forms import (
     sparse,
     sparse_only,
 )
-from iverson.kernels.sparse_values import entry_by_entry
 from iverson.kernels.zero import cast
-from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, to_strided
+from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, to_coo, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, index_dtype, matches
 
@@ -184,4 +183,4 @@ def _stored_entries(value: Any) -> Any:
     """A box of less than half of all entries as these, one by one; a larger one as an array."""
     if type(value) is not Box:
         return value
-    return entry_by_entry(value) if 2 * value.region.size < prod(value.shape) else to_strided(value)
+    return to_coo(value) if 2 * value.region.size < prod(value.shape) else to_strided(value)

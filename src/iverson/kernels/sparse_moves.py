@@ -22,8 +22,9 @@ from iverson.kernels.sparse_forms import (
     sparse_only,
 )
 from iverson.layouts import CompressedPattern, CooPattern, Sparse, Zero, coalesced, counting, to_strided
-from iverson.layouts.conversion import like, subset, with_sparse_axes
+from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
+from iverson.layouts.placement import subset
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]

@@ -12,8 +12,8 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.kernels.keys import Key
 from iverson.layouts import CompressedPattern, CooPattern, Sparse, counting
-from iverson.layouts.conversion import converted, placements
 from iverson.layouts.parts import Ends, joined, part, put_back
+from iverson.layouts.placement import converted, placements
 
 Array = np.ndarray[Any, Any]
 

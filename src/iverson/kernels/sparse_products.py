@@ -23,7 +23,8 @@ from iverson.kernels.sparse_factors import Factors, factors_of
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, coalesced, counting, to_strided
 from iverson.layouts.batches import diagonal
-from iverson.layouts.conversion import Padded, converted, like, reordered
+from iverson.layouts.conversion import like
+from iverson.layouts.placement import Padded, converted, reordered
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from iverson.layouts import CompressedPattern, Pattern, Sparse, counting
-from iverson.layouts.conversion import converted, reordered
+from iverson.layouts.placement import converted, reordered
 
 Array = np.ndarray[Any, Any]
 #: Steps and entries from which a compiled walk pays.

@@ -12,8 +12,8 @@ from iverson.core.shapes import Shape
 from iverson.kernels import box
 from iverson.kernels.registry import register
 from iverson.kernels.sparse_forms import read, sparse
-from iverson.layouts import Box, CooPattern, Pattern, Zero, coalesced, convert, from_strided, to_strided
-from iverson.layouts.pattern import index_dtype, matches
+from iverson.layouts import Box, Pattern, coalesced, convert
+from iverson.layouts.pattern import matches
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -94,35 +94,13 @@ def values_of_box(op: Op, values: Values, params: Params) -> Any:
 
 def to_layout(x: Array, *, layout: str, blocksize: Any) -> Any:
     """An array's nonzero entries in a sparse layout."""
-    return x if layout == "strided" else from_strided(x, layout, blocksize)
+    return convert(x, layout, blocksize)
 
 
-@sparse("to_layout")
-def sparse_to_layout(op: Op, values: Values, params: Params) -> Any:
-    x, layout = values[0], params["layout"]
-    if layout == "strided":
-        return to_strided(x)
-    return convert(x, layout, params["blocksize"])
-
-
-@register("to_layout", Box)
-@register("to_layout", Zero)
-def other_to_layout(op: Op, values: Values, params: Params) -> Any:
-    """The entries of a box (none of a zero), at their places in the whole: never made dense on the way."""
-    x, layout = values[0], params["layout"]
-    if layout == "strided":
-        return to_strided(x)
-    return convert(entry_by_entry(x), layout, params["blocksize"])
-
-
-def entry_by_entry(x: Any) -> Any:
-    """The entries of a box (none of a zero) that are not 0, in COO."""
-    start = x.region.start if type(x) is Box else (0,) * len(x.shape)
-    inner = x.inner if type(x) is Box else np.zeros((0,) * len(x.shape), x.dtype)
-    held = from_strided(inner, "coo")
-    indices = held.pattern.indices + np.array(start, np.int64)[:, None]
-    whole = CooPattern(x.shape, indices.astype(index_dtype(*x.shape)), True)
-    return whole.value(held.entries)
+@register("to_layout", object)
+def any_to_layout(op: Op, values: Values, params: Params) -> Any:
+    """What a value stores in another layout: never made dense on the way."""
+    return convert(values[0], **params)
 
 
 @sparse("coalesce")

@@ -6,19 +6,21 @@ the mathematics. What operations do with a layout's values is in `iverson.kernel
 
 from iverson.layouts.box import Box
 from iverson.layouts.bracket import Bracket, select
-from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr
-from iverson.layouts.conversion import SPARSE_LAYOUTS, can_hold, convert, from_strided, nonzero_indices
+from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr, arrange
+from iverson.layouts.conversion import can_hold, convert, from_strided, nonzero_indices, to_coo
 from iverson.layouts.coo import Coo, CooPattern, coalesced
 from iverson.layouts.packed import Packed
 from iverson.layouts.pattern import Pattern, Sparse, frozen
 from iverson.layouts.registry import (
     Layout,
     entries,
+    layout_named,
     layout_of,
     layouts,
     layouts_by_type,
     new_bytes,
     register,
+    sparse_layouts,
     stored,
     support_of,
     support_pattern,
@@ -30,7 +32,6 @@ from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner,
 from iverson.layouts.zero import Zero
 
 __all__ = [
-    "SPARSE_LAYOUTS",
     "Box",
     "Bracket",
     "Bsc",
@@ -48,6 +49,7 @@ __all__ = [
     "Zero",
     "aligned_empty",
     "aligned_zeros",
+    "arrange",
     "can_hold",
     "coalesced",
     "convert",
@@ -55,6 +57,7 @@ __all__ = [
     "from_strided",
     "frozen",
     "has_one_owner",
+    "layout_named",
     "layout_of",
     "layouts",
     "layouts_by_type",
@@ -63,9 +66,11 @@ __all__ = [
     "read_only",
     "register",
     "select",
+    "sparse_layouts",
     "stored",
     "support_of",
     "support_pattern",
+    "to_coo",
     "to_strided",
     "warn_dense",
 ]

@@ -1,54 +1,60 @@
-"""One sparse layout from another: the pattern is converted once and kept; values are only reordered."""
+"""Values from one layout into another, and sparse values made of arrays and addresses.
+
+A pattern is converted once, and that is kept on it (`ByPattern`); values are only reordered.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from iverson.core.shapes import Shape
-from iverson.layouts import counting
-from iverson.layouts.compressed import KINDS, CompressedPattern
-from iverson.layouts.coo import CooPattern, coalesced
-from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, coordinates_of, index_dtype
+from iverson.layouts.compressed import CompressedPattern
+from iverson.layouts.coo import CooPattern, coalesced, of_nonzeros
+from iverson.layouts.pattern import Array, Pattern, Sparse, coordinates_of
+from iverson.layouts.placement import ByPattern, converted
+from iverson.layouts.registry import Blocks, layout_named, layout_of
 from iverson.layouts.registry import to_strided as strided_of
 
 
-@dataclass(frozen=True, slots=True)
-class Padded:
-    """Where the entries of blocks come from; -1 is a place that was not stored."""
-
-    source: Array
-
-
-#: Where the entries of a converted value come from.
-Source = Array | slice | Padded | None
-Blocks = tuple[int, int] | None
-
-SPARSE_LAYOUTS = ("coo", *KINDS)
-
-
 def can_hold(layout: str, shape: Shape, blocks: Blocks = None) -> bool:
-    """Whether a sparse layout can hold a tensor of this shape, with nothing but its axes."""
-    if layout == "coo":
-        return len(shape) > 0
-    if len(shape) < 2:
-        return False
-    return blocks is None or all(n % b == 0 for n, b in zip(shape[-2:], blocks, strict=True))
+    """Whether a layout can hold a tensor of this shape, with nothing but its axes."""
+    return not layout_named(layout).unfit(shape, blocks)
 
 
-def convert(value: Any, layout: str, blocks: Blocks = None) -> Any:
-    """A sparse value in another sparse layout that can hold it; entries stored twice are summed."""
-    value = coalesced(value if layout == "coo" else with_sparse_axes(value, len(value.shape)))
-    pattern = value.pattern
-    if pattern.layout == layout and pattern.blocksize == blocks:
-        return value
-    target, source = converted(pattern, layout, blocks)
-    return target.value(reordered(value.entries, source))
+def convert(value: Any, layout: str, blocksize: Blocks = None) -> Any:
+    """A value in another layout that can hold its shape; entries stored twice are summed.
+
+    Raises what the layout's ``from_coo`` does where it cannot hold the entries.
+    """
+    target = layout_named(layout)
+    if target.kind is np.ndarray:
+        return strided_of(value)
+    held: Sparse = value if isinstance(value, Sparse) else to_coo(value)
+    held = coalesced(held if target.dense_axes else with_sparse_axes(held, len(held.shape)))
+    if type(held) is target.kind and held.pattern.blocksize == blocksize:
+        return held
+    from_coo = target.from_coo
+    assert from_coo is not None
+    return from_coo(held if isinstance(from_coo, ByPattern) else to_coo(held), blocksize)
+
+
+def to_coo(value: Any) -> Any:
+    """What a value stores, in COO."""
+    layout = layout_of(value)
+    if layout.to_coo is not None:
+        return layout.to_coo(value)
+    if isinstance(value, Sparse):
+        return converted(value.pattern, "coo")[0].value(value.entries)
+    found = layout.stored(value)
+    if found is None or not value.shape:
+        return of_nonzeros(layout.to_strided(value))
+    index = np.nonzero(found[0]) if isinstance(found[0], np.ndarray) else found[0]
+    if any(isinstance(i, slice) for i in index):
+        return of_nonzeros(layout.to_strided(value))
+    return CooPattern.of_indices(index, value.shape[: len(index)]).value(found[1])
 
 
 def with_sparse_axes(value: Sparse, count: int) -> Any:
@@ -66,147 +72,6 @@ def with_sparse_axes(value: Sparse, count: int) -> Any:
     if not entries.size:
         entries = np.zeros((indices.shape[1], *value.dense_shape[count - k :]), value.dtype)
     return CooPattern(value.shape[:count], indices, value.pattern.distinct or None).value(entries)
-
-
-def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pattern, Source]:
-    """A distinct pattern in another layout, and where its entries come from."""
-    if pattern.layout == layout and pattern.blocksize == blocks:
-        return pattern, None
-    found: tuple[Pattern, Source] = pattern.once(
-        ("converted", layout, blocks), lambda: _with_placements(pattern, *_converted(pattern, layout, blocks))
-    )
-    return found
-
-
-def _with_placements(pattern: Pattern, made: Pattern, source: Source) -> tuple[Pattern, Source]:
-    if not isinstance(source, Padded):
-        order: Array | slice = slice(None) if source is None else source
-        placements(made)[pattern] = Placement(None, lambda: order, put=False)
-        placements(pattern)[made] = Placement(None, lambda: order, put=True)
-    return made, source
-
-
-def reordered(entries: Array, source: Source) -> Array:
-    """Stored entries in the order of a converted pattern."""
-    if source is None:
-        return entries
-    if isinstance(source, slice):
-        return entries[source]
-    if isinstance(source, Padded):
-        entries = np.concatenate([entries, np.zeros((1, *entries.shape[1:]), entries.dtype)])
-        source = source.source
-    return counting.taken(entries, source)
-
-
-class Placement:
-    """How entries on one pattern are read at another: from the positions ``at`` of their own, or put there.
-
-    source : the order, of the entries as they are stored, in which they are taken first.
-    at : gives positions among the entries there if ``put``, else among those read.
-    """
-
-    __slots__ = ("at", "put", "source")
-
-    def __init__(self, source: Source, at: Callable[[], Array | slice], put: bool) -> None:
-        self.source = source
-        self.at = at
-        self.put = put
-
-    def read(self, entries: Array, count: int) -> Array:
-        """The entries at the other pattern, which stores ``count``; 0 where there is none."""
-        entries = reordered(entries, self.source)
-        if not self.put:
-            return counting.taken(entries, self.at())
-        out = np.zeros((count, *entries.shape[1:]), entries.dtype)
-        out[self.at()] = entries
-        return out
-
-
-def placements(pattern: Pattern) -> WeakKeyDictionary[Pattern, Placement]:
-    """For other patterns, how values on them are read at this one; as far as known."""
-    found: WeakKeyDictionary[Pattern, Placement] = pattern.once("placements", WeakKeyDictionary)
-    return found
-
-
-def subset(pattern: Pattern, at: Array) -> Pattern:
-    """A pattern of at least the entries at increasing positions; if of those alone, where they are from is
-    kept."""
-    if at.size == pattern.count or len(pattern.stored_shape) > 1:
-        return pattern
-    made = pattern.subset(at)
-    if made.stored_shape == at.shape and pattern.distinct:
-        placements(made)[pattern] = Placement(None, lambda: at, put=False)
-        placements(pattern)[made] = Placement(None, lambda: at, put=True)
-    return made
-
-
-def _converted(pattern: Pattern, layout: str, blocks: Blocks) -> tuple[Pattern, Source]:
-    if layout == "coo":
-        return CooPattern(pattern.shape, pattern.coordinates, True), None
-    axis = 0 if layout in ("csr", "bsr") else 1
-    if blocks is not None:
-        return _blocked(pattern, axis, blocks)
-    found = pattern.lines_along(axis)
-    if found is not None:
-        return CompressedPattern(pattern.shape, *found[:2], axis), found[2]
-    coordinates = pattern.coordinates
-    order: Source
-    if axis == 0:
-        order = pattern.sorted[1]
-    else:
-        turned = addresses(coordinates[_turned(range(pattern.ndim))], tuple(_turned(pattern.shape)))
-        order = counting.in_order(turned)[1] if (turned[1:] < turned[:-1]).any() else slice(None)
-    *batch, rows, columns = coordinates
-    across, along = (rows, columns) if axis == 0 else (columns, rows)
-    lines = across
-    if batch:
-        lines = addresses(np.stack([*batch, across]), (*pattern.shape[:-2], pattern.shape[-2 + axis]))
-    return _compress(pattern.shape, lines[order], along[order], axis, None, pattern.index_dtype), order
-
-
-def _turned(rows: Sequence[Any]) -> list[Any]:
-    """A sequence with its last two in the other order."""
-    return [*rows[:-2], rows[-1], rows[-2]]
-
-
-def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Pattern, Source]:
-    """Blocks that hold a stored entry, by the address of the block; the rest of a block is an explicit 0."""
-    r, c = blocks
-    *batch, rows, columns = pattern.coordinates
-    places = [*batch, rows // r, columns // c]
-    extents = [*pattern.shape[:-2], pattern.shape[-2] // r, pattern.shape[-1] // c]
-    if axis == 1:
-        places, extents = _turned(places), _turned(extents)
-    keys, order = _grouped(places, tuple(extents))
-    first = np.ones(keys.size, bool)
-    first[1:] = keys[1:] != keys[:-1]
-    block = np.cumsum(first) - 1
-    keys = keys[first]
-    lines, indices = np.divmod(keys, max(extents[-1], 1))
-    source = np.full((keys.size, r, c), -1, np.int64)
-    within = (rows - rows // r * r) * c + (columns - columns // c * c)
-    source.reshape(-1)[block * (r * c) + within[order]] = order
-    made = _compress(pattern.shape, lines, indices, axis, blocks, pattern.index_dtype)
-    return made, Padded(source.ravel()) if (source < 0).any() else source.ravel()
-
-
-def _grouped(places: list[Array], extents: Shape) -> tuple[Array, Array]:
-    """The addresses of places, where entries may share one, in order, and the order that gives it."""
-    keys = addresses(np.stack(places), extents)
-    if len(extents) > 2 or not counting.worth_counting(keys.size, *extents):
-        return counting.in_order(keys)
-    order = counting.compressed(extents[0], extents[1], *places)[2]
-    return keys[order], order
-
-
-def _compress(
-    shape: Shape, lines: Array, indices: Array, axis: int, blocks: Blocks, dtype: Any
-) -> CompressedPattern:
-    """A pattern of sorted lines."""
-    count = prod(shape[:-2]) * (shape[-2 + axis] // (blocks[axis] if blocks else 1))
-    indptr = np.zeros(count + 1, dtype)
-    np.cumsum(np.bincount(lines, minlength=count), out=indptr[1:])
-    return CompressedPattern(shape, indptr, np.ascontiguousarray(indices, dtype), axis, blocks)
 
 
 def like(value: Sparse, model: Pattern) -> Any:
@@ -237,8 +102,8 @@ def without_entries(value: Sparse, dtype: Any) -> Any:
     """A value of the same shape and layout that stores nothing."""
     shape, model = value.shape, value.pattern
     empty = CooPattern.of_keys(np.zeros(0, np.int64), shape, model.index_dtype)
-    pattern = converted(empty, model.layout, model.blocksize)[0] if can_hold(model.layout, shape) else empty
-    return pattern.value(np.zeros((0, *pattern.stored_shape[1:]), dtype))
+    held = empty.value(np.zeros(0, dtype))
+    return convert(held, model.layout, model.blocksize) if can_hold(model.layout, shape) else held
 
 
 def nonzero_indices(value: Any) -> tuple[Array, ...]:
@@ -253,11 +118,4 @@ def nonzero_indices(value: Any) -> tuple[Array, ...]:
 
 def from_strided(x: Array, layout: str, blocks: Blocks = None, sparse_axes: int | None = None) -> Any:
     """The nonzero entries (or slices that hold one) of an array in a sparse layout."""
-    k = x.ndim if sparse_axes is None else sparse_axes
-    occupied = x != 0
-    if k < x.ndim:
-        occupied = occupied.any(axis=tuple(range(k, x.ndim)))
-    found = np.nonzero(occupied)
-    indices = np.array(found, index_dtype(*x.shape)).reshape(k, -1)
-    value = CooPattern(x.shape[:k], indices, True).value(x[found])
-    return convert(value, layout, blocks)
+    return convert(of_nonzeros(x, sparse_axes), layout, blocks)

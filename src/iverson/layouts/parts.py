@@ -1,6 +1,6 @@
 """Parts of compressed matrices: ranges of lines and boxes cut out of a pattern, put back, and put together.
 
-A part remembers where its entries are in the whole (`conversion.placements`), so that the values of one are
+A part remembers where its entries are in the whole (`placement.placements`), so that the values of one are
 those of the other moved once, and the same part of a pattern is the same object for as long as it lives.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.layouts import counting
 from iverson.layouts.compressed import CompressedPattern
-from iverson.layouts.conversion import Placement, placements
 from iverson.layouts.pattern import Array, Pattern
+from iverson.layouts.placement import Placement, placements
 
 #: Where a box lies along rows and columns: start and stop of each.
 Ends = tuple[tuple[int, int], tuple[int, int]]

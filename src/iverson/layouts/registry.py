@@ -12,6 +12,10 @@ import numpy as np
 from iverson.core.caller import warn
 from iverson.core.entries import FULL, Entries
 from iverson.core.errors import ArgumentTypeError, DensifyWarning
+from iverson.core.shapes import Shape
+
+#: The rows and columns of a block, for layouts that store blocks.
+Blocks = tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,15 @@ class Layout:
     stored : which entries a value stores, each once: an index into an array of its shape (slices, a boolean
         array or a tuple of integer arrays) and what is there. None for all of them.
     rebuild : a value with the same structure on other buffers.
+    to_coo : what a value stores, as a value in COO; default: what `stored` says.
+    from_coo : ``from_coo(value, blocksize)``: the value in this layout with the entries of one in COO, in
+        which each entry is stored once and no axis is dense, and whose shape fits. It may add and leave out
+        explicit zeros, and raises an ArgumentError where it cannot hold the other entries. Users can ask for
+        the layouts that have it (`to_layout`). Where a pattern class can hold any entries, a `ByPattern`
+        keeps on a pattern what it is converted to, and converts demanded entries too.
+    dense_axes : whether `from_coo` takes dense trailing axes.
+    blocked : whether users have to say a blocksize.
+    unfit : ``unfit(shape, blocksize)``: what a shape should be, or "" for one that the layout can hold.
     densify_warns : whether `to_strided` inside an operation is worth a `DensifyWarning`. Layouts that only
         the engine makes, next to a primal of the dense size, do not warn.
     priority : which layout's kernel is tried first in a call with several.
@@ -43,6 +56,11 @@ class Layout:
     structure: Callable[[Any], tuple[np.ndarray[Any, Any], ...]] = lambda value: ()
     support: Callable[[Any], Entries] = lambda value: FULL
     stored: Callable[[Any], tuple[Any, np.ndarray[Any, Any]] | None] = lambda value: None
+    to_coo: Callable[[Any], Any] | None = None
+    from_coo: Callable[[Any, Blocks], Any] | None = None
+    dense_axes: bool = False
+    blocked: bool = False
+    unfit: Callable[[Shape, Blocks], str] = lambda shape, blocks: ""
     densify_warns: bool = True
     priority: int = 10
 
@@ -60,6 +78,16 @@ def register(layout: Layout) -> Layout:
 def layouts() -> tuple[Layout, ...]:
     """All registered layouts."""
     return tuple(layouts_by_type.values())
+
+
+def layout_named(name: str) -> Layout:
+    """The layout of a name."""
+    return next(layout for layout in layouts_by_type.values() if layout.name == name)
+
+
+def sparse_layouts() -> tuple[Layout, ...]:
+    """The layouts that users can ask for, but the strided one."""
+    return tuple(layout for layout in layouts_by_type.values() if layout.from_coo is not None)
 
 
 def layout_of(value: Any) -> Layout:

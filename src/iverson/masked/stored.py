@@ -10,9 +10,9 @@ import numpy as np
 
 from iverson.core.dispatch import bind
 from iverson.core.shapes import Shape, reduced_shape
-from iverson.layouts import CooPattern, Pattern, Sparse, to_strided
-from iverson.layouts.conversion import converted
+from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, to_strided
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
+from iverson.layouts.placement import converted
 from iverson.masked.bundles import Lines
 from iverson.masked.mask import Array, Mask, read_axes, seen_from
 from iverson.ops import TABLE, F
@@ -78,8 +78,8 @@ class Stored(Mask):
 
     def kept(self, keep: Array) -> Mask:
         made = of_coordinates(self.coordinates()[:, keep], self.shape)
-        if self.layout in ("csr", "csc"):  # whose order is that of the entries already
-            return Stored(converted(made.pattern, self.layout)[0])
+        if isinstance(self.pattern, CompressedPattern) and not self.pattern.blocks:
+            return Stored(converted(made.pattern, self.layout)[0])  # the entries are in its order already
         return made
 
     def stretched(self, shape: Shape) -> Mask:

@@ -21,8 +21,8 @@ from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import sparse_products, sparse_values
-from iverson.layouts import SPARSE_LAYOUTS, CooPattern, Pattern, Sparse, can_hold, from_strided
-from iverson.layouts.conversion import converted
+from iverson.layouts import CooPattern, Pattern, Sparse, can_hold, from_strided, layout_named, sparse_layouts
+from iverson.layouts.placement import ByPattern
 from iverson.ops.entry_maps import SAME
 
 LINEAR = ((0,),)
@@ -66,12 +66,18 @@ def _values_at_abstract(x: Any, *, pattern: Pattern) -> Aval:
     return Aval(_values_shape(x.shape, pattern), x.dtype)
 
 
+def _sparse_for(shape: Shape) -> list[tuple[str, Any]]:
+    """The sparse layouts that can hold a shape, with a blocksize."""
+    found = [(layout.name, (2, 3) if layout.blocked else None) for layout in sparse_layouts()]
+    return [(name, blocks) for name, blocks in found if can_hold(name, shape, blocks)]
+
+
 def _patterns() -> list[Pattern]:
     """One pattern of each layout, and of a COO tensor with repeats; of a batch in two of the layouts."""
     held = np.zeros((4, 6))
     held[[0, 0, 1, 3], [1, 4, 0, 5]] = 1
     repeats = CooPattern((3, 4), np.array([[0, 2, 0, 1], [1, 3, 1, 0]], np.int32))
-    made = [from_strided(held, name, (2, 3) if name[0] == "b" else None).pattern for name in SPARSE_LAYOUTS]
+    made = [from_strided(held, name, blocks).pattern for name, blocks in _sparse_for(held.shape)]
     batch = np.stack([held[:, :2], held[:, 4:], held[:, 2:4]])
     batches = [from_strided(batch, "csr").pattern, from_strided(batch, "bsc", (2, 1)).pattern]
     return [*made, repeats, *batches]
@@ -224,14 +230,11 @@ define(
 
 
 def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Aval:
-    if layout != "strided" and not can_hold(layout, x.shape, blocksize):
+    expected = layout_named(layout).unfit(x.shape, blocksize)
+    if expected:
+        blocks = f", blocks {blocksize}" if blocksize else ""
         raise ShapeError(
-            "to_layout",
-            "x",
-            got=f"shape {x.shape} for layout '{layout}'" + (f", blocks {blocksize}" if blocksize else ""),
-            expected="at least one axis"
-            if layout == "coo"
-            else "a matrix, or a batch of them" + (", of whole blocks" if blocksize else ""),
+            "to_layout", "x", got=f"shape {x.shape} for layout '{layout}'{blocks}", expected=expected
         )
     return Aval(x.shape, x.dtype)
 
@@ -240,13 +243,15 @@ class Converted(EntryMap):
     """The same entries in another layout."""
 
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
-        """A demanded pattern in the new layout, in which the result of a sparse tensor is stored."""
-        need, layout, blocksize = demands[0], params["layout"], params["blocksize"]
-        if not isinstance(need, Stored) or layout == "strided" or need.pattern.ndim != len(out.shape):
+        """A demanded pattern in the new layout, in which the result of a sparse tensor is stored; as it is
+        where that layout may be unable to hold it."""
+        need, held = demands[0], layout_named(params["layout"]).from_coo
+        if not isinstance(need, Stored) or need.pattern.ndim != len(out.shape):
             return need
-        pattern = need.pattern
-        same = pattern.layout == layout and pattern.blocksize == blocksize
-        return need if same else Stored(converted(pattern, layout, blocksize)[0])
+        if not isinstance(held, ByPattern):
+            return need
+        pattern = held.converted(need.pattern, params["blocksize"])[0]
+        return need if pattern is need.pattern else Stored(pattern)
 
 
 define(
@@ -258,10 +263,8 @@ define(
         jvp=(lambda F, t, _y, _x, *, layout, blocksize: t,),
         entry_map=Converted(),
         samples=lambda s: [
-            Sample(
-                (s((4, 6)),), {"layout": name, "blocksize": (2, 3) if name[0] == "b" else None}, _dense_result
-            )
-            for name in (*SPARSE_LAYOUTS, "strided")
+            Sample((s((4, 6)),), {"layout": name, "blocksize": blocks}, _dense_result)
+            for name, blocks in (*_sparse_for((4, 6)), ("strided", None))
         ],
     )
 )
@@ -280,9 +283,10 @@ define(
 )
 
 
-def check_layout(layout: Any, operation: str) -> None:
-    """Raises ArgumentError for a layout users cannot ask for."""
-    check_choice(layout, (*SPARSE_LAYOUTS, "strided"), operation, "layout")
+def check_layout(layout: Any, operation: str, *, blocked: bool = True) -> None:
+    """Raises ArgumentError for a layout users cannot ask for, or, unless ``blocked``, one of blocks."""
+    asked = [own.name for own in sparse_layouts() if blocked or not own.blocked]
+    check_choice(layout, ("strided", *asked), operation, "layout")
 
 
 __all__ = ["check_layout", "distinct"]

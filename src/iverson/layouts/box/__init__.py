@@ -12,6 +12,7 @@ import numpy as np
 from iverson.core import entries
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
+from iverson.layouts.coo import CooPattern, of_nonzeros
 from iverson.layouts.registry import Layout, layout_of, register
 
 
@@ -57,6 +58,13 @@ def _check(value: Box) -> None:
     )
 
 
+def _to_coo(value: Box) -> Any:
+    """The entries that are not 0, at their places in the whole."""
+    held = of_nonzeros(value.inner)
+    start = np.array(value.region.start, np.int64)[:, None]
+    return CooPattern.of_indices(held.pattern.indices + start, value.shape).value(held.entries)
+
+
 LAYOUT = register(
     Layout(
         name="box",
@@ -67,6 +75,7 @@ LAYOUT = register(
         stored=lambda value: (value.region.slices, value.inner),
         buffers=lambda value: (value.inner,),
         rebuild=lambda value, buffers: Box(value.shape, value.region, buffers[0]),
+        to_coo=_to_coo,
         densify_warns=False,
         priority=5,
     )

@@ -13,22 +13,11 @@ from weakref import ref
 
 import numpy as np
 
-from iverson.core.entries import Stored
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts import counting
 from iverson.layouts.coo import CooPattern
-from iverson.layouts.pattern import (
-    Array,
-    Pattern,
-    Sparse,
-    check,
-    coordinates_of,
-    read_only,
-    stored,
-    to_strided,
-)
-from iverson.layouts.registry import Layout, register
+from iverson.layouts.pattern import Array, Pattern, Sparse, coordinates_of, read_only
 
 
 class CompressedPattern(Pattern):
@@ -52,7 +41,7 @@ class CompressedPattern(Pattern):
 
     @property
     def layout(self) -> str:  # type: ignore[override]
-        return _NAMES[self.axis, self.blocks is not None]
+        return NAMES[self.axis, self.blocks is not None]
 
     @property
     def kind(self) -> type[Sparse]:  # type: ignore[override]
@@ -204,26 +193,6 @@ class Bsc(Sparse):
     __slots__ = ()
 
 
-_NAMES = {(0, False): "csr", (1, False): "csc", (0, True): "bsr", (1, True): "bsc"}
+#: By the axis along which lines are, and whether they hold blocks.
+NAMES = {(0, False): "csr", (1, False): "csc", (0, True): "bsr", (1, True): "bsc"}
 KINDS: dict[str, type[Sparse]] = {"csr": Csr, "csc": Csc, "bsr": Bsr, "bsc": Bsc}
-
-
-def _register(name: str, kind: type[Sparse]) -> None:
-    register(
-        Layout(
-            name=name,
-            kind=kind,
-            to_strided=to_strided,
-            check=check,
-            support=lambda value: Stored(value.pattern),
-            stored=stored,
-            buffers=lambda value: (value.values,),
-            structure=lambda value: value.pattern.arrays,
-            rebuild=lambda value, buffers: kind(value.pattern, buffers[0]),
-            priority=21,
-        )
-    )
-
-
-for _name, _kind in KINDS.items():
-    _register(_name, _kind)

@@ -5,6 +5,7 @@ An entry stored twice is the sum of both (not *coalesced*). Sums of cotangents a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
@@ -19,10 +20,12 @@ from iverson.layouts.pattern import (
     Sparse,
     check,
     coordinates_of,
+    index_dtype,
     read_only,
     stored,
     to_strided,
 )
+from iverson.layouts.placement import ByPattern
 from iverson.layouts.registry import Layout, register
 
 
@@ -48,6 +51,12 @@ class CooPattern(Pattern):
         made = CooPattern(shape, coordinates_of(keys, shape, dtype), True)
         made._facts["keys"] = keys
         return made
+
+    @staticmethod
+    def of_indices(indices: Sequence[Array], shape: Shape) -> CooPattern:
+        """The pattern of distinct entries, from an array of indices for each axis."""
+        rows = np.array(indices, index_dtype(*shape)).reshape(len(shape), -1)
+        return CooPattern(shape, rows, True)
 
     @property
     def index_dtype(self) -> Any:
@@ -152,6 +161,16 @@ def coalesced(value: Any, ordered: bool = False) -> Any:
     return merged.value(counting.sums_of_runs(value.entries, pattern.sorted[1], starts))
 
 
+def of_nonzeros(x: Array, sparse_axes: int | None = None) -> Coo:
+    """The nonzero entries (or slices over the first axes that hold one) of an array."""
+    k = x.ndim if sparse_axes is None else sparse_axes
+    occupied = x != 0
+    if k < x.ndim:
+        occupied = occupied.any(axis=tuple(range(k, x.ndim)))
+    found = np.nonzero(occupied)
+    return Coo(CooPattern.of_indices(found, x.shape[:k]), x[found])
+
+
 LAYOUT = register(
     Layout(
         name="coo",
@@ -166,6 +185,12 @@ LAYOUT = register(
         buffers=lambda value: (value.values,),
         structure=lambda value: value.pattern.arrays,
         rebuild=lambda value, buffers: Coo(value.pattern, buffers[0]),
+        to_coo=lambda value: value,
+        from_coo=ByPattern(
+            "coo", lambda pattern, blocks: (CooPattern(pattern.shape, pattern.coordinates, True), None)
+        ),
+        dense_axes=True,
+        unfit=lambda shape, blocks: "" if shape else "at least one axis",
         priority=20,
     )
 )

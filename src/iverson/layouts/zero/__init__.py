@@ -11,6 +11,8 @@ import numpy as np
 
 from iverson.core.entries import NOTHING
 from iverson.core.shapes import Shape
+from iverson.layouts.coo import CooPattern
+from iverson.layouts.pattern import index_dtype
 from iverson.layouts.registry import Layout, register
 
 
@@ -32,6 +34,11 @@ def _check(value: Zero) -> None:
     assert all(n >= 0 for n in value.shape)
 
 
+def _to_coo(value: Zero) -> Any:
+    pattern = CooPattern.of_keys(np.zeros(0, np.int64), value.shape, index_dtype(*value.shape))
+    return pattern.value(np.zeros(0, value.dtype))
+
+
 LAYOUT = register(
     Layout(
         name="zero",
@@ -41,6 +48,7 @@ LAYOUT = register(
         support=lambda value: NOTHING,
         buffers=lambda value: (),
         rebuild=lambda value, buffers: Zero(value.shape, value.dtype),
+        to_coo=_to_coo,
         densify_warns=False,
         priority=0,
     )

@@ -1,0 +1,123 @@
+"""Where the entries of one pattern are in another: in that of another layout, and in a part of it.
+
+What is found is kept on the patterns. How a layout arranges entries is said where the layout is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from iverson.layouts import counting
+from iverson.layouts.pattern import Array, Pattern, Sparse
+from iverson.layouts.registry import Blocks, layout_named
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """Where the entries of blocks come from; -1 is a place that was not stored."""
+
+    source: Array
+
+
+#: Where the entries of a converted value come from.
+Source = Array | slice | Padded | None
+
+
+@dataclass(frozen=True, slots=True)
+class ByPattern:
+    """`Layout.from_coo` of a layout on patterns that holds any entries of a shape that fits it.
+
+    arrange : ``arrange(pattern, blocksize)`` gives a pattern in the layout that stores at least the entries
+        of another, in which each is stored once, and where its own come from.
+    """
+
+    layout: str
+    arrange: Callable[[Pattern, Blocks], tuple[Pattern, Source]]
+
+    def __call__(self, value: Sparse, blocks: Blocks) -> Any:
+        pattern, source = self.converted(value.pattern, blocks)
+        return pattern.value(reordered(value.entries, source))
+
+    def converted(self, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Source]:
+        """A pattern in the layout, made at the first call, and where its entries come from."""
+        if pattern.layout == self.layout and pattern.blocksize == blocks:
+            return pattern, None
+        found: tuple[Pattern, Source] = pattern.once(
+            ("converted", self.layout, blocks),
+            lambda: _with_placements(pattern, *self.arrange(pattern, blocks)),
+        )
+        return found
+
+
+def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pattern, Source]:
+    """A distinct pattern in another layout, which holds any entries, and where its entries come from."""
+    arranging = layout_named(layout).from_coo
+    assert isinstance(arranging, ByPattern)
+    return arranging.converted(pattern, blocks)
+
+
+def _with_placements(pattern: Pattern, made: Pattern, source: Source) -> tuple[Pattern, Source]:
+    if not isinstance(source, Padded):
+        order: Array | slice = slice(None) if source is None else source
+        placements(made)[pattern] = Placement(None, lambda: order, put=False)
+        placements(pattern)[made] = Placement(None, lambda: order, put=True)
+    return made, source
+
+
+def reordered(entries: Array, source: Source) -> Array:
+    """Stored entries in the order of a converted pattern."""
+    if source is None:
+        return entries
+    if isinstance(source, slice):
+        return entries[source]
+    if isinstance(source, Padded):
+        entries = np.concatenate([entries, np.zeros((1, *entries.shape[1:]), entries.dtype)])
+        source = source.source
+    return counting.taken(entries, source)
+
+
+class Placement:
+    """How entries on one pattern are read at another: from the positions ``at`` of their own, or put there.
+
+    source : the order, of the entries as they are stored, in which they are taken first.
+    at : gives positions among the entries there if ``put``, else among those read.
+    """
+
+    __slots__ = ("at", "put", "source")
+
+    def __init__(self, source: Source, at: Callable[[], Array | slice], put: bool) -> None:
+        self.source = source
+        self.at = at
+        self.put = put
+
+    def read(self, entries: Array, count: int) -> Array:
+        """The entries at the other pattern, which stores ``count``; 0 where there is none."""
+        entries = reordered(entries, self.source)
+        if not self.put:
+            return counting.taken(entries, self.at())
+        out = np.zeros((count, *entries.shape[1:]), entries.dtype)
+        out[self.at()] = entries
+        return out
+
+
+def placements(pattern: Pattern) -> WeakKeyDictionary[Pattern, Placement]:
+    """For other patterns, how values on them are read at this one; as far as known."""
+    found: WeakKeyDictionary[Pattern, Placement] = pattern.once("placements", WeakKeyDictionary)
+    return found
+
+
+def subset(pattern: Pattern, at: Array) -> Pattern:
+    """A pattern of at least the entries at increasing positions; if of those alone, where they are from is
+    kept."""
+    if at.size == pattern.count or len(pattern.stored_shape) > 1:
+        return pattern
+    made = pattern.subset(at)
+    if made.stored_shape == at.shape and pattern.distinct:
+        placements(made)[pattern] = Placement(None, lambda: at, put=False)
+        placements(pattern)[made] = Placement(None, lambda: at, put=True)
+    return made
