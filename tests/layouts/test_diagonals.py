@@ -1,7 +1,7 @@
 """A layout from outside that is on no pattern: some diagonals of a matrix. It has a record and no kernels.
 
-Users ask for it by name; it converts from and to every other layout, differentiates, prints and pickles. What has
-no kernel for it makes it dense, and says so.
+Users ask for it by name; it converts from and to every other layout, differentiates, prints and pickles. What
+has no kernel for it makes it dense, and says so.
 """
 
 from __future__ import annotations
@@ -103,8 +103,7 @@ def test_it_converts_from_every_layout_and_back(layout):
         layouts_by_type[type(value)].check(value)
         np.testing.assert_array_equal(to_strided(value), X)
     with pytest.warns(DensifyWarning, match="no kernel for layout 'diagonals'"):
-        y = (found * found).sum() + (again * X).sum()
-    g = grad(y, x)
+        g = grad((found * found).sum() + (again * X).sum(), x)
     np.testing.assert_array_equal(to_strided(g._value), 3 * X)
 
 

@@ -19,12 +19,12 @@ from iverson.core.dispatch import created
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described, speaking_as
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import as_int, as_shape, check_choice, check_storable
-from iverson.layouts import CooPattern, Sparse, warn_dense
+from iverson.layouts import CooPattern, Sparse, convert, warn_dense
 from iverson.layouts.conversion import without_entries
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.strided import aligned_empty, aligned_zeros
 from iverson.ops import F
-from iverson.ops.sparse import check_layout
+from iverson.ops.sparse import check_fits, check_layout
 from iverson.tensor import Tensor, asarray
 from iverson.tensor.array import Array
 
@@ -360,8 +360,8 @@ def eye(
         return _made(np.eye(rows, columns, k=offset, dtype=wanted), requires_grad)
     pattern = _diagonal_pattern((rows, columns), offset)
     ones = pattern.value(np.ones(pattern.count, wanted))
-    with speaking_as("eye"):
-        return _made(F.to_layout(ones, layout=layout, blocksize=None)._value, requires_grad)
+    check_fits((rows, columns), layout, None, "eye", "layout")
+    return _made(convert(ones, layout), requires_grad)
 
 
 def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided") -> A:

@@ -201,12 +201,13 @@ def sparse_bsc_tensor(
 
 @method
 def to_layout(x: A | ArrayLike, layout: str, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> A:
-    """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc"; or in any
-    other that is registered with a ``from_coo`` (`iverson.layouts.Layout`).
+    """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc".
 
-    A strided tensor's entries that are not 0 are stored. Differentiable: a layout changes nothing. Raises
-    ArgumentError for other layouts, a missing blocksize or entries that the layout cannot hold, ShapeError
-    where it cannot hold the shape of x.
+    Or in any other that is registered with a ``from_coo`` (`iverson.layouts.Layout`). A strided tensor's
+    entries that are not 0 are stored. Differentiable: a layout changes nothing.
+
+    Raises ArgumentError for other layouts, a missing blocksize or entries that the layout cannot hold,
+    ShapeError where it cannot hold the shape of x.
 
     >>> from iverson import asarray
     >>> to_layout(asarray([[0.0, 1.0]]), "csr")

@@ -12,7 +12,7 @@ from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels import sparse_parts
 from iverson.kernels.keys import reads_everything
-from iverson.kernels.registry import zeros_like_result
+from iverson.kernels.registry import register, zeros_like_result
 from iverson.kernels.sparse_forms import (
     broadcast,
     is_sparse,
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 FEW_LINES = 1 << 20
 
 
-@sparse("to_dense")
+@register("to_dense", object)
 def to_dense(op: Op, values: Values, params: Params) -> Any:
     return to_strided(values[0])
 

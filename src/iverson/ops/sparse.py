@@ -229,13 +229,17 @@ define(
 )
 
 
-def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Aval:
-    expected = layout_named(layout).unfit(x.shape, blocksize)
+def check_fits(shape: Shape, layout: str, blocksize: Any, operation: str, argument: str) -> None:
+    """Raises ShapeError for a shape that a layout cannot hold."""
+    expected = layout_named(layout).unfit(shape, blocksize)
     if expected:
         blocks = f", blocks {blocksize}" if blocksize else ""
-        raise ShapeError(
-            "to_layout", "x", got=f"shape {x.shape} for layout '{layout}'{blocks}", expected=expected
-        )
+        got = f"shape {shape} for layout '{layout}'{blocks}"
+        raise ShapeError(operation, argument, got=got, expected=expected)
+
+
+def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Aval:
+    check_fits(x.shape, layout, blocksize, "to_layout", "x")
     return Aval(x.shape, x.dtype)
 
 
@@ -289,4 +293,4 @@ def check_layout(layout: Any, operation: str, *, blocked: bool = True) -> None:
     check_choice(layout, ("strided", *asked), operation, "layout")
 
 
-__all__ = ["check_layout", "distinct"]
+__all__ = ["check_fits", "check_layout", "distinct"]

@@ -498,7 +498,7 @@ class TensorMethods:
     def sparse_mask(self, mask: Array, /) -> Self:
         """x where a sparse tensor stores an entry, 0 elsewhere; in that tensor's layout, on the same indices."""
     def to_scipy(self, /) -> Any:
-        """A matrix in a sparse layout as a SciPy sparse array (BSC becomes CSC)."""
+        """A matrix in a sparse layout as a SciPy sparse array (in CSC where SciPy has no such layout)."""
     def values(self, /) -> Tensor:
         """The stored entries of a sparse tensor: shape (nnz, *dense axes), or (blocks, rows, columns)."""
     def with_values(self, values: Values, /) -> Tensor:
