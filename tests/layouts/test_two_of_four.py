@@ -281,6 +281,18 @@ def test_every_op_that_accepts_sparse_layouts_is_called():
     assert families - set(TABLE) == {"elementwise"}
 
 
+def test_every_op_has_a_kernel_for_the_strided_layout():
+    """That of its record, and no other."""
+    for op in TABLE.values():
+        body = registry.kernels_of(op, np.ndarray)[0]
+        assert body is registry.strided
+        assert registry.registered()[registry.ANY_OP, np.ndarray] is body
+    sample = next(iter(TABLE["sin"].samples(Sampler(0, "float64"))))
+    np.testing.assert_array_equal(body(TABLE["sin"], sample.args, {}), np.sin(*sample.args))
+    with pytest.raises(ArgumentError, match=r"register.*'sin'.*forward"):
+        register_kernel("sin", np.ndarray)(body)
+
+
 def weighted(y: Any, seed: int) -> Any:
     w = np.random.default_rng(seed).standard_normal(y.shape)
     return ((y if y.dtype.kind == "f" else y.real) * w).sum()

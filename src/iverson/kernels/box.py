@@ -13,7 +13,7 @@ from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Box, Sparse, Zero, counting, support_of
+from iverson.layouts import Box, Sparse, Zero, counting, is_strided, support_of
 from iverson.layouts.pattern import addresses
 
 Values = tuple[Any, ...]
@@ -107,7 +107,7 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     shape, dtypes = values[0].shape, [v.dtype for v in values]
     dtype = dtypes[0] if dtypes.count(dtypes[0]) == len(dtypes) else np.result_type(*dtypes)
-    arrays = [v for v in values if type(v) is np.ndarray]
+    arrays = [v for v in values if is_strided(v)]
     boxes = [v for v in values if type(v) is Box and v.region.size]
     if not arrays and not boxes:
         return Zero(shape, dtype)

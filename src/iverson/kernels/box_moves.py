@@ -15,7 +15,7 @@ from iverson.core.shapes import Shape
 from iverson.kernels import bracket, keys, regions, strided
 from iverson.kernels.box import Params, Values, make
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Box, Zero
+from iverson.layouts import Box, Zero, is_strided
 
 Array = np.ndarray[Any, Any]
 
@@ -32,7 +32,7 @@ def moving(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _moved(body: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
     x, *others = values
-    if type(x) is not Box or not all(type(v) is np.ndarray for v in others):
+    if type(x) is not Box or not all(is_strided(v) for v in others):
         return NotImplemented
     region = op.entry_map.image(x.region, x.shape, others, params) if x.region.size else None
     if region is None or not region.size:

@@ -20,7 +20,17 @@ from iverson.core.table import TABLE
 from iverson.kernels import keys
 from iverson.kernels.registry import ANY_OP, register, run, zeros_like_result
 from iverson.kernels.sparse_forms import read
-from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, layouts_by_type, select, to_strided
+from iverson.layouts import (
+    Box,
+    Bracket,
+    Packed,
+    Sparse,
+    Zero,
+    is_strided,
+    layouts_by_type,
+    select,
+    to_strided,
+)
 from iverson.layouts.bracket import by_line, held
 
 Values = tuple[Any, ...]
@@ -64,7 +74,7 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
     """A selection among what a smaller support, or another selection, leaves."""
     condition, x = values
     shape = zeros_like_result(op, values, params).shape
-    if type(condition) is not np.ndarray or not hasattr(x, "shape") or x.shape != shape:
+    if not is_strided(condition) or not hasattr(x, "shape") or x.shape != shape:
         return NotImplemented
     condition = np.asarray(condition, bool)
     if condition.shape != shape:
@@ -99,7 +109,7 @@ def _either(a: Any, b: Any) -> Any:
 
 def _combined(f: Any, name: str, a: Any, b: Any) -> Any:
     """Two conditions as one; of boxes, by the op that is the same on booleans and knows boxes."""
-    plain = type(a) is type(b) is np.ndarray
+    plain = is_strided(a) and is_strided(b)
     return by_line(f, a, b) if plain else run(TABLE[name], (a, b), {})
 
 
@@ -108,9 +118,9 @@ def _one_condition(a: Bracket, b: Bracket) -> bool:
     p, q = a.condition, b.condition
     if p is q:
         return True
-    if type(p) is not np.ndarray or type(q) is not np.ndarray or p.base is None or p.base is not q.base:
+    if not is_strided(p) or not is_strided(q) or p.base is None or p.base is not q.base:
         return False
-    return p.shape == q.shape and p.strides == q.strides and p.ctypes.data == q.ctypes.data
+    return bool(p.shape == q.shape and p.strides == q.strides and p.ctypes.data == q.ctypes.data)
 
 
 def _same(a: Bracket, b: Bracket) -> bool:
@@ -165,7 +175,7 @@ def _chosen(op: Op, values: Values) -> Any:
     a, b = values
     if a.negated == b.negated or a.dtype != b.dtype or not _one_condition(a, b):
         return None
-    if type(a.values) is not np.ndarray or type(b.values) is not np.ndarray:
+    if not is_strided(a.values) or not is_strided(b.values):
         return None
     there, elsewhere = (b, a) if a.negated else (a, b)
     return TABLE["where"].forward(there.condition, there.values, elsewhere.values)
@@ -177,7 +187,7 @@ def _chosen(op: Op, values: Values) -> Any:
 def sums(op: Op, values: Values, params: Params) -> Any:
     """Selected, then added up; an entry of the result is held where any of its terms is."""
     x, *others = values
-    if type(x) is not Bracket or any(type(v) is not np.ndarray for v in others):
+    if type(x) is not Bracket or any(not is_strided(v) for v in others):
         return NotImplemented
     out = run(op, (select(x), *others), params)
 
@@ -185,7 +195,7 @@ def sums(op: Op, values: Values, params: Params) -> Any:
         counts = run(op, (_mapped(held(x), lambda c: c.astype(np.float32)), *others), params)
         return _mapped(counts, lambda c: np.asarray(c != 0))
 
-    if type(out) is np.ndarray and type(x.values) is np.ndarray:
+    if is_strided(out) and is_strided(x.values):
         return Bracket(out, condition, is_made=True)
     return made(out, condition())
 
@@ -206,7 +216,7 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     finite. Rows of a (columns of b) left out by a condition that does not vary along them stay left out.
     """
     a, b = select(values[0]), select(values[1])
-    if type(a) is not np.ndarray or type(b) is not np.ndarray:
+    if not is_strided(a) or not is_strided(b):
         return run(op, (a, b), params)
     out = op.forward(a, b, **params)
     # One pass; where only the squares overflow, it costs a closer look.
@@ -236,7 +246,7 @@ def _contracted(values: Values) -> Any:
 
 def _lines_left_out(x: Any, axis: int) -> Any:
     """The condition of whole rows of a (columns of b), where it is broadcast along them."""
-    if type(x) is not Bracket or type(x.condition) is not np.ndarray:
+    if type(x) is not Bracket or not is_strided(x.condition):
         return None
     condition = x.condition
     if condition.shape[axis] < 2 or condition.strides[axis] != 0:
@@ -258,7 +268,7 @@ def any_other(op: Op, values: Values, params: Params) -> Any:
 def moved(op: Op, values: Values, params: Params) -> Any:
     """An op that moves entries, on the values and on their conditions."""
     data = {k for group in op.groups(len(values)) for k in group}
-    if not all(k in data or type(v) is np.ndarray or not hasattr(v, "shape") for k, v in enumerate(values)):
+    if not all(k in data or is_strided(v) or not hasattr(v, "shape") for k, v in enumerate(values)):
         return NotImplemented
     parts, conditions = [], []
     for k, v in enumerate(values):

@@ -12,7 +12,7 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.kernels.registry import register, zeros_like_result
 from iverson.kernels.zero import cast
-from iverson.layouts import Packed, Zero, to_strided
+from iverson.layouts import Packed, Zero, is_strided, to_strided
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -67,6 +67,6 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
 def pack(op: Op, values: Values, params: Params) -> Any:
     """The entries as they are held, where they are asked for by the mask they are held by."""
     x, mask = values
-    if type(x) is not Packed or type(mask) is not np.ndarray or not same_mask(x, Packed(mask, x.values)):
+    if type(x) is not Packed or not is_strided(mask) or not same_mask(x, Packed(mask, x.values)):
         return NotImplemented
     return x.values

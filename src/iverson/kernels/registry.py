@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import aval_of
+from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
-from iverson.layouts import Zero, layouts_by_type, to_strided
+from iverson.layouts import Zero, is_strided, layouts_by_type, to_strided
 
 Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
 _kernels: dict[tuple[str, type], Kernel] = {}
-#: What `_kernels_of` found.
+#: What `kernels_of` found.
 _found: dict[tuple[str, str, type], list[Kernel]] = {}
 #: In place of a name or family: a layout's kernel for every op that it has no other for.
 ANY_OP = "*"
@@ -35,11 +36,28 @@ def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
     """
 
     def add(kernel: Kernel) -> Kernel:
+        if kind is np.ndarray and family != ANY_OP:
+            raise ArgumentError(
+                "register",
+                "kind",
+                got=f"the strided layout for '{family}'",
+                expected="another layout",
+                remedy="the body on strided operands is `forward` of the op's record",
+            )
         _kernels[family, kind] = kernel
         _found.clear()
         return kernel
 
     return add
+
+
+@register(ANY_OP, np.ndarray)
+def strided(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The kernel of every op for the strided layout: the body that its record registers.
+
+    `Op.trapping` is the same body, found beforehand for calls on strided operands alone.
+    """
+    return op.forward(*values, **params)
 
 
 def registered() -> dict[tuple[str, type], Kernel]:
@@ -84,14 +102,14 @@ def _by_priority(kind: type) -> int:
 def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result on values of which at least one is not strided."""
     if _plain.issuperset(map(type, values)):
-        return op.forward(*values, **params)
+        return strided(op, values, params)
     result = run_in_layouts(op, values, params)
     if result is not NotImplemented:
         return result
     largest = max(prod(v.shape) for v in values if type(v) not in _plain)
-    quiet = any(type(v) is np.ndarray and v.ndim and _held(v) >= largest for v in values)
-    dense = [v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values]
-    return op.forward(*dense, **params)
+    quiet = any(is_strided(v) and v.ndim and _held(v) >= largest for v in values)
+    dense = tuple(v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values)
+    return strided(op, dense, params)
 
 
 def _held(array: np.ndarray[Any, Any]) -> int:
@@ -105,14 +123,14 @@ def run_in_layouts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> A
         return zeros_like_result(op, values, params)
     kinds = {type(v) for v in values if type(v) not in _plain}
     for kind in kinds if len(kinds) == 1 else sorted(kinds, key=_by_priority):
-        for kernel in _kernels_of(op, kind):
+        for kernel in kernels_of(op, kind):
             result = kernel(op, values, params)
             if result is not NotImplemented:
                 return result
     return NotImplemented
 
 
-def _kernels_of(op: Op, kind: type) -> list[Kernel]:
+def kernels_of(op: Op, kind: type) -> list[Kernel]:
     """The kernels of an op for a layout's type, those of the type itself and of the op's name first."""
     key = op.name, op.family, kind
     found = _found.get(key)

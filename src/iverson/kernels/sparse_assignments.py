@@ -13,7 +13,7 @@ from iverson.kernels.keys import Key, key_shape
 from iverson.kernels.merging import union
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.kernels.sparse_moves import placed
-from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, from_strided, to_strided
+from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, index_dtype
 
@@ -60,7 +60,7 @@ def gather_put(op: Op, values: Values, params: Params) -> Any:
     """x with v at integer index arrays on some axes; a later writer of a place wins."""
     x, v, *indices = values
     axes = params["axes"]
-    if not is_sparse(x) or any(type(i) is not np.ndarray for i in indices):
+    if not is_sparse(x) or any(not is_strided(i) for i in indices):
         return NotImplemented
     x = coalesced(sparse_only(x))
     at = np.broadcast_arrays(*indices)

@@ -23,7 +23,7 @@ from iverson.kernels.sparse_forms import (
     sparse_only,
 )
 from iverson.kernels.zero import cast
-from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, to_coo, to_strided
+from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, is_strided, to_coo, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, index_dtype, matches
 
@@ -168,7 +168,7 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
         terms = _aligned(tuple(terms), shape, set(range(len(terms))))
         pattern = union([v.pattern for v in terms], terms[0].pattern)
         return cast(pattern.value(op.forward(*(read(v, pattern, shape) for v in terms))), dtype)
-    if any(type(v) is not np.ndarray and not is_sparse(v) for v in terms):
+    if any(not is_strided(v) and not is_sparse(v) for v in terms):
         return NotImplemented
     arrays = [v for v in terms if not is_sparse(v)]
     total = arrays[0].astype(dtype)

@@ -21,7 +21,16 @@ from iverson.kernels.sparse_forms import (
     sparse,
     sparse_only,
 )
-from iverson.layouts import CompressedPattern, CooPattern, Sparse, Zero, coalesced, counting, to_strided
+from iverson.layouts import (
+    CompressedPattern,
+    CooPattern,
+    Sparse,
+    Zero,
+    coalesced,
+    counting,
+    is_strided,
+    to_strided,
+)
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 from iverson.layouts.placement import subset
@@ -292,7 +301,7 @@ def gather(op: Op, values: Values, params: Params) -> Any:
     """Whole slices stay sparse; entries at index arrays for all sparse axes are strided."""
     x, *indices = values
     axes = params["axes"]
-    if not is_sparse(x) or any(type(i) is not np.ndarray for i in indices):
+    if not is_sparse(x) or any(not is_strided(i) for i in indices):
         return NotImplemented
     x = coalesced(with_sparse_axes(x, max(axes, default=0) + 1))
     k = x.pattern.ndim
@@ -326,7 +335,7 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
     """The adjoint of `gather` along one axis, of stored slices: they are put back, repeats are kept twice."""
     g, *indices = values
     axes, shape = params["axes"], params["shape"]
-    if not is_sparse(g) or len(axes) != 1 or type(indices[0]) is not np.ndarray or indices[0].ndim != 1:
+    if not is_sparse(g) or len(axes) != 1 or not is_strided(indices[0]) or indices[0].ndim != 1:
         return NotImplemented
     if axes == (0,) and sparse_parts.plain(g) and counting.moves(g.values):
         put = sparse_parts.put_lines(g, indices[0], 0, shape)

@@ -10,7 +10,7 @@ from iverson.core.op import Op
 from iverson.core.scalars import keep_where
 from iverson.core.table import TABLE
 from iverson.kernels.registry import register, run, zeros_like_result
-from iverson.layouts import Zero
+from iverson.layouts import Zero, is_strided
 
 
 @register("add", Zero)
@@ -21,27 +21,27 @@ def add(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     x = values[kept]
     result = zeros_like_result(op, values, params)
     if getattr(x, "shape", None) != result.shape or x.dtype != result.dtype:
-        if type(x) is not np.ndarray and not np.isscalar(x):
+        if not is_strided(x) and not np.isscalar(x):
             return NotImplemented
         x = np.broadcast_to(np.asarray(x, result.dtype), result.shape)
     if kept == 0 or op.name == "add":
         return x
     # 0 - x, not -x: they differ in the sign of zeros, which decides on which side of a branch cut one is.
-    return np.subtract(np.zeros((), result.dtype), x) if type(x) is np.ndarray else NotImplemented
+    return np.subtract(np.zeros((), result.dtype), x) if is_strided(x) else NotImplemented
 
 
 @register("where", Zero)
 def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """where(c, x, zero) and where(c, zero, x): a selection, never a product, so inf and nan stay out."""
     condition, a, b = values
-    if type(condition) is not np.ndarray:
+    if not is_strided(condition):
         return NotImplemented
     x = a if type(b) is Zero else b
-    if type(x) is not np.ndarray and not np.isscalar(x):
+    if not is_strided(x) and not np.isscalar(x):
         return NotImplemented
     zero = b if type(b) is Zero else a
     chosen = condition if zero is b else np.logical_not(condition)
-    plain = type(x) is np.ndarray and x.shape == condition.shape and x.dtype == zero.dtype
+    plain = is_strided(x) and x.shape == condition.shape and x.dtype == zero.dtype
     if plain and zero.shape == ():
         return keep_where(chosen, x)
     result = zeros_like_result(op, values, params)
@@ -53,7 +53,7 @@ def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
 def add_n(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """A sum drops its zero terms; their dtypes count."""
     rest = tuple(v for v in values if type(v) is not Zero)
-    if len(rest) > 1 and any(type(v) is not np.ndarray for v in rest):
+    if len(rest) > 1 and any(not is_strided(v) for v in rest):
         return NotImplemented
     return cast(rest[0] if len(rest) == 1 else op.forward(*rest), np.result_type(*(v.dtype for v in values)))
 

@@ -28,7 +28,7 @@ from iverson.layouts.registry import (
     warn_dense,
 )
 from iverson.layouts.segments import Segments
-from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner, read_only
+from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner, is_strided, read_only
 from iverson.layouts.zero import Zero
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "from_strided",
     "frozen",
     "has_one_owner",
+    "is_strided",
     "layout_named",
     "layout_of",
     "layouts",

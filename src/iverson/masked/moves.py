@@ -17,7 +17,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
-from iverson.layouts import Sparse, from_strided, to_strided
+from iverson.layouts import Sparse, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, coordinates_of
 from iverson.masked.mask import Array, Mask, taken
@@ -44,7 +44,7 @@ def _vector(x: Any, dtype: Any = None) -> tuple[Any, Mask]:
 def _shifted(mask: Mask, by: int, sparse: bool) -> Any:
     """The numbers of a mask, counted on from a number."""
     value = mask.numbers
-    if not by and not (sparse and isinstance(value, np.ndarray)):
+    if not by and not (sparse and is_strided(value)):
         return value
     if isinstance(value, Sparse):
         return value.pattern.kind(value.pattern, value.values + by)

@@ -20,7 +20,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, sparse_assignments, strided
-from iverson.layouts import CooPattern, Sparse
+from iverson.layouts import CooPattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
 from iverson.ops.entry_maps import Moved
 from iverson.ops.notation import moved, said, stretched_index
@@ -183,7 +183,7 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
         return None
     # Rows are held by their numbers as cheaply as by a box; what is done with single entries costs more.
     worth = 2 if axes == (0,) else 64
-    if region.size > max(_SMALL, worth * g.size) and type(g._value) is np.ndarray:
+    if region.size > max(_SMALL, worth * g.size) and is_strided(g._value):
         return _stored_at(F, g, _x.shape, list(np.broadcast_arrays(*arrays)), axes)
     if region.covers(_x.shape) or isinstance(g._value, Sparse):
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)

@@ -16,6 +16,7 @@ from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import bracket
+from iverson.layouts import is_strided
 from iverson.ops.elementwise import within
 from iverson.ops.entry_maps import ELEMENTWISE
 
@@ -37,7 +38,7 @@ def has_nan(x: Any) -> bool:
 def nan_at(x: Any, t: Any) -> Any:
     """t, and nan where x is nan: a choice among numbers has no derivative at a nan, which it lets through."""
     value = getattr(x, "_value", x)
-    if type(value) is np.ndarray and not has_nan(value):
+    if is_strided(value) and not has_nan(value):
         return t
     return namespace.where(namespace.isnan(x), t * math.nan, t)
 

@@ -38,6 +38,11 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return view
 
 
+def is_strided(value: Any) -> bool:
+    """Whether a value is in the strided layout."""
+    return type(value) is np.ndarray
+
+
 def _references(array: np.ndarray[Any, Any]) -> int:
     return sys.getrefcount(array)
 
