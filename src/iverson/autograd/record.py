@@ -120,7 +120,7 @@ def _record(
         k = kept[0]
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
     tracked = tuple([p is not None for p in parents])
-    saved, result_saved = op.saves(tracked)
+    saved, result_saved = op._saves.get(tracked) or op.saves(tracked)
     if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
     held = tuple(
@@ -129,7 +129,9 @@ def _record(
             for v, keep in zip(values, saved, strict=True)
         ]
     )
-    indices = tuple([0 if p is None else max(a._index, 0) for p, a in zip(parents, args, strict=True)])
+    indices = tuple(
+        [0 if p is None or a._index < 0 else a._index for p, a in zip(parents, args, strict=True)]
+    )
     is_whole = plain and not op.entry_map.partial
     if op.multiple:
         kept_out: Any = out if result_saved else tuple(map(_known, out))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from iverson.core import work
+from iverson.core.float_warnings import trapping
 from iverson.core.shapes import Shape
 from iverson.kernels import sparse_loops
 from iverson.kernels.keys import Key, key_region
@@ -90,18 +92,25 @@ def _linear(indices: tuple[Array, ...], extents: Shape) -> Array:
     return np.ravel_multi_index(np.broadcast_arrays(*indices), extents).ravel()
 
 
-def matmul(a: Array, b: Array) -> Array:
-    """The product of matrices or batches of them, reported as work.
+def _product(multiply: Any) -> Callable[[Array, Array], Array]:
+    def matmul(a: Array, b: Array) -> Array:
+        """The product of matrices or batches of them, reported as work.
 
-    A batch times one matrix is one product, of all rows at once.
-    """
-    if b.ndim == 2 and a.ndim > 2 and a.size:
-        return matmul(a.reshape(-1, a.shape[-1]), b).reshape((*a.shape[:-1], b.shape[-1]))
-    out: Array = np.matmul(a, b)
-    if work.active.count:
-        batch = prod(out.shape[:-2])
-        work.product(a.shape[-2], a.shape[-1], b.shape[-1], batch)
-    return out
+        A batch times one matrix is one product, of all rows at once.
+        """
+        if b.ndim == 2 and a.ndim > 2 and a.size:
+            return matmul(a.reshape(-1, a.shape[-1]), b).reshape((*a.shape[:-1], b.shape[-1]))
+        out: Array = multiply(a, b)
+        if work.active.count:
+            batch = prod(out.shape[:-2])
+            work.product(a.shape[-2], a.shape[-1], b.shape[-1], batch)
+        return out
+
+    return matmul
+
+
+matmul = _product(np.matmul)
+trapping_matmul = _product(trapping(np.matmul))
 
 
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:

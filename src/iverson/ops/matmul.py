@@ -15,7 +15,7 @@ from iverson.core.aval import Aval
 from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, Factors, Stored, hull
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
-from iverson.core.op import Op, Rule, Sample
+from iverson.core.op import Body, Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
@@ -207,7 +207,7 @@ def _product(T: Any, a: Any, b: Any) -> Any:
 define(
     Op(
         name="matmul",
-        forward=strided.matmul,
+        forward=Body(strided.matmul, trapping=strided.trapping_matmul),
         abstract=_abstract,
         vjp=(
             lambda F, g, _y, _a, b: F.sum_to(F.matmul(g, F.mH(b)), _a.shape),
