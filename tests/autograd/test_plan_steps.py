@@ -124,7 +124,7 @@ def test_users_functions_are_called_once() -> None:
         ("matmul", (True, False), [(Kind.LINEAR, (0,))]),
         ("add_n", (True, False, True), [(Kind.LINEAR, (0, 1, 2))]),
         ("solve", (True, True), [(Kind.EACH, (0,)), (Kind.LINEAR, (1,))]),
-        ("where", (False, True, True), [(Kind.LINEAR, (1, 2))]),
+        ("where", (False, True, True), [(Kind.EACH, (1,)), (Kind.EACH, (2,))]),
         ("copysign", (True, True), [(Kind.EACH, (0,)), (Kind.TRANSPOSED, (1,))]),
         ("sin", (False,), []),
     ],

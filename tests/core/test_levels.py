@@ -5,7 +5,9 @@ Two toys: a batch, which maps over the first axis, and a trace, which writes dow
 
 from __future__ import annotations
 
+import ast
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,3 +183,22 @@ def test_a_level_ends_with_an_error_too():
         with pytest.raises(ZeroDivisionError), level, Batch(1):
             1 // 0
         assert levels() == ()
+
+
+INSIDE = {"autograd", "tensor", "core"}
+FIELDS = {"_value", "_node", "_index", "_place"}
+
+
+def test_nothing_else_looks_into_a_handle():
+    """Elsewhere a handle is read by `value_of`, `slot_of` and `is_tracked`: a tracer has no entries."""
+    found = []
+    for path in Path(iv.__file__).parent.rglob("*.py"):
+        if path.relative_to(Path(iv.__file__).parent).parts[0] in INSIDE:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = isinstance(node, ast.Attribute) and node.attr in FIELDS
+            own = named and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            asked = isinstance(node, ast.Constant) and node.value in FIELDS
+            if (named and not own) or asked:
+                found.append(f"{path}:{node.lineno}")
+    assert not found

@@ -15,7 +15,7 @@ from iverson.autograd import is_grad_enabled
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Operand
+from iverson.core.dispatch import Operand, is_tracked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.core.shapes import check_choice
 from iverson.ops import F
@@ -113,4 +113,4 @@ def check_device(device: Any, operation: str) -> None:
 
 def tracks(x: Any) -> bool:
     """Whether an operation on x would be recorded now."""
-    return getattr(x, "_node", None) is not None and is_grad_enabled()
+    return is_tracked(x) and is_grad_enabled()

@@ -15,7 +15,7 @@ from iverson.array_api.arguments import as_operand, as_operands, check_device, g
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import created
+from iverson.core.dispatch import created, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described, speaking_as
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import as_int, as_shape, check_choice, check_storable
@@ -65,7 +65,7 @@ def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, require
     check_device(device, name)
     x = as_operand(x, name)
     wanted = given_dtype(dtype, x.dtype, name)
-    held = getattr(x, "_value", None)
+    held = value_of(x, None)
     if isinstance(held, Sparse):
         if name == "zeros_like":
             return _made(without_entries(held, wanted), requires_grad)
@@ -234,7 +234,7 @@ def full_like(
     """
     check_device(device, "full_like")
     x = as_operand(x, "full_like")
-    held = getattr(x, "_value", None)
+    held = value_of(x, None)
     if isinstance(held, Sparse):
         warn_dense(held, "full_like")
     own = _dtype_of_scalar(fill_value, "full_like", "fill_value")

@@ -8,6 +8,7 @@ import numpy as np
 
 from iverson.array_api.arguments import as_inexact
 from iverson.array_api.sparse import sparse_value
+from iverson.core.dispatch import value_of
 from iverson.core.errors import ShapeError
 from iverson.kernels.sparse_products import factors_for
 from iverson.layouts import coalesced
@@ -95,7 +96,7 @@ def factorized(a: ArrayLike, /) -> Factorized:
     a = as_inexact(a, "factorized", "a")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ShapeError("factorized", "a", got=f"shape {a.shape}", expected="square matrices")
-    value = coalesced(with_sparse_axes(a._value, a.ndim))
+    value = coalesced(with_sparse_axes(value_of(a), a.ndim))
     return Factorized(a, factors_for(value, a.dtype, "factorized")[0])
 
 

@@ -10,7 +10,7 @@ from iverson.array_api.arguments import as_operand
 from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import flatten
 from iverson.array_api.methods import method
-from iverson.core.dispatch import Wrapper, held, like
+from iverson.core.dispatch import Wrapper, held, like, value_of
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import broadcast_shapes, normalize_axis
 from iverson.layouts import nonzero_indices
@@ -132,7 +132,7 @@ def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
     if not x.ndim:
         raise ShapeError("nonzero", "x", got="rank 0", expected="at least one axis")
     plain: Any = x._without_meaning() if isinstance(x, Wrapper) else x
-    return tuple(as_operand(found, "nonzero") for found in nonzero_indices(plain._value))
+    return tuple(as_operand(found, "nonzero") for found in nonzero_indices(value_of(plain)))
 
 
 def flat_take(x: Any, chosen: np.ndarray[Any, Any], operation: str) -> Any:

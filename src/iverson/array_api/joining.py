@@ -12,6 +12,7 @@ from iverson.array_api.arguments import SCALARS, as_operand, as_operands, as_tup
 from iverson.array_api.manipulation import flatten
 from iverson.array_api.methods import method, variadic_method
 from iverson.core.arrays import plain
+from iverson.core.dispatch import value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.shapes import Shape, as_int, as_shape, check_choice, check_storable, normalize_axis
 from iverson.layouts import Sparse
@@ -281,7 +282,7 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
         )
     if value == 0:
         placed = F.place(x, key=key, shape=shape)
-        return placed if isinstance(getattr(x, "_value", None), Sparse) else F.to_dense(placed)
+        return placed if isinstance(value_of(x, None), Sparse) else F.to_dense(placed)
     around = np.asarray(value)
     if not np.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
         raise ArgumentError(

@@ -10,6 +10,7 @@ import numpy as np
 from iverson.array_api.arguments import as_operand, as_operands, as_tuple
 from iverson.array_api.methods import method, variadic_method
 from iverson.core.arguments import checked
+from iverson.core.dispatch import value_of
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import (
     Shape,
@@ -43,7 +44,7 @@ def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) 
     x = as_operand(x, "reshape")
     wanted = tuple(as_int(n, "reshape", "shape") for n in as_tuple(shape))
     wanted = infer_shape(wanted, x.size, "reshape")
-    held = getattr(x, "_value", None)
+    held = value_of(x, None)
     if copy is False and isinstance(held, np.ndarray):
         try:
             np.reshape(held, wanted, copy=False)

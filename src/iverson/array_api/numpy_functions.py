@@ -18,7 +18,7 @@ import numpy as np
 
 from iverson.array_api.arguments import SCALARS, as_operand, cast
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, held
+from iverson.core.dispatch import Operand, held, is_tracked, slot_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.ops import F
 from iverson.tensor.array import Array
@@ -222,14 +222,14 @@ def _entries(name: str, tree: Any, constant: bool) -> Any:
         return {key: _entries(name, value, constant) for key, value in tree.items()}
     if not isinstance(tree, Array):
         return tree
-    node = getattr(held(tree), "_node", None)
+    tensor = held(tree)
     if constant:
         tree = tree.detach()
-    elif node is not None:
+    elif is_tracked(tensor):
         raise GradientError(
             name,
             "x",
-            got=f"a tensor that tracks gradients ({node.describe()})",
+            got=f"a tensor that tracks gradients ({slot_of(tensor)[0].describe()})",
             expected="a function that Iverson has: this one is NumPy's alone",
             remedy="write it with functions of iverson, or call x.detach() first",
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle
+from iverson.core.dispatch import Handle, value_of
 from iverson.core.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import Shape, as_shape
 from iverson.layouts import CompressedPattern, CooPattern, frozen, to_strided
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 def _integers(x: Any, operation: str, argument: str) -> Array:
     """An index array of its own memory: int32 and int64 as they are, other integers as int64."""
-    array = to_strided(x._value) if isinstance(x, Handle) else plain(x, operation, argument)
+    array = to_strided(value_of(x)) if isinstance(x, Handle) else plain(x, operation, argument)
     if not array.size and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":

@@ -15,7 +15,7 @@ from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper
+from iverson.core.dispatch import Wrapper, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError
 from iverson.core.shapes import Shape, normalize_axes, normalize_axis
 from iverson.layouts import Sparse
@@ -254,7 +254,7 @@ def _averaged(total: Any, count: Any) -> Any:
 
 
 def _is_sparse(x: Any) -> builtins.bool:
-    return isinstance(getattr(x, "_value", None), Sparse)
+    return isinstance(value_of(x, None), Sparse)
 
 
 def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: str) -> tuple[Any, Any, Any]:

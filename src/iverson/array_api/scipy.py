@@ -11,6 +11,7 @@ from iverson.array_api.methods import tensor_method
 from iverson.array_api.patterns import coo_pattern, scipy_structure
 from iverson.array_api.sparse import made_on, sparse_value, to_layout
 from iverson.core.arguments import checked
+from iverson.core.dispatch import is_tracked, value_of
 from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError
 from iverson.layouts import CompressedPattern, Coo, read_only
 from iverson.tensor import Tensor
@@ -70,7 +71,7 @@ def to_scipy(x: Tensor, /) -> Any:
     import scipy.sparse
 
     held = sparse_value(x, "to_scipy")
-    if x._node is not None:
+    if is_tracked(x):
         raise GradientError(
             "to_scipy", "x", got="a tensor that tracks gradients", remedy="call x.detach() first"
         )
@@ -92,7 +93,7 @@ def to_scipy(x: Tensor, /) -> Any:
         )
     make = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array, "bsr": scipy.sparse.bsr_array}
     if pattern.layout not in make:
-        pattern = (held := to_layout(x, "csc")._value).pattern
+        pattern = (held := value_of(to_layout(x, "csc"))).pattern
     buffers = tuple(map(read_only, (held.values, pattern.indices, pattern.indptr)))
     return make[pattern.layout](buffers, shape=x.shape)
 

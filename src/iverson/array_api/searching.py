@@ -12,7 +12,7 @@ from iverson.array_api.manipulation import flatten
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, held, like
+from iverson.core.dispatch import Handle, Wrapper, held, like, value_of
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.layouts import to_strided
@@ -91,7 +91,7 @@ def searchsorted(
 
 def _explicit(x: Any, operation: str) -> np.ndarray[Any, Any]:
     """All entries as an array; warns with DensifyWarning where many of them are not stored."""
-    return to_strided(x._value, operation, quiet=False) if hasattr(x, "_value") else np.asarray(x)
+    return to_strided(value_of(x), operation, quiet=False) if isinstance(x, Handle) else np.asarray(x)
 
 
 @method

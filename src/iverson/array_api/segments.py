@@ -8,6 +8,7 @@ from iverson.array_api.arguments import as_operand
 from iverson.array_api.indexing import positions
 from iverson.array_api.methods import tensor_method
 from iverson.core.arrays import plain
+from iverson.core.dispatch import value_of
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
 from iverson.layouts import CooPattern, Segments, Sparse, frozen
@@ -45,7 +46,7 @@ def _array(ids: Any, operation: str) -> Any:
 
 def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Segments]:
     x = as_operand(x, operation)
-    held = getattr(ids, "_value", ids)
+    held = value_of(ids, ids)
     if isinstance(held, Sparse):
         return x, _rows_of(held, count, operation)
     given = F.to_numpy(as_operand(_array(ids, operation), operation, "segment_ids"))

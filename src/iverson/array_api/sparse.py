@@ -14,7 +14,7 @@ from iverson.array_api.methods import method, tensor_method, tensor_property
 from iverson.array_api.patterns import compressed_pattern, coo_pattern
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Wrapper
+from iverson.core.dispatch import Handle, Wrapper, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, speaking_as
 from iverson.core.shapes import as_int
 from iverson.layouts import (
@@ -217,7 +217,7 @@ def to_layout(x: A | ArrayLike, layout: str, /, *, blocksize: Sequence[SupportsI
     check_layout(layout, "to_layout")
     blocks = None
     if layout_named(layout).blocked:
-        held = getattr(getattr(getattr(x, "_value", None), "pattern", None), "blocksize", None)
+        held = getattr(getattr(value_of(x, None), "pattern", None), "blocksize", None)
         given = held if blocksize is None else blocksize
         if given is None:
             raise ArgumentError(
@@ -252,16 +252,16 @@ def to_sparse(x: A | ArrayLike, /) -> A:
 
 
 def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
-    if not isinstance(getattr(x, "_value", None), Sparse):
-        held = layout_of(x._value).name if hasattr(x, "_value") else type(x).__name__
+    if not isinstance(value_of(x, None), Sparse):
+        held = layout_of(value_of(x)).name if isinstance(x, Handle) else type(x).__name__
         raise ArgumentTypeError(
             operation,
             argument,
-            got=f"layout '{held}'" if hasattr(x, "_value") else f"a {held}",
+            got=f"layout '{held}'" if isinstance(x, Handle) else f"a {held}",
             expected="a tensor in a sparse layout",
             remedy="call to_tensor(fill) first" if isinstance(x, Wrapper) else "call to_sparse() first",
         )
-    return x._value
+    return value_of(x)
 
 
 @tensor_method
@@ -344,7 +344,7 @@ def coalesce(x: A, /) -> A:
 def as_pattern(x: Any, operation: str, argument: str = "pattern") -> Pattern:
     """The pattern, each entry once, that a user names by a sparse tensor, plain or masked, or by itself."""
     plain = x._without_meaning() if isinstance(x, Wrapper) else x
-    x = plain if isinstance(getattr(plain, "_value", None), Sparse) else x
+    x = plain if isinstance(value_of(plain, None), Sparse) else x
     found: Pattern = distinct(x if isinstance(x, Pattern) else sparse_value(x, operation, argument).pattern)
     return found
 

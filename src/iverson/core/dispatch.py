@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op
 
 NO_PARAMS: dict[str, Any] = {}
@@ -74,6 +74,43 @@ class Handle(Operand):
     def ndim(self) -> int:
         """The number of axes."""
         return len(self._value.shape)
+
+
+def value_of(x: Any, *otherwise: Any) -> Any:
+    """The layout's value of an eager handle; for anything else ``otherwise``, if that is given.
+
+    Raises ArgumentTypeError where it is not.
+    """
+    if isinstance(x, Handle):
+        return x._value
+    if otherwise:
+        return otherwise[0]
+    raise ArgumentTypeError(
+        "value_of", got=described(x), expected="a Tensor", remedy="its entries are not known here"
+    )
+
+
+def is_tracked(x: Any) -> bool:
+    """Whether ops on an eager handle may be recorded: a gradient leads back from it."""
+    return getattr(x, "_node", None) is not None
+
+
+def is_variable(x: Any) -> bool:
+    """Whether an eager handle is a leaf of the graph."""
+    node = getattr(x, "_node", None)
+    return node is not None and node.op is None
+
+
+def slot_of(x: Any) -> tuple[Any, int]:
+    """The node that made an eager handle, and which of its results the handle is."""
+    return x._node, x._index
+
+
+def rebind(x: Any, value: Any, *slot: Any) -> None:
+    """Let an eager handle stand for another value of its shape and dtype, in another slot if one is given."""
+    x._value = value
+    if slot:
+        x._node, x._index = slot
 
 
 class Wrapper(Operand, ABC):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, Wrapper, alias
+from iverson.core.dispatch import Handle, Wrapper, alias, value_of
 from iverson.core.errors import DTypeError, ShapeError
 from iverson.layouts import Sparse, coalesced
 from iverson.masked.mask import Mask
@@ -42,7 +42,7 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     if isinstance(data, np.ma.MaskedArray):
         data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
     given: Any = data if isinstance(data, MaskedTensor) else asarray(data)
-    if isinstance(getattr(given, "_value", None), Sparse) and not given._value.pattern.distinct:
+    if isinstance(value_of(given, None), Sparse) and not value_of(given).pattern.distinct:
         given = F.coalesce(given)
     own = _mask_of(given, mask)
     if isinstance(given, MaskedTensor):
@@ -65,7 +65,7 @@ def as_masked_tensor(data: Any, mask: Any = None) -> MaskedTensor:
 def _mask_of(data: Any, mask: Any) -> Mask:
     """The mask a user gave, for data of a shape and layout."""
     if mask is None:
-        value = getattr(data, "_value", None)
+        value = value_of(data, None)
         if isinstance(value, Sparse):
             return Stored(value.pattern, value.dense_shape)
         return Mask(np.ones(data.shape, bool))
@@ -85,8 +85,8 @@ def _mask_of(data: Any, mask: Any) -> Mask:
             got=f"shape {given.shape} for data of shape {data.shape}",
             expected="a shape that broadcasts to that of the data",
         )
-    if isinstance(given._value, Sparse) and given.shape == data.shape:
-        value = coalesced(given._value)
+    if isinstance(value_of(given), Sparse) and given.shape == data.shape:
+        value = coalesced(value_of(given))
         stored = Stored(value.pattern, value.dense_shape)
         true = value.entries.reshape(-1)
         return stored if true.all() else stored.kept(true)

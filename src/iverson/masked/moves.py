@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import alias, bind
+from iverson.core.dispatch import alias, bind, value_of
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, is_strided, to_strided
@@ -62,7 +62,7 @@ def move(op: Op, args: Args, params: Params) -> Any:
     for k, by in zip(moved, sizes, strict=False):
         mask = found[k][1]
         numbers[k] = _shifted(mask, by, stored and len(mask.shape) > 0)
-    mask, at = of_numbers(bind(op, tuple(numbers), params)._value)
+    mask, at = of_numbers(value_of(bind(op, tuple(numbers), params)))
     return MaskedTensor(taken([vector for vector, _ in found.values()], at - 1), mask)
 
 
@@ -70,7 +70,7 @@ def to_layout(op: Op, args: Args, params: Params) -> Any:
     """The same entries, held in another layout."""
     (x,) = args
     op.abstract(Aval(x.shape, x.dtype), **params)
-    mask, numbers = of_numbers(bind(op, (x._mask.numbers,), params)._value)
+    mask, numbers = of_numbers(value_of(bind(op, (x._mask.numbers,), params)))
     return MaskedTensor(taken([x._held], numbers - 1), mask)
 
 
@@ -116,7 +116,7 @@ def put(op: Op, args: Args, params: Params) -> Any:
         mask, at = _replaced(own, given, indices, params)
     else:
         numbers = (_shifted(own, 0, False), to_strided(_shifted(given, own.count, False)))
-        mask, at = of_numbers(bind(op, (*numbers, *indices), params)._value)
+        mask, at = of_numbers(value_of(bind(op, (*numbers, *indices), params)))
     return MaskedTensor(taken([held, value], at - 1), mask)
 
 
@@ -140,11 +140,11 @@ def _surrounded(x: Any, v: Any, key: tuple[slice, ...]) -> Any:
 def _replaced(own: Stored, given: Mask, indices: list[Any], params: Params) -> tuple[Mask, Array]:
     """The mask and the numbers of its entries after an assignment, from those outside and those assigned."""
     shape = own.shape
-    read = bind(TABLE["gather" if indices else "index_basic"], (own.numbers, *indices), params)._value
+    read = value_of(bind(TABLE["gather" if indices else "index_basic"], (own.numbers, *indices), params))
     keep = np.ones(own.count, bool)
     keep[of_numbers(read)[1] - 1] = False
     spread = bind(TABLE["broadcast_to"], (_shifted(given, own.count, False),), {"shape": read.shape})
-    assigned, numbers = of_numbers(spread._value)
+    assigned, numbers = of_numbers(value_of(spread))
     rows = assigned.coordinates()
     if indices:
         at, axes = np.broadcast_arrays(*indices), params["axes"]

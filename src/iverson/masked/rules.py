@@ -15,7 +15,7 @@ import numpy as np
 
 from iverson.array_api.reductions import mean
 from iverson.core.aval import aval_of
-from iverson.core.dispatch import bind, held
+from iverson.core.dispatch import bind, held, value_of
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
@@ -119,7 +119,7 @@ def _mostly_empty(shape: tuple[int, ...], a: Any, b: Any) -> bool:
 
 def _finite(x: Any) -> bool:
     """Whether all entries that exist are."""
-    value = getattr(held(x), "_value", x)
+    value = value_of(held(x), x)
     return bool(np.isfinite(value.values if isinstance(value, Sparse) else to_strided(value)).all())
 
 
@@ -134,7 +134,7 @@ def _mask_of_product(shape: tuple[int, ...], a: Any, b: Any) -> Mask:
     if not isinstance(a, MaskedTensor):
         return b._mask.over((b.ndim - 2,), True)[0].stretched(shape)
     ones = [F.astype(x.get_mask(), dtype=np.dtype("float32")) for x in (a, b)]
-    counts = F.matmul(*ones)._value
+    counts = value_of(F.matmul(*ones))
     return of_numbers(coalesced(counts) if isinstance(counts, Sparse) else counts)[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.dispatch import bind
+from iverson.core.dispatch import bind, value_of
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, to_strided
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
@@ -85,7 +85,7 @@ class Stored(Mask):
     def stretched(self, shape: Shape) -> Mask:
         if self.shape == shape:
             return self
-        return of_numbers(bind(TABLE["broadcast_to"], (self.numbers,), {"shape": shape})._value)[0]
+        return of_numbers(value_of(bind(TABLE["broadcast_to"], (self.numbers,), {"shape": shape})))[0]
 
     def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
         shape = reduced_shape(self.shape, axes, keepdims)

@@ -15,7 +15,7 @@ import numpy as np
 from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, Wrapper, like, make_handle
+from iverson.core.dispatch import Handle, Wrapper, like, make_handle, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.masked import printing, pytree
 from iverson.masked.mask import Mask
@@ -222,7 +222,7 @@ class MaskedTensor(Wrapper, Array):
                 own = copy(self._held)
                 own._become(result._held)
             else:
-                own = make_handle(own._value).requires_grad_()
+                own = make_handle(value_of(own)).requires_grad_()
         self._held, self._mask = own, result._mask
 
     # -- conversion ----------------------------------------------------------------------------------

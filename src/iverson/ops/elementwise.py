@@ -14,7 +14,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand
+from iverson.core.dispatch import Operand, value_of
 from iverson.core.entries import Box, Bracket, Full, Stored
 from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
@@ -194,7 +194,7 @@ def within(
 
 def _lasting_pattern(F: Any, x: Any) -> Any:
     """The pattern outside of which a sparse operand is zero, whatever is differentiated later; else None."""
-    value = getattr(x, "_value", None)
+    value = value_of(x, None)
     if isinstance(value, Sparse) and not value.dense_shape and not F.is_recorded(x):
         return value.pattern
     return None
@@ -204,7 +204,7 @@ def _read_for(F: Any, pattern: Any, g: Any, own: Shape, shape: Shape, factors: A
     """Where a cotangent is read for the entries on a pattern of an operand that was broadcast: where those
     go, or where the cotangent is stored if that is less. None: a whole rule knows better."""
     if not F.is_recorded(g):
-        where = support_of(g._value)
+        where = support_of(value_of(g))
         if isinstance(where, Stored):
             if where.pattern.count <= extent(pattern, own, shape):
                 return where.pattern

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.entry_map import EntryMap
 from iverson.core.op import Body, Op, Sample, by_position
@@ -183,9 +184,9 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
         return None
     # Rows are held by their numbers as cheaply as by a box; what is done with single entries costs more.
     worth = 2 if axes == (0,) else 64
-    if region.size > max(_SMALL, worth * g.size) and is_strided(g._value):
+    if region.size > max(_SMALL, worth * g.size) and is_strided(value_of(g)):
         return _stored_at(F, g, _x.shape, list(np.broadcast_arrays(*arrays)), axes)
-    if region.covers(_x.shape) or isinstance(g._value, Sparse):
+    if region.covers(_x.shape) or isinstance(value_of(g), Sparse):
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
     moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
     ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape)
@@ -256,7 +257,7 @@ define(
 @by_position
 def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
     if i == 0:
-        if isinstance(g._value, Sparse):  # a mask would be dense
+        if isinstance(value_of(g), Sparse):  # a mask would be dense
             return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
         return F.bracket(_not_at(indices, axes, x.shape), g, negated=False)
     if i == 1:

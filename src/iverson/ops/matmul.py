@@ -12,6 +12,7 @@ from typing import Any
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.dispatch import is_tracked, value_of
 from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, Factors, Stored, hull
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
@@ -183,7 +184,7 @@ def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
 
 def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:
     """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
-    region = hull(support_of(g._value), g.shape) if g._node is None else Region.full(g.shape)
+    region = hull(support_of(value_of(g)), g.shape) if not is_tracked(g) else Region.full(g.shape)
     if not region.covers(g.shape):
         rows = Region.full(g.shape[:-1]).intersect(Region(region.start[:-1], region.stop[:-1]))
         g, a = (cut(F, x, Region((*rows.start, 0), (*rows.stop, x.shape[-1]))) for x in (g, a))

@@ -13,6 +13,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.caller import warn
+from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.errors import ArgumentError, DensifyWarning, DTypeError
 from iverson.core.op import Op, Sample
@@ -94,7 +95,7 @@ class Summed(Moved):
 
 
 def _is_sparse(x: Any) -> bool:
-    return isinstance(getattr(x, "_value", None), Sparse)
+    return isinstance(value_of(x, None), Sparse)
 
 
 def _at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool) -> Any:
@@ -281,7 +282,7 @@ def _extremum_within(
 def _extremum_jvp(
     F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
-    if _is_sparse(x) and _is_sparse(t) and axis and not t._value.dense_shape:
+    if _is_sparse(x) and _is_sparse(t) and axis and not value_of(t).dense_shape:
         t = F.coalesce(t)
         pattern = F.pattern_of(t)
         share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)

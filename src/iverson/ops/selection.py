@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
 from iverson.core.op import Op, Sample
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
@@ -37,7 +38,7 @@ def has_nan(x: Any) -> bool:
 @derived
 def nan_at(x: Any, t: Any) -> Any:
     """t, and nan where x is nan: a choice among numbers has no derivative at a nan, which it lets through."""
-    value = getattr(x, "_value", x)
+    value = value_of(x, x)
     if is_strided(value) and not has_nan(value):
         return t
     return namespace.where(namespace.isnan(x), t * math.nan, t)

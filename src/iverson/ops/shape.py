@@ -14,6 +14,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.dispatch import Handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Factors, Stored, hull, join
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
@@ -528,4 +529,4 @@ define(
 @derived
 def to_numpy(x: Any) -> Any:
     """The entries of a constant as a NumPy array."""
-    return to_strided(x._value) if hasattr(x, "_value") else np.asarray(x)
+    return to_strided(value_of(x)) if isinstance(x, Handle) else np.asarray(x)

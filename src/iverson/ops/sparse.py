@@ -13,6 +13,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
 from iverson.core.entries import Box, Entries, Stored
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
@@ -31,7 +32,7 @@ LINEAR = ((0,),)
 @derived
 def pattern_of(x: Any) -> Any:
     """The pattern on which a sparse tensor stores its entries."""
-    return x._value.pattern
+    return value_of(x).pattern
 
 
 def distinct(pattern: Any) -> Any:
@@ -128,7 +129,7 @@ define(
 @derived
 def at_values(x: Any, f: Any) -> Any:
     """f of the stored entries, for an f that is 0 at 0, as its derivatives are; of a strided x, of all."""
-    if not isinstance(getattr(x, "_value", None), Sparse):
+    if not isinstance(value_of(x, None), Sparse):
         return f(x)
     x = namespace.coalesce(x)
     pattern = pattern_of(x)

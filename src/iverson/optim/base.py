@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.arguments import as_real, checked
-from iverson.core.dispatch import Operand, Wrapper, held
+from iverson.core.dispatch import Operand, Wrapper, held, is_variable, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
@@ -64,7 +64,7 @@ class Optimizer(ABC):
                 raise ArgumentTypeError(
                     name, "params", got=f"leaf {k} of type {type(p).__name__}", expected="Tensors"
                 )
-            if held(p)._node is None or held(p)._node.op is not None:
+            if not is_variable(held(p)):
                 raise GradientError(
                     name,
                     "params",
@@ -130,7 +130,7 @@ class Optimizer(ABC):
     def _part(self, k: int, p: Any, g: Any) -> tuple[Part, Array] | None:
         """Which part of a parameter its gradient has, and what is there; None for nothing."""
         plain, argument = held(p), f"gradients[{k}]"
-        if plain._node is None or plain._node.op is not None:
+        if not is_variable(plain):
             raise GradientError(
                 "step",
                 f"params[{k}]",
@@ -140,13 +140,13 @@ class Optimizer(ABC):
         _check_gradient(p, g, argument)
         if isinstance(p, Wrapper):
             g = p._seed(g, "step", argument)
-        value = held(g)._value
+        value = value_of(held(g))
         if type(value) is Zero:
             return None
         if isinstance(g, MaskedTensor):
             return part_of_masked(g._mask.keys, g.shape, to_strided(value))
-        if isinstance(plain._value, Sparse):
-            return part_of_stored(plain._value, value, argument)
+        if isinstance(value_of(plain), Sparse):
+            return part_of_stored(value_of(plain), value, argument)
         return part_of(value)
 
     def _step(self, k: int, part: Part, gradient: Array) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.dispatch import rebind, value_of
 from iverson.core.errors import ArgumentError
 from iverson.core.shapes import Shape
 from iverson.layouts import CooPattern, Sparse, has_one_owner, stored, support_pattern, to_strided
@@ -136,7 +137,7 @@ def _with_dense_axes(value: Sparse, k: int) -> Any:
 
     lead = np.unique(addresses(value.pattern.coordinates[:k], value.shape[:k]))
     pattern = CooPattern.of_keys(lead, value.shape[:k])
-    return pattern.value(F.values_at(value, pattern=pattern)._value)
+    return pattern.value(value_of(F.values_at(value, pattern=pattern)))
 
 
 def _outside(held: Sparse, argument: str, got: str) -> ArgumentError:
@@ -154,18 +155,18 @@ def writable(p: Any) -> Array:
 
     Of a sparse parameter it is that of the stored entries, one after the other.
     """
-    sparse = isinstance(p._value, Sparse)
+    sparse = isinstance(value_of(p), Sparse)
     # No second name for what is counted: a reference more is another owner.
-    alone = not sparse or has_one_owner(p._value)
-    buffer: Array = p._value.values if sparse else to_strided(p._value)
+    alone = not sparse or has_one_owner(value_of(p))
+    buffer: Array = value_of(p).values if sparse else to_strided(value_of(p))
     if not (alone and buffer.base is None and buffer.flags.carray and has_one_owner(buffer)):
         buffer = buffer.copy()
     if sparse:
-        if p._value.values is not buffer:
-            p._value = type(p._value)(p._value.pattern, buffer)
-        buffer = p._value.entries
+        if value_of(p).values is not buffer:
+            rebind(p, type(value_of(p))(value_of(p).pattern, buffer))
+        buffer = value_of(p).entries
     else:
-        p._value = buffer
+        rebind(p, buffer)
     return buffer
 
 

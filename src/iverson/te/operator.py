@@ -19,7 +19,7 @@ import numpy as np
 from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, make_handle
+from iverson.core.dispatch import bind, is_tracked, make_handle, slot_of, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule
 from iverson.core.shapes import as_int
@@ -141,7 +141,9 @@ class Expression:
     def _vjp(self, i: int, _F: Any, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """The gradient in input i, from the cotangents that are defined."""
         heads = g if self.multiple else (g,)
-        defined = tuple(j for j, h in enumerate(heads) if not (type(h._value) is Zero and h._node is None))
+        defined = tuple(
+            j for j, h in enumerate(heads) if not (type(value_of(h)) is Zero and not is_tracked(h))
+        )
         if not defined or not dtypes.is_inexact(_dtype(xs[i])):
             return None
         names = (*(f"cotangent{j}" for j in defined), *self.names)
@@ -165,12 +167,12 @@ class Expression:
         (`iverson.layouts.bracket`). Otherwise the selection is made first.
         """
         first, *others = args
-        value = first._value
+        value = value_of(first)
         if self.multiple or type(value) is not Bracket or not _is_strided(value):
             return bind(self.op, args, params)
         if not self.compiled(tuple(map(_operand, args)), params).entry_by_entry:
             return bind(self.op, args, params)
-        everywhere = make_handle(value.values, first._node, first._index)
+        everywhere = make_handle(value.values, *slot_of(first))
         found = bind(self.op, (everywhere, *others), params)
         return table.F.bracket(value.condition, found, negated=value.negated)
 

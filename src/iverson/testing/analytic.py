@@ -13,7 +13,7 @@ import numpy as np
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.core import work
-from iverson.core.dispatch import make_handle
+from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import FULL
 from iverson.core.region import Region
 from iverson.layouts import Box
@@ -118,7 +118,7 @@ class Record:
                     got=f"a gradient of {mode} {got}",
                     expected=f"{mode} {expected}, that of the input",
                 )
-        return v.space.coordinates(gradient._value)
+        return v.space.coordinates(value_of(gradient))
 
     def _check_casts(self, counted: work.Work) -> None:
         """Refuse what the engine had to widen: a rule that gave fewer digits than came in."""
@@ -166,7 +166,7 @@ class Record:
                     got=f"a tangent of {mode} {got} for {output.name}",
                     expected=f"{mode} {expected}",
                 )
-        return output.space.coordinates(tangent._value)
+        return output.space.coordinates(value_of(tangent))
 
     def column(self, variable: int, coordinate: int) -> Vector:
         """One column of the Jacobian: the tangent of all outputs along one coordinate."""

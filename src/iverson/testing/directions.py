@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from iverson.autograd.api import variable
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, held, make_handle
+from iverson.core.dispatch import Operand, held, make_handle, value_of
 from iverson.core.entries import hull
 from iverson.core.region import Region
 from iverson.layouts import Sparse, support_of, to_strided
@@ -163,7 +163,7 @@ def space_of(handle: Operand) -> Space:
     if maker is not None:
         return maker(handle)
     plain = held(handle)
-    return Space(plain.shape, plain.dtype, _stored(plain._value))
+    return Space(plain.shape, plain.dtype, _stored(value_of(plain)))
 
 
 def _stored(value: Any) -> Region | NDArray[Any] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from iverson.autograd import grad
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, alias, held, make_handle
+from iverson.core.dispatch import Handle, alias, held, is_tracked, make_handle, slot_of
 from iverson.core.errors import ArgumentError
 from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
@@ -221,11 +221,11 @@ def _second_order(
 
     def gradient(args: Any, cotangents: Any) -> Any:
         leaves = [x for x in optree.tree_leaves(args) if isinstance(x, Handle)]
-        variables = {(x._node, x._index): x for x in leaves if x._node is not None}
+        variables = {slot_of(x): x for x in leaves if is_tracked(x)}
         # The function may rebind its inputs; their handles must stand for what they were.
         kept = [alias(x) for x in variables.values()]
         named, _ = flatten_outputs(fn(*args))
-        outputs = [y for y in (held(y) for _, y in named) if y._node is not None]
+        outputs = [y for y in (held(y) for _, y in named) if is_tracked(y)]
         return tuple(grad(outputs, kept, list(cotangents), create_graph=True))
 
     def name(path: str) -> str:

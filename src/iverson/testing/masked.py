@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from iverson.core.dispatch import value_of
 from iverson.layouts import Sparse, to_strided
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.testing.directions import Space, Vector, address_of, register_space
@@ -101,7 +102,7 @@ def _with_nan(x: Any) -> Any:
     if not isinstance(x, MaskedTensor) or x.dtype.kind not in "fc" or x.size > SMALL:
         return x
     array = np.full(x.size, np.nan, x.dtype)
-    array[x._mask.keys] = to_strided(x._held._value)
+    array[x._mask.keys] = to_strided(value_of(x._held))
     mask = np.zeros(x.size, bool)
     mask[x._mask.keys] = True
     tracked = x.requires_grad
@@ -125,7 +126,7 @@ def _mapped(change: Callable[[Any], Any], inputs: Any) -> Any:
 
 
 def _masked(x: Any) -> Any:
-    if not isinstance(getattr(x, "_value", None), Sparse):
+    if not isinstance(value_of(x, None), Sparse):
         return x
     return masked_tensor(x.detach(), requires_grad=x.requires_grad)
 

@@ -17,7 +17,18 @@ from iverson.autograd.mode import enable_grad, no_grad
 from iverson.autograd.node import Node, reachable
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
-from iverson.core.dispatch import Handle, Operand, Wrapper, held, like, make_handle
+from iverson.core.dispatch import (
+    Handle,
+    Operand,
+    Wrapper,
+    held,
+    is_tracked,
+    like,
+    make_handle,
+    rebind,
+    slot_of,
+    value_of,
+)
 from iverson.core.errors import ArgumentError
 from iverson.layouts import layout_of
 from iverson.testing.directions import Space, Vector, space_of
@@ -116,7 +127,7 @@ class Problem:
         self._whole = [like(x, held(x)) for x in leaves]
         self._given = leaves
         self._names = [name(path_name("inputs", p)) for p in paths]
-        self._state = [(x._value, x._node, x._index) if _is_handle(x) else x for x in self.leaves]
+        self._state = [(value_of(x), *slot_of(x)) if _is_handle(x) else x for x in self.leaves]
         self.variables = self._find_variables(self._names)
         if project is not None:
             self._check_in_set()
@@ -124,8 +135,8 @@ class Problem:
     def _find_variables(self, names: Sequence[str]) -> tuple[Variable, ...]:
         positions: dict[tuple[Node, int], list[int]] = {}
         for k, leaf in enumerate(self.leaves):
-            if _is_handle(leaf) and leaf._node is not None:
-                positions.setdefault((leaf._node, leaf._index), []).append(k)
+            if _is_handle(leaf) and is_tracked(leaf):
+                positions.setdefault(slot_of(leaf), []).append(k)
         if not positions:
             raise ArgumentError(
                 self.operation,
@@ -138,7 +149,7 @@ class Problem:
         for slot, where in positions.items():
             leaf = self.leaves[where[0]]
             space = space_of(self._whole[where[0]])
-            point = space.coordinates(leaf._value)
+            point = space.coordinates(value_of(leaf))
             found.append(Variable(names[where[0]], slot, space, point, tuple(where)))
         self._refuse_ancestors(found)
         return tuple(found)
@@ -237,7 +248,7 @@ class Problem:
                 expected="those of the inputs",
                 remedy="return all inputs, the ones that stay as they are included",
             )
-        return [v.space.coordinates(held(leaves[v.positions[0]])._value) for v in self.variables]
+        return [v.space.coordinates(value_of(held(leaves[v.positions[0]]))) for v in self.variables]
 
     def _args(self, points: Sequence[Vector], wide: bool) -> Any:
         """Copies of the inputs with the variables at other points."""
@@ -266,8 +277,8 @@ class Problem:
 
     def _output(self, name: str, output: Any) -> Output:
         handle = held(output)
-        slot = None if handle._node is None else (handle._node, handle._index)
-        return Output(self.name(name), handle._value, slot, space_of(output))
+        slot = None if not is_tracked(handle) else slot_of(handle)
+        return Output(self.name(name), value_of(handle), slot, space_of(output))
 
     @contextmanager
     def _restoring(self) -> Iterator[list[tuple[str, str]]]:
@@ -287,10 +298,10 @@ class Problem:
                     given._become(whole)
             for name, leaf, state, copies in zip(self._names, self.leaves, self._state, before, strict=True):
                 if _is_handle(leaf):
-                    now = (leaf._value, leaf._node, leaf._index)
+                    now = (value_of(leaf), *slot_of(leaf))
                     if any(a is not b for a, b in zip(now, state, strict=True)):
                         changed.append((name, "a tensor"))
-                    leaf._value, leaf._node, leaf._index = state
+                    rebind(leaf, *state)
                 for buffer, copy in zip(_buffers(state), copies, strict=True):
                     if buffer.tobytes() != copy.tobytes():
                         changed.append((name, "an array"))
@@ -302,7 +313,7 @@ def _is_wrapper(leaf: Any) -> bool:
 
 
 def _untracked(leaf: Any) -> Any:
-    return like(leaf, make_handle(held(leaf)._value)) if isinstance(leaf, Operand) else leaf
+    return like(leaf, make_handle(value_of(held(leaf)))) if isinstance(leaf, Operand) else leaf
 
 
 def _is_handle(leaf: Any) -> bool:
@@ -323,5 +334,7 @@ def _copy(leaf: Any) -> Any:
         return leaf.copy()
     if not isinstance(leaf, Handle):
         return leaf
-    layout = layout_of(leaf._value)
-    return make_handle(layout.rebuild(leaf._value, tuple(b.copy() for b in layout.buffers(leaf._value))))
+    layout = layout_of(value_of(leaf))
+    return make_handle(
+        layout.rebuild(value_of(leaf), tuple(b.copy() for b in layout.buffers(value_of(leaf))))
+    )

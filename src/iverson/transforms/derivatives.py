@@ -18,7 +18,7 @@ from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, alias, held, like
+from iverson.core.dispatch import Wrapper, alias, held, is_tracked, is_variable, like, slot_of, value_of
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from iverson.core.region import Region
@@ -83,8 +83,8 @@ class Linearization:
 
     def _reaches_beyond(self, start: int) -> bool:
         """Whether the outputs depend on anything recorded before this call."""
-        roots = [o._node for o in self.outputs if o._node is not None]
-        if any(v._node.op is not None for v in self.variables) or any(r.number < start for r in roots):
+        roots = [slot_of(o)[0] for o in self.outputs if is_tracked(o)]
+        if not all(map(is_variable, self.variables)) or any(r.number < start for r in roots):
             return True
         return any(
             parent is not None and parent.number < start
@@ -112,11 +112,11 @@ class Linearization:
         """Cotangents of the inputs from those of the outputs, one per leaf."""
         recording = create_graph if create_graph is not None else self.outer or _tracked(cotangents)
         seeds = [
-            ((o._node, o._index), ct)
+            (slot_of(o), ct)
             for o, ct in zip(self.outputs, cotangents, strict=True)
-            if o._node is not None and ct is not None
+            if is_tracked(o) and ct is not None
         ]
-        slots = [(v._node, v._index) for v in self.variables]
+        slots = [slot_of(v) for v in self.variables]
         found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=recording)
         results = [
             found.get(s, Tensor(Zero(v.shape, v.dtype))) for s, v in zip(slots, self.variables, strict=True)
@@ -126,17 +126,15 @@ class Linearization:
     def push(self, tangents: list[Any]) -> list[Any]:
         """Tangents of the outputs from those of the inputs, one per leaf (None stands for zero)."""
         recording = self.outer or _tracked(tangents)
-        known = {
-            (v._node, v._index): t for v, t in zip(self.variables, tangents, strict=True) if t is not None
-        }
-        slots = [(o._node, o._index) for o in self.outputs if o._node is not None]
+        known = {slot_of(v): t for v, t in zip(self.variables, tangents, strict=True) if t is not None}
+        slots = [slot_of(o) for o in self.outputs if is_tracked(o)]
         found = push(slots, known, create_graph=recording)
-        results = [found.get((o._node, o._index), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
+        results = [found.get(slot_of(o), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
         return handed_out(results, recording)
 
 
 def _tracked(handles: Sequence[Any]) -> bool:
-    return is_grad_enabled() and any(h is not None and h._node is not None for h in handles)
+    return is_grad_enabled() and any(h is not None and is_tracked(h) for h in handles)
 
 
 @overload
@@ -404,7 +402,7 @@ def _by_columns(line: Linearization) -> list[list[Any]]:
 
 def _assemble(parts: list[Any], out: tuple[int, ...], inp: tuple[int, ...], dtype: Any, at: int) -> Any:
     """Rows (at=0) or columns (at=-1) of one Jacobian block, stacked and shaped ``out + inp``."""
-    if not parts or all(type(p._value) is Zero and p._node is None for p in parts):
+    if not parts or all(type(value_of(p)) is Zero and not is_tracked(p) for p in parts):
         return F.zero(out + inp, dtype)
     axis = 0 if at == 0 else len(out)
     return F.reshape(F.stack(*parts, axis=axis), shape=out + inp)
