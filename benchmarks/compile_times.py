@@ -120,7 +120,7 @@ def code_table(ops: tuple[Op, ...]) -> str:
     """Per op, forward and with gradients: what compiling its kernels takes."""
     os.environ["IVERSON_CACHE"] = "off"
     target.host()
-    target.target_machine()
+    target.target_machine(target.host())
     rows = []
     for op in ops:
         for with_gradients in (False, True):

@@ -10,6 +10,7 @@ import numpy as np
 
 from iverson.codegen import compile as machine_code
 from iverson.codegen import ir
+from iverson.codegen.target import host
 from iverson.codegen.vecmath import FUNCTIONS
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -41,7 +42,7 @@ def text(name: str, elem: str, lanes: int, has_fma: bool) -> str:
 
 @functools.cache
 def _library(name: str, elem: str, lanes: int, has_fma: bool) -> machine_code.Library:
-    code = machine_code.to_object(text(name, elem, lanes, has_fma))
+    code = machine_code.to_object(text(name, elem, lanes, has_fma), host())
     return machine_code.load(code, ("apply",), _ENTRY)
 
 

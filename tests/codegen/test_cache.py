@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +48,9 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     original = compile.to_object
 
-    def spy(text: str) -> bytes:
+    def spy(text: str, machine: target.Machine) -> bytes:
         seen.append(text)
-        return original(text)
+        return original(text, machine)
 
     monkeypatch.setattr(compile, "to_object", spy)
     return seen
@@ -96,7 +97,22 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch
 
 
 def test_different_kernels_have_different_keys() -> None:
-    assert cache.digest("a") != cache.digest("b")
+    assert cache.digest("a", target.host()) != cache.digest("b", target.host())
+
+
+def test_a_kernel_is_compiled_for_its_target(folder: Path, compiles: list[str]) -> None:
+    narrow = replace(target.host(), vector_bytes=8)
+    for machine in (target.host(), narrow, narrow):
+        made = kernel.compile_kernel(double(), target=machine)
+        assert made.target is machine
+        a, out = np.arange(10, dtype=F32), np.zeros(10, F32)
+        made(a, out)
+        np.testing.assert_array_equal(out, 2 * a)
+    wide, two = compiles
+    assert "<2 x float>" in two
+    assert "<2 x float>" not in wide
+    assert len(list(folder.glob("*.o"))) == 2
+    assert kernel.compile_kernel(double()) is kernel.compile_kernel(double(), target=target.host())
 
 
 def test_an_object_under_another_kernels_name_is_compiled_again(folder: Path, compiles: list[str]) -> None:

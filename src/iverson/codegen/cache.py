@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from iverson.codegen.target import Machine
+
 _MAGIC = b"iverson object 2\n"
 #: Kernels on disk beyond this many bytes in all are dropped, the least recently used first.
 LIMIT = 256 * 2**20
@@ -46,9 +48,9 @@ def _default() -> str:
     return os.path.join(base, "iverson", "kernels")
 
 
-def digest(text: str) -> str:
-    """The key of a kernel on disk: of its text, the machine and all versions that matter."""
-    return hashlib.sha256(f"{_environment()}\n{text}".encode()).hexdigest()
+def digest(text: str, machine: Machine) -> str:
+    """The key of a kernel on disk: of its text, the machine it is for and all versions that matter."""
+    return hashlib.sha256(f"{machine!r}\n{_environment()}\n{text}".encode()).hexdigest()
 
 
 @functools.cache
@@ -56,14 +58,11 @@ def _environment() -> str:
     import llvmlite
     import numpy as np
 
-    from iverson.codegen import target
-
     source = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         source.update(path.read_bytes())
     return "\n".join(
         (
-            repr(target.host()),
             llvmlite.__version__,
             np.__version__,
             sys.version,

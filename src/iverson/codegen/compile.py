@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iverson.codegen import target
+from iverson.codegen.target import Machine
 
 
 @dataclass(frozen=True)
@@ -21,41 +22,41 @@ class Library:
     addresses: dict[str, int]
 
 
-def optimize(text: str) -> Any:
+def optimize(text: str, machine: Machine) -> Any:
     """The verified and optimised LLVM module of an IR text (under `target.lock`)."""
     import llvmlite.binding as llvm
 
-    machine = target.target_machine()
+    made = target.target_machine(machine)
     module = llvm.parse_assembly(text)
-    module.triple = target.host().triple
-    module.data_layout = str(machine.target_data)
+    module.triple = machine.triple
+    module.data_layout = str(made.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
     options.loop_interleaving = False
-    builder = llvm.create_pass_builder(machine, options)
+    builder = llvm.create_pass_builder(made, options)
     manager = builder.getModulePassManager()
     manager.run(module, builder)
     return module
 
 
-def to_object(text: str) -> bytes:
+def to_object(text: str, machine: Machine) -> bytes:
     """Machine code of an IR text, as a relocatable object."""
     with target.lock:
-        return bytes(target.target_machine().emit_object(optimize(text)))
+        return bytes(target.target_machine(machine).emit_object(optimize(text, machine)))
 
 
-def to_llvm(text: str) -> str:
+def to_llvm(text: str, machine: Machine) -> str:
     """The IR after LLVM's passes."""
     with target.lock:
-        return str(optimize(text))
+        return str(optimize(text, machine))
 
 
-def to_assembly(text: str) -> str:
+def to_assembly(text: str, machine: Machine) -> str:
     """The machine's assembly."""
     with target.lock:
-        return str(target.target_machine().emit_assembly(optimize(text)))
+        return str(target.target_machine(machine).emit_assembly(optimize(text, machine)))
 
 
 def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen import bounds, cache, compile, llvm, target
+from iverson.codegen import bounds, cache, compile, llvm
 from iverson.codegen.launch import launch
 from iverson.codegen.nodes import Buffer, Kernel
 from iverson.codegen.plan import Plan, follows, index_buffers
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.print import kernel_text, nameless_text
+from iverson.codegen.target import Machine, host
 from iverson.codegen.verify import verify
 from iverson.core import locks
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
@@ -33,6 +34,7 @@ _KEEP = 4096
 class CompiledKernel:
     """Machine code for a kernel; ``compiled(*arrays)`` runs it on its arguments in order.
 
+    target : the processor that the code is for.
     source, llvm, asm : the loop nest as pseudo-code, LLVM's optimised IR, and the assembly.
     """
 
@@ -40,6 +42,7 @@ class CompiledKernel:
     source: str
     plan: Plan
     library: compile.Library
+    target: Machine
     facts: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __call__(self, *arrays: Array, threads: int | None = None, **sizes: int) -> None:
@@ -64,27 +67,33 @@ class CompiledKernel:
             b.name: _temporary(b, sizes) if b.role == "temp" else next(given) for b in self.kernel.buffers
         }
         runs = self if self._decided(arrays, sizes) else self.careful
-        launch(runs, by_name, sizes, threads, functools.partial(compile_kernel, careful=runs is not self))
+        launch(
+            runs,
+            by_name,
+            sizes,
+            threads,
+            functools.partial(compile_kernel, careful=runs is not self, target=self.target),
+        )
 
     @property
     def llvm(self) -> str:
         """The IR after LLVM's passes."""
-        return compile.to_llvm(self.text)
+        return compile.to_llvm(self.text, self.target)
 
     @property
     def asm(self) -> str:
         """The machine's assembly."""
-        return compile.to_assembly(self.text)
+        return compile.to_assembly(self.text, self.target)
 
     @property
     def text(self) -> str:
         """The IR as emitted."""
-        return llvm.emit(self.kernel, target.host(), self.plan)
+        return llvm.emit(self.kernel, self.target, self.plan)
 
     @functools.cached_property
     def careful(self) -> CompiledKernel:
         """The same kernel, its loops testing what this one's calls decide."""
-        return compile_kernel(self.kernel, careful=True)
+        return compile_kernel(self.kernel, careful=True, target=self.target)
 
     def _decided(self, arrays: Sequence[Array], sizes: Mapping[str, int]) -> bool:
         """Whether it follows from sizes and ranges of index buffers that every access is inside."""
@@ -185,25 +194,28 @@ def _temporary(b: Buffer, sizes: Mapping[str, int]) -> Array:
 
 # --- compiling --------------------------------------------------------------------------------------
 
-_kernels: OrderedDict[str, CompiledKernel] = OrderedDict()
+_kernels: OrderedDict[tuple[str, Machine], CompiledKernel] = OrderedDict()
 _lock = locks.lock()
 
 
-def compile_kernel(kernel: Kernel, *, careful: bool = False) -> CompiledKernel:
+def compile_kernel(kernel: Kernel, *, careful: bool = False, target: Machine | None = None) -> CompiledKernel:
     """Machine code for a kernel, from memory or disk where it was compiled before.
 
     careful : test in the loops what calls would otherwise decide from ranges (see `plan`).
+    target : the processor to compile for, one whose code this one runs (default: this one).
     Raises ArgumentError for a kernel that breaks the rules of the IR.
     """
     source = kernel_text(kernel) + ("\ncareful" if careful else "")
+    target = target or host()
+    key = source, target
     with _lock:
-        found = _kernels.get(source)
+        found = _kernels.get(key)
         if found is not None:
-            _kernels.move_to_end(source)
+            _kernels.move_to_end(key)
             return found
-    made = _compile(verify(kernel), source, careful)
+    made = _compile(verify(kernel), source, careful, target)
     with _lock:
-        _kernels[source] = made
+        _kernels[key] = made
         while len(_kernels) > _KEEP:
             _kernels.popitem(last=False)
     return made
@@ -215,12 +227,12 @@ def forget() -> None:
         _kernels.clear()
 
 
-def _compile(kernel: Kernel, source: str, careful: bool) -> CompiledKernel:
+def _compile(kernel: Kernel, source: str, careful: bool, target: Machine) -> CompiledKernel:
     plan = plan_of(kernel, careful=careful)
-    key = cache.digest(nameless_text(kernel) + ("\ncareful" if careful else ""))
+    key = cache.digest(nameless_text(kernel) + ("\ncareful" if careful else ""), target)
     names = tuple(llvm.entry_name(kernel, k) for k in range(len(kernel.phases)))
     code = cache.read(key)
     if code is None:
-        code = compile.to_object(llvm.emit(kernel, target.host(), plan))
+        code = compile.to_object(llvm.emit(kernel, target, plan), target)
         cache.write(key, code)
-    return CompiledKernel(kernel, source, plan, compile.load(code, names, compile.ENTRY))
+    return CompiledKernel(kernel, source, plan, compile.load(code, names, compile.ENTRY), target)

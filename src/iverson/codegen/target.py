@@ -53,11 +53,10 @@ def host() -> Machine:
 
 
 @functools.cache
-def target_machine() -> Any:
-    """LLVM's target machine for the host (under `lock`)."""
+def target_machine(machine: Machine) -> Any:
+    """LLVM's target machine for a processor (under `lock`)."""
     import llvmlite.binding as llvm
 
-    machine = host()
     target = llvm.Target.from_triple(machine.triple)
     return target.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=2, reloc="pic", codemodel="small"
