@@ -7,13 +7,18 @@ it happens to be zero, and in whatever layout it is held.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.autograd import Function, grad
+from iverson.autograd import Function, grad, no_grad, watch
 from iverson.autograd.api import variable
-from iverson.core.errors import DTypeError, GradientError, ShapeError
+from iverson.autograd.engine import _part
+from iverson.core.entries import Box as Demand
+from iverson.core.entries import Stored
+from iverson.core.errors import DensifyWarning, DTypeError, GradientError, ShapeError
 from iverson.core.region import Region
 from iverson.layouts import Box, Zero
 from iverson.ops import override_vjp
@@ -250,3 +255,61 @@ def test_a_rule_in_another_dtype_than_its_input_is_reported():
         grad([y], [single])
     (((_, given, asked, _), count),) = work.casts.items()
     assert (given, asked, count) == ("float64", "float32", 1)
+
+
+def test_a_pass_counts_what_leads_to_no_target():
+    x, w = (iv.asarray(np.ones(2), requires_grad=True) for _ in range(2))
+    y = iv.sum(x * iv.exp(w * 2))
+    with iv.explain.count() as work:
+        grad([y], [x])
+    assert {name: n for name, n in work.unneeded_of.items() if n} == {"multiply": 2, "exp": 1}
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_what_a_cotangent_does_not_reach_is_not_computed(recorded):
+    """A cotangent that is a constant, or that nothing differentiates, bounds the work."""
+    x = iv.asarray(np.ones(100), requires_grad=True)
+    box = Box((100,), Region((3,), (5,)), np.ones(2))
+    g = iv.Tensor(box) if recorded else variable(box)
+    y = iv.sin(x)
+    with iv.explain.count() as work:
+        grad([y], [x], [g], create_graph=recorded)
+    assert work.bytes["cos"] == 2 * 8
+
+
+class _Of:
+    """An op of one input that does not know how to compute a part."""
+
+    vjp_at = None
+
+
+def test_what_is_computed_whole_is_cut_to_its_part():
+    x, part = iv.asarray(np.ones(4)), Demand(Region((1,), (3,)))
+    cut = lambda ct, part=part: _part(_Of, lambda F, g, y, x: ct, part, 0, (), None, None, (x,), {})
+    assert cut(None) is None
+    other, stored = iv.asarray(np.ones(3)), Stored(iv.to_layout(iv.eye(4)[0], "coo")._value.pattern)
+    assert cut(other) is other  # of a wrong shape, which is said elsewhere
+    whole, own = iv.asarray(np.ones(4)), variable(Box((4,), Region((1,), (2,)), np.ones(1)))
+    assert cut(whole, stored) is whole
+    assert cut(whole)._value.region == part.region
+    with no_grad():
+        assert cut(own) is own
+    assert cut(own.detach())._value.region == Region((1,), (2,))
+    # An entry of a tracked one that is 0 now has a derivative, outside of the part too.
+    (found,) = grad([iv.sum(cut(own))], [own])
+    assert found.to_dense().numpy().tolist() == [0, 1, 1, 0]
+
+
+def test_a_dense_gradient_of_a_large_sparse_leaf_warns(monkeypatch):
+    monkeypatch.setattr(watch, "LARGE_GRADIENT", 1)
+    s = iv.to_layout(iv.asarray(STORED), "csr").detach().requires_grad_()
+    message = "3, 3\\) with 2 stored entries is nonzero everywhere"
+    with pytest.warns(DensifyWarning, match=message):
+        grad([iv.sum(iv.broadcast_to(iv.sum(s), (2,)))], [s])
+    with pytest.warns(DensifyWarning, match=message):
+        grad([iv.sum(iv.concat([s, W]) * 2)], [s])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dense = iv.asarray(STORED, requires_grad=True)
+        dense.register_hook(lambda g: None)
+        grad([iv.sum(dense)], [dense])

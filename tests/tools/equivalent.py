@@ -14,6 +14,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: g._node is None": "of constants too, more is computed in a recorded pass, and never read",
         "drop: not is_grad_enabled()": "where nothing is recorded: more is computed (or cut), and never read",
         "drop: ct.dtype.kind == 'c'": "the real part of what is real is itself",
+        "drop: type(g._value) in _BOUNDLESS": "a shortcut: such a support leaves the kept plan as it is",
+        "drop: None if overrides() else op.plans.get(demands)": "a shortcut: `pullback` looks there itself",
+        "drop: recording": "what is tracked waits; a sum of constants is one, added in place or not",
         "delete the guard: if part is NOTHING": "the rule is run for what is zero, or nobody reads",
     },
     "iverson.core.entries": {

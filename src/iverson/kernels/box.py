@@ -58,6 +58,8 @@ def _known(values: Values) -> bool:
 
 def _region(value: Any, shape: Shape) -> Region:
     """Where an operand may be nonzero, in the index space of the broadcast result."""
+    if type(value) is Zero:  # of rank 0 too, where no region is empty
+        return Region((0,) * len(shape), (0,) * len(shape))
     return _own(value).broadcast(value.shape, shape) if hasattr(value, "shape") else Region.full(shape)
 
 
@@ -152,7 +154,7 @@ def stack(op: Op, values: Values, params: Params) -> Any:
     parts = []
     for k, value in enumerate(values):
         own = _own(value)
-        if own.size:
+        if own.size and type(value) is not Zero:
             region = Region(
                 (*own.start[:axis], k, *own.start[axis:]),
                 (*own.stop[:axis], k + 1, *own.stop[axis:]),
