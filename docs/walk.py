@@ -1,8 +1,8 @@
-"""A walk through the house: the one idea in a few pages that run, before the real files.
+"""A walk through the design: the one idea in a few pages that run, before the real files.
 
     python docs/walk.py
 
-Each section retells one room in its smallest honest form and says where the real one is. Nothing here is
+Each section retells one package in its smallest honest form and says where the real one is. Nothing here is
 imported by the library.
 """
 
@@ -249,7 +249,7 @@ def run(s: Statement, shape: tuple[int, ...], inputs: list[np.ndarray]) -> tuple
     return out, visited
 
 
-def turned_around(s: Statement, read: int, head: int) -> Statement:
+def adjoint_statements(s: Statement, read: int, head: int) -> Statement:
     """The cotangent of one read: the head where the result was written, times the other reads."""
     others = tuple(r for k, r in enumerate(s.reads) if k != read)
     return Statement(s.domain, s.reads[read][1], ((head, s.write), *others))
@@ -261,8 +261,8 @@ def claim_derivatives_cost_their_terms() -> None:
     rng = np.random.default_rng(0)
     x, w, g = rng.standard_normal(9), rng.standard_normal(3), rng.standard_normal(4)
     _, forward = run(conv, (4,), [x, w])
-    gx, visited_x = run(turned_around(conv, 0, 2), (9,), [x, w, g])
-    gw, visited_w = run(turned_around(conv, 1, 2), (3,), [x, w, g])
+    gx, visited_x = run(adjoint_statements(conv, 0, 2), (9,), [x, w, g])
+    gw, visited_w = run(adjoint_statements(conv, 1, 2), (3,), [x, w, g])
     assert forward == visited_x == visited_w == 12
     jacobian_x = np.zeros((4, 9))
     for i, j in itertools.product(range(4), range(3)):

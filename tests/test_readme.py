@@ -1,4 +1,4 @@
-"""The README is true: its examples run, its table of rooms counts what is there."""
+"""The README is true: its examples run, its table of packages counts what is there."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def test_examples_run():
     assert result.failed == 0
 
 
-def source_lines(room: Path) -> int:
-    files = room.rglob("*.py") if room.is_dir() else [room]
+def source_lines(package: Path) -> int:
+    files = package.rglob("*.py") if package.is_dir() else [package]
     return sum(len(f.read_text().splitlines()) for f in files)
 
 
 def test_the_table_of_rooms_is_about_right():
     """Within a tenth: the table is for proportion. ``python tests/test_readme.py`` writes it anew."""
     rows = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", (ROOT / "README.md").read_text(), re.MULTILINE))
-    assert set(rows) == {r for r in ROOMS if path(r) is not None}
-    for room, lines in rows.items():
-        found = path(room)
+    assert set(rows) == {r for r in PACKAGES if path(r) is not None}
+    for package, lines in rows.items():
+        found = path(package)
         assert found is not None
-        assert abs(source_lines(found) - int(lines)) <= 0.1 * int(lines) + 20, room
+        assert abs(source_lines(found) - int(lines)) <= 0.1 * int(lines) + 20, package
 
 
-ROOMS = {
+PACKAGES = {
     "testing": "gradcheck",
     "optim": "optimizers",
     "explain": "reports of work done and skipped",
@@ -51,17 +51,17 @@ ROOMS = {
 }
 
 
-def path(room: str) -> Path | None:
+def path(package: str) -> Path | None:
     base = ROOT / "src" / "iverson"
-    return next((p for p in (base / room, base / f"{room}.py") if p.exists()), None)
+    return next((p for p in (base / package, base / f"{package}.py") if p.exists()), None)
 
 
 def table() -> str:
-    rows = ["| room | lines | what is there |", "| --- | --- | --- |"]
-    for room, what in ROOMS.items():
-        found = path(room)
+    rows = ["| package | lines | what is there |", "| --- | --- | --- |"]
+    for package, what in PACKAGES.items():
+        found = path(package)
         if found is not None:
-            rows.append(f"| `{room}` | {source_lines(found)} | {what} |")
+            rows.append(f"| `{package}` | {source_lines(found)} | {what} |")
     return "\n".join(rows)
 
 
@@ -78,8 +78,8 @@ if __name__ == "__main__":
     text = readme.read_text()
     readme.write_text(
         re.sub(
-            r"<!-- rooms -->.*<!-- /rooms -->",
-            f"<!-- rooms -->\n{table()}\n<!-- /rooms -->",
+            r"<!-- packages -->.*<!-- /packages -->",
+            f"<!-- packages -->\n{table()}\n<!-- /packages -->",
             text,
             flags=re.DOTALL,
         )

@@ -48,7 +48,7 @@ DTYPES = {
     "uint64",
 }
 CONSTANTS = {"e", "inf", "nan", "newaxis", "pi"}
-#: Rooms, their functions and state of recording: tested with their rooms.
+#: Packages, their functions and state of recording: tested with their packages.
 ELSEWHERE = {
     "MaskedTensor",
     "Tensor",

@@ -12,7 +12,7 @@ from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Sample
 from iverson.core.table import overrides
 from iverson.ops import ALL, TABLE, F, defined, use_derived_vjp
-from iverson.ops.notation import said, with_te
+from iverson.ops.notation import lazy_te, with_te
 from iverson.te.operator import Expression
 from iverson.tensor import Tensor
 from iverson.testing import gradcheck, gradgradcheck
@@ -93,7 +93,9 @@ def test_an_op_with_a_te_and_no_vjp_gets_one():
         name="smooth",
         forward=lambda x: 0.5 * (x + np.roll(x, 1)) ** 2,
         abstract=lambda x: Aval(x.shape, x.dtype),
-        te=said(lambda T, x: T.compute(x.shape, lambda i: 0.5 * T.F.square(x[i] + x[(i - 1) % x.shape[0]]))),
+        te=lazy_te(
+            lambda T, x: T.compute(x.shape, lambda i: 0.5 * T.F.square(x[i] + x[(i - 1) % x.shape[0]]))
+        ),
         samples=lambda s: [Sample((s((4,)),))],
     )
     x = Tensor(np.random.default_rng(0).standard_normal(4)).requires_grad_()

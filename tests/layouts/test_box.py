@@ -66,7 +66,7 @@ def test_keys_move_regions_and_place_is_the_adjoint(box, data):
     found = Tensor(box)[raw]
     np.testing.assert_array_equal(found.numpy(), part)
     g = np.random.default_rng(0).standard_normal(part.shape)
-    placed = strided.place(g, key, shape)
+    placed = strided.embed(g, key, shape)
     layout_of(placed).check(placed)
     np.testing.assert_allclose(np.vdot(dense(placed), x), np.vdot(g, part), rtol=1e-12, atol=1e-12)
 

@@ -99,7 +99,7 @@ def moves(draw):
         down, right = max(-offset, 0), max(offset, 0)
         rows, columns = shape[-1] + down, shape[-1] + right
         params = {"offset": offset, "shape": (*shape[:-1], rows, columns)}
-    elif name in ("index_basic", "place"):
+    elif name in ("index_basic", "embed"):
         raw = draw(hnp.basic_indices(shape, allow_ellipsis=False, allow_newaxis=True))
         raw = raw if isinstance(raw, tuple) else (raw,)
         rest = len(shape) - sum(item is not None for item in raw)
@@ -113,7 +113,7 @@ def moves(draw):
             for item in (*raw, *[slice(None)] * rest)
         )
         params = {"key": key}
-        if name == "place":
+        if name == "embed":
             params["shape"] = shape
             shape = keys.key_shape(key, shape)
     else:

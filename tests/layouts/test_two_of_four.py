@@ -240,7 +240,7 @@ CALLS = {
     ],
     "overwritten": [call("overwritten", key=(slice(1, 3, 1), slice(0, 8, 1)))],
     "permute_dims": [call("permute_dims", axes=(1, 0))],
-    "place": [call("place", key=(slice(1, 9, 2), 3, slice(8, 0, -1)), shape=(9, 4, 9))],
+    "embed": [call("embed", key=(slice(1, 9, 2), 3, slice(8, 0, -1)), shape=(9, 4, 9))],
     "reshape": [call("reshape", shape=(2, 16)), call("reshape", shape=(32,))],
     "roll": [call("roll", shift=(3, 1), axis=(0, 1))],
     "sampled_product": [
@@ -499,7 +499,7 @@ def test_masked_gradients_are_on_the_pattern():
     assert m.grad.layout == "two_of_four"
     assert m.grad._mask.pattern is m._mask.pattern
     at = tuple(m._mask.pattern.coordinates)
-    np.testing.assert_allclose(m.grad._held.numpy(), (2 * entries(held()[0]) * D)[at])
+    np.testing.assert_allclose(m.grad._inner.numpy(), (2 * entries(held()[0]) * D)[at])
     np.testing.assert_allclose(entries(w.grad), entries(held()[0]) ** 2)
 
 

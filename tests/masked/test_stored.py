@@ -214,7 +214,7 @@ def test_large_ones():
     s = iv.sparse_coo_tensor(np.array([[0, n - 1], [5, n - 1]]), [1.0, 2.0], (n, n))
     m = iv.masked_tensor(s, requires_grad=True)
     (m.sin() * m + m.T).sum().backward()
-    assert m.grad._held.shape == (2,)
+    assert m.grad._inner.shape == (2,)
     assert repr(m) == (
         f"iverson.MaskedTensor(shape=({n}, {n}), specified=2, layout='coo', requires_grad=True)"
     )

@@ -99,7 +99,7 @@ def test_gradcheck_perturbs_only_what_is_there():
             return g * iv.asarray([1.0, 2.0])
 
     def f(m):
-        return m._around(Wrong.apply(m._held))
+        return m._rewrap(Wrong.apply(m._inner))
 
     for fast in (False, True):
         with pytest.raises(GradcheckError) as caught:

@@ -259,7 +259,7 @@ MUTATIONS = [
         "outside the stored box",
         unary(
             lambda x: F.exp(x) * (1 - np.eye(4)[::-1]),
-            lambda g, x: F.place(
+            lambda g, x: F.embed(
                 F.index_basic(g * F.exp(x) * (1 - np.eye(4)[::-1]), key=STORED), key=STORED, shape=(4, 4)
             ),
         ),

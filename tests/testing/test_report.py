@@ -193,7 +193,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "stored values": (lambda: to_layout(asarray(DENSE), "csr"), lambda x: _written(x._value.values)),
     "values of a masked tensor": (
         lambda: masked_tensor(DENSE, DENSE > 0, requires_grad=True),
-        lambda x: _written(x._held._value),
+        lambda x: _written(x._inner._value),
     ),
     "a NumPy array": (lambda: np.ones(3), _written),
     "what a tensor stands for": (lambda: leaf(3), _bound),

@@ -46,7 +46,7 @@ def _resized(x: Any, axis: int, n: int) -> Any:
     if kept == n:
         return x
     shape = tuple(n if k == axis else m for k, m in enumerate(x.shape))
-    return F.to_dense(F.place(x, key=key, shape=shape))
+    return F.to_dense(F.embed(x, key=key, shape=shape))
 
 
 def _length(n: Any, default: int, operation: str, argument: str = "n") -> int:

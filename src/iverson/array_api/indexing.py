@@ -10,7 +10,7 @@ from iverson.array_api.arguments import as_operand
 from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import flatten
 from iverson.array_api.methods import method
-from iverson.core.dispatch import Wrapper, held, like, value_of
+from iverson.core.dispatch import Wrapper, rewrap, unwrap, value_of
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import broadcast_shapes, normalize_axis
 from iverson.layouts import nonzero_indices
@@ -104,7 +104,7 @@ def take_along_axis(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis =
 
 def _take_at_held(x: Any, indices: Any, k: int) -> Any:
     """x at the positions that exist, with the meaning of the indices on it."""
-    chosen = positions(held(indices), x.shape[k], "take_along_axis")
+    chosen = positions(unwrap(indices), x.shape[k], "take_along_axis")
     others = tuple(1 if j == k else n for j, n in enumerate(indices.shape))
     if indices.ndim != x.ndim or broadcast_shapes("take_along_axis", x.shape, others) != x.shape:
         raise ShapeError(
@@ -115,7 +115,7 @@ def _take_at_held(x: Any, indices: Any, k: int) -> Any:
         )
     at = list(np.unravel_index(indices._addresses(), indices.shape))
     at[k] = chosen
-    return like(indices, F.gather(x, *at, axes=tuple(range(x.ndim))))
+    return rewrap(indices, F.gather(x, *at, axes=tuple(range(x.ndim))))
 
 
 @method

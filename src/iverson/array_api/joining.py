@@ -281,7 +281,7 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
             "pad", "constant_values", got=f"a {type(value).__name__}", expected="a Python scalar"
         )
     if value == 0:
-        placed = F.place(x, key=key, shape=shape)
+        placed = F.embed(x, key=key, shape=shape)
         return placed if isinstance(value_of(x, None), Sparse) else F.to_dense(placed)
     around = np.asarray(value)
     if not np.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":

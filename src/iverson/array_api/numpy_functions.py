@@ -18,7 +18,7 @@ import numpy as np
 
 from iverson.array_api.arguments import SCALARS, as_operand, cast
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, held, is_tracked, slot_of
+from iverson.core.dispatch import Operand, is_tracked, slot_of, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.ops import F
 from iverson.tensor.array import Array
@@ -222,7 +222,7 @@ def _entries(name: str, tree: Any, constant: bool) -> Any:
         return {key: _entries(name, value, constant) for key, value in tree.items()}
     if not isinstance(tree, Array):
         return tree
-    tensor = held(tree)
+    tensor = unwrap(tree)
     if constant:
         tree = tree.detach()
     elif is_tracked(tensor):

@@ -12,7 +12,7 @@ from iverson.array_api.manipulation import flatten
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, Wrapper, held, like, value_of
+from iverson.core.dispatch import Handle, Wrapper, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.layouts import to_strided
@@ -109,8 +109,8 @@ def isin(x1: A | ArrayLike, x2: A | ArrayLike, /, *, invert: bool = False) -> A:
     if not any(hasattr(x, "dtype") for x in xs):
         raise ArgumentError("isin", got="two Python scalars", expected="at least one array")
     common = dtypes.result_type(*xs)
-    a, b = (_explicit(held(x), "isin") if hasattr(x, "dtype") else np.asarray(x, common) for x in xs)
-    return like(xs[0], Tensor(np.asarray(np.isin(a, b, invert=bool(invert)))))
+    a, b = (_explicit(unwrap(x), "isin") if hasattr(x, "dtype") else np.asarray(x, common) for x in xs)
+    return rewrap(xs[0], Tensor(np.asarray(np.isin(a, b, invert=bool(invert)))))
 
 
 class UniqueAll(NamedTuple):
@@ -163,7 +163,7 @@ def unique_all(x: Array | ArrayLike, /) -> UniqueAll:
     numbers = np.argsort(addresses, kind="stable")  # the entries were taken in this order
     found = np.empty_like(inverse)
     found[numbers] = inverse
-    return UniqueAll(values, Tensor(addresses[numbers][first]), like(x, Tensor(found)), Tensor(counts))
+    return UniqueAll(values, Tensor(addresses[numbers][first]), rewrap(x, Tensor(found)), Tensor(counts))
 
 
 def _entries(x: Any, operation: str) -> tuple[Any, Any]:
@@ -172,7 +172,7 @@ def _entries(x: Any, operation: str) -> tuple[Any, Any]:
     if not isinstance(x, Wrapper):
         return flatten(x, operation), None
     addresses = x._addresses()
-    return F.gather(held(x), np.argsort(addresses, kind="stable"), axes=(0,)), addresses
+    return F.gather(unwrap(x), np.argsort(addresses, kind="stable"), axes=(0,)), addresses
 
 
 @method

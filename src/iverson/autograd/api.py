@@ -10,13 +10,13 @@ import numpy as np
 
 from iverson.autograd.engine import check_seed, reverse
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, extra, gradient_place, hold_gradient, reachable, user_call
+from iverson.autograd.node import Node, grad_slot, hold_gradient, meta_of, reachable, user_call
 from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import leaf_of
 from iverson.core import dtypes, locks
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
+from iverson.core.dispatch import Handle, Operand, Wrapper, alias, make_handle, rewrap, unwrap
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.shapes import check_choice
@@ -70,12 +70,12 @@ def seeds_for(
                     expected="a cotangent for every complex output",
                     remedy=f"pass {argument}, or take the real part or abs of the output first",
                 )
-            ct = make_handle(np.ones(held(output).shape, output.dtype))
+            ct = make_handle(np.ones(unwrap(output).shape, output.dtype))
         elif isinstance(output, Wrapper):
             ct = output._seed(ct, operation, argument)
         elif not isinstance(ct, Handle):
             ct = make_handle(_array(ct, operation, argument))
-        output = held(output)
+        output = unwrap(output)
         ct = check_seed(output, ct, operation, argument)
         if output._node is not None and not is_undefined(ct):
             seeds.append(((output._node, output._index), ct))
@@ -154,7 +154,7 @@ def grad(
     _check_handles(outs, "grad", "outputs")
     _check_handles(ins, "grad", "inputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
-    leaves = tuple(map(held, ins))
+    leaves = tuple(map(unwrap, ins))
     for k, x in enumerate(leaves):
         if x._node is None:
             raise GradientError(
@@ -171,7 +171,7 @@ def grad(
         _result(found.get(slot), x, unused, k, create_graph)
         for k, (slot, x) in enumerate(zip(slots, leaves, strict=True))
     )
-    results = tuple(None if g is None else like(x, g) for x, g in zip(ins, results, strict=True))
+    results = tuple(None if g is None else rewrap(x, g) for x, g in zip(ins, results, strict=True))
     return results if isinstance(inputs, (list, tuple)) else results[0]
 
 
@@ -206,7 +206,7 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
     outs = _as_tuple(outputs)
     _check_handles(outs, "backward", "outputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
-    if all(held(o)._node is None for o in outs):
+    if all(unwrap(o)._node is None for o in outs):
         raise GradientError(
             "backward",
             got="an output that does not depend on any tensor that requires grad",
@@ -214,15 +214,15 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
         )
     seeds = seeds_for(outs, cts, "backward", "grad_outputs")
     nodes = reachable([node for (node, _), _ in seeds], 0)
-    observed = [node for node in nodes if node.extra is not None]
-    targets = {(n, k): FULL for n in observed for k in extra(n).retain if gradient_place(n, k)}
+    observed = [node for node in nodes if node.meta is not None]
+    targets = {(n, k): FULL for n in observed for k in meta_of(n).retain if grad_slot(n, k)}
     if inputs is None:
         leaves = [n for n in observed if n.op is None]
-        targets |= {(n, 0): FULL for n in leaves if extra(n).hooks or gradient_place(n, 0)}
+        targets |= {(n, 0): FULL for n in leaves if meta_of(n).hooks or grad_slot(n, 0)}
     else:
         given = _as_tuple(inputs)
         _check_handles(given, "backward", "inputs")
-        ins = tuple(map(held, given))
+        ins = tuple(map(unwrap, given))
         if any(x._node is None for x in ins):
             raise GradientError(
                 "backward",
@@ -239,7 +239,7 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
 
 
 def _accumulate(node: Node, index: int, ct: Any) -> None:
-    place = gradient_place(node, index)
+    place = grad_slot(node, index)
     if place is None:
         return
     with _accumulating:
@@ -278,7 +278,7 @@ def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
             expected="a leaf or a result recorded from one",
             remedy="call x.requires_grad_() before computing with it",
         )
-    hooks = extra(x._node).hooks.setdefault(x._index, {})
+    hooks = meta_of(x._node).hooks.setdefault(x._index, {})
     number = next(_hook_numbers)
     hooks[number] = hook, user_call()
     return HookHandle(hooks, number)

@@ -25,7 +25,7 @@ from iverson.core.entries import (
     NOTHING,
     Box,
     Entries,
-    Factors,
+    LowRank,
     Stored,
     covers,
 )
@@ -82,7 +82,7 @@ def _walk(
                 _report_skipped(node, needs)
             continue
         g = arrived.pop(node)
-        if node.multiple or type(g) is Sum or node.extra is not None or node in asked:
+        if node.multiple or type(g) is Sum or node.meta is not None or node in asked:
             g = _collect(node, g, found, targets)
         demands = of_args.get(node)
         if demands is not None:
@@ -130,8 +130,8 @@ def _added(before: Any, ct: Any, recording: bool) -> Any:
 
 
 def _multiplied(ct: Any) -> Any:
-    """A cotangent as one handle: `Factors` are multiplied at the pattern needed of it, or everywhere."""
-    if type(ct) is not Factors:
+    """A cotangent as one handle: `LowRank` are multiplied at the pattern needed of it, or everywhere."""
+    if type(ct) is not LowRank:
         return ct
     if isinstance(ct.need, Stored):
         return F.matmul_on(ct.left, ct.right, ct.need.pattern)
@@ -156,7 +156,7 @@ def _completed(
 ) -> Any:
     if type(ct) is Sum:
         ct = ct.total()
-    if node.extra is not None:
+    if node.meta is not None:
         ct = _hooked(node, index, _exported(ct))
     if (node, index) in targets:
         ct = found[node, index] = _exported(ct)
@@ -169,8 +169,8 @@ def _undefined(node: Node, index: int) -> Any:
 
 
 def _hooked(node: Node, index: int, ct: Any) -> Any:
-    assert node.extra is not None
-    for hook, where in tuple(node.extra.hooks.get(index, {}).values()):
+    assert node.meta is not None
+    for hook, where in tuple(node.meta.hooks.get(index, {}).values()):
         at = f"hook on {node.describe()}" + (f", registered at {line_of(where)}" if where else "")
         try:
             replaced = hook(alias(ct))
@@ -198,7 +198,7 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
             if value is None or value.dtype != of.dtype or value.shape != of.shape:
                 if ct is None:
                     continue
-                if type(ct) is Factors:
+                if type(ct) is LowRank:
                     ct.need = demands[k]
                     if ct.dtype == of.dtype:
                         result.append((k, ct))
@@ -228,7 +228,7 @@ _BOUNDLESS = (np.ndarray, Bracket)
 
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
     """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
-    if node.multiple or type(g) is Factors or type(g._value) in _BOUNDLESS:
+    if node.multiple or type(g) is LowRank or type(g._value) in _BOUNDLESS:
         return (None if overrides() else op.plans.get(demands)) or pullback(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
@@ -251,7 +251,7 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
     for kind, positions, rule, part in plan.steps:
         k = positions[0]
         parent = node.parents[k]
-        watched = None if parent is None or parent.extra is None else watch(node.parents, demands, k)
+        watched = None if parent is None or parent.meta is None else watch(node.parents, demands, k)
         if kind is _EACH:
             ct = rule(F if watched is None else watched, *shared, g, y, *inputs, **params)
         elif kind is Kind.PART:
@@ -299,7 +299,7 @@ def _part(
     if covers(part, support_of(ct._value), ct.shape) and (ct._node is None or not is_grad_enabled()):
         return ct
     key = part.region.slices
-    return F.place(F.index_basic(ct, key=key), key=key, shape=ct.shape)
+    return F.embed(F.index_basic(ct, key=key), key=key, shape=ct.shape)
 
 
 def _with_shared(rule: Any, shared: Any, F: Any, *args: Any, **params: Any) -> Any:

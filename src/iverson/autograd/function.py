@@ -21,7 +21,7 @@ from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, Operand, Wrapper, alias, held, like, make_handle
+from iverson.core.dispatch import Handle, Operand, Wrapper, alias, make_handle, rewrap, unwrap
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
 from iverson.layouts import Zero
@@ -76,9 +76,9 @@ class Context:
         if index < 0:
             made = make_handle(value, None, index)
             self._bar([made])
-            return like(meaning, made)
+            return rewrap(meaning, made)
         # Without a node of its own, it is one of this node's results.
-        return like(meaning, make_handle(value, self._node if parent == _PLACE else parent, index))
+        return rewrap(meaning, make_handle(value, self._node if parent == _PLACE else parent, index))
 
     def _bar(self, handles: Sequence[Any]) -> None:
         """In a pass that is recorded, let no derivative flow through what forward did not record."""
@@ -148,8 +148,8 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """Run ``forward`` and record the call. Returns what ``forward`` returns."""
         # Forward has handles of its own: what it rebinds in place stays its own affair.
-        args = tuple([like(a, alias(held(a))) if isinstance(a, Operand) else a for a in args])
-        handles = [held(a) for a in args]
+        args = tuple([rewrap(a, alias(unwrap(a))) if isinstance(a, Operand) else a for a in args])
+        handles = [unwrap(a) for a in args]
         parents = tuple([h._node if isinstance(h, Handle) else None for h in handles])
         indices = tuple([h._index if isinstance(h, Handle) else 0 for h in handles])
         tracked = tuple([p is not None for p in parents])
@@ -173,9 +173,9 @@ class Function:
                     expected="Tensors",
                 )
         if not recording:
-            given = tuple(None if r is None else like(r, make_handle(held(r)._value)) for r in results)
+            given = tuple(None if r is None else rewrap(r, make_handle(unwrap(r)._value)) for r in results)
             if unrecorded.calls.count:
-                unrecorded.mark(map(held, given), handles)
+                unrecorded.mark(map(unwrap, given), handles)
         else:
             given = _recorded(cls, ctx, args, parents, indices, results, call)
         return given if several else given[0]
@@ -191,7 +191,7 @@ def _recorded(
     call: unrecorded.Call,
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
-    handles = tuple(map(held, results))
+    handles = tuple(map(unwrap, results))
     avals = tuple(Aval((), dtypes.default_float) if h is None else Aval(h.shape, h.dtype) for h in handles)
     meanings = tuple(map(_meaning, args)), tuple(map(_meaning, results))
     op = JointOp(
@@ -203,7 +203,7 @@ def _recorded(
         multiple=multiple,
     )
     known = tuple(
-        Aval(h._value.shape, h._value.dtype) if isinstance(h, Handle) else None for h in map(held, args)
+        Aval(h._value.shape, h._value.dtype) if isinstance(h, Handle) else None for h in map(unwrap, args)
     )
     node = Node(op, known, {}, parents, indices, avals if multiple else avals[0], user_call())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
@@ -217,9 +217,9 @@ def _recorded(
     return tuple(
         None
         if h is None
-        else like(r, make_handle(h._value, node, k))
+        else rewrap(r, make_handle(h._value, node, k))
         if h.dtype.kind in "fc" and id(r) not in ctx._no_gradient
-        else like(r, make_handle(h._value))
+        else rewrap(r, make_handle(h._value))
         for k, (r, h) in enumerate(zip(results, handles, strict=True))
     )
 
@@ -229,7 +229,7 @@ def _note_unrecorded(
 ) -> None:
     """Say of what forward computed whether it is a result, wherever it is kept, or not recorded."""
     for k, r in enumerate(results):
-        x = held(r)
+        x = unwrap(r)
         if x is None or x._node is not None or not (call.left or unrecorded.is_unrecorded(x)):
             continue
         x._index = 0
@@ -263,15 +263,15 @@ def _is_number(x: Any) -> bool:
 
 
 def _meaning(x: Any) -> Any:
-    """What an operand means beyond its handle, without keeping the handle: for `like`."""
-    return x._around(None) if isinstance(x, Wrapper) else None
+    """What an operand means beyond its handle, without keeping the handle: for `rewrap`."""
+    return x._rewrap(None) if isinstance(x, Wrapper) else None
 
 
 def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any:
     """Where a saved tensor comes from, without keeping its handle."""
     if tensor is None:
         return None
-    handle = held(tensor)
+    handle = unwrap(tensor)
     if id(tensor) in result_of and not any(tensor is a for a in args):
         return handle._value, _PLACE, result_of[id(tensor)], _meaning(tensor)
     return handle._value, handle._node, handle._index, _meaning(tensor)
@@ -281,7 +281,7 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     def joint(needs: tuple[Entries, ...], node: Node, g: Any) -> Any:
         wanted = tuple(need is not NOTHING for need in needs)
         arrived = g if node.multiple else (g,)
-        grads = map(like, outputs, map(alias, arrived))
+        grads = map(rewrap, outputs, map(alias, arrived))
         rule = _method(cls, "backward")
         with _watched(ctx, rule, arrived) as call:
             found = rule(ctx._for_call(node, wanted), *grads)
@@ -384,7 +384,7 @@ def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(rule)
     def wrapped(ctx: Any, *given: Any) -> Any:
         with no_grad():
-            return rule(ctx, *(like(x, make_handle(held(x)._value)) for x in given))
+            return rule(ctx, *(rewrap(x, make_handle(unwrap(x)._value)) for x in given))
 
     wrapped._once = True  # type: ignore[attr-defined]
     return wrapped
@@ -402,7 +402,7 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
                 given.append(None)
                 continue
             handle = make_handle(Zero(known.shape, known.dtype)) if t is None else alias(t)
-            given.append(like(meaning, handle))
+            given.append(rewrap(meaning, handle))
         arrived = [t for t in tangents if t is not None]
         with _watched(ctx, user_jvp, arrived) as call:
             found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)

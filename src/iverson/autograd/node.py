@@ -44,9 +44,9 @@ class Node:
 
     __slots__ = (
         "args",
-        "extra",
         "indices",
         "is_whole",
+        "meta",
         "multiple",
         "number",
         "op",
@@ -77,7 +77,7 @@ class Node:
         self.where = where
         self.is_whole = is_whole
         self.number = next_number()
-        self.extra: Extra | None = None
+        self.meta: NodeMeta | None = None
 
     def result(self, index: int) -> Aval:
         """What is known of one result."""
@@ -109,7 +109,7 @@ class Node:
         return name if self.where is None else f"{name} called at {line_of(self.where)}"
 
 
-class GradientPlace:
+class GradSlot:
     """Where ``backward`` adds up the gradient of one result: what ``.grad`` reads.
 
     Handles own it and the node only knows of it. A recorded gradient leads back to the node it is of, so a
@@ -132,7 +132,7 @@ class PausedLeaf:
         self.gradient = gradient
 
 
-class Extra:
+class NodeMeta:
     """What only few nodes have: hooks, retained results and the places of gradients, by result.
 
     hooks : by result and number, each with the user's call that registered it.
@@ -144,29 +144,29 @@ class Extra:
     def __init__(self) -> None:
         self.hooks: dict[int, dict[int, tuple[Hook, Where | None]]] = {}
         self.retain: set[int] = set()
-        self.places: dict[int, ref[GradientPlace]] = {}
+        self.places: dict[int, ref[GradSlot]] = {}
         self.stored: int | None = None
 
 
-def extra(node: Node) -> Extra:
-    """The node's `Extra`, made when first asked for."""
-    if node.extra is None:
-        node.extra = Extra()
-    return node.extra
+def meta_of(node: Node) -> NodeMeta:
+    """The node's `NodeMeta`, made when first asked for."""
+    if node.meta is None:
+        node.meta = NodeMeta()
+    return node.meta
 
 
-def gradient_place(node: Node | None, index: int) -> GradientPlace | None:
+def grad_slot(node: Node | None, index: int) -> GradSlot | None:
     """The place of a result's gradient, if a handle holds one."""
-    known = None if node is None or node.extra is None else node.extra.places.get(index)
+    known = None if node is None or node.meta is None else node.meta.places.get(index)
     return None if known is None else known()
 
 
-def hold_gradient(x: Any) -> GradientPlace:
+def hold_gradient(x: Any) -> GradSlot:
     """Make the handle an owner of the place of its gradient."""
-    place = gradient_place(x._node, x._index)
+    place = grad_slot(x._node, x._index)
     if place is None:
-        place = GradientPlace()
-        extra(x._node).places[x._index] = ref(place)
+        place = GradSlot()
+        meta_of(x._node).places[x._index] = ref(place)
     x._place = place
     return place
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd.node import Node, extra, leaf
+from iverson.autograd.node import Node, leaf, meta_of
 from iverson.core.aval import aval_of
 from iverson.core.caller import warn
 from iverson.core.entries import FULL, Entries
@@ -29,7 +29,7 @@ def leaf_of(value: Any) -> Node:
     """A new variable; of a sparse value it remembers that it is one."""
     made = leaf(value.shape, value.dtype)
     if isinstance(value, Sparse):
-        extra(made).stored = value.pattern.count
+        meta_of(made).stored = value.pattern.count
     return made
 
 
@@ -65,7 +65,7 @@ class Watch:
         if self.warned:
             return
         self.warned = True
-        stored = extra(self.node).stored
+        stored = meta_of(self.node).stored
         warn(
             f"gradient: that of a sparse tensor of shape {self.meta.shape} with {stored} stored entries is "
             "nonzero everywhere, and dense; to have it at fewer entries, differentiate in its values() "
@@ -77,7 +77,7 @@ class Watch:
 def watch(parents: Sequence[Node | None], needs: Sequence[Entries], k: int) -> Watch | None:
     """The watch over argument k's cotangent, if that is a large sparse leaf with all entries asked for."""
     parent = parents[k]
-    if parent is None or parent.extra is None or parent.extra.stored is None:
+    if parent is None or parent.meta is None or parent.meta.stored is None:
         return None
     meta = parent.result(0)
     large = prod(meta.shape) * meta.dtype.itemsize >= LARGE_GRADIENT

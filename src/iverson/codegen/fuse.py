@@ -109,11 +109,11 @@ def _merged(a: Stmt, b: Stmt) -> Stmt | None:
     inner = _merged(nests[0][0], nests[1][0])
     if inner is None:
         return None
-    (before, after), (before_b, after_b) = _around(a.body, nests[0][0]), _around(b.body, nests[1][0])
+    (before, after), (before_b, after_b) = _rewrap(a.body, nests[0][0]), _rewrap(b.body, nests[1][0])
     return replace(a, body=(*before, *before_b, inner, *after, *after_b))
 
 
-def _around(body: tuple[Stmt, ...], inner: Stmt) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
+def _rewrap(body: tuple[Stmt, ...], inner: Stmt) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
     at = next(k for k, s in enumerate(body) if s is inner)
     return body[:at], body[at + 1 :]
 

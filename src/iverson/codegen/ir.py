@@ -2,7 +2,7 @@
 
 Text, because building it costs a few microseconds an instruction where an object model costs tens; a
 compile is a thing users wait for. Equal pure instructions of a block are emitted once. What loops or
-kernels are is not known here. May be imported by everything in this room.
+kernels are is not known here. May be imported by everything in this package.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _strided_store(b: Builder, at: Address, value: Value, align: int) -> None:
 
 
 def _picked(b: Builder, mask: Value, where: dict[int, int]) -> Value:
-    """A mask whose lane ``place`` is lane ``where[place]`` of the given one, and False elsewhere."""
+    """A mask whose lane ``embed`` is lane ``where[place]`` of the given one, and False elsewhere."""
     n = mask.type.lanes
     none = b.const(False, mask.type)
     return _shuffle(b, mask, none, [where.get(place, n) for place in range(n)])

@@ -223,7 +223,7 @@ class Choice:
                 size = _share(v.extent) if rest else _block(v.extent)
                 return self._split(v, size, rest, body, "vector", self.factor)
             body = whole
-        return self._around(rest, body)
+        return self._rewrap(rest, body)
 
     def _is_small(self, rest: list[Axis], body: tuple[Stmt, ...]) -> bool:
         """Whether a scatter is surely too little work for threads: each would read the addresses anew."""
@@ -245,7 +245,7 @@ class Choice:
             body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
         return Loop(start, a.lower, a.upper, _loops(rest, body), step=size, mark="parallel")
 
-    def _around(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
+    def _rewrap(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
         """The remaining loops, one that owns its entries outermost."""
         first = max((a for a in rest if a in self.plain), key=_reach, default=None)
         if not self.task.reduces:  # the first with work for all threads: each then writes one stretch

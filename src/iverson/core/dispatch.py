@@ -47,7 +47,7 @@ class Handle(Operand):
 
     ``_node`` is None where no gradient is tracked. A handle may be rebound to another value and node;
     nodes therefore keep values and nodes, never handles. ``_place`` is set only where the handle keeps the
-    place of a gradient alive (`iverson.autograd.node.GradientPlace`), or a leaf that it was and may become
+    place of a gradient alive (`iverson.autograd.node.GradSlot`), or a leaf that it was and may become
     again (`iverson.autograd.node.PausedLeaf`).
     """
 
@@ -114,18 +114,18 @@ def rebind(x: Any, value: Any, *slot: Any) -> None:
 
 
 class Wrapper(Operand, ABC):
-    """The protocol of an operand that is one plain handle (``_held``) with a meaning put on it.
+    """The protocol of an operand that is one plain handle (``_inner``) with a meaning put on it.
 
     What differentiates (the engine, transforms, gradcheck) works on the held handle and wraps what comes out,
-    by `held` and `like`; what computes is an interpreter registered for the kind.
+    by `unwrap` and `rewrap`; what computes is an interpreter registered for the kind.
     """
 
     __slots__ = ()
 
-    _held: Any
+    _inner: Any
 
     @abstractmethod
-    def _around(self, handle: Any) -> Any:
+    def _rewrap(self, handle: Any) -> Any:
         """The same meaning on another handle, of the held one's shape: plain, or with a meaning itself."""
 
     @abstractmethod
@@ -163,14 +163,14 @@ class Wrapper(Operand, ABC):
         """A plain handle with 0 for what is not there."""
 
 
-def held(x: Any) -> Any:
+def unwrap(x: Any) -> Any:
     """The plain handle of an operand (anything else is itself)."""
-    return x._held if isinstance(x, Wrapper) else x
+    return x._inner if isinstance(x, Wrapper) else x
 
 
-def like(operand: Any, handle: Any) -> Any:
+def rewrap(operand: Any, handle: Any) -> Any:
     """A plain handle with the operand's meaning put on it: its gradient, or itself at another point."""
-    return operand._around(handle) if isinstance(operand, Wrapper) else handle
+    return operand._rewrap(handle) if isinstance(operand, Wrapper) else handle
 
 
 class Level(ABC):

@@ -29,7 +29,7 @@ class Nothing:
 class Full:
     """Every entry.
 
-    products : as a demand, they are read in matrix products alone, so that a cotangent may come as `Factors`.
+    products : as a demand, they are read in matrix products alone, so that a cotangent may come as `LowRank`.
     """
 
     products: bool = False
@@ -72,7 +72,7 @@ class Bracket:
         return hash((id(self.condition), self.negated))
 
 
-class Factors:
+class LowRank:
     """The matrix ``left @ right``, not multiplied out: a cotangent that only products read.
 
     need : which entries of it are.

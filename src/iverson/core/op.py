@@ -103,7 +103,7 @@ class Op:
     vjp_at : ``vjp_at(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or Stored)
         of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. With
         ``shared``, it takes that value after i, as rules take it after F.
-    low_rank : ``low_rank(F, i, g, y, *inputs)`` gives input i's cotangent as `Factors` where only products
+    low_rank : ``low_rank(F, i, g, y, *inputs)`` gives input i's cotangent as `LowRank` where only products
         read it (g may be so too), or NotImplemented.
     family : the key under which kernels for other layouts are registered (default: the name).
     multiple : results come as a tuple.

@@ -22,7 +22,7 @@ overrides = _overrides.get
 
 
 #: What completes a record as it enters the table (an op with a ``te`` and no vjp gets the derived one).
-completions: list[Callable[[Op], Op]] = []
+definition_hooks: list[Callable[[Op], Op]] = []
 
 
 class Namespace:
@@ -37,7 +37,7 @@ F: Any = Namespace()
 
 def define(op: Op) -> Op:
     """Enter an op into the table and the namespace. Raises ArgumentError if the name is taken."""
-    for complete in completions:
+    for complete in definition_hooks:
         op = complete(op)
     if op.name in TABLE:
         raise ArgumentError("define", "op", got=f"a second op '{op.name}'", expected="a new name")

@@ -104,10 +104,10 @@ def index_basic(x: Box, _region: Region, *, key: keys.Key) -> Array:
     return np.asarray(x.inner[keys.key_within(x.region, key, x.shape)])
 
 
-@moving("place")
-def place(x: Box, _region: Region, *, key: keys.Key, shape: Shape) -> Array:
-    placed = strided.place(x.inner, keys.cut(key, x.region), shape)
-    return placed.inner if type(placed) is Box else np.asarray(placed)
+@moving("embed")
+def embed(x: Box, _region: Region, *, key: keys.Key, shape: Shape) -> Array:
+    embedded = strided.embed(x.inner, keys.cut(key, x.region), shape)
+    return embedded.inner if type(embedded) is Box else np.asarray(embedded)
 
 
 @moving("reshape")

@@ -111,7 +111,7 @@ def read(region: Region, shape: Shape, *, key: Key) -> Region | None:
     return region_through_key(region, key, shape)
 
 
-def placed(region: Region, _shape: Shape, *, key: Key, shape: Shape) -> Region:
+def embedded(region: Region, _shape: Shape, *, key: Key, shape: Shape) -> Region:
     """Of the adjoint of x[key]."""
     return key_region(cut(key, region), shape)
 

@@ -12,7 +12,7 @@ from iverson.core.shapes import Shape
 from iverson.kernels.keys import Key, key_shape
 from iverson.kernels.merging import union
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
-from iverson.kernels.sparse_moves import placed
+from iverson.kernels.sparse_moves import embedded
 from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, index_dtype
@@ -47,12 +47,12 @@ def index_put(op: Op, values: Values, params: Params) -> Any:
     if new is NotImplemented:
         return NotImplemented
     if isinstance(new, Sparse):
-        there = placed(coalesced(new), key, x.shape)
+        there = embedded(coalesced(new), key, x.shape)
         at, entries = there.pattern.coordinates, there.entries
     else:  # a single entry, or none
         at = np.array([0 if isinstance(i, slice) else i for i in key if i is not None], np.int64)
         at, entries = np.repeat(at[:, None], new.size, axis=1), new
-    return _replaced(x, is_read(x.pattern.coordinates, key, x.shape), at, entries)
+    return _reembedded(x, is_read(x.pattern.coordinates, key, x.shape), at, entries)
 
 
 @sparse("gather_put")
@@ -84,7 +84,7 @@ def gather_put(op: Op, values: Values, params: Params) -> Any:
         found[k] = i.ravel()[writer]
     found[list(rest)] = coordinates[lead:]
     last = _last_writer(places)[writer]
-    return _replaced(x, np.isin(own, places), found[:, last], entries[last])
+    return _reembedded(x, np.isin(own, places), found[:, last], entries[last])
 
 
 def _last_writer(places: Array) -> Array:
@@ -109,7 +109,7 @@ def _written(v: Any, shape: Shape, x: Sparse) -> Any:
     return from_strided(np.broadcast_to(array, shape), "coo")
 
 
-def _replaced(x: Sparse, gone: Array, at: Array, entries: Array) -> Any:
+def _reembedded(x: Sparse, gone: Array, at: Array, entries: Array) -> Any:
     """x without some of its stored entries, and with others."""
     dtype = np.result_type(x.pattern.index_dtype, index_dtype(*x.shape))
     kept = ~gone
@@ -129,7 +129,7 @@ def places_read(x: Pattern | None, v: Pattern | None, region: Any, key: Key, sha
     or (with a region) everywhere."""
     patterns = [] if x is None else [x]
     if v is not None:
-        patterns.append(placed(v.value(np.ones(v.count, bool)), key, shape).pattern)
+        patterns.append(embedded(v.value(np.ones(v.count, bool)), key, shape).pattern)
     if region is not None:
         inside = np.indices(region.shape).reshape(len(shape), -1) + np.array(region.start)[:, None]
         patterns.append(CooPattern(shape, inside, True))

@@ -268,16 +268,16 @@ def _placed(x: Sparse, shape: Shape, indices: Array, inner: list[Any], keep: Any
     return moved(x, shape, indices, x.entries[keep][tuple(inner)])
 
 
-@sparse("place")
-def place(op: Op, values: Values, params: Params) -> Any:
+@sparse("embed")
+def embed(op: Op, values: Values, params: Params) -> Any:
     """The adjoint of `index_basic`: entries put back where the key reads them."""
-    return placed(values[0], params["key"], params["shape"])
+    return embedded(values[0], params["key"], params["shape"])
 
 
-def placed(g: Sparse, key: Any, shape: Shape) -> Any:
+def embedded(g: Sparse, key: Any, shape: Shape) -> Any:
     """Entries put where a key reads them."""
     g = sparse_only(g)
-    part = sparse_parts.place(g, key, shape)
+    part = sparse_parts.embed(g, key, shape)
     if part is not NotImplemented:
         return part
     rows, axis, own = [], 0, 0

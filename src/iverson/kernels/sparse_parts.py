@@ -54,7 +54,7 @@ def cut(x: Sparse, key: Key) -> Any:
     return NotImplemented
 
 
-def place(g: Sparse, key: Key, shape: Shape) -> Any:
+def embed(g: Sparse, key: Key, shape: Shape) -> Any:
     """The adjoint of `cut` for a box; NotImplemented for other keys."""
     ends = ends_of(key) if plain(g) and len(shape) == 2 else None
     if ends is None:

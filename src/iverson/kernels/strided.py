@@ -34,7 +34,7 @@ def broadcast_to(x: Any, *, shape: Shape) -> Array:
     return view
 
 
-def place(g: Array, key: Key, shape: Shape) -> Any:
+def embed(g: Array, key: Key, shape: Shape) -> Any:
     """The adjoint of ``x[key]``: g at the entries the key reads, zero elsewhere, as a box."""
     region = key_region(key, shape)
     if not region.size:

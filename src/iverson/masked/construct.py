@@ -10,8 +10,8 @@ from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, Wrapper, alias, value_of
 from iverson.core.errors import DTypeError, ShapeError
 from iverson.layouts import Sparse, coalesced
+from iverson.masked.align import common, narrowed
 from iverson.masked.mask import Mask
-from iverson.masked.meeting import common, narrowed
 from iverson.masked.stored import Stored
 from iverson.masked.tensor import MaskedTensor, fits
 from iverson.ops import F
@@ -47,7 +47,7 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     own = _mask_of(given, mask)
     if isinstance(given, MaskedTensor):
         own = common("masked_tensor", [given._mask, own], given.shape)
-        result = MaskedTensor(alias(narrowed(given._held, given._mask, own)), own)
+        result = MaskedTensor(alias(narrowed(given._inner, given._mask, own)), own)
     else:
         result = MaskedTensor(own.pack(given), own)
     return result.detach().requires_grad_() if requires_grad else result

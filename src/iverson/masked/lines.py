@@ -55,7 +55,7 @@ NEUTRAL: dict[str, Callable[[Any], Any]] = {
 
 def _filled(x: MaskedTensor, fill: Any) -> Any:
     """The entries in place, and ``fill`` (a scalar or an array) where none is specified."""
-    plain = x._mask.unpack(x._held)
+    plain = x._mask.unpack(x._inner)
     if x._mask.full or (np.ndim(fill) == 0 and fill == 0):
         return plain
     if np.ndim(fill) == 0 and x.dtype.kind == "b":
@@ -70,9 +70,9 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
     mask, _ = x._mask.over(axis, keepdims)
     if not mask.count:
         ones = Aval((1,) * x.ndim, x.dtype)
-        return MaskedTensor(_cast(x._held, op.abstract(ones, **params).dtype), mask)
+        return MaskedTensor(_cast(x._inner, op.abstract(ones, **params).dtype), mask)
     if len(axis) == x.ndim:
-        out = bind(op, (x._held,), {"axis": (0,), "keepdims": True})
+        out = bind(op, (x._inner,), {"axis": (0,), "keepdims": True})
         return MaskedTensor(out, mask)
     if isinstance(x._mask, Stored):
         return MaskedTensor(_over_lines(op, x, x._mask.lines(axis)), mask)
@@ -86,14 +86,14 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
 def _over_lines(op: Op, x: MaskedTensor, own: Lines) -> Any:
     """One entry for each line."""
     if op.name == "sum":
-        return F.segment_sum(x._held, segments=own.segments)
-    parts = [part._held for part in _bundled(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
+        return F.segment_sum(x._inner, segments=own.segments)
+    parts = [part._inner for part in _bundled(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
     return taken(parts, np.argsort(own.bundled))
 
 
 def _bundled(rule: Any, op: Op, x: MaskedTensor, own: Lines, params: Params) -> list[Any]:
     """What a rule gives for each bundle of lines, along axis 1."""
-    held = taken([x._held], own.order)
+    held = taken([x._inner], own.order)
     whole = len(own.bundles) == 1
     return [
         rule(
@@ -109,8 +109,8 @@ def _along(rule: Any, op: Op, x: MaskedTensor, axis: int) -> Any:
     """A rule that keeps the mask, on lines of stored entries."""
     own = x._mask.lines((axis,))  # type: ignore[attr-defined]
     if not own.bundles:
-        return MaskedTensor(alias(x._held), x._mask)
-    parts = [part._held for part in _bundled(rule, op, x, own, {"axis": 1})]
+        return MaskedTensor(alias(x._inner), x._mask)
+    parts = [part._inner for part in _bundled(rule, op, x, own, {"axis": 1})]
     return MaskedTensor(taken(parts, np.argsort(own.order)), x._mask)
 
 
@@ -129,10 +129,10 @@ def _without_ties(x: MaskedTensor, out: Any, fill: float, mask: Mask, params: Pa
     if not tied.any():
         return out
     axis, keepdims = params["axis"], params["keepdims"]
-    attained = x._mask.array & (F.to_numpy(x._mask.unpack(x._held)) == fill)
+    attained = x._mask.array & (F.to_numpy(x._mask.unpack(x._inner)) == fill)
     count = np.maximum(attained.sum(axis=axis, keepdims=True), 1)
     share = np.broadcast_to(np.asarray(1 / count, x.dtype), x.shape)
-    own = MaskedTensor(x._held, x._mask)
+    own = MaskedTensor(x._inner, x._mask)
     terms = F.where(attained, own._without_meaning(), 0.0) * share
     return F.where(tied, F.sum(terms, axis=axis, keepdims=keepdims), out)
 
@@ -146,7 +146,7 @@ def search(op: Op, args: Args, params: Params) -> Any:
     if isinstance(x._mask, Stored):
         own = x._mask.lines(axes)
         parts = _bundled(search, op, x, own, {"axis": 1, "keepdims": False})
-        ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._held) for part in parts)])
+        ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._inner) for part in parts)])
         return MaskedTensor(make_handle(own.inner[own.at(ranks)][np.argsort(own.bundled)]), mask)
     values = F.to_numpy(_filled(x, NEUTRAL[op.name](x.dtype)))
     there = x._mask.array
@@ -175,7 +175,7 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
     if isinstance(x._mask, Stored):
         if op.name == "softmax":
             own = x._mask.lines((params["axis"],))
-            return MaskedTensor(F.segment_softmax(x._held, segments=own.segments), x._mask)
+            return MaskedTensor(F.segment_softmax(x._inner, segments=own.segments), x._mask)
         return _along(softmax, op, x, params["axis"])
     nothing = ~np.any(x._mask.array, axis=params["axis"], keepdims=True)
     fill = np.broadcast_to(np.where(nothing, 0.0, -np.inf).astype(x.dtype), x.shape)
@@ -188,7 +188,7 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
 
 def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
     """Positions that sort each line, those of unspecified entries last, and which are of specified ones."""
-    values = F.to_numpy(x._mask.unpack(x._held))
+    values = F.to_numpy(x._mask.unpack(x._inner))
     order = F.to_numpy(F.argsort(values, axis=axis, descending=descending, stable=stable))
     absent = ~np.take_along_axis(x._mask.array, order, axis)
     order = np.take_along_axis(order, np.argsort(absent, axis=axis, stable=True), axis)
@@ -203,7 +203,7 @@ def argsort(op: Op, args: Args, params: Params) -> Any:
         return MaskedTensor(make_handle(order[there]), Mask(there))
     own = x._mask.lines((params["axis"],))
     parts = _bundled(argsort, op, x, own, {**params, "axis": 1})
-    ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._held) for part in parts)])
+    ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._inner) for part in parts)])
     # Ranks are on a line, whose first entry in bundled order is where its own rank is 0.
     first = np.arange(ranks.size) - own.ranks
     return _on_ranks(x, own, params["axis"], make_handle(own.inner[own.order[first + ranks]]))
@@ -216,8 +216,8 @@ def sort(op: Op, args: Args, params: Params) -> Any:
     if not isinstance(x._mask, Stored):
         return F.take_along(x, _order(x, stable=True, **params)[0], axis)
     own = x._mask.lines((axis,))
-    parts = [part._held for part in _bundled(sort, op, x, own, {**params, "axis": 1})]
-    return _on_ranks(x, own, axis, taken(parts, np.arange(x._mask.count)) if parts else x._held)
+    parts = [part._inner for part in _bundled(sort, op, x, own, {**params, "axis": 1})]
+    return _on_ranks(x, own, axis, taken(parts, np.arange(x._mask.count)) if parts else x._inner)
 
 
 def _on_ranks(x: MaskedTensor, own: Lines, axis: int, vector: Any) -> Any:
@@ -235,7 +235,7 @@ def searchsorted(op: Op, args: Args, params: Params) -> Any:
     """Places among the specified entries of the sorted vector."""
     x, v = args
     if isinstance(x, MaskedTensor):
-        x = taken([x._held], np.argsort(x._mask.keys, kind="stable"))
+        x = taken([x._inner], np.argsort(x._mask.keys, kind="stable"))
     if not isinstance(v, MaskedTensor):
         return bind(op, (x, v), params)
-    return MaskedTensor(bind(op, (x, v._held), params), v._mask)
+    return MaskedTensor(bind(op, (x, v._inner), params), v._mask)

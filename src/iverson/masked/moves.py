@@ -32,7 +32,7 @@ Params = dict[str, Any]
 def _vector(x: Any, dtype: Any = None) -> tuple[Any, Mask]:
     """The entries of an operand as a vector, and their mask: of a plain one, all of them."""
     if isinstance(x, MaskedTensor):
-        vector, mask = x._held, x._mask
+        vector, mask = x._inner, x._mask
     else:
         x = x if hasattr(x, "shape") else np.asarray(x, dtype)
         vector, mask = F.reshape(F.to_dense(x), shape=(prod(x.shape),)), Mask(np.ones(x.shape, bool))
@@ -71,7 +71,7 @@ def to_layout(op: Op, args: Args, params: Params) -> Any:
     (x,) = args
     op.abstract(Aval(x.shape, x.dtype), **params)
     mask, numbers = of_numbers(value_of(bind(op, (x._mask.numbers,), params)))
-    return MaskedTensor(taken([x._held], numbers - 1), mask)
+    return MaskedTensor(taken([x._inner], numbers - 1), mask)
 
 
 def reshape(op: Op, args: Args, params: Params) -> Any:
@@ -82,7 +82,7 @@ def reshape(op: Op, args: Args, params: Params) -> Any:
         mask: Mask = of_coordinates(coordinates_of(x._mask.keys, shape), shape)
     else:
         mask = Mask(x._mask.array.reshape(shape))
-    return MaskedTensor(alias(x._held), mask)
+    return MaskedTensor(alias(x._inner), mask)
 
 
 def triangle(op: Op, args: Args, params: Params) -> Any:
@@ -92,7 +92,7 @@ def triangle(op: Op, args: Args, params: Params) -> Any:
     rows, columns = x._mask.coordinates([x.ndim - 2, x.ndim - 1])
     across = columns.astype(np.int64) - rows
     keep = across <= params["k"] if op.name == "tril" else across >= params["k"]
-    return MaskedTensor(F.where(keep, x._held, F.zero((), x.dtype)), x._mask)
+    return MaskedTensor(F.where(keep, x._inner, F.zero((), x.dtype)), x._mask)
 
 
 def place(op: Op, args: Args, params: Params) -> Any:

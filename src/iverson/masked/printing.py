@@ -53,7 +53,7 @@ def entries(x: Any, prefix: str = "") -> str:
 def _all(x: Any) -> tuple[Any, list[tuple[int, int]]]:
     """The text of each entry."""
     cells = np.full(x.size, ABSENT, object)
-    cells[x._mask.keys] = _texts(to_strided(value_of(x._held)))
+    cells[x._mask.keys] = _texts(to_strided(value_of(x._inner)))
     return cells.reshape(x.shape), []
 
 
@@ -69,7 +69,7 @@ def _edges(x: Any) -> tuple[Any, list[tuple[int, int]]]:
     # The vector is in row-major order: a position in it is how many entries come before.
     flat = mask.reshape(-1)
     before = [np.count_nonzero(flat[a:b]) for a, b in pairwise([0, *keys.tolist()])]
-    cells[there] = _texts(to_strided(value_of(x._held))[np.cumsum(before, dtype=np.intp)])
+    cells[there] = _texts(to_strided(value_of(x._inner))[np.cumsum(before, dtype=np.intp)])
     return cells, [(k, edge) for k in long]
 
 

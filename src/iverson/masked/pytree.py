@@ -20,7 +20,7 @@ def register(kind: Any) -> None:
     from optree.registry import __GLOBAL_NAMESPACE as everywhere
 
     def flatten(x: Any) -> tuple[tuple[Any], Any, tuple[str]]:
-        return (x._held,), x._mask, ("specified",)
+        return (x._inner,), x._mask, ("specified",)
 
     def unflatten(mask: Any, children: Any) -> Any:
         (child,) = children

@@ -15,14 +15,14 @@ import numpy as np
 
 from iverson.array_api.reductions import mean
 from iverson.core.aval import aval_of
-from iverson.core.dispatch import bind, held, value_of
+from iverson.core.dispatch import bind, unwrap, value_of
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided
 from iverson.masked import lines, moves, segments
+from iverson.masked.align import common, entries_at
 from iverson.masked.mask import Mask
-from iverson.masked.meeting import common, entries_at
 from iverson.masked.policies import current
 from iverson.masked.stored import Stored, of_numbers, united
 from iverson.masked.tensor import MaskedTensor
@@ -119,7 +119,7 @@ def _mostly_empty(shape: tuple[int, ...], a: Any, b: Any) -> bool:
 
 def _finite(x: Any) -> bool:
     """Whether all entries that exist are."""
-    value = value_of(held(x), x)
+    value = value_of(unwrap(x), x)
     return bool(np.isfinite(value.values if isinstance(value, Sparse) else to_strided(value)).all())
 
 
@@ -205,7 +205,7 @@ RULES: dict[str, Rule] = {
     "argsort": lines.argsort,
     "cross_entropy": cross_entropy,
     "matmul": matmul,
-    "place": moves.place,
+    "embed": moves.place,
     "scatter_add": segments.scatter_add,
     "searchsorted": lines.searchsorted,
     "segment_softmax": segments.softmax,

@@ -42,7 +42,7 @@ def scatter_add(op: Op, args: Args, params: Params) -> Any:
     x, *indices = args
     op.abstract(Aval(x.shape, x.dtype), *indices, **params)
     mask, number = _targets(x._mask, indices, params["axes"], params["shape"])
-    return MaskedTensor(bind(op, (x._held, number), {"axes": (0,), "shape": (mask.count,)}), mask)
+    return MaskedTensor(bind(op, (x._inner, number), {"axes": (0,), "shape": (mask.count,)}), mask)
 
 
 def folded(op: Op, args: Args, params: Params) -> Any:
@@ -50,7 +50,7 @@ def folded(op: Op, args: Args, params: Params) -> Any:
     (x,) = args
     shape = op.abstract(Aval(x.shape, x.dtype), **params).shape
     mask, groups = _groups(x, params["segments"], shape)
-    return MaskedTensor(bind(op, (x._held,), {"segments": groups}), mask)
+    return MaskedTensor(bind(op, (x._inner,), {"segments": groups}), mask)
 
 
 def softmax(op: Op, args: Args, params: Params) -> Any:
@@ -59,7 +59,7 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
     op.abstract(Aval(x.shape, x.dtype), **params)
     segments = params["segments"]
     _, groups = _groups(x, segments, (segments.count, *x.shape[1:]))
-    return MaskedTensor(bind(op, (x._held,), {"segments": groups}), x._mask)
+    return MaskedTensor(bind(op, (x._inner,), {"segments": groups}), x._mask)
 
 
 def _groups(x: MaskedTensor, segments: Segments, shape: Shape) -> tuple[Mask, Segments]:

@@ -15,7 +15,7 @@ import numpy as np
 from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, Wrapper, like, make_handle, value_of
+from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.masked import printing, pytree
 from iverson.masked.mask import Mask
@@ -43,11 +43,11 @@ class MaskedTensor(Wrapper, Array):
     With a mask that is the pattern of a sparse layout, work grows with the number of specified entries.
     """
 
-    __slots__ = ("__weakref__", "_held", "_mask")
+    __slots__ = ("__weakref__", "_inner", "_mask")
 
     def __init__(self, vector: Any, mask: Mask) -> None:
         pytree.register(type(self))
-        self._held = vector
+        self._inner = vector
         self._mask = mask
 
     # -- facts ---------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class MaskedTensor(Wrapper, Array):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the entries."""
-        return self._held.dtype  # type: ignore[no-any-return]
+        return self._inner.dtype  # type: ignore[no-any-return]
 
     @property
     def layout(self) -> str:
@@ -104,9 +104,9 @@ class MaskedTensor(Wrapper, Array):
 
     # -- the protocol of a wrapper -------------------------------------------------------------------
 
-    def _around(self, handle: Any) -> MaskedTensor:
+    def _rewrap(self, handle: Any) -> MaskedTensor:
         if isinstance(handle, MaskedTensor):  # some of the entries exist
-            return MaskedTensor(handle._held, self._mask.kept(handle._mask.array))
+            return MaskedTensor(handle._inner, self._mask.kept(handle._mask.array))
         return MaskedTensor(handle, self._mask)
 
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
@@ -118,7 +118,7 @@ class MaskedTensor(Wrapper, Array):
             )
         if isinstance(value, MaskedTensor):
             if value._mask == self._mask:
-                return value._held
+                return value._inner
             value = value._without_meaning()
         return self._mask.pack(value)
 
@@ -154,7 +154,7 @@ class MaskedTensor(Wrapper, Array):
         return self._mask.keys
 
     def _without_meaning(self) -> Any:
-        plain = self._mask.unpack(self._held)
+        plain = self._mask.unpack(self._inner)
         return F.to_dense(plain) if self.layout == "strided" else plain
 
     # -- gradients -----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class MaskedTensor(Wrapper, Array):
     @property
     def requires_grad(self) -> bool:
         """Whether operations on this tensor are recorded. May be set on leaves."""
-        return bool(self._held.requires_grad)
+        return bool(self._inner.requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -174,40 +174,40 @@ class MaskedTensor(Wrapper, Array):
         Returns the tensor. Raises DTypeError if its dtype carries no gradients, GradientError on a recorded
         result.
         """
-        self._held.requires_grad_(requires_grad)
+        self._inner.requires_grad_(requires_grad)
         return self
 
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made this tensor."""
-        return bool(self._held.is_leaf)
+        return bool(self._inner.is_leaf)
 
     @property
     def grad(self) -> MaskedTensor | None:
         """The gradient that ``backward`` has added up here, a MaskedTensor with this mask, or None."""
-        found = self._held.grad
-        return None if found is None else self._around(found)
+        found = self._inner.grad
+        return None if found is None else self._rewrap(found)
 
     @grad.setter
     def grad(self, value: MaskedTensor | None) -> None:
-        self._held.grad = None if value is None else self._seed(value, "grad", "value")
+        self._inner.grad = None if value is None else self._seed(value, "grad", "value")
 
     def detach(self) -> MaskedTensor:
         """The same entries, not tracked. Shares memory."""
-        return self._around(self._held.detach())
+        return self._rewrap(self._inner.detach())
 
     def register_hook(self, hook: Callable[[Any], Any]) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor: the hook is handed MaskedTensors."""
 
         def on_held(gradient: Any) -> Any:
-            replaced = hook(like(self, gradient))
+            replaced = hook(rewrap(self, gradient))
             return None if replaced is None else self._seed(replaced, "hook", "gradient")
 
-        return api.register_hook(self._held, on_held)
+        return api.register_hook(self._inner, on_held)
 
     def retain_grad(self) -> None:
         """Let ``backward`` keep this result's gradient in ``.grad``, as it does for leaves."""
-        self._held.retain_grad()
+        self._inner.retain_grad()
 
     # -- in place ------------------------------------------------------------------------------------
 
@@ -216,14 +216,14 @@ class MaskedTensor(Wrapper, Array):
 
         Under `no_grad` a leaf stays one: the same, or a new one where other entries are specified now.
         """
-        own = result._held
+        own = result._inner
         if self.requires_grad and self.is_leaf and not is_grad_enabled():
             if result._mask == self._mask:
-                own = copy(self._held)
-                own._become(result._held)
+                own = copy(self._inner)
+                own._become(result._inner)
             else:
                 own = make_handle(value_of(own)).requires_grad_()
-        self._held, self._mask = own, result._mask
+        self._inner, self._mask = own, result._mask
 
     # -- conversion ----------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class MaskedTensor(Wrapper, Array):
         """The only entry as a Python number; raises ShapeError if there are more, ArgumentError if there is
         none that is specified."""
         self._entry()
-        return self._held.item()
+        return self._inner.item()
 
     def _entry(self) -> Any:
         if self.size != 1:
@@ -244,12 +244,12 @@ class MaskedTensor(Wrapper, Array):
                 expected="a specified one",
                 remedy="use to_tensor(fill)",
             )
-        return self._held._entry()
+        return self._inner._entry()
 
     def tolist(self) -> Any:
         """The entries as nested lists of Python numbers, None where unspecified."""
         cells = np.full(self.size, None, object)
-        cells[self._mask.keys] = self._held.tolist()
+        cells[self._mask.keys] = self._inner.tolist()
         return cells.reshape(self.shape).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -262,7 +262,7 @@ class MaskedTensor(Wrapper, Array):
         )
 
     def __contains__(self, value: Any) -> bool:
-        return bool(self._equal(value)._held.any())
+        return bool(self._equal(value)._inner.any())
 
     def __repr__(self) -> str:
         return printing.show(self)
@@ -271,14 +271,14 @@ class MaskedTensor(Wrapper, Array):
         return printing.show(self)
 
     def __copy__(self) -> MaskedTensor:
-        return self._around(self._held.__copy__())
+        return self._rewrap(self._inner.__copy__())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MaskedTensor:
-        return self._around(self._held.__deepcopy__(memo))
+        return self._rewrap(self._inner.__deepcopy__(memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self._held.__reduce__()  # refuses results of recorded ops
-        return MaskedTensor, (self._held, self._mask)
+        self._inner.__reduce__()  # refuses results of recorded ops
+        return MaskedTensor, (self._inner, self._mask)
 
 
 def fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:

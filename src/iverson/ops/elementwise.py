@@ -189,7 +189,7 @@ def within(
         return x if own.covers(shape) else F.index_basic(x, key=own.slices)
 
     ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
-    return None if ct is None else F.place(ct, key=part.region.slices, shape=own)
+    return None if ct is None else F.embed(ct, key=part.region.slices, shape=own)
 
 
 def _lasting_pattern(F: Any, x: Any) -> Any:

@@ -60,7 +60,7 @@ def _rfft_shape(shape: Shape, axis: int) -> Shape:
 def _rfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, norm: str) -> Any:
     key = tuple(slice(0, n, 1) for n in g.shape)
     whole = tuple(_x.shape[k] if k == axis else n for k, n in enumerate(g.shape))
-    return F.real(F.ifftn(F.place(g, key=key, shape=whole), axes=(axis,), norm=ADJOINT_NORM[norm]))
+    return F.real(F.ifftn(F.embed(g, key=key, shape=whole), axes=(axis,), norm=ADJOINT_NORM[norm]))
 
 
 define(

@@ -1,4 +1,4 @@
-"""Indexing: basic keys and their adjoint ``place``, integer arrays and theirs, and assignment.
+"""Indexing: basic keys and their adjoint ``embed``, integer arrays and theirs, and assignment.
 
 A basic key is canonical (`iverson.kernels.strided`). Index arrays are checked against the array's
 extents before they come here, so that a bad index is an error at the user's call.
@@ -24,7 +24,7 @@ from iverson.kernels import keys, regions, sparse_assignments, strided
 from iverson.layouts import CooPattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
 from iverson.ops.entry_maps import Moved
-from iverson.ops.notation import moved, said, stretched_index
+from iverson.ops.notation import lazy_te, moved, stretched_index
 
 LINEAR = ((0,),)
 
@@ -60,7 +60,7 @@ define(
         name="index_basic",
         forward=lambda x, *, key: np.asarray(x[key]),
         abstract=lambda x, *, key: Aval(keys.key_shape(key, x.shape), x.dtype),
-        vjp=(lambda F, g, _y, _x, *, key: F.place(g, key=key, shape=_x.shape),),
+        vjp=(lambda F, g, _y, _x, *, key: F.embed(g, key=key, shape=_x.shape),),
         linear_in=LINEAR,
         entry_map=Moved(regions.read),
         te=moved(lambda shape, *, key: keys.key_shape(key, shape), lambda shape, i, *, key: _read_at(i, key)),
@@ -76,12 +76,12 @@ define(
 
 define(
     Op(
-        name="place",
-        forward=strided.place,
+        name="embed",
+        forward=strided.embed,
         abstract=lambda g, *, key, shape: Aval(shape, g.dtype),
         vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
         linear_in=LINEAR,
-        entry_map=Moved(regions.placed, partial=True),
+        entry_map=Moved(regions.embedded, partial=True),
         samples=lambda s: [
             Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
             Sample(
@@ -190,7 +190,7 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
     moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
     ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape)
-    return F.place(ct, key=region.slices, shape=_x.shape)
+    return F.embed(ct, key=region.slices, shape=_x.shape)
 
 
 def _stored_at(F: Any, g: Any, shape: Shape, indices: list[Any], axes: Shape) -> Any:
@@ -223,7 +223,7 @@ define(
         vjp=_gather_vjp,
         linear_in=LINEAR,
         entry_map=Moved(regions.gathered),
-        te=said(lambda T, x, *indices, axes: _gathered(T, x, indices, axes)),
+        te=lazy_te(lambda T, x, *indices, axes: _gathered(T, x, indices, axes)),
         samples=lambda s: [
             Sample((s((4, 5)), *_pairs), {"axes": (0, 1)}),
             Sample((s((4, 5)), np.array([[0, 3], [3, 1]])), {"axes": (1,)}),

@@ -13,7 +13,7 @@ from typing import Any
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import is_tracked, value_of
-from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, Factors, Stored, hull
+from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, LowRank, Stored, hull
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Body, Op, Rule, Sample
@@ -22,7 +22,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
 from iverson.kernels import merging, sparse_products, strided
 from iverson.layouts import support_of
-from iverson.ops.notation import said, stretched_index
+from iverson.ops.notation import lazy_te, stretched_index
 
 
 def _abstract(a: Any, b: Any) -> Aval:
@@ -65,7 +65,7 @@ def _within(F: Any, _rule: Rule, wanted: Box | Stored, i: int, g: Any, y: Any, a
         ct = F.matmul(part(g, rows, (0, g.shape[-1])), F.mH(part(b, columns, (0, b.shape[-1]))))
     else:
         ct = F.matmul(F.mH(part(a, (0, a.shape[-2]), rows)), part(g, (0, g.shape[-2]), columns))
-    return F.place(ct, key=region.slices, shape=x.shape)
+    return F.embed(ct, key=region.slices, shape=x.shape)
 
 
 def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
@@ -74,7 +74,7 @@ def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> 
     x = (a, b)[i]
     if x.ndim != max(pattern.ndim, 2):
         return NotImplemented
-    if isinstance(g, Factors):
+    if isinstance(g, LowRank):
         held = _factors(F, i, g, y, a, b)
         return F.matmul_on(held.left, held.right, pattern)
     other = (b, a)[i]
@@ -167,13 +167,13 @@ def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
 
 def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
     """The cotangent of a or b as two factors, where these are smaller than it."""
-    if isinstance(g, Factors):
+    if isinstance(g, LowRank):
         if i == 0:
-            return Factors(g.left, F.matmul(g.right, F.mH(b)))
-        return Factors(F.matmul(F.mH(a), g.left), g.right)
+            return LowRank(g.left, F.matmul(g.right, F.mH(b)))
+        return LowRank(F.matmul(F.mH(a), g.left), g.right)
     left, right = (g, F.mH(b)) if i == 0 else (F.mH(a), g)
     (m, k), n = left.shape, right.shape[1]
-    return Factors(left, right) if k * (m + n) < m * n else NotImplemented
+    return LowRank(left, right) if k * (m + n) < m * n else NotImplemented
 
 
 def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
@@ -218,7 +218,7 @@ define(
         entry_map=Contracted(),
         low_rank=_factors,
         vjp_at=_within,
-        te=said(_product),
+        te=lazy_te(_product),
         samples=lambda s: [
             Sample((s((2, 3)), s((3, 4)))),
             Sample((s((2, 1, 2, 3)), s((5, 3, 1)))),

@@ -1,7 +1,7 @@
 """Ops of the table in index notation: the ``te`` of a record, and what follows from it.
 
-A record says ``te=said(lambda T, x, *, axis: T.compute(...))``; T is the tensor-expression language, imported
-when the op is first compiled. From it follow a derived vjp and jvp: given to an op that has none
+A record says ``te=lazy_te(lambda T, x, *, axis: T.compute(...))``; T is the tensor-expression language,
+imported when the op is first compiled. From it follow a derived vjp and jvp: given to an op that has none
 (`complete`), or in place of the hand-written ones (`use_derived_vjp`).
 """
 
@@ -23,7 +23,7 @@ Notation = Callable[..., Any]
 ALL = "*"
 
 
-def said(build: Notation) -> Notation:
+def lazy_te(build: Notation) -> Notation:
     """An op's ``te``: ``build(T, *placeholders, **params)`` with the language handed in."""
 
     def te(*xs: Any, **params: Any) -> Any:
@@ -42,7 +42,7 @@ def elementwise(name: str) -> Notation:
         function = getattr(T.F, name)
         return T.compute(shape, lambda *i: function(*(x[stretched_index(x.shape, i)] for x in xs)))
 
-    return said(build)
+    return lazy_te(build)
 
 
 def stretched_index(shape: Shape, i: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -67,7 +67,7 @@ def reduction(kind: str) -> Notation:
 
         return T.compute(shape, entry)
 
-    return said(build)
+    return lazy_te(build)
 
 
 def moved(shape_of: Callable[..., Shape], source: Callable[..., tuple[Any, ...]]) -> Notation:
@@ -77,7 +77,7 @@ def moved(shape_of: Callable[..., Shape], source: Callable[..., tuple[Any, ...]]
         shape = shape_of(x.shape, **params)
         return T.compute(shape, lambda *i: T.F.positive(x[source(x.shape, i, **params)]))
 
-    return said(build)
+    return lazy_te(build)
 
 
 @cache
@@ -174,6 +174,6 @@ def _positional(function: Notation) -> list[str]:
     ]
 
 
-table.completions.append(complete)
+table.definition_hooks.append(complete)
 
-__all__ = ["ALL", "complete", "derived_rules", "said", "use_derived_vjp", "with_te"]
+__all__ = ["ALL", "complete", "derived_rules", "lazy_te", "use_derived_vjp", "with_te"]

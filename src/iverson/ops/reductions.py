@@ -25,7 +25,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import regions, sparse_reductions, sparse_values, strided
 from iverson.layouts import CooPattern, Sparse
 from iverson.ops.entry_maps import Moved, moved
-from iverson.ops.notation import reduction, said
+from iverson.ops.notation import lazy_te, reduction
 
 LINEAR = ((0,),)
 
@@ -548,7 +548,7 @@ define(
             ),
         ),
         linear_in=LINEAR,
-        te=said(lambda T, x, *, axis: _scanned(T, x, axis)),
+        te=lazy_te(lambda T, x, *, axis: _scanned(T, x, axis)),
         samples=_scan_samples,
     )
 )
@@ -610,7 +610,7 @@ def shifted(x: Any, axis: int, step: int) -> Any:
     def key(part: slice) -> tuple[slice, ...]:
         return tuple(part if k == axis else slice(0, m, 1) for k, m in enumerate(x.shape))
 
-    return namespace.place(namespace.index_basic(x, key=key(source)), key=key(target), shape=x.shape)
+    return namespace.embed(namespace.index_basic(x, key=key(source)), key=key(target), shape=x.shape)
 
 
 define(

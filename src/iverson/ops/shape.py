@@ -15,7 +15,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, value_of
-from iverson.core.entries import FULL, NOTHING, Box, Entries, Factors, Stored, hull, join
+from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, join
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
@@ -27,8 +27,8 @@ from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
 from iverson.ops import elementwise
 from iverson.ops.entry_maps import SAME, Moved, moved
+from iverson.ops.notation import lazy_te, stretched_index
 from iverson.ops.notation import moved as moved_in_notation
-from iverson.ops.notation import said, stretched_index
 
 LINEAR = ((0,),)
 
@@ -109,7 +109,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, shape: F.reshape(g, shape=_x.shape),),
         linear_in=LINEAR,
         entry_map=Moved(regions.reshaped),
-        te=said(lambda T, x, *, shape: _reshaped(T, x, shape)),
+        te=lazy_te(lambda T, x, *, shape: _reshaped(T, x, shape)),
         samples=lambda s: [
             Sample((s((2, 3)),), {"shape": (3, 2)}),
             Sample((s((2, 3)),), {"shape": (2, 1, 3)}),
@@ -137,9 +137,9 @@ class Permuted(Moved):
 
 def _permute_factors(F: Any, _i: int, g: Any, _y: Any, _x: Any, *, axes: Shape) -> Any:
     """The factors of a matrix change places when it is transposed."""
-    if not isinstance(g, Factors) or axes != (1, 0):
+    if not isinstance(g, LowRank) or axes != (1, 0):
         return NotImplemented
-    return Factors(F.mT(g.right), F.mT(g.left))
+    return LowRank(F.mT(g.right), F.mT(g.left))
 
 
 define(
@@ -310,7 +310,7 @@ define(
         ],
         linear_in=JOINTLY,
         entry_map=Joined(_concat_places),
-        te=said(lambda T, *xs, axis, offsets: _joined(T, xs, axis, offsets)),
+        te=lazy_te(lambda T, *xs, axis, offsets: _joined(T, xs, axis, offsets)),
         samples=lambda s: [
             Sample((s((2, 3)), s((2, 1)), s((2, 0))), {"axis": 1, "offsets": (0, 3, 4)}),
             Sample((s((2,)),), {"axis": 0, "offsets": (0,)}),
@@ -352,7 +352,7 @@ define(
         ],
         linear_in=JOINTLY,
         entry_map=Joined(_stack_places),
-        te=said(lambda T, *xs, axis: _stacked(T, xs, axis)),
+        te=lazy_te(lambda T, *xs, axis: _stacked(T, xs, axis)),
         samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
     )
 )
@@ -415,7 +415,7 @@ def _tril(keep: str, image: Rule) -> None:
             vjp=(lambda F, g, _y, _x, *, k: getattr(F, keep)(g, k=k),),
             linear_in=LINEAR,
             entry_map=Moved(image),
-            te=said(lambda T, x, *, k: _band(T, x, keep, k)),
+            te=lazy_te(lambda T, x, *, k: _band(T, x, keep, k)),
             samples=lambda s: [Sample((s((2, 3, 4)),), {"k": k}) for k in (0, 1, -1)],
         )
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.arguments import as_real, checked
-from iverson.core.dispatch import Operand, Wrapper, held, is_variable, value_of
+from iverson.core.dispatch import Operand, Wrapper, is_variable, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
@@ -64,7 +64,7 @@ class Optimizer(ABC):
                 raise ArgumentTypeError(
                     name, "params", got=f"leaf {k} of type {type(p).__name__}", expected="Tensors"
                 )
-            if not is_variable(held(p)):
+            if not is_variable(unwrap(p)):
                 raise GradientError(
                     name,
                     "params",
@@ -129,7 +129,7 @@ class Optimizer(ABC):
 
     def _part(self, k: int, p: Any, g: Any) -> tuple[Part, Array] | None:
         """Which part of a parameter its gradient has, and what is there; None for nothing."""
-        plain, argument = held(p), f"gradients[{k}]"
+        plain, argument = unwrap(p), f"gradients[{k}]"
         if not is_variable(plain):
             raise GradientError(
                 "step",
@@ -140,7 +140,7 @@ class Optimizer(ABC):
         _check_gradient(p, g, argument)
         if isinstance(p, Wrapper):
             g = p._seed(g, "step", argument)
-        value = value_of(held(g))
+        value = value_of(unwrap(g))
         if type(value) is Zero:
             return None
         if isinstance(g, MaskedTensor):
@@ -150,7 +150,7 @@ class Optimizer(ABC):
         return part_of(value)
 
     def _step(self, k: int, part: Part, gradient: Array) -> None:
-        value = writable(held(self.params[k]))
+        value = writable(unwrap(self.params[k]))
         gradient = gradient.astype(value.dtype, copy=False)
         if value.dtype.kind == "c":
             value, gradient = _pairs(value), _pairs(gradient)

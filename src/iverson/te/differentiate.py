@@ -199,7 +199,7 @@ class _Reverse:
         elif isinstance(tensor, Compute) and deps:
             head = None if tensor is self.delta else self.adjoint(tensor)
             for s in linear_statements(tensor):
-                for d, statement in turned_around(s, head, self.batch, set(deps)):
+                for d, statement in adjoint_statements(s, head, self.batch, set(deps)):
                     found.setdefault(d, []).append(statement)
         for d, parts in found.items():
             self.parts.setdefault(d, []).extend(parts)
@@ -239,7 +239,7 @@ class _Reverse:
         return Compute(shape, tensor.dtype, name, statements)
 
 
-def turned_around(
+def adjoint_statements(
     statement: Statement, head: Tensor | None, batch: Sequence[Extent], wanted: Iterable[Tensor]
 ) -> Iterator[tuple[Tensor, Statement]]:
     """(tensor, statement that adds to its cotangent), per read of a wanted tensor and per guard.

@@ -20,7 +20,7 @@ from iverson.autograd.guards import check_conversion, check_in_place
 from iverson.core import dtypes
 from iverson.core.arrays import plain
 from iverson.core.caller import warn
-from iverson.core.dispatch import Operand, bind, held
+from iverson.core.dispatch import Operand, bind, unwrap
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -282,7 +282,7 @@ class Array(Operand, Methods):
 
     def _rebind(self, op: Op, result: Any) -> None:
         """Make this handle stand for a result of its own shape and dtype."""
-        check_in_place(held(self), f"in-place {op.name}")
+        check_in_place(unwrap(self), f"in-place {op.name}")
         if type(result) is not type(self):
             raise ArgumentTypeError(
                 f"in-place {op.name}",
@@ -317,7 +317,7 @@ class Array(Operand, Methods):
         return indexing.getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        check_in_place(held(self), "assignment")
+        check_in_place(unwrap(self), "assignment")
         indexing.setitem(self, key, value)
         # A call of ``__setitem__`` by name counts as a temporary does: only ``y[...] = v`` is looked at.
         if sys.getrefcount(self) <= _REFERENCES_OF_TEMPORARY and _is_assignment(sys._getframe(1)):
@@ -357,7 +357,7 @@ class Array(Operand, Methods):
 
     def _converted(self, operation: str) -> Any:
         """The only entry, for a conversion that nobody wrote ``item()`` for."""
-        check_conversion(held(self), operation)
+        check_conversion(unwrap(self), operation)
         return self.item()
 
     def _real_item(self, operation: str) -> Any:

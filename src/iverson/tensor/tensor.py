@@ -13,7 +13,7 @@ import numpy as np
 from iverson.autograd import api, unrecorded
 from iverson.autograd.guards import is_differentiated
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import PausedLeaf, extra, gradient_place, hold_gradient
+from iverson.autograd.node import PausedLeaf, grad_slot, hold_gradient, meta_of
 from iverson.autograd.watch import leaf_of
 from iverson.core import dispatch, dtypes
 from iverson.core.arguments import checked
@@ -87,7 +87,7 @@ class Tensor(Handle, Array, TensorMethods):
             return self
         if (paused := self._paused()) is not None:
             self._node, self._index = paused.node, 0
-            known = gradient_place(self._node, 0)
+            known = grad_slot(self._node, 0)
             place = hold_gradient(self)
             if known is None:
                 place.gradient = paused.gradient
@@ -112,7 +112,7 @@ class Tensor(Handle, Array, TensorMethods):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` has added up here, or None."""
-        place = self._paused() or gradient_place(self._node, self._index)
+        place = self._paused() or grad_slot(self._node, self._index)
         return None if place is None else place.gradient
 
     @grad.setter
@@ -161,7 +161,7 @@ class Tensor(Handle, Array, TensorMethods):
                 remedy="call x.requires_grad_() before computing with it",
             )
         hold_gradient(self)
-        extra(self._node).retain.add(self._index)
+        meta_of(self._node).retain.add(self._index)
 
     def _paused(self) -> PausedLeaf | None:
         """The leaf that this handle was before ``requires_grad_(False)``."""
@@ -267,7 +267,7 @@ class Tensor(Handle, Array, TensorMethods):
 
     def __copy__(self) -> Tensor:
         own: Tensor = dispatch.alias(self)
-        if gradient_place(own._node, own._index) is not None:
+        if grad_slot(own._node, own._index) is not None:
             hold_gradient(own)
         return own
 

@@ -2,7 +2,7 @@
 
 A tensor is a point of a real vector space: one coordinate for each declared entry, two for a complex one.
 Every entry of a regular tensor is declared, stored or not. A kind of tensor that declares fewer entries
-registers a `Space` of its own (`register_space`); nothing else in this room knows what an entry is.
+registers a `Space` of its own (`register_space`); nothing else in this package knows what an entry is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from iverson.autograd.api import variable
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, held, make_handle, value_of
+from iverson.core.dispatch import Operand, make_handle, unwrap, value_of
 from iverson.core.entries import hull
 from iverson.core.region import Region
 from iverson.layouts import Sparse, support_of, to_strided
@@ -162,7 +162,7 @@ def space_of(handle: Operand) -> Space:
     maker = _makers.get(type(handle))
     if maker is not None:
         return maker(handle)
-    plain = held(handle)
+    plain = unwrap(handle)
     return Space(plain.shape, plain.dtype, _stored(value_of(plain)))
 
 

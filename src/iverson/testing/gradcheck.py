@@ -14,7 +14,7 @@ import numpy as np
 
 from iverson.autograd import grad
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, alias, held, is_tracked, make_handle, slot_of
+from iverson.core.dispatch import Handle, alias, is_tracked, make_handle, slot_of, unwrap
 from iverson.core.errors import ArgumentError
 from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
@@ -225,7 +225,7 @@ def _second_order(
         # The function may rebind its inputs; their handles must stand for what they were.
         kept = [alias(x) for x in variables.values()]
         named, _ = flatten_outputs(fn(*args))
-        outputs = [y for y in (held(y) for _, y in named) if is_tracked(y)]
+        outputs = [y for y in (unwrap(y) for _, y in named) if is_tracked(y)]
         return tuple(grad(outputs, kept, list(cotangents), create_graph=True))
 
     def name(path: str) -> str:

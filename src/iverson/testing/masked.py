@@ -45,7 +45,7 @@ class MaskedSpace(Space):
 
 
 def _space(x: Any) -> MaskedSpace:
-    return MaskedSpace(x._held.shape, x.dtype, mask=x._mask)
+    return MaskedSpace(x._inner.shape, x.dtype, mask=x._mask)
 
 
 register_space(MaskedTensor, _space)
@@ -102,7 +102,7 @@ def _with_nan(x: Any) -> Any:
     if not isinstance(x, MaskedTensor) or x.dtype.kind not in "fc" or x.size > SMALL:
         return x
     array = np.full(x.size, np.nan, x.dtype)
-    array[x._mask.keys] = to_strided(value_of(x._held))
+    array[x._mask.keys] = to_strided(value_of(x._inner))
     mask = np.zeros(x.size, bool)
     mask[x._mask.keys] = True
     tracked = x.requires_grad

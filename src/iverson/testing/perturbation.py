@@ -21,12 +21,12 @@ from iverson.core.dispatch import (
     Handle,
     Operand,
     Wrapper,
-    held,
     is_tracked,
-    like,
     make_handle,
     rebind,
+    rewrap,
     slot_of,
+    unwrap,
     value_of,
 )
 from iverson.core.errors import ArgumentError
@@ -123,8 +123,8 @@ class Problem:
         self.args = tuple(inputs) if type(inputs) in (tuple, list) else (inputs,)
         tree: Any = self.args
         paths, leaves, self.spec = optree.tree_flatten_with_path(tree, is_leaf=_is_wrapper, none_is_leaf=True)
-        self.leaves: list[Any] = list(map(held, leaves))
-        self._whole = [like(x, held(x)) for x in leaves]
+        self.leaves: list[Any] = list(map(unwrap, leaves))
+        self._whole = [rewrap(x, unwrap(x)) for x in leaves]
         self._given = leaves
         self._names = [name(path_name("inputs", p)) for p in paths]
         self._state = [(value_of(x), *slot_of(x)) if _is_handle(x) else x for x in self.leaves]
@@ -248,7 +248,7 @@ class Problem:
                 expected="those of the inputs",
                 remedy="return all inputs, the ones that stay as they are included",
             )
-        return [v.space.coordinates(value_of(held(leaves[v.positions[0]]))) for v in self.variables]
+        return [v.space.coordinates(value_of(unwrap(leaves[v.positions[0]]))) for v in self.variables]
 
     def _args(self, points: Sequence[Vector], wide: bool) -> Any:
         """Copies of the inputs with the variables at other points."""
@@ -259,7 +259,7 @@ class Problem:
             copy = v.space.leaf(at, self._state[v.positions[0]][0], wide)
             replaced |= dict.fromkeys(v.positions, copy)
         handles = (replaced[k] if k in replaced else _copy(x) for k, x in enumerate(self.leaves))
-        return optree.tree_unflatten(self.spec, list(map(like, self._whole, handles)))
+        return optree.tree_unflatten(self.spec, list(map(rewrap, self._whole, handles)))
 
     def _check_in_set(self) -> None:
         for v, moved in zip(self.variables, self.points(None, None, wide=False), strict=True):
@@ -276,7 +276,7 @@ class Problem:
                 )
 
     def _output(self, name: str, output: Any) -> Output:
-        handle = held(output)
+        handle = unwrap(output)
         slot = None if not is_tracked(handle) else slot_of(handle)
         return Output(self.name(name), value_of(handle), slot, space_of(output))
 
@@ -293,7 +293,7 @@ class Problem:
         finally:
             for name, given, whole in zip(self._names, self._given, self._whole, strict=True):
                 if isinstance(given, Wrapper):
-                    if held(given) is not held(whole):
+                    if unwrap(given) is not unwrap(whole):
                         changed.append((name, "a tensor"))
                     given._become(whole)
             for name, leaf, state, copies in zip(self._names, self.leaves, self._state, before, strict=True):
@@ -313,7 +313,7 @@ def _is_wrapper(leaf: Any) -> bool:
 
 
 def _untracked(leaf: Any) -> Any:
-    return like(leaf, make_handle(value_of(held(leaf)))) if isinstance(leaf, Operand) else leaf
+    return rewrap(leaf, make_handle(value_of(unwrap(leaf)))) if isinstance(leaf, Operand) else leaf
 
 
 def _is_handle(leaf: Any) -> bool:

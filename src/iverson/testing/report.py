@@ -1,6 +1,6 @@
 """What a failed check says: the finding, the error that carries it, and its words.
 
-Nothing is computed here but the relative error. May be imported by every file of this room.
+Nothing is computed here but the relative error. May be imported by every file of this package.
 """
 
 from __future__ import annotations

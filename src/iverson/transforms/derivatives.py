@@ -18,7 +18,7 @@ from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, alias, held, is_tracked, is_variable, like, slot_of, value_of
+from iverson.core.dispatch import Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap, value_of
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from iverson.core.region import Region
@@ -56,7 +56,7 @@ class Linearization:
         self.operation = operation
         leaves, self.structure = flatten(tuple(args))
         self.given = tensors(leaves, operation, "inputs")
-        self.inputs = list(map(held, self.given))
+        self.inputs = list(map(unwrap, self.given))
         may_record = is_grad_enabled()
         start = next_number()
         with enable_grad():
@@ -77,8 +77,8 @@ class Linearization:
         out_leaves, self.out_structure = flatten(out)
         # Handles of our own: the user's may be rebound.
         given_out = tensors(out_leaves, operation, "the function's result")
-        self.results = [like(x, alias(held(x))) for x in given_out]
-        self.outputs = list(map(held, self.results))
+        self.results = [rewrap(x, alias(unwrap(x))) for x in given_out]
+        self.outputs = list(map(unwrap, self.results))
         self.outer = may_record and self._reaches_beyond(start)
 
     def _reaches_beyond(self, start: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from iverson.autograd.api import variable
 from iverson.autograd.node import hold_gradient
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, Wrapper, alias, bind, held, is_tracked, like, value_of
+from iverson.core.dispatch import Operand, Wrapper, alias, bind, is_tracked, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import TABLE
 from iverson.tensor import asarray
@@ -28,7 +28,7 @@ def _is_wrapper(x: Any) -> bool:
 
 def wrapped(operands: Sequence[Any], handles: Sequence[Any]) -> list[Any]:
     """Plain handles with the meaning of the operands they belong to."""
-    return list(map(like, operands, handles))
+    return list(map(rewrap, operands, handles))
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -99,8 +99,8 @@ def match(
 
     return [
         check_seed(
-            held(x),
-            x._seed(t, operation, argument) if isinstance(x, Wrapper) else held(t),
+            unwrap(x),
+            x._seed(t, operation, argument) if isinstance(x, Wrapper) else unwrap(t),
             operation,
             argument,
             "the output" if argument == "cotangent" else "the primal",
@@ -112,7 +112,7 @@ def match(
 def handed_out(leaves: list[Any], recorded: bool) -> list[Any]:
     """The leaves as handles of their receiver's own, with their history only where it is asked for."""
     own = alias if recorded else _detached
-    return [like(x, own(held(x))) if isinstance(x, Operand) else x for x in leaves]
+    return [rewrap(x, own(unwrap(x))) if isinstance(x, Operand) else x for x in leaves]
 
 
 def _detached(x: Any) -> Any:

@@ -49,13 +49,13 @@ def entries_at(x: Any, mask: Mask) -> Any:
 
 def _held_at(x: MaskedTensor, mask: Mask) -> Any:
     if x._mask == mask:
-        return x._held
+        return x._inner
     if x.layout == mask.layout == "strided" and x.shape != mask.shape:
-        return mask.pack(F.broadcast_to(x._mask.unpack(x._held), shape=mask.shape))
+        return mask.pack(F.broadcast_to(x._mask.unpack(x._inner), shape=mask.shape))
     there = x._mask.has(mask)
     if there.all():
-        return narrowed(x._held, x._mask, mask)
-    padded = F.concat(x._held, np.zeros(1, x.dtype), axis=0, offsets=(0, x._mask.count))
+        return narrowed(x._inner, x._mask, mask)
+    padded = F.concat(x._inner, np.zeros(1, x.dtype), axis=0, offsets=(0, x._mask.count))
     return F.gather(padded, np.where(there, x._mask.positions(mask), x._mask.count), axes=(0,))
 
 
