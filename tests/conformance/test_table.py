@@ -66,13 +66,16 @@ def close(a: Any, b: Any, rtol: float = 1e-9) -> None:
     np.testing.assert_allclose(np.where(finite, a, 0), np.where(finite, b, 0), rtol=rtol, atol=1e-12)
 
 
+#: The ops of the table; tests enter others later.
+NAMES = tuple(TABLE)
 ALL_DRAWN = [case for name, layout in cells() for case in drawn(name, layout)]
 
 
 def test_every_cell_of_op_and_layout_is_covered():
-    assert {(c.op, c.layout) for c in ALL_DRAWN} == set(cells())
+    assert all(TABLE[name].samples for name in NAMES)
+    assert {(c.op, c.layout) for c in ALL_DRAWN} == {cell for cell in cells() if cell[0] in NAMES}
     if EXHAUSTIVE:
-        assert len(ALL_DRAWN) == sum(len(cases_of(*cell)) for cell in cells())
+        assert len(ALL_DRAWN) == sum(len(cases_of(*cell)) for cell in cells() if cell[0] in NAMES)
 
 
 def test_the_cases_drawn_store_something_in_the_layout_they_name():
