@@ -108,7 +108,7 @@ def _record(
     out: Any,
 ) -> Any:
     """Hand out a result with its node, unless nothing can flow through it."""
-    handle = dispatch.handle_type()
+    handle = _handle_type[0]
     if not op.differentiable or (not op.multiple and out.dtype.kind not in "fc"):
         return tuple(map(handle, out)) if op.multiple else handle(out)
     if op.constant_in:
@@ -137,21 +137,15 @@ def _record(
         kept_out: Any = out if result_saved else tuple(map(_known, out))
         node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), is_whole)
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
-    node = Node(
-        op,
-        held,
-        params,
-        tuple(parents),
-        indices,
-        out if result_saved else _known(out),
-        user_call(),
-        is_whole,
-    )
+    kept_out = out if result_saved else _known(out)
+    node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), is_whole)
     return handle(out, node)
 
 
 def _known(value: Any) -> Aval:
     """What is kept of a value that no rule reads."""
+    if type(value) is _ndarray:
+        return Aval(value.shape, value.dtype)
     support = support_of(value)
     # A condition is as large as the values: it is not worth keeping.
     return Aval(value.shape, value.dtype, FULL if type(support) is entries_of.Bracket else support)
