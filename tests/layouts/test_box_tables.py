@@ -7,6 +7,7 @@ smallest box is that of the nonzero entries, and sums are exact in any order.
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +17,9 @@ import pytest
 from iverson.core import work
 from iverson.core.dispatch import bind
 from iverson.core.region import Region
-from iverson.kernels import box
+from iverson.kernels import box, box_moves, regions
 from iverson.kernels.registry import run_in_layouts
-from iverson.layouts import Box, Bracket, Zero, from_strided, layout_of, to_strided
+from iverson.layouts import Box, Bracket, Packed, Zero, from_strided, layout_of, to_strided
 from iverson.layouts.bracket import held
 from iverson.ops import TABLE
 
@@ -192,6 +193,7 @@ def test_sums_take_the_hull_of_boxes_and_write_into_none(dtypes: str) -> None:
         (2, (boxes[2], zero)),
         (2, (EMPTY, boxes[2])),
         (2, (EMPTY, zero)),
+        (1, (boxes[0],)),
         (2, (boxes[1], array)),
         (2, (array, EMPTY)),
         (3, (boxes[0], zero, boxes[2])),
@@ -209,6 +211,7 @@ def test_sums_take_the_hull_of_boxes_and_write_into_none(dtypes: str) -> None:
 
 def test_joined_boxes_are_the_smallest() -> None:
     of_lists = [
+        [_box(REGIONS[0]), EMPTY],
         [_box(REGIONS[0]), Zero(SHAPE, np.dtype("float64")), _box(REGIONS[2])],
         [Zero(SHAPE, np.dtype("float64")), _box(REGIONS[1], dtype="float32")],
         [Zero(SHAPE, np.dtype("float64")), EMPTY],
@@ -237,9 +240,9 @@ def test_joined_boxes_are_the_smallest() -> None:
 def test_products_are_of_what_both_hold(lead: Any) -> None:
     shapes = (*lead[0], 3, 4), (*lead[1], 4, 2)
     drawn = [R.permutation(list(_every_box(s)))[:10] for s in shapes]
-    regions = [[Region(tuple(map(int, a)), tuple(map(int, b))) for a, b in found] for found in drawn]
+    both = [[Region(tuple(map(int, a)), tuple(map(int, b))) for a, b in found] for found in drawn]
     op = TABLE["matmul"]
-    for p, q in itertools.product(*regions):
+    for p, q in itertools.product(*both):
         a, b = _box(p, shapes[0]), _box(q, shapes[1])
         if not isinstance(a, Box) and not isinstance(b, Box):
             continue
@@ -252,7 +255,7 @@ def test_products_are_of_what_both_hold(lead: Any) -> None:
             assert (rows, between, columns) == (p.shape[-2], inner, q.shape[-1])
         assert bool(done.product_shapes) is bool(wanted.any())
     zero = Zero(shapes[1], np.dtype("float32"))
-    found = run_in_layouts(op, (_box(regions[0][0], shapes[0]), zero), {})
+    found = run_in_layouts(op, (_box(both[0][0], shapes[0]), zero), {})
     _check(found, op.forward(np.zeros(shapes[0]), np.zeros(shapes[1])), "zero")
 
 
@@ -281,3 +284,85 @@ def test_a_region_of_every_operand() -> None:
     for trailing in (from_strided(batch, "coo", sparse_axes=2), from_strided(batch, "csr", sparse_axes=2)):
         for region in _every_box(batch.shape):
             assert np.array_equal(box.read(trailing, region), batch[region.slices])
+
+
+def test_what_the_kernels_of_boxes_do_not_cover() -> None:
+    x, array = _box(REGIONS[0]), R.uniform(1, 2, SHAPE)
+    mask = R.random(SHAPE) < 0.5
+    square = Box((4, 4), Region((0, 0), (2, 2)), np.ones((2, 2)))
+    others = Bracket(array, mask), Packed(mask, array[mask])
+    for other in others:
+        for name, kernel in (("multiply", box.elementwise), ("add_n", box.add_n), ("stack", box.stack)):
+            assert kernel(TABLE[name], (x, other), {"axis": 0} if name == "stack" else {}) is NotImplemented
+        assert box.concat(TABLE["concat"], (x, other), {"axis": 0, "offsets": (0, 3)}) is NotImplemented
+        assert box.matmul(TABLE["matmul"], (other, square), {}) is NotImplemented
+    assert box.elementwise(TABLE["add"], (x, array), {}) is NotImplemented
+    sparse = from_strided(array * mask, "csr")
+    _check(box.elementwise(TABLE["add"], (x, Zero(SHAPE, x.dtype)), {}), to_strided(x), "zero")
+    found = box.elementwise(TABLE["multiply"], (x, sparse), {})
+    assert found.region == x.region
+    assert np.array_equal(to_strided(found), to_strided(x) * array * mask)
+    at = Box((3,), Region((0,), (2,)), np.array([1, 2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for values in ((x, at), (array, at), (array, I)):
+            assert box_moves.gather(TABLE["gather"], values, {"axes": (0,)}) is NotImplemented
+
+
+def test_a_box_that_only_moves_is_not_copied() -> None:
+    x, zero = _box(REGIONS[1]), Zero(SHAPE, np.dtype("float64"))
+    for name, values, params in (
+        ("stack", (zero, x), {"axis": 1}),
+        ("concat", (x, zero), {"axis": 0, "offsets": (0, 3)}),
+        ("reshape", (x,), {"shape": (3, 2, 2)}),
+        ("reshape", (x,), {"shape": (12,)}),
+        ("permute_dims", (x,), {"axes": (1, 0)}),
+        ("flip", (x,), {"axis": (0,)}),
+    ):
+        assert np.shares_memory(run_in_layouts(TABLE[name], values, params).inner, x.inner), name
+
+
+@pytest.mark.parametrize(
+    ("region", "shape", "starts", "length"),
+    [
+        (Region((), ()), (), [0], 1),
+        (Region((1,), (3,)), (4,), [1], 2),
+        (Region((0,), (4,)), (4,), [0], 4),
+        (Region((1, 0), (3, 4)), (3, 4), [4], 8),
+        (Region((0, 1), (2, 4)), (3, 4), [1, 5], 3),
+        (Region((0, 1), (3, 4)), (3, 4), [1, 5, 9], 3),
+        (Region((1, 0), (2, 3)), (3, 4), [4], 3),
+        (Region((0, 0), (3, 4)), (3, 4), [0], 12),
+        (Region((0, 1, 0), (2, 2, 2)), (2, 3, 2), [2, 8], 2),
+        (Region((0, 0, 1), (2, 3, 2)), (2, 3, 2), [1, 3, 5, 7, 9, 11], 1),
+        (Region((1, 0, 0), (2, 3, 2)), (2, 3, 2), [6], 6),
+    ],
+)
+def test_runs_of_a_region(region: Region, shape: Any, starts: list[int], length: int) -> None:
+    found = regions._runs(region, shape)
+    assert (found[0].tolist(), found[1]) == (starts, length)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ends"),
+    [
+        ((), (), [(0, 0)]),
+        ((1,), (), [(1, 0)]),
+        ((3, 4), (12,), [(2, 1)]),
+        ((3, 4), (3, 4), [(1, 1), (2, 2)]),
+        ((3, 4), (3, 2, 2), [(1, 1), (2, 3)]),
+        ((3, 4), (1, 3, 4), [(1, 2), (2, 3)]),
+        ((3, 4, 1), (3, 4), [(1, 1), (3, 2)]),
+        ((3, 4), (3, 4, 1), [(1, 1), (2, 3)]),
+        ((2, 3, 2), (6, 2), [(2, 1), (3, 2)]),
+        ((2, 1, 3), (2, 3), [(1, 1), (3, 2)]),
+        ((1, 2, 3), (2, 1, 1, 3), [(2, 1), (3, 4)]),
+        ((4, 6, 5), (2, 2, 30), [(1, 2), (3, 3)]),
+        ((2, 4), (4, 2), [(2, 2)]),
+        ((1, 1), (1,), [(2, 1)]),
+    ],
+)
+def test_axes_that_hold_the_same_entries(old: Any, new: Any, ends: Any) -> None:
+    found = regions.groups(old, new)
+    starts = [(0, 0), *ends[:-1]]
+    assert found == [(range(a, c), range(b, d)) for (a, b), (c, d) in zip(starts, ends, strict=True)]

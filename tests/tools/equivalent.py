@@ -1,4 +1,8 @@
-"""Mutants that no test can tell from the original, with the reason: by module, then how the edit begins."""
+"""Mutants that no test can tell from the original, with the reason.
+
+By module, then how the edit begins; where one like it elsewhere in the module is another matter: the edit,
+" in ", and how its line begins.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,22 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: ct.dtype.kind == 'c'": "the real part of what is real is itself",
         "drop: type(g._value) in _BOUNDLESS": "a shortcut: such a support leaves the kept plan as it is",
         "drop: None if overrides() else op.plans.get(demands)": "a shortcut: `pullback` looks there itself",
-        "drop: recording": "what is tracked waits; a sum of constants is one, added in place or not",
+        "drop: parent is None": "what is demanded came from a node",
+        "drop: parent.extra is None": "a shortcut: `watch` looks there itself",
+        "0 -> 1 in floor = min(": "of no targets nothing is found",
         "delete the guard: if part is NOTHING": "the rule is run for what is zero, or nobody reads",
     },
     "iverson.core.entries": {
         "delete the guard: if a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
         "drop: a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
+    },
+    "iverson.kernels.box": {
+        "0 -> 1 in return Region((0,)": "what ends where it starts, or before, is empty",
+    },
+    "iverson.kernels.box_moves": {
+        "delete the guard: if inside.all()": "a shortcut: all is kept below",
+        "drop: not region.size": "a shortcut: what is computed of an empty image is made zero",
+        "drop: type(found) is Zero": "a shortcut: nothing of a zero is left out",
     },
     "iverson.kernels.registry": {
         "delete the guard: if _plain.issuperset": "a shortcut: plain operands have no kernel in a layout",

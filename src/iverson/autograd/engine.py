@@ -124,7 +124,7 @@ def _added(before: Any, ct: Any, recording: bool) -> Any:
         return ct
     before, ct = _multiplied(before), _multiplied(ct)
     if type(before) is not Sum:
-        before = Sum(before, recording or before._node is not None)
+        before = Sum(before, recording)
     before.add(ct)
     return before
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.entries import hull
+from iverson.core.entries import NOTHING, hull
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
@@ -58,9 +58,11 @@ def _known(values: Values) -> bool:
 
 def _region(value: Any, shape: Shape) -> Region:
     """Where an operand may be nonzero, in the index space of the broadcast result."""
-    if type(value) is Zero:  # of rank 0 too, where no region is empty
+    if not hasattr(value, "shape"):  # a Python scalar
+        return Region.full(shape)
+    if support_of(value) is NOTHING:  # of rank 0 too, where no region is empty
         return Region((0,) * len(shape), (0,) * len(shape))
-    return _own(value).broadcast(value.shape, shape) if hasattr(value, "shape") else Region.full(shape)
+    return _own(value).broadcast(value.shape, shape)
 
 
 def _own(value: Any) -> Region:
@@ -138,7 +140,7 @@ def concat(op: Op, values: Values, params: Params) -> Any:
     parts = []
     for value, offset in zip(values, params["offsets"], strict=True):
         own = _own(value)
-        if own.size:
+        if support_of(value) is not NOTHING:
             by = tuple(offset if k == axis else 0 for k in range(len(result.shape)))
             parts.append((own.shifted(by), read(value, own)))
     return _assemble(result, parts)
@@ -154,7 +156,7 @@ def stack(op: Op, values: Values, params: Params) -> Any:
     parts = []
     for k, value in enumerate(values):
         own = _own(value)
-        if own.size and type(value) is not Zero:
+        if support_of(value) is not NOTHING:
             region = Region(
                 (*own.start[:axis], k, *own.start[axis:]),
                 (*own.stop[:axis], k + 1, *own.stop[axis:]),

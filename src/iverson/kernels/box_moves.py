@@ -120,10 +120,10 @@ def reshape(x: Box, region: Region, *, shape: Shape) -> Array:
     for source, target in regions.groups(x.shape, shape):
         own, image = x.region.permuted(tuple(source)), region.permuted(tuple(target))
         digits = np.unravel_index(
-            regions.addresses(own, tuple(x.shape[k] for k in source)), tuple(shape[k] for k in target) or (1,)
+            regions.addresses(own, tuple(x.shape[k] for k in source)), tuple(shape[k] for k in target)
         )
         places = np.zeros((1,), np.int64)
-        for n, a, extent in zip(digits, image.start, image.shape, strict=False):
+        for n, a, extent in zip(digits, image.start, image.shape, strict=True):
             places = places * extent + (n - a)
         at = np.add.outer(at * image.size, places).ravel()
     inner[at] = x.inner.ravel()
