@@ -230,6 +230,10 @@ def test_joined_boxes_are_the_smallest() -> None:
             params = {"axis": axis, "offsets": offsets}
             wanted = np.concatenate(plain, axis)
             _check(run_in_layouts(TABLE["concat"], tuple(values), params), wanted, (values, axis))
+    without = np.ones((0, 4))
+    for parts, offsets in (((without, _box(REGIONS[0])), (0, 0)), ((_box(REGIONS[0]), without), (0, 3))):
+        wanted = np.concatenate([to_strided(v) for v in parts])
+        _check(run_in_layouts(TABLE["concat"], parts, {"axis": 0, "offsets": offsets}), wanted, parts)
     scalar, zero = np.array(2.0), Zero((), np.dtype("float64"))
     for parts in ((scalar, zero), (zero, zero), (zero, scalar, zero)):
         wanted = np.stack([to_strided(v) for v in parts])

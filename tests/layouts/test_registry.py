@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from iverson.core.aval import Aval
-from iverson.core.errors import DensifyWarning
+from iverson.core.errors import ArgumentError, DensifyWarning
 from iverson.core.region import Region
 from iverson.kernels import registry
 from iverson.layouts import Box, Bracket, Csr, Sparse, Zero, from_strided
@@ -131,3 +131,11 @@ def test_nothing_warns_of_zeros_and_boxes() -> None:
     scalar = Zero((), np.dtype("float64"))
     with pytest.warns(DensifyWarning):
         registry.run(OP, (SPARSE, scalar), {})
+
+
+def test_an_op_has_one_body_on_strided_operands(kernels: list[str]) -> None:
+    with pytest.raises(ArgumentError, match="the strided layout for 'hypot'"):
+        _register(kernels, "hypot", np.ndarray)
+    assert registry.registered() == {}
+    _register(kernels, "*", np.ndarray)
+    assert list(registry.registered()) == [("*", np.ndarray)]

@@ -140,7 +140,7 @@ def concat(op: Op, values: Values, params: Params) -> Any:
     parts = []
     for value, offset in zip(values, params["offsets"], strict=True):
         own = _own(value)
-        if support_of(value) is not NOTHING:
+        if own.size:
             by = tuple(offset if k == axis else 0 for k in range(len(result.shape)))
             parts.append((own.shifted(by), read(value, own)))
     return _assemble(result, parts)
