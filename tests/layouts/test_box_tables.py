@@ -99,8 +99,8 @@ MOVES: list[tuple[str, tuple[int, ...], tuple[Any, ...], dict[str, Any]]] = [
     ("diag_embed", (3,), (), {"offset": -2, "shape": (5, 3)}),
     ("index_basic", SHAPE, (), {"key": _slices((1, 3, 1), (0, 4, 2))}),
     ("index_basic", SHAPE, (), {"key": _slices(1, None, (3, None, -1))}),
-    ("place", (2, 2), (), {"key": _slices((1, 3, 1), (0, 4, 2)), "shape": SHAPE}),
-    ("place", (4,), (), {"key": _slices(1, (3, None, -1)), "shape": SHAPE}),
+    ("embed", (2, 2), (), {"key": _slices((1, 3, 1), (0, 4, 2)), "shape": SHAPE}),
+    ("embed", (4,), (), {"key": _slices(1, (3, None, -1)), "shape": SHAPE}),
     *(
         ("reshape", old, (), {"shape": new})
         for old, new in (
