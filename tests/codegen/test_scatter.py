@@ -206,7 +206,7 @@ def test_sizes_decide(count: int, width: int, entries: int, units: float, way: s
 
 
 @pytest.mark.parametrize(
-    ("count", "entries", "width", "lazy_te"),
+    ("count", "entries", "width", "said"),
     [(40, 3, 0, "one thread"), (10**6, 3, 0, "private, "), (10**5, 3, 32, "entries of its own")],
 )
 def test_explain_says_which_way(
