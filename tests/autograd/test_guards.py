@@ -16,8 +16,11 @@ import iverson as iv
 from iverson.autograd import Function, grad, no_grad, watch
 from iverson.autograd.api import variable
 from iverson.autograd.engine import _part
+from iverson.autograd.forward import push
+from iverson.autograd.needs import find_needs
+from iverson.autograd.node import reachable
+from iverson.core.entries import FULL, NOTHING, Stored
 from iverson.core.entries import Box as Demand
-from iverson.core.entries import Stored
 from iverson.core.errors import DensifyWarning, DTypeError, GradientError, ShapeError
 from iverson.core.region import Region
 from iverson.layouts import Box, Zero
@@ -313,3 +316,108 @@ def test_a_dense_gradient_of_a_large_sparse_leaf_warns(monkeypatch):
         dense = iv.asarray(STORED, requires_grad=True)
         dense.register_hook(lambda g: None)
         grad([iv.sum(dense)], [dense])
+
+
+def test_needs_follow_from_demands():
+    part = Demand(Region((1,), (3,)))
+    x = iv.asarray(np.ones(5), requires_grad=True)
+    held = Box((5,), Region((2,), (4,)), np.ones(2))
+
+    def need(y, demand, recording=False):
+        order = reachable([y._node], 0)
+        return find_needs(order, {(x._node, 0): demand}, recording).result(y._node, 0)
+
+    assert need(iv.exp(x), part) == part
+    assert need(iv.exp(x), FULL) is FULL
+    padded = iv.pad(x, ((1, 2),))
+    assert need(padded, FULL) == Demand(Region((1,), (6,)))
+    assert need(padded, part) == Demand(Region((2,), (4,)))
+    for s in (iv.Tensor(held), variable(held)):
+        assert need(x * s, part) == need(x * s, part, True) == part
+
+
+def test_needs_of_several_results_are_each_of_its_own():
+    a = iv.asarray(np.eye(3) + W.numpy(), requires_grad=True)
+    u, s, _ = iv.linalg.svd(a)
+    order, box = [a._node, s._node], Demand(Region((0,), (1,)))
+    of = lambda targets: [find_needs(order, targets).result(s._node, k) for k in range(3)]
+    assert of({(s._node, 1): box}) == [NOTHING, box, NOTHING]
+    assert of({(s._node, 1): box, (u._node, 0): FULL}) == [FULL, box, NOTHING]
+    assert of({(a._node, 0): FULL, (s._node, 1): box}) == [FULL, FULL, FULL]
+    assert of({}) == [NOTHING] * 3
+
+
+OF_BROADCAST = {
+    "add": iv.add,
+    "subtract": iv.subtract,
+    "multiply": iv.multiply,
+    "divide": iv.divide,
+    "maximum": iv.maximum,
+    "hypot": iv.hypot,
+    "copysign": iv.copysign,
+    "where": lambda a, b: iv.where(W[0] > 1, a, b),
+    "add_n": lambda a, b: a + b + a,
+}
+
+
+@pytest.mark.parametrize("name", OF_BROADCAST)
+def test_tangents_of_what_is_broadcast_are_the_transpose_of_cotangents(name):
+    fn = OF_BROADCAST[name]
+    for shapes in (((1,), (3,)), ((3,), (1,)), ((), (3,)), ((2, 1), (1, 3))):
+        a, b, s, t = (iv.asarray(RNG.uniform(0.5, 1.5, n)) for n in (*shapes, *shapes))
+        for f, x, v in ((lambda x, b=b: fn(x, b), a, s), (lambda x, a=a: fn(a, x), b, t)):
+            y, tangent = iv.jvp(f, (x,), (v,))
+            assert tangent.shape == y.shape
+            assert tangent.dtype == y.dtype
+            own = iv.asarray(x.numpy(), requires_grad=True)
+            g = iv.asarray(RNG.standard_normal(y.shape))
+            (found,) = grad([f(own)], [own], [g])
+            np.testing.assert_allclose(iv.sum(tangent * g).item(), iv.sum(found * v).item(), rtol=1e-12)
+
+
+def test_a_function_without_a_jvp_is_transposed_twice():
+    class Two(Function):
+        @staticmethod
+        def forward(ctx, a, b, c):
+            ctx.save_for_backward(a, b)
+            return a * b, a * a * c
+
+        @staticmethod
+        def backward(ctx, g, h):
+            a, b = ctx.saved_tensors
+            return g * b + 2 * h * a, g * a, None
+
+    a, b, c, t = (iv.asarray(RNG.uniform(0.5, 1.5, 3)) for _ in range(4))
+    _, (first, second) = iv.jvp(lambda a: Two.apply(a, b, 1.0), (a,), (t,))
+    np.testing.assert_allclose(first.numpy(), (t * b).numpy(), rtol=1e-14)
+    np.testing.assert_allclose(second.numpy(), (2 * a * t).numpy(), rtol=1e-14)
+    _, (first, second) = iv.jvp(lambda b: Two.apply(a, b, 1.0), (b,), (t,))
+    np.testing.assert_allclose(first.numpy(), (t * a).numpy(), rtol=1e-14)
+    np.testing.assert_array_equal(second.to_dense().numpy(), np.zeros(3))
+    outer = lambda a: iv.jvp(lambda a: Two.apply(a, b, 1.0)[1], (a,), (t,))[1]
+    _, again = iv.jvp(outer, (a,), (c,))
+    np.testing.assert_allclose(again.numpy(), (2 * c * t).numpy(), rtol=1e-14)
+
+
+def test_tangents_go_only_where_they_lead_and_start_where_they_are_given():
+    class Counted(Function):
+        calls = 0
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def jvp(ctx, t):
+            Counted.calls += 1
+            return t
+
+    x, w = (iv.asarray(np.ones(2), requires_grad=True) for _ in range(2))
+    y = 2 * x
+    z = 3 * y + Counted.apply(w)
+    slot = lambda x: (x._node, x._index)
+    tangents = {slot(x): iv.ones(2), slot(y): 5 * iv.ones(2)}
+    found = push([slot(y), slot(z), slot(w)], tangents, create_graph=False)
+    assert {s: t.tolist() for s, t in found.items()} == {slot(y): [5, 5], slot(z): [15, 15]}
+    assert Counted.calls == 0
+    assert push([slot(z)], {}, create_graph=False) == {}

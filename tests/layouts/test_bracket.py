@@ -16,6 +16,7 @@ import iverson as iv
 from iverson.core import entries
 from iverson.core.region import Region
 from iverson.core.scalars import keep_where
+from iverson.kernels import bracket
 from iverson.kernels.registry import run
 from iverson.layouts import Box, Bracket, Packed, Zero, layout_of, support_of, to_strided
 from iverson.layouts.bracket import held, select
@@ -252,3 +253,41 @@ def test_conditions_that_repeat_stay_one_line() -> None:
     ):
         own = [n for n, step in zip(found.shape, found.strides, strict=True) if step]
         assert int(np.prod(own)) == size
+
+
+@pytest.mark.parametrize(
+    ("key", "layout"),
+    [
+        ((slice(0, 1, 1), slice(0, 4, 1)), Box),
+        ((slice(0, 3, 1), slice(0, 4, 1)), Zero),
+        ((slice(1, 3, 1), slice(1, 3, 1)), Zero),
+        ((slice(1, 3, 1), slice(0, 2, 1)), Bracket),
+        ((slice(0, 3, 2), slice(0, 4, 1)), Bracket),
+        ((1, slice(0, 4, 1)), Bracket),
+        ((2, 2), Bracket),
+    ],
+)
+def test_what_is_left_of_a_box_after_a_write(key: Any, layout: type) -> None:
+    x = Box(SHAPE, Region((1, 1), (3, 3)), np.arange(1.0, 5.0).reshape(2, 2))
+    for value in (x, iv.to_layout(iv.asarray(to_strided(x)), "csr")._value):
+        found = run(TABLE["overwritten"], (value,), {"key": key})
+        assert found is not value
+        wanted = to_strided(x).copy()
+        wanted[key] = 0
+        np.testing.assert_array_equal(_plain(found), wanted)
+        if value is x:
+            assert type(found) is layout
+            np.testing.assert_array_equal(_there(found), wanted != 0)
+        else:
+            assert found.pattern.count >= np.count_nonzero(wanted)
+
+
+def test_sums_of_what_holds_nothing_and_of_other_layouts() -> None:
+    region = Region((1, 2), (1, 4))
+    nothing = Bracket(Box(SHAPE, region, np.ones((0, 2))), Box(SHAPE, region, np.ones((0, 2), bool)))
+    found = run(TABLE["sum"], (nothing,), {"axis": (0,), "keepdims": False})
+    np.testing.assert_array_equal(_plain(found), np.zeros(4))
+    at = Bracket(np.zeros(3, int), np.ones(3, bool))
+    params = {"axes": (0,), "shape": (3, 4)}
+    for values in ((np.ones(SHAPE), at), (Bracket(np.ones(SHAPE), np.ones(SHAPE, bool)), at)):
+        assert bracket.sums(TABLE["scatter_add"], values, params) is NotImplemented

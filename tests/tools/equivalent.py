@@ -25,6 +25,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in floor = min(": "of no targets nothing is found",
         "delete the guard: if part is NOTHING": "the rule is run for what is zero, or nobody reads",
     },
+    "iverson.autograd.forward": {
+        "delete the guard: if node.op is None": "a leaf has no arguments, so no tangent arrives",
+        "drop: total.dtype.kind == 'c'": "the real part of what is real is itself",
+        "0 -> 1 in floor = min(": "without tangents nothing is found",
+    },
     "iverson.core.entries": {
         "delete the guard: if a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
         "drop: a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
@@ -36,6 +41,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "delete the guard: if inside.all()": "a shortcut: all is kept below",
         "drop: not region.size": "a shortcut: what is computed of an empty image is made zero",
         "drop: type(found) is Zero": "a shortcut: nothing of a zero is left out",
+    },
+    "iverson.kernels.bracket": {
+        "delete the guard: if is_strided(out) and is_strided(x.values)": "when a condition is computed",
     },
     "iverson.kernels.registry": {
         "delete the guard: if _plain.issuperset": "a shortcut: plain operands have no kernel in a layout",

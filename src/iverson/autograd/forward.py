@@ -48,7 +48,7 @@ def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph:
                 raise
             for index, t in enumerate(results):
                 # A result that is itself a starting point keeps the tangent it was given.
-                if t is not None and (node, index) not in tangents and not is_undefined(t):
+                if t is not None and (node, index) not in tangents:
                     known[node, index] = t
     return {slot: selected(known[slot]) for slot in outputs if slot in known}
 
