@@ -399,6 +399,24 @@ def test_a_function_without_a_jvp_is_transposed_twice():
     np.testing.assert_allclose(again.numpy(), (2 * c * t).numpy(), rtol=1e-14)
 
 
+def test_a_function_of_one_result_is_transposed_twice_too():
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            return a**3
+
+        @staticmethod
+        def backward(ctx, g):
+            return 3 * g * ctx.saved_tensors[0] ** 2
+
+    a, t = (iv.asarray(RNG.uniform(0.5, 1.5, 3)) for _ in range(2))
+    _, found = iv.jvp(Cube.apply, (a,), (t,))
+    np.testing.assert_allclose(found.numpy(), (3 * a * a * t).numpy(), rtol=1e-14)
+    _, again = iv.jvp(lambda a: iv.jvp(Cube.apply, (a,), (t,))[1], (a,), (t,))
+    np.testing.assert_allclose(again.numpy(), (6 * a * t * t).numpy(), rtol=1e-14)
+
+
 def test_tangents_go_only_where_they_lead_and_start_where_they_are_given():
     class Counted(Function):
         calls = 0

@@ -180,3 +180,35 @@ def test_matmul_of_boxes_computes_the_part_that_matters(data):
         assert rows <= a.region.shape[0]
         assert inner <= min(a.region.shape[1], b.region.shape[0])
         assert columns <= b.region.shape[1]
+
+
+def test_what_waits_in_a_sum_and_what_is_added_in_place():
+    """Strided terms go into one buffer; boxes wait, up to twice the full size."""
+    half = lambda k: Tensor(Box((100,), Region((50 * k,), (50 * k + 50,)), np.ones(50)))
+    with work.counting() as done:
+        total = Sum(Tensor(np.ones(100)), recording=False)
+        assert done.calls["add_n"] == 0
+        for added in range(1, 4):
+            total.add(Tensor(np.ones(100)))
+            assert done.calls["add_n"] == 1  # the first two make the buffer
+            assert total._owned[0] == 1 + added
+    assert total.total().tolist() == [4.0] * 100
+    total = Sum(half(0), recording=False)
+    for round_ in range(2):
+        for k in range(4):  # of 400 bytes each
+            total.add(half(k % 2))
+            assert len(total._pending) == k + 1 + (round_ == 0)
+        total.add(half(0))
+        assert total._pending == []
+    assert total.total().tolist() == [7.0] * 50 + [4.0] * 50
+    total = Sum(half(1), recording=False)
+    for _ in range(5):
+        total.add(half(1))
+    assert [h._value.region for h in total._pending] == [Region((50,), (100,))]
+    assert total.total().tolist() == [0.0] * 50 + [6.0] * 50
+    tracked = iv.asarray(np.ones(3), requires_grad=True)
+    for terms in ((tracked, Tensor(np.ones(3))), (Tensor(np.ones(3)), Tensor(np.ones(3)), tracked)):
+        total = Sum(terms[0], recording=True)
+        for term in terms[1:]:
+            total.add(term)
+        assert grad(total.total().sum(), tracked).tolist() == [1.0] * 3

@@ -25,10 +25,14 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in floor = min(": "of no targets nothing is found",
         "delete the guard: if part is NOTHING": "the rule is run for what is zero, or nobody reads",
     },
+    "iverson.autograd.accumulate": {
+        "drop: handle._node is not None": "where nothing is recorded, a sum has no node in any case",
+    },
     "iverson.autograd.forward": {
         "delete the guard: if node.op is None": "a leaf has no arguments, so no tangent arrives",
         "drop: total.dtype.kind == 'c'": "the real part of what is real is itself",
         "0 -> 1 in floor = min(": "without tangents nothing is found",
+        "0 -> 1 in return [_total(found, node, 0)]": "of one result, the index is not looked at",
     },
     "iverson.core.entries": {
         "delete the guard: if a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",

@@ -43,6 +43,9 @@ from tests.tools.equivalent import EQUIVALENT
 #: The tests that have to notice.
 TESTS = {
     "iverson.autograd": ["tests/autograd", "tests/sparse/test_demand.py"],
+    "iverson.autograd.accumulate": ["tests/layouts/test_box.py"],
+    "iverson.autograd.forward": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
+    "iverson.autograd.needs": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
     "iverson.autograd.plan": ["tests/autograd/test_plan_steps.py"],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.eliminate": ["tests/te/test_walks.py", "tests/te/test_eliminate.py"],
