@@ -30,6 +30,7 @@ from iverson.core.entries import (
     covers,
 )
 from iverson.core.errors import DTypeError, GradientError, ShapeError
+from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import F, overrides
 from iverson.layouts import Bracket, Zero, support_of
@@ -56,10 +57,11 @@ def reverse(
         floor = min((node.number for node, _ in targets), default=0)
         order = reachable([node for (node, _), _ in seeds], floor)
     needs = find_needs(order, targets, create_graph)
-    with recording(create_graph), np.errstate(all="ignore"):
+    with recording(create_graph):
         return _walk(order, needs, seeds, targets, create_graph)
 
 
+@silent
 def _walk(
     order: list[Node],
     needs: Needs,

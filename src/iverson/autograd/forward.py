@@ -20,6 +20,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import Handle, bind, make_handle
 from iverson.core.entries import FULL
 from iverson.core.errors import GradientError
+from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import F
 from iverson.layouts import Zero
@@ -27,11 +28,12 @@ from iverson.layouts import Zero
 Slot = tuple[Node, int]
 
 
+@silent
 def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool) -> dict[Slot, Any]:
     """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero."""
     floor = min((node.number for node, _ in tangents), default=0)
     known: dict[Slot, Any] = dict(tangents)
-    with recording(create_graph), np.errstate(all="ignore"):
+    with recording(create_graph):
         for node in reachable([node for node, _ in outputs], floor):
             if node.op is None:
                 continue

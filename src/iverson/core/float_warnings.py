@@ -15,6 +15,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
+from functools import wraps
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
@@ -114,6 +115,26 @@ def at_user_line(function: Callable[P, R]) -> Callable[P, R]:
             reset_error_state(token)
 
     return call
+
+
+#: The state in which NumPy says nothing. One object: a new one for each pass would be served anew each time.
+_SILENT: Any = _umath._make_extobj(all="ignore") if SUPPORTED else None
+
+
+def silent(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, in whose call NumPy issues no floating-point warnings."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not SUPPORTED:
+            with np.errstate(all="ignore"):
+                return function(*args, **kwargs)
+        token = set_error_state(_SILENT)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            reset_error_state(token)
+
+    return wraps(function)(call)
 
 
 def _calling(ufunc: Any) -> Any:
