@@ -202,3 +202,23 @@ def test_parameters_can_be_frozen(name):
         if not any(hasattr(v, "arrays") or type(v).__name__ == "Segments" for v in b.params.values()):
             assert frozen(a.params) == frozen(b.params)
             assert hash(frozen(a.params)) == hash(frozen(b.params))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "params", "at", "expected"),
+    [
+        ("stack", (2, 3), {"axis": 0}, Box(Region((1, 0, 0), (2, 2, 3))), (1,)),
+        ("stack", (2, 3), {"axis": 2}, Box(Region((0, 0, 1), (1, 1, 3))), (1, 2)),
+        ("concat", (2, 3), {"axis": 1, "offsets": (0, 3, 6, 9)}, Box(Region((0, 4), (2, 7))), (1, 2)),
+        ("concat", (2, 3), {"axis": 0, "offsets": (0, 2, 4, 6)}, Box(Region((7, 0), (8, 1))), (3,)),
+    ],
+)
+def test_operands_of_a_join_that_the_cotangent_is_not_of_have_no_rule_run(name, shape, params, at, expected):
+    """Of steps that are stacked, a loss that reads one has a cotangent for that alone."""
+    op, known = TABLE[name], [aval(*shape)] * 4
+    out = op.abstract(*known, **params)
+    (step,) = pullback(op, (FULL,) * 4, at, known, out, params).steps
+    assert (step.kind, step.positions) == (Kind.TOGETHER, expected)
+    assert not pullback(op, (NOTHING,) * 4, at, known, out, params).steps
+    only = tuple(NOTHING if k in expected else FULL for k in range(4))
+    assert not pullback(op, only, at, known, out, params).steps

@@ -107,7 +107,10 @@ def pullback(
     if isinstance(op, JointOp):
         return Plan((Step(Kind.JOINT, wanted, op.joint),))
     if callable(rules):
-        made = Plan((Step(Kind.TOGETHER, wanted, rules),), replaced)
+        if not replaced and where is not FULL:
+            known_zero = [_part(op, k, demands[k], where, inputs, out, params) is NOTHING for k in wanted]
+            wanted = tuple([k for k, zero in zip(wanted, known_zero, strict=True) if not zero])
+        made = Plan((Step(Kind.TOGETHER, wanted, rules),) if wanted else (), replaced)
     else:
         steps = []
         for k in wanted:

@@ -295,6 +295,15 @@ class Joined(EntryMap):
             for k, (need, x) in enumerate(zip(demands, inputs, strict=True))
         )
 
+    def support(
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Any, params: Any
+    ) -> Entries:
+        """All of an operand that the entries are of, or nothing."""
+        if not isinstance(where, Box):
+            return where if where is NOTHING else FULL
+        own = self._place(Region.full(inputs[i].shape), i, **params)
+        return FULL if own.intersect(where.region).size else NOTHING
+
 
 def _concat_places(region: Region, k: int, axis: int, offsets: Shape) -> Region:
     return region.shifted(offsets[k] if d == axis else 0 for d in range(len(region.start)))
