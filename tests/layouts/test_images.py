@@ -62,7 +62,7 @@ def some_axes(draw, shape):
 @st.composite
 def moves(draw):
     """An op that has an image, a shape, its other inputs and its parameters."""
-    name = draw(st.sampled_from(sorted(op.name for op in TABLE.values() if op.entry_map.has_image)))
+    name = draw(st.sampled_from(sorted(op.name for op in TABLE.values() if op.entry_map.image is not None)))
     others: tuple = ()
     if name == "reshape":
         shape, params = draw(reshaped())

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iverson.core.entries import FULL, Entries
-from iverson.core.region import Region
-from iverson.core.shapes import Shape
 
 
 class EntryMap:
@@ -25,12 +23,16 @@ class EntryMap:
     partial : some entries of the result depend on a part of the inputs or on none, so that `demand` bounds
         also what is read where inputs are demanded in full.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
+    image : ``image(region, shape, others, params)`` gives the smallest region of the result that depends on a
+        region, not empty, of input 0, which has this shape; empty or None if nothing does. ``others`` are the
+        other inputs. None in its place where no region is known.
     """
 
     elementwise = False
     moves = False
     partial = False
     keeps_zeros = False
+    image: Any = None
 
     def demand(
         self, op: Any, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
@@ -48,21 +50,6 @@ class EntryMap:
     ) -> Entries:
         """The entries of input i that some entry of the result in ``where`` depends on."""
         return FULL
-
-    def image(
-        self, region: Region, shape: Shape, others: Sequence[Any], params: Mapping[str, Any]
-    ) -> Region | None:
-        """The smallest region of the result that depends on one of input 0; empty or None if nothing does.
-
-        region : not empty, of an input of ``shape``.
-        others : the other inputs. Raises NotImplementedError where no region is known (`has_image`).
-        """
-        raise NotImplementedError
-
-    @property
-    def has_image(self) -> bool:
-        """Whether `image` is known."""
-        return type(self).image is not EntryMap.image
 
 
 ANY = EntryMap()
