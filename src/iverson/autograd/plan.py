@@ -18,7 +18,7 @@ import numpy as np
 
 from iverson.autograd.joint import JointOp
 from iverson.core.aval import Aval
-from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, in_products, meet, plain
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, in_products, meet, plain
 from iverson.core.op import Op
 from iverson.core.table import overrides
 from iverson.layouts import layouts_by_type, support_of
@@ -75,13 +75,9 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
     A tuple where the op has several results of which different entries are read.
     """
     if op.low_rank is None and any(map(in_products, demands)):
-        demands = tuple(map(_entry_by_entry, demands))
+        demands = tuple(map(entry_by_entry, demands))
     found = op.entry_map.demand(op, demands, inputs, out, params)
     return found if type(found) is tuple or op.multiple else plain(found, out.shape)
-
-
-def _entry_by_entry(demand: Entries) -> Entries:
-    return Stored(demand.pattern) if type(demand) is Stored else FULL if in_products(demand) else demand
 
 
 def pullback(
