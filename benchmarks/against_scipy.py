@@ -195,12 +195,11 @@ def operations() -> Iterator[Operation]:
         lambda p: np.einsum("pj,pj->p", p["x"][p["a_coo"].row], p["x"][p["a_coo"].col]),
         "x",
     )
-    if hasattr(iv, "kron"):
-        yield op(
-            "kron with 2 x 2",
-            lambda p: iv.kron(p["a"], p["two"]),
-            lambda p: sp.kron(p["a"], p["two"], "csr"),
-            "",
+    yield op(
+        "kron with 2 x 2",
+        lambda p: iv.kron(p["a"], p["two"]),
+        lambda p: sp.kron(p["a"], p["two"], "csr"),
+        "a two",
     )
     # solving
     yield op(

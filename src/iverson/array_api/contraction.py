@@ -162,8 +162,8 @@ def vecdot(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axis: Axis = -1) -> A:
 def kron(a: A | ArrayLike, b: A | ArrayLike, /) -> A:
     """The Kronecker product: blocks ``a[i, j] * b``. The one of lower rank gains axes in front.
 
-    Of two sparse tensors it is sparse, in the layout of a if that stores single entries: a product for each
-    pair of stored entries.
+    It is sparse where one of them is: a product for each pair of stored entries, in the layout of the first
+    that is sparse if that is CSR or CSC, else in COO.
 
     >>> from iverson import asarray
     >>> kron(asarray([1., 2.]), asarray([1., 10.]))
@@ -171,15 +171,7 @@ def kron(a: A | ArrayLike, b: A | ArrayLike, /) -> A:
     """
     a, b = as_operand(a, "kron", "a"), as_operand(b, "kron", "b")
     rank = max(a.ndim, b.ndim)
-    layout = getattr(a, "layout", "")
-    left, right = (F.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape) for x in (a, b))
-    shape = tuple(m * n for m, n in zip(left.shape, right.shape, strict=True))
-    left = F.expand_dims(left, axis=tuple(range(1, 2 * rank, 2)))
-    right = F.expand_dims(right, axis=tuple(range(0, 2 * rank, 2)))
-    found = F.reshape(F.multiply(left, right), shape=shape)
-    return (
-        F.to_layout(found, layout=layout, blocksize=None) if layout in ("csr", "csc") and rank > 1 else found
-    )
+    return F.kron(*(F.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape) for x in (a, b)))
 
 
 @method

@@ -143,6 +143,12 @@ def _products(a: Any, b: Any) -> Any:
     return MaskedTensor(F.multiply(entries_at(a, mask), entries_at(b, mask)), mask)
 
 
+def kron(op: Op, args: Args, params: Params) -> Any:
+    """A product is specified where both of its factors are."""
+    shape = op.abstract(*map(aval_of, args)).shape
+    return F.reshape(F.multiply(*F.kron_factors(*args)), shape=shape)
+
+
 def cross_entropy(op: Op, args: Args, params: Params) -> Any:
     """Over the specified classes; the loss of an example whose class is unspecified is unspecified too.
 
@@ -206,6 +212,7 @@ RULES: dict[str, Rule] = {
     "cross_entropy": cross_entropy,
     "matmul": matmul,
     "embed": moves.place,
+    "kron": kron,
     "scatter_add": segments.scatter_add,
     "searchsorted": lines.searchsorted,
     "segment_softmax": segments.softmax,
