@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson import layouts
 from iverson.autograd import grad
-from iverson.core.dispatch import Level, LevelHandle, Operand, created, levels
+from iverson.core.dispatch import Level, LevelValue, created, levels, make_handle, value_of
 from iverson.core.errors import ArgumentError
+from iverson.layouts import Layout
 from iverson.ops import F
 
 
-class Mapped(LevelHandle):
+class Mapped(LevelValue):
     """One operand for each step of a batch."""
 
     __slots__ = ("items",)
@@ -44,7 +46,7 @@ class Batch(Level):
         return Mapped(self, [getattr(F, op.name)(*at(k), **params) for k in range(self.size)])
 
 
-class Traced(LevelHandle):
+class Written(LevelValue):
     __slots__ = ("value",)
 
     def __init__(self, level, value):
@@ -62,26 +64,38 @@ class Trace(Level):
 
     def bind(self, op, args, params):
         self.calls.append(op.name)
-        own = [a.value if isinstance(a, Traced) and a._level is self else a for a in args]
-        return Traced(self, getattr(F, op.name)(*own, **params))
+        own = [a.value if isinstance(a, Written) and a._level is self else a for a in args]
+        return Written(self, getattr(F, op.name)(*own, **params))
 
     def created(self, handle):
         self.calls.append("created")
-        return Traced(self, handle)
+        return make_handle(Written(self, handle))
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    """Values of levels are held in handles as those of layouts are."""
+    for kind in (Mapped, Written):
+        layouts.register(
+            Layout(
+                name=kind.__name__,
+                kind=kind,
+                to_strided=lambda value: pytest.fail("entries were read"),
+                check=lambda value: None,
+                buffers=lambda value: (),
+                rebuild=lambda value, buffers: value,
+            )
+        )
+    yield
+    for kind in (Mapped, Written):
+        del layouts.layouts_by_type[kind]
 
 
 def mapped(f, x):
     """f of each row of x."""
     with Batch(x.shape[0]) as level:
-        y = f(
-            Mapped(
-                level,
-                [
-                    F.index_basic(x, key=(k, *[slice(0, n, 1) for n in x.shape[1:]]))
-                    for k in range(level.size)
-                ],
-            )
-        )
+        rows = [F.index_basic(x, key=(k, *[slice(0, n, 1) for n in x.shape[1:]])) for k in range(level.size)]
+        y = value_of(f(make_handle(Mapped(level, rows))))
         assert y._level is level
     return F.stack(*y.items, axis=0)
 
@@ -98,9 +112,9 @@ def test_levels_nest_and_a_call_goes_to_the_innermost_one_it_concerns():
     def rows(row):
         def of_entry(entry):
             product = F.multiply(row, entry)  # one of each level
-            assert product._level is levels()[-1]
+            assert value_of(product)._level is levels()[-1]
             outside = F.multiply(row, 2.0)  # of the outer level alone
-            assert outside._level is levels()[0]
+            assert value_of(outside)._level is levels()[0]
             seen.append(len(levels()))
             return F.add(product, outside)
 
@@ -115,14 +129,15 @@ def test_levels_nest_and_a_call_goes_to_the_innermost_one_it_concerns():
 def test_a_trace_of_a_batch_and_a_batch_of_a_trace():
     x = iv.asarray(X)
     with Trace() as trace:
-        mapped(F.exp, Traced(trace, x))
+        mapped(F.exp, make_handle(Written(trace, x)))
         assert trace.calls.count("exp") == len(X)  # the batch called the trace
     with Batch(2) as batch, Trace() as trace:
-        rows = Mapped(batch, [iv.asarray(row) for row in X])
-        y = F.exp(Traced(trace, rows))
+        rows = make_handle(Mapped(batch, [iv.asarray(row) for row in X]))
+        y = value_of(F.exp(make_handle(Written(trace, rows))))
         assert trace.calls == ["exp"]  # the trace called the batch
-        assert isinstance(y.value, Mapped)
-        np.testing.assert_array_equal(y.value.items[1].numpy(), np.exp(X[1]))
+        inner = value_of(y.value)
+        assert isinstance(inner, Mapped)
+        np.testing.assert_array_equal(inner.items[1].numpy(), np.exp(X[1]))
 
 
 @pytest.mark.parametrize(
@@ -140,14 +155,11 @@ def test_a_trace_of_a_batch_and_a_batch_of_a_trace():
 def test_what_no_operand_leads_to_reaches_the_innermost_level(make):
     plain = make()
     with Trace() as outer, Trace() as inner:
-        made = make()
-        assert isinstance(made, Operand)
+        made = value_of(make())
         assert made._level is inner
         assert inner.calls
         assert not outer.calls
-    assert not isinstance(plain, Traced)
-    value = made.value
-    np.testing.assert_array_equal(value.numpy(), plain.numpy())
+    np.testing.assert_array_equal(made.value.numpy(), plain.numpy())
 
 
 def test_without_a_level_what_is_created_is_as_it_is():
@@ -165,9 +177,23 @@ def test_levels_see_through_the_engine():
     np.testing.assert_allclose(g.numpy(), np.cos(X) * X + np.sin(X))
 
 
+def test_gradients_are_taken_inside_of_a_level_and_through_it():
+    """A gradient in a batch of a function that closes over what is differentiated outside."""
+    w = iv.asarray(Y, requires_grad=True)
+
+    def loss(row):
+        return (iv.sin(row * w) * row).sum()
+
+    y = mapped(iv.grad(loss), iv.asarray(X))
+    expected = X * Y * np.cos(X * Y) + np.sin(X * Y)
+    np.testing.assert_allclose(y.detach().numpy(), expected)
+    g = grad(y.sum(), w)
+    np.testing.assert_allclose(g.numpy(), (2 * X * np.cos(X * Y) - X**2 * Y * np.sin(X * Y)).sum(0))
+
+
 def test_a_value_that_leaves_its_level_says_so():
     with Trace() as level:
-        x = Traced(level, iv.asarray(Y))
+        x = make_handle(Written(level, iv.asarray(Y)))
         with ThreadPoolExecutor(1) as pool, pytest.raises(ArgumentError, match=r"trace.*thread"):
             pool.submit(F.exp, x).result()
     with pytest.raises(ArgumentError, match=r"trace.*after its end"):

@@ -249,6 +249,7 @@ CALLS = {
         lambda x: bind(TABLE["sampled_product"], (x, x.mT), {"pattern": pattern(shape=(4, 4))}),
     ],
     "scatter_add": [call("scatter_add", after=(np.array([2, 0, 2, 1]),), axes=(0,), shape=(3, 8))],
+    "selected": [call("selected")],
     "segment_repeat": [call("segment_repeat", segments=Segments(np.array([3, 0, 0, 1, 2]), 4))],
     "segment_sum": [call("segment_sum", segments=Segments(np.array([2, 0, 2, 1]), 3))],
     "solve": [

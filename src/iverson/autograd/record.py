@@ -32,8 +32,8 @@ from iverson.core.float_warnings import (
     set_error_state,
 )
 from iverson.core.op import Op
-from iverson.core.table import overrides
-from iverson.kernels.registry import annihilated, run
+from iverson.core.table import F, overrides
+from iverson.kernels.registry import annihilated, run, zeros_like_result
 from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, new_bytes, select, support_of
 
 _SCALARS = frozenset((int, float, complex, bool))
@@ -69,7 +69,12 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if relaying is not state:
             token = set_error_state(relaying)
     try:
-        out = op.trapping(*values, **params) if plain else run(op, tuple(values), params)
+        if plain:
+            out = op.trapping(*values, **params)
+        elif (level := dispatch.level_of(values)) is None:
+            out = run(op, tuple(values), params)
+        else:
+            out = _run_in(level, op, args, values, params)
     except (IversonError, Warning, FloatingPointError):
         raise  # a warning that the user made an error stays what it is
     except MemoryError as error:
@@ -96,6 +101,13 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if unrecorded.calls.count:
         parents = unrecorded.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
+
+
+def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params: dict[str, Any]) -> Any:
+    """The op's result as a value of a level, unless operands that are zero make it one of no level."""
+    if op.linear_in and annihilated(op, tuple(values)) is not None:
+        return zeros_like_result(op, tuple(values), params)
+    return level.bind(op, dispatch.seen_from(level, args, values), params)
 
 
 def _record(
@@ -219,8 +231,13 @@ def _described(operand: Any) -> str:
 
 
 def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None:
-    """Count a call: the entries of its results, and bytes that are not those of an operand or pattern."""
+    """Count a call: the entries of its results, and bytes that are not those of an operand or pattern.
+
+    What a level carries out is counted where it is.
+    """
     outs = out if op.multiple else (out,)
+    if any(isinstance(o, dispatch.LevelValue) for o in outs):
+        return
     structures = [array for p in params.values() if isinstance(p, Pattern) for array in p.arrays]
     work.op(
         op.name,
@@ -233,6 +250,8 @@ def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None
 def selected(handle: Any) -> Any:
     """A cotangent or tangent with its selections made, as it leaves a pass."""
     if type(handle._value) is not Bracket:
+        if isinstance(handle._value, dispatch.LevelValue) and handle._value.may_select:
+            return F.selected(handle)
         return handle
     return dispatch.make_handle(select(handle._value), handle._node, handle._index)
 

@@ -1,14 +1,15 @@
 """How a call finds its interpreter: the protocol of a handle and one registry of interpreters.
 
-`bind(op, args, params)` is the only door into an op. What happens behind it depends on the handles among the
-arguments: a call goes to the meaning put on one of them (`Wrapper`: masked), else to the innermost `Level`
-that one belongs to (a trace, a batch), else it is carried out eagerly. Levels nest in any order.
+`bind(op, args, params)` is the only door into an op. What happens behind it depends on the arguments: a call
+goes to the meaning put on one of them (`Wrapper`: masked), else it is carried out eagerly and recorded: by
+kernels, or, where a handle holds a value of one, by the innermost `Level` (a trace, a batch). Levels nest in
+any order, with each other and with gradients.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -176,8 +177,9 @@ def rewrap(operand: Any, handle: Any) -> Any:
 class Level(ABC):
     """A context in which handles have a meaning: a trace, a batch. It is left when its ``with`` block ends.
 
-    A handle of a level (`LevelHandle`) is carried through ops by the level's `bind`, which calls ops on what
-    its handles stand for: handles of levels outside, or eager ones.
+    Its values (`LevelValue`) are held in handles like those of a layout, so that functions, gradients and
+    meanings on top of them work as on any other. Ops on them are carried out by the level's `bind`, which
+    calls ops on what its values stand for: handles of levels outside, or eager ones.
 
     Attributes
     ----------
@@ -193,7 +195,11 @@ class Level(ABC):
 
     @abstractmethod
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Carry out an op on arguments of which at least one is of this level, and none of one further in."""
+        """Carry out an op on arguments of which at least one is a value of this level.
+
+        All others are handles of levels outside or eager ones, arrays or Python scalars. The result is a
+        value of this level or a layout's, or a tuple of them where the op has several.
+        """
 
     def created(self, handle: Any) -> Any:
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
@@ -218,13 +224,43 @@ _levels: ContextVar[tuple[Level, ...]] = ContextVar("iverson_levels", default=()
 levels = _levels.get
 
 
-class LevelHandle(Operand):
-    """The protocol of a handle that belongs to a level."""
+class LevelValue(Operand):
+    """The protocol of a value that belongs to a level; its type is registered as a layout is.
+
+    may_select : whether what it stands for may hold a selection that is not made (a bracket).
+    """
 
     __slots__ = ("_level",)
 
+    may_select = False
+
     def __init__(self, level: Level) -> None:
         self._level = level
+
+
+def level_of(values: Iterable[Any]) -> Level | None:
+    """The innermost level that one of some values belongs to.
+
+    Raises ArgumentError for a value of a level that is not entered in this context.
+    """
+    found = {v._level for v in values if isinstance(v, LevelValue)}
+    if not found:
+        return None
+    entered = levels()
+    for level in found:
+        if level not in entered:
+            raise ArgumentError(
+                level.name,
+                got="a value of it after its end, or in another thread",
+                expected="values that are used while it runs",
+                remedy="return the value from the function that is transformed",
+            )
+    return max(found, key=entered.index)
+
+
+def seen_from(level: Level, args: Iterable[Any], values: Iterable[Any]) -> tuple[Any, ...]:
+    """The arguments of a call as a level's `bind` takes them: its own values, all else as it was given."""
+    return tuple([v if getattr(v, "_level", None) is level else a for a, v in zip(args, values, strict=True)])
 
 
 def created(handle: Any) -> Any:
@@ -285,23 +321,13 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> A
     return _default[0].bind(op, args, params)
 
 
-def foreign(args: tuple[Any, ...]) -> Interpreter | Level | None:
-    """What carries out a call that the default interpreter does not: of a wrapper, or the innermost level.
+def foreign(args: tuple[Any, ...]) -> Interpreter | None:
+    """What carries out a call that the default interpreter does not: that of a wrapper.
 
     The default interpreter asks where it meets an argument it does not know, so that calls on plain handles
-    never look. Raises ArgumentError for a handle of a level that is not entered in this context.
+    never look.
     """
     for arg in args:
         if type(arg) in _by_type:
             return _by_type[type(arg)]
-    found = [arg._level for arg in args if isinstance(arg, LevelHandle)]
-    entered = levels()
-    for level in found:
-        if level not in entered:
-            raise ArgumentError(
-                level.name,
-                got="a value of it after its end, or in another thread",
-                expected="values that are used while it runs",
-                remedy="return the value from the function that is transformed",
-            )
-    return max(found, key=entered.index) if found else None
+    return None

@@ -116,6 +116,11 @@ class GradientError(IversonError, RuntimeError):
     """A gradient that cannot be formed, or a rule that broke its contract."""
 
 
+class GraphError(IversonError, RuntimeError):
+    """What a function that is traced or compiled cannot do: a choice by entries, which it does not have
+    yet."""
+
+
 class OutOfMemoryError(IversonError, MemoryError):
     """An operation whose result, or what it needs on the way, does not fit into memory."""
 
@@ -148,6 +153,7 @@ __all__ = [
     "DensifyWarning",
     "DetachWarning",
     "GradientError",
+    "GraphError",
     "IndexingError",
     "IversonError",
     "LinearAlgebraError",

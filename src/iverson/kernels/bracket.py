@@ -91,6 +91,12 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
     return made(x, chosen) if type(x) is Box else NotImplemented
 
 
+@register("selected", object)
+def selected(_op: Op, values: Values, _params: Params) -> Any:
+    """The selection made; any other value is itself."""
+    return select(values[0])
+
+
 def _met(brackets: list[Bracket]) -> tuple[Any, bool]:
     """The condition under which all of several brackets of one shape are held, and whether it is negated."""
     first = brackets[0]

@@ -47,12 +47,12 @@ def _sort(x: Any, *, axis: int, descending: bool) -> Any:
 
 
 def _order(F: Any, x: Any, axis: int, descending: bool) -> Any:
-    return F.to_numpy(F.argsort(x, axis=axis, descending=descending, stable=True))
+    return F.argsort(x, axis=axis, descending=descending, stable=True)
 
 
 def _sort_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int, descending: bool) -> Any:
     # The transpose of a permutation is its inverse: a gathering too. Equal entries keep their order.
-    return F.take_along(g, np.argsort(_order(F, x, axis, descending), axis), axis)
+    return F.take_along(g, _order(F, _order(F, x, axis, descending), axis, False), axis)
 
 
 define(

@@ -10,7 +10,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import GradientError, ShapeError
 from iverson.core.op import Op, Sample
-from iverson.core.table import F, define
+from iverson.core.table import define
 from iverson.ops.linalg import (
     _eigh_abstract,
     _eigh_gauge,
@@ -40,7 +40,7 @@ from iverson.ops.linalg import (
 # W: if N^H gN (N gN^H) is Hermitian.
 def _complement_vjp(F: Any, name: str, g: Any, rest: Any, p: Any, tall: bool) -> Any:
     rows, turned = (F.mH(rest), F.mH(g)) if tall else (rest, g)
-    _check_basis(name, F.to_numpy(F.matmul(rows, F.mH(turned))), g)
+    g = F.free_of_basis(F.matmul(rows, F.mH(turned)), g, of=name)
     return -F.matmul(rest, F.matmul(F.mH(g), p)) if tall else -F.matmul(F.matmul(p, F.mH(g)), rest)
 
 
@@ -48,19 +48,31 @@ def _complement_jvp(F: Any, t: Any, rest: Any, p: Any, tall: bool) -> Any:
     return -F.matmul(p, F.matmul(F.mH(t), rest)) if tall else -F.matmul(F.matmul(rest, F.mH(t)), p)
 
 
-def _check_basis(name: str, products: Any, g: Any) -> None:
-    """Raise GradientError if the result depends on which basis was taken: ``products`` are not Hermitian."""
+def _free_of_basis(products: Any, g: Any, *, of: str) -> Any:
+    """g; raises GradientError if the result depends on which basis was taken: products are not Hermitian."""
     skew = np.abs(products - np.conj(np.swapaxes(products, -1, -2))).max(initial=0)
     eps = np.finfo(products.dtype).eps
-    if skew <= max(np.sqrt(eps) * np.abs(F.to_numpy(g)).max(initial=0), 100 * eps) or np.isnan(skew):
-        return
+    if skew <= max(np.sqrt(eps) * np.abs(g).max(initial=0), 100 * eps) or np.isnan(skew):
+        return g.view()
     raise GradientError(
-        f"backward of {name}",
+        f"backward of {of}",
         "x",
         got="a function of the single columns that only the square matrix has",
         expected="a function of the space they span: x does not determine the basis of it",
         remedy="read the first min(m, n) columns, or take the others as the projector N @ N.mH",
     )
+
+
+define(
+    Op(
+        name="free_of_basis",
+        forward=_free_of_basis,
+        abstract=lambda products, g, *, of: Aval(g.shape, g.dtype),
+        vjp=(None, lambda F, g, _y, _products, _x, *, of: g),
+        jvp=(None, lambda F, t, _y, _products, _x, *, of: t),  # the check is of g alone
+        samples=lambda s: [Sample((np.eye(2), s((3, 2))), {"of": "qr_complete"})],
+    )
+)
 
 
 def _svd_full(x: Any) -> tuple[Any, ...]:

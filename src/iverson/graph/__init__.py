@@ -1,0 +1,1 @@
+"""Graphs of tensor functions: traced, differentiated, simplified, evaluated."""

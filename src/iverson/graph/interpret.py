@@ -1,0 +1,64 @@
+"""Evaluation of a graph op by op, through `bind`: the oracle of every pass and of compiled programs.
+
+What it computes is what the function that was traced computes: on tracked operands it is recorded, in a trace
+it is written down again, in a batch it is mapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.errors import ArgumentError
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
+
+
+def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """The outputs, from handles (or UNDEFINED) for the inputs.
+
+    Raises ArgumentError unless there is one for each input.
+    """
+    if len(args) != len(graph.inputs):
+        raise ArgumentError(
+            "interpret", "args", got=f"{len(args)} arguments", expected=f"{len(graph.inputs)}, one an input"
+        )
+    known: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
+    known.update((value, as_handle(array)) for value, array in graph.constants)
+    last = last_reads(graph)
+    for k, equation in enumerate(graph.equations):
+        known.update(zip(equation.results, _evaluated(equation, known), strict=True))
+        for value in last.get(k, ()):
+            del known[value]
+    return [known.get(x, x) if type(x) is Value else x for x in graph.outputs]
+
+
+def as_handle(held: Any) -> Any:
+    """A handle of a constant: one that it is, or one of a layout's value."""
+    return held if isinstance(held, Handle) else make_handle(held)
+
+
+def last_reads(graph: Graph) -> dict[int, list[Value]]:
+    """The values that are read for the last time, or never, after each equation."""
+    last: dict[Value, int] = {}
+    for k, equation in enumerate(graph.equations):
+        for x in (*equation.results, *equation.operands):
+            if type(x) is Value:
+                last[x] = k
+    kept = {x for x in graph.outputs if type(x) is Value}
+    found: dict[int, list[Value]] = {}
+    for value, k in last.items():
+        if value not in kept:
+            found.setdefault(k, []).append(value)
+    return found
+
+
+def _evaluated(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+    args = tuple([known[x] if type(x) is Value else x for x in equation.operands])
+    op = equation.op
+    evaluate = getattr(op, "evaluate", None)
+    if evaluate is not None:
+        return evaluate(args, **equation.params)  # type: ignore[no-any-return]
+    assert not any(x is UNDEFINED for x in args)
+    out = bind(op, args, dict(equation.params))
+    return out if op.multiple else (out,)

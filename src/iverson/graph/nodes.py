@@ -1,0 +1,113 @@
+"""Graphs: programs over the op table, in single assignment form.
+
+    graph    = graph(input, ...) { constant* equation* return (operand, ...) }
+    input    = value: type
+    constant = value: type = constant @k            an array that the function closed over
+    equation = value: type, ... = op[param=..., ...](operand, ...)
+    operand  = value | number | undefined
+    param    = a Python value | a graph | @k        @k: a pattern or another object that has no text
+    type     = dtype[extent, ...] [support]
+
+A value is defined once, before it is read, by an input, a constant or an equation of its own graph: a graph
+that is a parameter sees nothing from outside. ``op`` is one of the op table or of `iverson.graph.operations`;
+there is no other list of what can be computed. ``undefined`` is a cotangent that nothing gave: it has no
+shape.
+
+Nothing here changes once it is made; a pass returns a new graph. Printing, parsing, checking and evaluation
+are in `print`, `parse`, `verify` and `interpret`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from iverson.core.aval import Aval
+from iverson.core.op import Op
+
+Params = Mapping[str, Any]
+
+
+class Undefined:
+    """The operand that nothing gave: a cotangent that is zero, of no shape. There is one, `UNDEFINED`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+
+UNDEFINED = Undefined()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """What an input, a constant or an equation defines. It is equal only to itself.
+
+    aval : what is known of it.
+    """
+
+    aval: Aval
+
+    @property
+    def shape(self) -> Any:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+
+#: A value, a Python number, or UNDEFINED.
+Operand = Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equation:
+    """``results = op[params](operands)``.
+
+    where : the code object and instruction of the user's call, if one led to it.
+    """
+
+    op: Op
+    operands: tuple[Operand, ...]
+    params: Params
+    results: tuple[Value, ...]
+    where: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Equations in order between inputs and outputs; ``constants`` are values with the arrays they stand
+    for."""
+
+    inputs: tuple[Value, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[Operand, ...]
+    constants: tuple[tuple[Value, Any], ...] = ()
+    _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, key: Any, make: Any) -> Any:
+        """What follows from the graph under ``key``, made at the first call."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept.setdefault(key, make())
+        return found
+
+
+def subgraphs(equation: Equation) -> Iterator[tuple[str, Graph]]:
+    """The graphs among an equation's parameters, by name."""
+    for name, param in equation.params.items():
+        if isinstance(param, Graph):
+            yield name, param
+
+
+def values_of(operands: Any) -> list[Value]:
+    """Those of some operands that are values."""
+    return [x for x in operands if type(x) is Value]
+
+
+def known(operand: Operand) -> Any:
+    """What an op's ``abstract`` gets of an operand: the aval of a value, a number as it is."""
+    return operand.aval if type(operand) is Value else operand

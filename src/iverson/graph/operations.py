@@ -1,0 +1,85 @@
+"""The ops that only graphs have: pullbacks as linear regions, and sums of cotangents that may be undefined.
+
+Both run as they stand (`iverson.graph.interpret`). A derivative is linear, so that without a cotangent there
+is no result; what passes an undefined side through needs no zero, and no shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iverson.autograd.record import is_undefined
+from iverson.core.aval import Aval
+from iverson.core.dispatch import make_handle
+from iverson.core.errors import ArgumentError
+from iverson.core.op import Op, Rule
+from iverson.core.table import TABLE, F
+from iverson.graph.interpret import interpret
+from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.layouts import Zero
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class GraphOp(Op):
+    """An op of graphs alone.
+
+    evaluate : ``evaluate(args, **params)``: the results (a sequence) from handles, numbers and UNDEFINED.
+    """
+
+    evaluate: Rule
+    takes_undefined: bool = True
+
+
+def is_absent(x: Any) -> bool:
+    """Whether a cotangent is undefined: by that name, or as a constant zero."""
+    return x is UNDEFINED or is_undefined(x)
+
+
+def _add(args: Sequence[Any]) -> tuple[Any, ...]:
+    """a + b, of which a side may be undefined."""
+    given = [x for x in args if not is_absent(x)]
+    if not given:
+        return (UNDEFINED,)
+    return (given[0] if len(given) == 1 else F.add_n(*given),)
+
+
+def _add_abstract(*avals: Any) -> Aval:
+    given = [a for a in avals if a is not UNDEFINED]
+    return Aval(given[0].shape, given[0].dtype)
+
+
+autograd_add = GraphOp(
+    name="autograd_add", forward=None, abstract=_add_abstract, linear_in=((-1,),), evaluate=_add
+)
+
+
+def _pulled(args: Sequence[Any], *, body: Graph, count: int, **_: Any) -> list[Any]:
+    """The body on ``count`` cotangents and what else it reads, unless all of the cotangents are undefined."""
+    cotangents = args[:count]
+    if all(map(is_absent, cotangents)):
+        return [UNDEFINED] * len(body.outputs)
+    given = [
+        make_handle(Zero(v.shape, v.dtype)) if x is UNDEFINED else x
+        for x, v in zip(cotangents, body.inputs[:count], strict=True)
+    ]
+    return interpret(body, [*given, *args[count:]])
+
+
+def _pulled_abstract(*_avals: Any, body: Graph, **_: Any) -> tuple[Any, ...]:
+    return tuple([None if x is UNDEFINED else x.aval for x in body.outputs])
+
+
+grad_of = GraphOp(name="grad_of", forward=None, abstract=_pulled_abstract, multiple=True, evaluate=_pulled)
+
+#: The ops of graphs by name.
+OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of)}
+
+
+def op_named(name: str) -> Op:
+    """The op of graphs, or of the op table, of a name; raises ArgumentError if there is none."""
+    found = OPERATIONS.get(name) or TABLE.get(name)
+    if found is None:
+        raise ArgumentError("graph", "op", got=f"'{name}'", expected="the name of an op")
+    return found

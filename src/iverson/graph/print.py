@@ -1,0 +1,109 @@
+"""Graphs as text, which `iverson.graph.parse` reads back."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
+
+_WRITTEN = (bool, int, float, complex, str, type(None))
+
+
+def show(graph: Graph, *, types: bool = True) -> str:
+    """The text of a graph; without ``types`` (which can't be parsed) only inputs have theirs."""
+    return Printer(types).graph(graph, "")
+
+
+def text_and_objects(graph: Graph) -> tuple[str, list[Any]]:
+    """The text of a graph and the objects that ``@k`` in it stands for: what `parse` takes."""
+    printer = Printer(True)
+    return printer.graph(graph, ""), printer.objects
+
+
+def type_text(aval: Aval, refer: Any = repr) -> str:
+    """The type of a value: dtype, extents, and the support unless it is everything.
+
+    >>> type_text(Aval((2, 3), np.dtype("float64")))
+    'float64[2, 3]'
+    """
+    shape = "*" if aval.shape is None else ", ".join(map(str, aval.shape))
+    support = aval.support
+    if support is FULL:
+        return f"{aval.dtype}[{shape}]"
+    if support is NOTHING:
+        kind = "nothing"
+    elif isinstance(support, Box):
+        kind = f"box {support.region.start} {support.region.stop}"
+    elif isinstance(support, Stored):
+        kind = f"stored {refer(support.pattern)}"
+    else:
+        assert isinstance(support, Bracket)
+        kind = "bracket"
+    return f"{aval.dtype}[{shape}] {kind}"
+
+
+class Printer:
+    """Numbers values as they are defined, and objects as they are met."""
+
+    def __init__(self, types: bool) -> None:
+        self.types = types
+        self.names: dict[Value, str] = {}
+        self.objects: list[Any] = []
+        self._numbers = count()
+
+    def graph(self, graph: Graph, indent: str) -> str:
+        inputs = ", ".join(self._defined(v, typed=True) for v in graph.inputs)
+        lines = [f"graph({inputs}) {{"]
+        lines += [
+            f"{indent}  {self._defined(v, typed=True)} = constant {self._reference(array)}"
+            for v, array in graph.constants
+        ]
+        lines += [f"{indent}  {self.equation(e, indent + '  ')}" for e in graph.equations]
+        lines.append(f"{indent}  return ({', '.join(map(self.operand, graph.outputs))})")
+        return "\n".join([*lines, f"{indent}}}"])
+
+    def equation(self, equation: Equation, indent: str) -> str:
+        operands = ", ".join(map(self.operand, equation.operands))
+        params = ", ".join(f"{k}={self.param(v, indent)}" for k, v in sorted(equation.params.items()))
+        results = ", ".join(self._defined(v, typed=self.types) for v in equation.results)
+        return f"{results} = {equation.op.name}{f'[{params}]' if params else ''}({operands})"
+
+    def operand(self, x: Any) -> str:
+        if type(x) is Value:
+            return self.names[x]
+        return "undefined" if x is UNDEFINED else self.param(x, "")
+
+    def param(self, x: Any, indent: str) -> str:
+        """A parameter as a Python expression, a graph or a reference."""
+        if isinstance(x, Graph):
+            return self.graph(x, indent)
+        if type(x) is tuple or type(x) is list:
+            inner = ", ".join(self.param(part, indent) for part in x)
+            if type(x) is list:
+                return f"[{inner}]"
+            return f"({inner},)" if len(x) == 1 else f"({inner})"
+        if isinstance(x, slice):
+            return f"slice({x.start}, {x.stop}, {x.step})"
+        if x is Ellipsis:
+            return "..."
+        if isinstance(x, np.dtype):
+            return f"dtype('{x}')"
+        return repr(x) if type(x) in _WRITTEN else self._reference(x)
+
+    def _reference(self, x: Any) -> str:
+        for k, known in enumerate(self.objects):
+            if known is x:
+                return f"@{k}"
+        self.objects.append(x)
+        return f"@{len(self.objects) - 1}"
+
+    def _defined(self, value: Value, *, typed: bool) -> str:
+        """A value where it is defined; one that is an operand outside and an input inside has one name."""
+        name = self.names.get(value) or f"%{next(self._numbers)}"
+        self.names[value] = name
+        return f"{name}: {type_text(value.aval, self._reference)}" if typed else name

@@ -1,0 +1,181 @@
+"""Tracing: a function of tensors, run once on values without entries, written down as a graph.
+
+A `Trace` is a level. What a handle holds in it (`Traced`) knows its shape, dtype and support; ops on it are
+written down. Everything above ops works as on entries: methods, layouts, masks, and gradients, which record
+nodes and call rules that are written down too. So the gradient of a traced function is traced by taking it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.node import line_of, user_call
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Handle, Level, LevelValue, is_tracked, make_handle, slot_of, value_of
+from iverson.core.entries import FULL, Bracket, Entries
+from iverson.core.errors import GraphError
+from iverson.core.op import Op
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.layouts import Layout, register, support_of
+
+_NUMBERS = (bool, int, float, complex)
+
+
+class Traced(LevelValue):
+    """What a handle holds in a trace: a value of the graph that is being made."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, level: Level, value: Value) -> None:
+        super().__init__(level)
+        self.value = value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.value.aval.dtype
+
+    @property
+    def pattern(self) -> Any:
+        """The pattern that the value stores, if it is known to be sparse."""
+        return self.value.aval.support.pattern  # type: ignore[union-attr]
+
+    @property
+    def may_select(self) -> bool:  # type: ignore[override]
+        return isinstance(self.value.aval.support, Bracket)
+
+    def __repr__(self) -> str:
+        return f"Traced({self.value.aval!r})"
+
+
+def _no_entries(value: Traced) -> Any:
+    where = user_call()
+    line = f" at {line_of(where)}" if where else ""
+    raise GraphError(
+        value._level.name,
+        got=f"a read of the entries of a traced tensor ({value.value.aval!r}){line}",
+        expected="functions of iverson: while a function is traced, a tensor has no entries",
+        remedy="use iverson.where for a choice, or pass what decides a branch or a shape as a Python value",
+    )
+
+
+register(
+    Layout(
+        name="traced",
+        kind=Traced,
+        to_strided=_no_entries,
+        check=lambda value: None,
+        support=lambda value: value.value.aval.support,
+        buffers=lambda value: (),
+        rebuild=lambda value, buffers: value,
+        densify_warns=False,
+    )
+)
+
+
+class Trace(Level):
+    """A graph in the making: equations, and what else they read.
+
+    captured : tracked handles from outside that were read, each with the value it has here. Other arrays from
+        outside are constants.
+    """
+
+    __slots__ = ("_known", "_outside", "_recording", "captured", "constants", "equations", "inputs")
+
+    def __init__(self, name: str = "trace") -> None:
+        super().__init__(name)
+        self.inputs: list[Value] = []
+        self.equations: list[Equation] = []
+        self.constants: list[tuple[Value, Any]] = []
+        self.captured: list[tuple[Value, Any]] = []
+        self._known: dict[Any, Value] = {}
+        self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
+        self._recording = is_grad_enabled()
+
+    def input(self, aval: Aval) -> Any:
+        """A handle of a new input."""
+        value = Value(aval)
+        self.inputs.append(value)
+        return self.handle(value)
+
+    def handle(self, value: Value) -> Any:
+        """A handle that holds a value of this trace."""
+        return make_handle(Traced(self, value))
+
+    def operand(self, x: Any) -> Operand:
+        """What an equation reads for an argument: a value of this trace, a number, or one from outside."""
+        held = value_of(x, x)
+        if isinstance(held, Traced) and held._level is self:
+            return held.value
+        if type(x) in _NUMBERS or x is UNDEFINED:
+            return x
+        tracked = self._recording and isinstance(x, Handle) and is_tracked(x)
+        key = slot_of(x) if tracked else id(held)
+        if key not in self._known:
+            support = held.value.aval.support if isinstance(held, Traced) else _support(held)
+            value = self._known[key] = Value(Aval(held.shape, held.dtype, support))
+            self._outside.append(held)
+            where = self.captured if tracked or isinstance(held, LevelValue) else self.constants
+            where.append((value, x if isinstance(x, Handle) else held))
+        return self._known[key]
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """The values that a new equation gives to the op's results."""
+        operands = tuple(map(self.operand, args))
+        avals = [x.aval if type(x) is Value else x for x in operands]
+        found = op.infer(*avals, **params)
+        several: tuple[Aval, ...] = found if op.multiple else (found,)
+        selects = op.name != "selected" and any(
+            type(x) is Value and isinstance(x.aval.support, Bracket) for x in operands
+        )
+        results = tuple([Value(_selecting(a) if selects or op.name == "bracket" else a) for a in several])
+        self.equations.append(Equation(op, operands, dict(params), results, user_call()))
+        made = tuple([Traced(self, v) for v in results])
+        return made if op.multiple else made[0]
+
+    @contextmanager
+    def region(self) -> Iterator[list[Equation]]:
+        """A block whose equations go to a list of their own."""
+        outer, self.equations = self.equations, []
+        try:
+            yield self.equations
+        finally:
+            self.equations = outer
+
+    def graph(self, outputs: Sequence[Any]) -> Graph:
+        """What was written down, with these handles as outputs.
+
+        Captured handles are inputs after the others.
+        """
+        results = tuple(map(self.operand, outputs))
+        inputs = (*self.inputs, *(v for v, _ in self.captured))
+        return Graph(inputs, tuple(self.equations), results, tuple(self.constants))
+
+
+def _support(held: Any) -> Entries:
+    found = support_of(np.asarray(held) if isinstance(held, np.generic) else held)
+    return FULL if isinstance(found, Bracket) else found
+
+
+def _selecting(aval: Aval) -> Aval:
+    """What is known of a result that may hold a selection not yet made."""
+    return Aval(aval.shape, aval.dtype, Bracket(None)) if aval.support is FULL else aval
+
+
+def trace_flat(function: Any, avals: Sequence[Aval], name: str = "trace") -> tuple[Graph, list[Any], Any]:
+    """The graph of a function of plain handles that returns a list of them, the handles it captured, and
+    whatever else it returns (``function`` gives the list and that).
+    """
+    with Trace(name) as level, recording(True):
+        inputs = [level.input(a) for a in avals]
+        outputs, rest = function(*inputs)
+        graph = level.graph(outputs)
+    return graph, [x for _, x in level.captured], rest
