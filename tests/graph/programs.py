@@ -1,4 +1,4 @@
-"""Functions over the op table, to be traced, differentiated, compiled and batched: what the tests here share."""
+"""Functions over the op table, to be traced, differentiated, compiled and batched: shared by the tests here."""
 
 from __future__ import annotations
 
