@@ -1,4 +1,4 @@
-"""Functions over the op table, to be traced, differentiated, compiled and batched: shared by the tests here."""
+"""Functions over the op table that the tests of graphs share."""
 
 from __future__ import annotations
 
