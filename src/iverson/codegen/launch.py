@@ -69,7 +69,7 @@ def sharing(phase: Stmt) -> str:
     outputs = scatter.shared(phase)
     if not outputs or not isinstance(phase, Loop):
         return "each thread has entries of its own"
-    total, units = _iterations(phase, {}), cost(phase, {})
+    total, units = iterations(phase, {}), cost(phase, {})
     count = _threads(total, units, None)
     if count == 1:
         return "one thread, as more would not pay"
@@ -184,7 +184,7 @@ def _work(compiled: Compiled, k: int, phase: Stmt, sizes: Mapping[str, int]) -> 
     key = ("work", k, *(sizes[n] for n in compiled.kernel.sizes))
     found = compiled.facts.get(key)
     if found is None:
-        total = _iterations(phase, sizes)
+        total = iterations(phase, sizes)
         found = compiled.facts[key] = (total, cost(phase, sizes) if total > 1 else 0.0)
     return found
 
@@ -210,7 +210,8 @@ def _ways(
     return found
 
 
-def _iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
+def iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
+    """How many iterations the parallel loop of a phase has; 1 where it has none."""
     if not isinstance(phase, Loop) or phase.mark != "parallel":
         return 1
     scope = bounds.Scope()

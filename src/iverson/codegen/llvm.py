@@ -48,35 +48,41 @@ def entry_name(kernel: Kernel, k: int) -> str:
 
 
 def _phase(kernel: Kernel, phase: Stmt, k: int, target: Target, plan: Plan, shared: Builder) -> list[str]:
-    """The entry of a phase, which unpacks the arguments, and the function that does the work.
+    """The entry of a phase, which unpacks the arguments, and the function that does the work."""
+    work = f"iverson_work_{k}"
+    inner = work_function(kernel, phase, work, target, plan, shared)
+    e = shared.nested()
+    actual = ["i64 %first", "i64 %last"]
+    for n, type in enumerate([PTR] * (len(kernel.buffers) + 1) + [I64] * len(kernel.sizes)):
+        item = e.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR)
+        actual.append(f"{type} {e.load(item, type, 8).ref}")
+    e.do(f"call void @{work}({', '.join(actual)})")
+    e.do("ret void")
+    head = "i64 %first, i64 %last, ptr %arguments"
+    return [inner, function_text(e, entry_name(kernel, k), None, head)]
 
-    The work has a function of its own because parameters can be ``noalias``.
+
+def work_function(kernel: Kernel, phase: Stmt, name: str, target: Target, plan: Plan, shared: Builder) -> str:
+    """``void name(first, last, buffers..., faults, sizes...)``, which does the work of a phase.
+
+    It is a function of its own because parameters can be ``noalias``.
     """
     b = shared.nested()
     b.flags = "contract "
     pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(kernel.buffers)}
     faults = Value(b, "%faults", PTR)
-    sizes = {name: Value(b, f"%n{n}", I64) for n, name in enumerate(kernel.sizes)}
+    sizes = {size: Value(b, f"%n{n}", I64) for n, size in enumerate(kernel.sizes)}
     emitter = _Emitter(Machine(b, pointers, sizes, faults, plan), target)
     if isinstance(phase, Loop) and phase.mark == "parallel":
         emitter.parallel(phase)
     else:
         emitter.block((phase,), [Point({})])
     b.do("ret void")
-    work = f"iverson_work_{k}"
     formal = ["i64 %first", "i64 %last"]
     formal += [f"ptr noalias {p.ref}" for p in (*pointers.values(), faults)]
     formal += [f"i64 {n.ref}" for n in sizes.values()]
-    inner = function_text(b, work, None, ", ".join(formal)).replace("define void", "define internal void", 1)
-    e = shared.nested()
-    actual = ["i64 %first", "i64 %last"]
-    for n, type in enumerate([PTR] * (len(pointers) + 1) + [I64] * len(sizes)):
-        item = e.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR)
-        actual.append(f"{type} {e.load(item, type, 8).ref}")
-    e.do(f"call void @{work}({', '.join(actual)})")
-    e.do("ret void")
-    head = "i64 %first, i64 %last, ptr %arguments"
-    return [inner.replace("#0 {", "#0 noinline {", 1), function_text(e, entry_name(kernel, k), None, head)]
+    text = function_text(b, name, None, ", ".join(formal))
+    return text.replace("define void", "define internal void", 1).replace("#0 {", "#0 noinline {", 1)
 
 
 class _Emitter:

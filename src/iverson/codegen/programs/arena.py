@@ -1,0 +1,291 @@
+"""Where each temporary lives: a place in one block of memory, shared by those that are never alive together.
+
+    x = f(a); y = g(x); z = h(y)
+    ->  x and y in one place, if g is elementwise (it writes over x); z in another, or where a dead one was
+
+A temp is *local* to the block of steps that first uses it if that use writes it whole and all others are in
+the block. It is alive from its first use to its last; and all through each loop in which it is used, but for
+those around the block that it is local to: what such a loop's last iteration left there, nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from iverson.codegen.loops import constant_extent
+from iverson.codegen.nodes import Buffer, Kernel, Load, Loop, Stmt, Store, Var, expressions, statements
+from iverson.codegen.nodes import with_buffers as with_kernel_buffers
+from iverson.codegen.programs.nodes import (
+    Branch,
+    Nest,
+    Program,
+    Repeat,
+    Step,
+    View,
+    mapped,
+    reads_and_writes,
+    size,
+    walk,
+)
+from iverson.expr.nodes import same, subexpressions
+
+#: Bytes: a line of the cache, and the widest vector.
+ALIGN = 64
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A place (in bytes) for each temp, and how many bytes they need in all."""
+
+    places: Mapping[str, int]
+    bytes: int
+
+
+def arena(program: Program) -> Arena:
+    """Places for the temps: the largest first, each at the lowest place that is free while it lives."""
+    lives = lifetimes(program)
+    places: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    temps = [b for b in program.of("temp") if b.name in lives]
+    for b in sorted(temps, key=lambda b: (-size(b) * b.dtype.itemsize, lives[b.name].first)):
+        room = max(-(-size(b) * b.dtype.itemsize // ALIGN), 1) * ALIGN
+        place = 0
+        for other in sorted((n for n in places if lives[n].meets(lives[b.name])), key=places.__getitem__):
+            if place + room <= places[other]:
+                break
+            place = max(place, ends[other])
+        places[b.name], ends[b.name] = place, place + room
+    return Arena(places, max(ends.values(), default=0))
+
+
+# --- when a buffer is alive ------------------------------------------------------------------------
+
+
+@dataclass
+class Life:
+    """The first and the last step at which a buffer is alive, numbered in order.
+
+    block : the steps it is local to, by the numbers of the loops and branches around; None where it is to
+    none.
+    """
+
+    first: int
+    last: int
+    block: tuple[int, ...] | None
+
+    def meets(self, other: Life) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class _Use:
+    at: int
+    block: tuple[int, ...]
+    makes: bool
+
+
+@dataclass
+class _Uses:
+    """All uses of each buffer, in order; the span of each loop; and what is swapped."""
+
+    uses: dict[str, list[_Use]] = field(default_factory=dict)
+    loops: dict[int, tuple[int, int]] = field(default_factory=dict)
+    swaps: list[tuple[str, str]] = field(default_factory=list)
+    at: int = 0
+
+    def add(self, name: str, block: tuple[int, ...], makes: bool = False) -> None:
+        self.uses.setdefault(name, []).append(_Use(self.at, block, makes))
+
+    def block(self, steps: tuple[Step, ...], block: tuple[int, ...]) -> None:
+        for s in steps:
+            self.at += 1
+            if isinstance(s, Branch):
+                self.add(s.condition.buffer.name, block)
+                for body in (s.then, s.other):
+                    self.at += 1
+                    self.block(body, (*block, self.at))
+            elif isinstance(s, Repeat):
+                self.repeat(s, block)
+            else:
+                reads, writes = reads_and_writes(s)
+                for v in reads:
+                    self.add(v.buffer.name, block)
+                for v in writes:
+                    self.add(v.buffer.name, block, v.whole)
+
+    def repeat(self, s: Repeat, block: tuple[int, ...]) -> None:
+        start, inside = self.at, (*block, self.at)
+        swapped = [b.name for pair in s.swaps for b in pair]
+        read = swapped if s.when is None else [*swapped, s.when.buffer.name]
+        for name in read:
+            self.add(name, block)
+        self.block(s.body, inside)
+        self.at += 1
+        for name in read:
+            self.add(name, inside)
+        self.swaps += [(a.name, b.name) for a, b in s.swaps]
+        self.loops[start] = (start, self.at)
+
+
+def lifetimes(program: Program) -> dict[str, Life]:
+    """When each buffer of a program is alive."""
+    found = _Uses()
+    found.block(program.steps, ())
+    lives = {name: _life(uses, found.loops) for name, uses in found.uses.items()}
+    for _ in found.swaps:  # what is exchanged may be in either place; chains of swaps share one life
+        for a, b in found.swaps:
+            first = min(lives[a].first, lives[b].first)
+            last = max(lives[a].last, lives[b].last)
+            lives[a] = lives[b] = Life(first, last, None)
+    return lives
+
+
+def _life(uses: list[_Use], loops: Mapping[int, tuple[int, int]]) -> Life:
+    lead = uses[0]
+    local = lead.makes and all(u.block[: len(lead.block)] == lead.block for u in uses)
+    first, last = uses[0].at, uses[-1].at
+    for u in uses:
+        for body in u.block[len(lead.block) if local else 0 :]:
+            if body in loops:
+                first, last = min(first, loops[body][0]), max(last, loops[body][1])
+    return Life(first, last, lead.block if local else None)
+
+
+# --- writing over what dies ------------------------------------------------------------------------
+
+
+def in_place(program: Program) -> Program:
+    """The program with a temp that dies where an elementwise step reads it written over by that step.
+
+    y[i] = f(x[i]), where x is read no more  ->  x[i] = f(x[i]), under the name y
+    """
+    return _InPlace(program).run()
+
+
+class _InPlace:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.lives = lifetimes(program)
+        self.fixed = {b for s in _loops(program.steps) for pair in s.swaps for b in pair}
+        self.names: dict[Buffer, Buffer] = {}
+        self.at = 0
+
+    def run(self) -> Program:
+        steps = self.block(self.program.steps)
+        while any(b in self.names for b in self.names.values()):
+            self.names = {a: self.names.get(b, b) for a, b in self.names.items()}
+        steps = tuple(
+            mapped(s, lambda v: replace(v, buffer=self.names.get(v.buffer, v.buffer))) for s in steps
+        )
+        kept = tuple(b for b in self.program.buffers if b not in self.names)
+        return replace(self.program, buffers=kept, steps=steps)
+
+    def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """The steps, numbered as in `_Uses`."""
+        made: list[Step] = []
+        for s in steps:
+            self.at += 1
+            if isinstance(s, Branch):
+                parts = []
+                for body in (s.then, s.other):
+                    self.at += 1
+                    parts.append(self.block(body))
+                made.append(replace(s, then=parts[0], other=parts[1]))
+            elif isinstance(s, Repeat):
+                made.append(replace(s, body=self.block(s.body)))
+                self.at += 1
+            else:
+                made.append(self.nest(s) if isinstance(s, Nest) else s)
+        return tuple(made)
+
+    def nest(self, s: Nest) -> Nest:
+        for n, v in enumerate(s.views):
+            b = s.kernel.buffers[n]
+            if b.role != "out" or not self._begins(v):
+                continue
+            for k, old in enumerate(s.views):
+                source = s.kernel.buffers[k]
+                alike = (source.shape, source.dtype) == (b.shape, b.dtype) and source.role == "in"
+                once = sum(x.buffer == old.buffer for x in s.views) == 1
+                if alike and once and self._ends(old) and is_pointwise(s.kernel, source.name, b.name):
+                    self.names[old.buffer] = v.buffer
+                    now, then = self.lives[v.buffer.name], self.lives[old.buffer.name]
+                    self.lives[v.buffer.name] = Life(then.first, now.last, then.block)
+                    views = tuple(x for i, x in enumerate(s.views) if i != k)
+                    return self.nest(Nest(_over(s.kernel, source, b), views))
+        return s
+
+    def _begins(self, v: View) -> bool:
+        life = self.lives[v.buffer.name]
+        free = v.buffer.role in ("temp", "out") and v.buffer not in self.fixed
+        return free and v.whole and life.first == self.at and life.block is not None
+
+    def _ends(self, v: View) -> bool:
+        free = v.buffer.role == "temp" and v.buffer not in self.fixed and v.whole
+        return free and self.lives[v.buffer.name].last == self.at
+
+
+def _loops(steps: tuple[Step, ...]) -> list[Repeat]:
+    return [s for s in walk(steps) if isinstance(s, Repeat)]
+
+
+def _over(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
+    """The kernel with one buffer in place of two."""
+    both = replace(out, role="inout")
+    buffers = tuple(both if b is out else b for b in kernel.buffers if b is not source)
+    known = {b.name: b for b in kernel.buffers} | {source.name: both, out.name: both}
+    return replace(
+        kernel, buffers=buffers, phases=tuple(with_kernel_buffers(p, known) for p in kernel.phases)
+    )
+
+
+def is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
+    """Whether each entry of ``read`` is read only to make the entry of ``written`` at the same place, once,
+    before it.
+
+    Then both may be one buffer.
+    """
+    found = [
+        (k, s)
+        for k, phase in enumerate(kernel.phases)
+        for s in statements((phase,))
+        if isinstance(s, Store) and s.buffer.name == written
+    ]
+    if len(found) != 1:
+        return False
+    where, store = found[0]
+    names = {i.name for i in store.indices if isinstance(i, Var)}
+    plain = store.combine == "assign" and not store.shared and len(names) == len(store.indices)
+    if not plain or not _once(kernel.phases[where], store, names):
+        return False
+    done = False
+    for k, phase in enumerate(kernel.phases):
+        for s in statements((phase,)):
+            loads = [x for e in expressions(s) for x in subexpressions(e) if isinstance(x, Load)]
+            if any(x.buffer.name == written for x in loads):
+                return False
+            reads = [x for x in loads if x.buffer.name == read]
+            if k == where and not all(same(x.indices, store.indices) for x in reads):
+                return False
+            if reads and (done or k > where):
+                return False
+            done = done or s is store
+    return True
+
+
+def _once(s: Stmt, store: Store, names: set[str]) -> bool:
+    """Whether no two iterations of the loops around a store write one entry."""
+    if s is store:
+        return True
+    inner = [x for x in getattr(s, "body", ()) if any(y is store for y in statements((x,)))]
+    if len(inner) != 1:
+        return False
+    if isinstance(s, Loop):
+        injective = s.mark in ("parallel", "vector", "tile") or s.var in names
+        if not injective and constant_extent(s) != 1:
+            return False
+    return _once(inner[0], store, names)
+
+
+__all__ = ["ALIGN", "Arena", "arena", "in_place", "is_pointwise", "lifetimes"]

@@ -1,0 +1,125 @@
+"""Short ways to make steps: nests from tasks, and products, by BLAS or, if they are small, by a nest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from iverson.codegen.nodes import (
+    Buffer,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    expressions,
+    statements,
+    with_buffers,
+)
+from iverson.codegen.programs import blas
+from iverson.codegen.programs.nodes import Nest, Number, Product, Step, View
+from iverson.codegen.task import Axis, Task
+from iverson.codegen.walks import boxed
+from iverson.expr.nodes import Apply, Const, Expr, subexpressions
+
+#: A product of which every extent is at most this is a nest of our own: a call of BLAS costs more than it
+#: saves.
+OWN = 32
+
+
+def axes(shape: Sequence[int], prefix: str = "i") -> tuple[Axis, ...]:
+    """An axis for each extent."""
+    return tuple(Axis(f"{prefix}{k}", Const(0), Const(n)) for k, n in enumerate(shape))
+
+
+def variables(of: Sequence[Axis]) -> tuple[Expr, ...]:
+    """Their variables, as indices."""
+    return tuple(Var(a.name) for a in of)
+
+
+def as_buffer(name: str, v: View) -> Buffer:
+    """How a kernel sees a view."""
+    return Buffer(name, v.buffer.dtype, v.shape, "in", None if v.contiguous else v.strides)
+
+
+def nest(name: str, phases: Sequence[Stmt], views: Mapping[str, View], fresh: Sequence[str] = ()) -> Nest:
+    """A step of phases over buffers that are named in ``views``.
+
+    fresh : those that the phases write before they read them, as far as they are read.
+    """
+    written: dict[str, Buffer] = {}
+    used: dict[str, Buffer] = {}
+    for s in statements(tuple(phases)):
+        if isinstance(s, Store):
+            written[s.buffer.name] = used[s.buffer.name] = s.buffer
+        for e in expressions(s):
+            used |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
+    roles = {n: "in" if n not in written else "out" if n in fresh else "inout" for n in used}
+    final = {n: replace(b, role=roles[n]) for n, b in used.items()}
+    kernel = Kernel(name, tuple(final.values()), tuple(with_buffers(p, final) for p in phases))
+    return Nest(kernel, tuple(views[n] for n in final))
+
+
+def elementwise(out: View, value: Expr, views: Mapping[str, View], combine: str = "assign") -> Nest:
+    """``out[i0, i1, ...] (combine)= value``, an expression of loads at `variables` of `axes`."""
+    over = axes(out.shape)
+    task = Task(
+        as_buffer("out", out), variables(over), value, over, combine=combine, fresh=combine == "assign"
+    )
+    return nest("elementwise", boxed(task), {**views, "out": out}, ("out",) if combine == "assign" else ())
+
+
+def copy(out: View, source: View) -> Nest:
+    """``out = source``."""
+    return elementwise(out, Load(as_buffer("x", source), variables(axes(out.shape))), {"x": source})
+
+
+def product(
+    out: View,
+    left: View,
+    right: View,
+    alpha: Number = 1,
+    beta: Number = 0,
+    *,
+    own: int = OWN,
+) -> Step:
+    """``out = alpha * left @ right + beta * out``, by the faster of both ways.
+
+    Raises ArgumentError (in `verify`) where the strides are not for BLAS and a nest cannot say it.
+    """
+    found = Product(out, left, right, alpha, beta)
+    small = max(*left.shape[-2:], out.shape[-1]) <= own and out.buffer.dtype.kind == "f"
+    plain = alpha == 1 and beta in (0, 1)
+    if plain and (small or (blas.call(found) is None and out.buffer.dtype.kind == "f")):
+        return multiplied(out, left, right, fresh=beta == 0)
+    return found
+
+
+def multiplied(out: View, left: View, right: View, *, fresh: bool = True) -> Nest:
+    """``out = left @ right``, or ``out += left @ right``, as a nest."""
+    *batch, row, column = axes(out.shape)
+    inner = Axis("k", Const(0), Const(left.shape[-1]))
+    at = variables(batch)
+    value = Apply(
+        "multiply",
+        (
+            Load(as_buffer("left", left), (*at, Var(row.name), Var("k"))),
+            Load(as_buffer("right", right), (*at, Var("k"), Var(column.name))),
+        ),
+        out.buffer.dtype,
+    )
+    task = Task(
+        as_buffer("out", out),
+        (*at, Var(row.name), Var(column.name)),
+        value,
+        (*batch, row, column, inner),
+        combine="sum",
+        fresh=fresh,
+    )
+    views = {"out": out, "left": left, "right": right}
+    return nest("product", boxed(task), views, ("out",) if fresh else ())
+
+
+__all__ = [
+    "OWN", "as_buffer", "axes", "copy", "elementwise", "multiplied", "nest", "product", "variables",
+]  # fmt: skip

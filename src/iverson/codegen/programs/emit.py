@@ -1,0 +1,338 @@
+"""From a program to one LLVM function: ``i64 iverson_program(ptr arguments)``, 0 where all indices were
+inside.
+
+``arguments`` holds, in 64 bits each (see `layout`): the in, inout and out arrays, as the addresses of the
+Python objects, whose data pointers the function reads itself; the constants' data; the arena; the record of
+faults; and the routines of the BLAS. So the machine code holds no address and can be kept on disk.
+
+Each phase of a kernel is a function inside the module, shared by equal kernels. What a nest reports
+(`faults`) ends the program at once, since loops that depend on it may be endless.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type, function_text, literal, module_text
+from iverson.codegen.launch import iterations
+from iverson.codegen.llvm import work_function
+from iverson.codegen.memory import in_memory
+from iverson.codegen.nodes import Buffer, Kernel
+from iverson.codegen.plan import Plan
+from iverson.codegen.plan import plan as plan_of
+from iverson.codegen.print import nameless_text
+from iverson.codegen.programs import blas
+from iverson.codegen.programs.arena import Arena
+from iverson.codegen.programs.nodes import (
+    Branch,
+    Nest,
+    Number,
+    Product,
+    Program,
+    Repeat,
+    Step,
+    View,
+    walk,
+)
+from iverson.codegen.target import Machine
+from iverson.expr.nodes import DType
+
+ENTRY_NAME = "iverson_program"
+
+
+@functools.cache
+def data_offset() -> int:
+    """How many bytes into a NumPy array's object its data pointer is."""
+    probe = np.empty(1)
+    words = (ctypes.c_int64 * 8).from_address(id(probe))
+    return 8 * list(words).index(probe.ctypes.data)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is in the arguments: buffers given as objects, constants, and routines; and what the nests may
+    report.
+
+    nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
+    faults.
+    """
+
+    objects: tuple[Buffer, ...]
+    constants: tuple[Buffer, ...]
+    routines: tuple[str, ...]
+    nests: dict[str, tuple[Kernel, Plan, int]]
+
+    @property
+    def places(self) -> int:
+        """How many places the record of faults has."""
+        return sum(len(plan.reported) for _, plan, _ in self.nests.values())
+
+    @property
+    def arena(self) -> int:
+        return len(self.objects) + len(self.constants)
+
+    @property
+    def length(self) -> int:
+        return self.arena + 2 + len(self.routines)
+
+
+def layout(program: Program) -> Layout:
+    """The arguments of a program."""
+    routines: dict[str, None] = {}
+    kernels: dict[str, Kernel] = {}
+    for s in walk(program.steps):
+        if isinstance(s, Product):
+            routines[blas.routine(s.out.buffer.dtype)] = None
+        elif isinstance(s, Nest):
+            kernels.setdefault(nameless_text(s.kernel), s.kernel)
+    plans = [plan_of(k, careful=True) for k in kernels.values()]
+    starts = accumulate((len(p.reported) for p in plans), initial=0)
+    nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
+    return Layout(program.of("in", "inout", "out"), program.of("const"), tuple(routines), nests)
+
+
+def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
+    """The LLVM module of a verified and planned program."""
+    shared = Builder(has_fma=target.has_fma)
+    texts = []
+    numbers: dict[str, int] = {}
+    for text, (kernel, plan, _) in known.nests.items():
+        number = numbers.setdefault(text, len(numbers))
+        for k, phase in enumerate(kernel.phases):
+            texts.append(work_function(kernel, phase, _work(number, k), target, plan, shared))
+    made = _Emitter(program, arena, known, numbers, shared.nested())
+    texts.append(made.function())
+    return module_text(shared, texts, 'nounwind "no-trapping-math"="true"')
+
+
+def _work(number: int, phase: int) -> str:
+    return f"iverson_nest_{number}_{phase}"
+
+
+class _Emitter:
+    """The steps of one program."""
+
+    def __init__(
+        self, program: Program, arena: Arena, known: Layout, numbers: dict[str, int], b: Builder
+    ) -> None:
+        self.program, self.places, self.known, self.numbers, self.b = program, arena, known, numbers, b
+        self.at: dict[str, Value] = {}
+        self.swapped: dict[str, Value] = {}
+
+    def function(self) -> str:
+        b = self.b
+        argument = [
+            b.load(b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
+            for n in range(self.known.length)
+        ]
+        inside = data_offset()
+        data = [
+            b.load(b.emit(f"getelementptr i8, ptr {a.ref}, i64 {inside}", PTR), PTR, 8)
+            for a in argument[: len(self.known.objects)]
+        ]
+        self.arena, self.faults = argument[self.known.arena], argument[self.known.arena + 1]
+        outer = (*self.known.objects, *self.known.constants)
+        self.bases = {
+            x.name: p for x, p in zip(outer, (*data, *argument[len(data) : self.known.arena]), strict=True)
+        }
+        self.routines = dict(zip(self.known.routines, argument[self.known.arena + 2 :], strict=True))
+        for s in walk(self.program.steps):
+            for x in (b for pair in s.swaps for b in pair) if isinstance(s, Repeat) else ():
+                if x.name not in self.swapped:
+                    place = self._base(x)
+                    self.swapped[x.name] = b.slot(PTR)
+                    b.put(self.swapped[x.name], place)
+        self.block(self.program.steps)
+        b.do("ret i64 0")
+        return function_text(b, ENTRY_NAME, I64, "ptr %arguments")
+
+    # --- views ------------------------------------------------------------------------------------
+
+    def _base(self, x: Buffer) -> Value:
+        if x.name in self.swapped:
+            return self.b.get(self.swapped[x.name], PTR)
+        if x.name in self.bases:
+            return self.bases[x.name]
+        return self._shifted(self.arena, self.places.places[x.name])
+
+    def _shifted(self, base: Value, by: int | Value) -> Value:
+        if isinstance(by, int) and by == 0:
+            return base
+        amount = by.ref if isinstance(by, Value) else by
+        return self.b.emit(f"getelementptr i8, ptr {base.ref}, i64 {amount}", PTR)
+
+    def pointer(self, v: View) -> Value:
+        """Where a view begins; somewhere that may be read if it has no entries."""
+        if 0 in v.shape:
+            return self.arena
+        each = v.buffer.dtype.itemsize
+        place = self._shifted(self._base(v.buffer), v.offset * each)
+        for var, by in v.moves:
+            place = self._shifted(place, self.at[var] * (by * each))
+        return place
+
+    def scalar(self, v: View) -> Value:
+        """Whether a view's one entry is not 0."""
+        type = in_memory(as_type(v.buffer.dtype))
+        value = self.b.emit(
+            f"load {type}, ptr {self.pointer(v).ref}, align {type.bits // 8}", type, pure=False
+        )
+        return value.ne(0.0 if type.is_float else 0)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def block(self, steps: tuple[Step, ...]) -> None:
+        for s in steps:
+            if isinstance(s, Nest):
+                self.nest(s)
+            elif isinstance(s, Product):
+                self.product(s)
+            elif isinstance(s, Repeat):
+                self.repeat(s)
+            else:
+                self.branch(s)
+
+    def nest(self, s: Nest) -> None:
+        b = self.b
+        text = nameless_text(s.kernel)
+        kernel, plan, start = self.known.nests[text]
+        faults = self._shifted(self.faults, 16 * start)
+        pointers = ", ".join(f"ptr {p.ref}" for p in (*(self.pointer(v) for v in s.views), faults))
+        for k, phase in enumerate(kernel.phases):
+            total = iterations(phase, {})
+            b.do(f"call void @{_work(self.numbers[text], k)}(i64 0, i64 {total}, {pointers})")
+            b.wrote()
+        if plan.reported:
+            self.leave_if_reported(faults, len(plan.reported))
+
+    def leave_if_reported(self, faults: Value, count: int) -> None:
+        b = self.b
+        any_of = b.const(0, I64)
+        for k in range(count):
+            any_of = any_of | b.load(self._shifted(faults, 16 * k), I64, 8)
+        bad, good = b.fresh("bad"), b.fresh("good")
+        b.br_if_rarely(any_of.ne(0), bad, good)
+        b.start(bad)
+        b.do("ret i64 1")
+        b.start(good)
+
+    def branch(self, s: Branch) -> None:
+        b = self.b
+        then, other, after = b.fresh("then"), b.fresh("else"), b.fresh("after")
+        b.br_if(self.scalar(s.condition), then, other)
+        for label, body in ((then, s.then), (other, s.other)):
+            b.start(label)
+            self.block(body)
+            b.br(after)
+        b.start(after)
+
+    def repeat(self, s: Repeat) -> None:
+        """before: head: i < trips and when -> inside; inside: body, exchanges; -> head with i + 1."""
+        b = self.b
+        before, head, test = b.fresh("before"), b.fresh("head"), b.fresh("test")
+        inside, done = b.fresh("inside"), b.fresh("done")
+        b.br(before)
+        b.start(before)
+        b.br(head)
+        b.start(head)
+        i = b.emit(f"phi i64 [0, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
+        if s.trips is None:
+            b.br(test)
+        else:
+            b.br_if(i < s.trips, test, done)
+        b.start(test)
+        if s.when is None:
+            b.br(inside)
+        else:
+            b.br_if(self.scalar(s.when), inside, done)
+        b.start(inside)
+        self.at[s.var] = i
+        self.block(s.body)
+        for x, y in s.swaps:
+            first, second = (b.get(self.swapped[z.name], PTR) for z in (x, y))
+            b.put(self.swapped[x.name], second)
+            b.put(self.swapped[y.name], first)
+        b.br(f"{head}.latch")
+        b.start(f"{head}.latch")
+        b.do(f"%{head}.next = add nsw i64 {i.ref}, 1")
+        b.br(head)
+        b.start(done)
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def product(self, s: Product) -> None:
+        if 0 in s.out.shape:
+            return
+        call = blas.call(s)
+        assert call is not None, "verified"
+        self.batched(s, call, call.out.shape[:-2], [])
+
+    def batched(self, s: Product, call: blas.Call, axes: tuple[int, ...], at: list[Value]) -> None:
+        """Loops over the leading axes, and one call inside."""
+        if not axes:
+            self.gemm(s, call, at)
+        elif axes[0] == 1:
+            self.batched(s, call, axes[1:], [*at, self.b.const(0, I64)])
+        else:
+            self.counted(axes[0], lambda i: self.batched(s, call, axes[1:], [*at, i]))
+
+    def counted(self, count: int, body: object) -> None:
+        b = self.b
+        before, head = b.fresh("before"), b.fresh("batch")
+        b.br(before)
+        b.start(before)
+        b.br(head)
+        b.start(head)
+        i = b.emit(f"phi i64 [0, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
+        body(i)  # type: ignore[operator]
+        b.br(f"{head}.latch")
+        b.start(f"{head}.latch")
+        b.do(f"%{head}.next = add nsw i64 {i.ref}, 1")
+        b.br_if(b.emit(f"icmp slt i64 %{head}.next, {count}", I64.of("i1")), head, f"{head}.done")
+        b.start(f"{head}.done")
+
+    def gemm(self, s: Product, call: blas.Call, at: list[Value]) -> None:
+        b = self.b
+        dtype = s.out.buffer.dtype
+        first, second, out = (self._matrix(v, at) for v in (call.first, call.second, call.out))
+        letters = [self.constant("i8", str(ord(x))) for x in call.letters]
+        sizes = [self.constant("i32", str(n)) for n in call.sizes]
+        leading = [self.constant("i32", str(n)) for n in call.leading]
+        alpha, beta = (self.scale(x, dtype) for x in (s.alpha, s.beta))
+        given = [*letters, *sizes, alpha, first, leading[0], second, leading[1], beta, out, leading[2]]
+        b.do(
+            f"call void {self.routines[blas.routine(dtype)].ref}({', '.join(f'ptr {x.ref}' for x in given)})"
+        )
+        b.wrote()
+
+    def _matrix(self, v: View, at: list[Value]) -> Value:
+        place = self.pointer(v)
+        for i, n, stride in zip(at, v.shape, v.strides, strict=False):
+            if n > 1 and stride:
+                place = self._shifted(place, i * (stride * v.buffer.dtype.itemsize))
+        return place
+
+    def scale(self, x: Number | View, dtype: DType) -> Value:
+        if isinstance(x, View):
+            return self.pointer(x)
+        elem = Type("float" if dtype.name in ("float32", "complex64") else "double")
+        if dtype.kind != "c":
+            return self.constant(str(elem), literal(x, elem))
+        parts = ", ".join(f"{elem} {literal(p, elem)}" for p in (complex(x).real, complex(x).imag))
+        return self.constant(f"[2 x {elem}]", f"[{parts}]")
+
+    def constant(self, type: str, value: str) -> Value:
+        """The address of a number in the module."""
+        known = self.b.functions
+        key = f"{type} {value}"
+        name = f"@iverson_number_{list(known).index(key) if key in known else len(known)}"
+        known.setdefault(key, f"{name} = private unnamed_addr constant {type} {value}, align 8")
+        return Value(self.b, name, PTR)
+
+
+__all__ = ["ENTRY_NAME", "Layout", "data_offset", "emit", "layout"]

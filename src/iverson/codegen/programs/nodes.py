@@ -1,0 +1,230 @@
+"""The program IR on one page: steps over buffers of constant shapes that run as one native call.
+
+What a program means is here; `verify` checks the rules, `interpret` runs it literally and is the oracle,
+`print` shows it, `arena` plans its memory, `emit` compiles it. Who makes programs is not known here.
+
+Grammar
+-------
+::
+
+    program ::= Program(name, buffers, steps, constants)
+
+    buffer  ::= Buffer(name, dtype, shape, role)      C order; the shape is constant
+    role    ::= in | inout     passed by the caller, in the order of the buffers
+              | out            made for each call and returned, in that order
+              | temp           lives for the call; has a place in the arena
+              | const          an array that the program holds
+
+    step    ::= Nest(kernel, views)                   a loop nest; one view for each buffer of the kernel
+              | Product(out, left, right, alpha, beta, conjugate)
+                                                      out = alpha * left @ right + beta * out, by BLAS
+              | Repeat(var, trips, body, swaps, when) while var < trips and when: body; exchange the swaps
+              | Branch(condition, then, other)        then if the condition is not 0, else other
+
+    view    ::= View(buffer, shape, strides, offset, moves)
+                                                      its entry i is that of the buffer at
+                                                      offset + sum(i * strides) + sum(var * move)
+
+Meaning
+-------
+- Steps run in order, each complete before the next begins.
+- A temp or out buffer holds nothing until a step has written it. A kernel's ``out`` buffer is written as a
+  whole as far as its entries are ever read; ``inout`` ones are read too.
+- In a Product, leading axes are a batch (stride 0 repeats a matrix). Of each matrix one axis has stride 1,
+  and the other at least its extent. A conjugated factor is one that BLAS reads transposed. ``alpha`` and
+  ``beta`` are numbers or views of one entry; with the number 0 for beta, out is not read.
+- A Repeat's variable counts from 0; without ``trips`` it ends by ``when`` alone, which is read before each
+  iteration. ``swaps`` are pairs of temps of one shape and dtype whose contents are exchanged after each
+  iteration: what is carried from one to the next costs no copy.
+- Of one buffer, a view that a step writes overlaps no other view of that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.nodes import Buffer, Kernel
+
+Array = np.ndarray[Any, Any]
+ROLES = ("in", "inout", "out", "temp", "const")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Some entries of a buffer as an array; ``moves``: how far its offset goes with a loop's variable."""
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    moves: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is all of its buffer, in order."""
+        same = self.shape == extents(self.buffer) and not self.moves and not self.offset
+        return same and self.contiguous
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether its entries lie in C order without gaps."""
+        pairs = zip(self.shape, self.strides, c_strides(self.shape), strict=True)
+        return 0 in self.shape or all(n == 1 or s == c for n, s, c in pairs)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The first and the last entry of the buffer that it touches, its moves aside."""
+        spans = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        return self.offset + sum(min(s, 0) for s in spans), self.offset + sum(max(s, 0) for s in spans)
+
+    @property
+    def transposed(self) -> View:
+        """The same entries with the last two axes exchanged."""
+        shape = (*self.shape[:-2], self.shape[-1], self.shape[-2])
+        return View(
+            self.buffer,
+            shape,
+            (*self.strides[:-2], self.strides[-1], self.strides[-2]),
+            self.offset,
+            self.moves,
+        )
+
+    def moved(self, var: str, by: int) -> View:
+        """The view whose offset moves with a loop's variable too."""
+        return View(self.buffer, self.shape, self.strides, self.offset, (*self.moves, (var, by)))
+
+
+Number = int | float | complex
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Run a kernel; ``views`` stand for ``kernel.buffers``, in order."""
+
+    kernel: Kernel
+    views: tuple[View, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``out = alpha * left @ right + beta * out``."""
+
+    out: View
+    left: View
+    right: View
+    alpha: Number | View = 1
+    beta: Number | View = 0
+    conjugate: tuple[bool, bool] = (False, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A native loop."""
+
+    var: str
+    trips: int | None
+    body: tuple[Step, ...]
+    swaps: tuple[tuple[Buffer, Buffer], ...] = ()
+    when: View | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A native branch on one entry."""
+
+    condition: View
+    then: tuple[Step, ...]
+    other: tuple[Step, ...] = ()
+
+
+Step = Nest | Product | Repeat | Branch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Program:
+    """Steps over buffers; ``constants`` holds an array for each buffer with role const."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    constants: Mapping[str, Array] = field(default_factory=dict)
+
+    def of(self, *roles: str) -> tuple[Buffer, ...]:
+        """The buffers with one of these roles, in order."""
+        return tuple(b for b in self.buffers if b.role in roles)
+
+
+def extents(b: Buffer) -> tuple[int, ...]:
+    """A buffer's shape, which is constant."""
+    return tuple(n for n in b.shape if isinstance(n, int))
+
+
+def size(b: Buffer) -> int:
+    """A buffer's number of entries."""
+    return prod(extents(b))
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in entries of an array in C order."""
+    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def whole(b: Buffer) -> View:
+    """All of a buffer."""
+    shape = extents(b)
+    return View(b, shape, c_strides(shape))
+
+
+def reads_and_writes(s: Nest | Product) -> tuple[tuple[View, ...], tuple[View, ...]]:
+    """The views that a step reads, and those that it writes."""
+    if isinstance(s, Product):
+        scales = tuple(x for x in (s.alpha, s.beta) if isinstance(x, View))
+        old = () if is_zero(s.beta) else (s.out,)
+        return (s.left, s.right, *scales, *old), (s.out,)
+    pairs = tuple(zip(s.kernel.buffers, s.views, strict=True))
+    reads = tuple(v for b, v in pairs if b.role != "out")
+    return reads, tuple(v for b, v in pairs if b.role != "in")
+
+
+def is_zero(x: Number | View) -> bool:
+    """Whether a scale is the number 0."""
+    return not isinstance(x, View) and x == 0
+
+
+def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Every step, outer ones first."""
+    for s in steps:
+        yield s
+        for body in bodies(s):
+            yield from walk(body)
+
+
+def bodies(s: Step) -> tuple[tuple[Step, ...], ...]:
+    """The steps inside a step."""
+    if isinstance(s, Repeat):
+        return (s.body,)
+    return (s.then, s.other) if isinstance(s, Branch) else ()
+
+
+def mapped(s: Step, f: Callable[[View], View]) -> Step:
+    """The step with ``f`` of each view in it; what swaps exchange stays."""
+
+    def scale(x: Number | View) -> Number | View:
+        return f(x) if isinstance(x, View) else x
+
+    if isinstance(s, Nest):
+        return Nest(s.kernel, tuple(f(v) for v in s.views))
+    if isinstance(s, Product):
+        return replace(
+            s, out=f(s.out), left=f(s.left), right=f(s.right), alpha=scale(s.alpha), beta=scale(s.beta)
+        )
+    if isinstance(s, Branch):
+        then, other = (tuple(mapped(x, f) for x in body) for body in (s.then, s.other))
+        return Branch(f(s.condition), then, other)
+    body = tuple(mapped(x, f) for x in s.body)
+    return replace(s, body=body, when=None if s.when is None else f(s.when))

@@ -1,0 +1,198 @@
+"""The rules of the program IR, executable: `verify` raises on the first broken one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from iverson.codegen.programs import blas
+from iverson.codegen.programs.nodes import (
+    ROLES,
+    Branch,
+    Nest,
+    Number,
+    Product,
+    Program,
+    Repeat,
+    Step,
+    View,
+    extents,
+    reads_and_writes,
+    size,
+)
+from iverson.codegen.verify import verify as verify_kernel
+from iverson.core.errors import ArgumentError
+from iverson.expr.nodes import DType
+
+
+@dataclass
+class _Scope:
+    """What is known at a step: how often each loop around runs, and which buffers hold something."""
+
+    trips: dict[str, int | None] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+
+
+def verify(program: Program) -> Program:
+    """The program itself, if it keeps the rules; else ArgumentError naming the part at fault."""
+    check = _Verifier(program)
+    check.buffers()
+    scope = _Scope(written={b.name for b in program.of("in", "inout", "const")})
+    check.block(program.steps, scope)
+    for b in program.of("out"):
+        check.require(b.name in scope.written or size(b) == 0, b.name, "no step that writes it", "one")
+    return program
+
+
+class _Verifier:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.known = set(program.buffers)
+        self.kernels: set[int] = set()
+
+    def require(self, holds: bool, part: str, got: str, expected: str) -> None:
+        if not holds:
+            raise ArgumentError(f"codegen: program '{self.program.name}'", part, got=got, expected=expected)
+
+    def buffers(self) -> None:
+        names = [b.name for b in self.program.buffers]
+        self.require(len(set(names)) == len(names), "buffers", str(names), "distinct names")
+        for b in self.program.buffers:
+            self.require(b.role in ROLES, b.name, b.role, f"one of {ROLES}")
+            self.require(b.dtype.kind in "biufc", b.name, b.dtype.name, "a number's dtype")
+            constant = len(extents(b)) == len(b.shape) and b.strides is None
+            self.require(constant, b.name, f"shape {b.shape}", "constant extents in C order")
+        held = {b.name: (extents(b), b.dtype) for b in self.program.of("const")}
+        given = {name: (a.shape, a.dtype) for name, a in self.program.constants.items()}
+        self.require(held == given, "constants", str(given), str(held))
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def block(self, steps: Iterable[Step], scope: _Scope) -> None:
+        for s in steps:
+            if isinstance(s, Repeat):
+                self.repeat(s, scope)
+            elif isinstance(s, Branch):
+                self.scalar(s.condition, scope)
+                one, other = (_Scope(scope.trips, set(scope.written)) for _ in range(2))
+                self.block(s.then, one)
+                self.block(s.other, other)
+                scope.written |= one.written & other.written
+            else:
+                self.leaf(s, scope)
+
+    def repeat(self, s: Repeat, scope: _Scope) -> None:
+        self.require(s.var not in scope.trips, s.var, "a variable in use", "a fresh name")
+        ends = s.trips is not None or s.when is not None
+        self.require(ends and (s.trips or 0) >= 0, s.var, f"{s.trips} iterations", "a loop that ends")
+        if s.when is not None:
+            self.scalar(s.when, scope)
+        for a, b in s.swaps:
+            alike = a.role == b.role == "temp" and (a.shape, a.dtype) == (b.shape, b.dtype) and a != b
+            self.require(alike and {a, b} <= self.known, a.name, f"a swap with {b}", "two temps of one kind")
+        inner = _Scope({**scope.trips, s.var: s.trips}, set(scope.written))
+        self.block(s.body, inner)
+        for a, b in s.swaps:
+            for x in (a, b):
+                self.require(
+                    x.name in inner.written, x.name, "a swap of what holds nothing", "a write before"
+                )
+        if s.trips and s.when is None:
+            scope.written |= inner.written
+
+    def leaf(self, s: Nest | Product, scope: _Scope) -> None:
+        if isinstance(s, Nest):
+            self.nest(s)
+        else:
+            self.product(s, scope)
+        reads, writes = reads_and_writes(s)
+        for v in (*reads, *writes):
+            self.view(v, scope)
+        for v in reads:
+            self.holds_something(v, scope)
+        for n, v in enumerate(writes):
+            self.require(
+                v.buffer.role in ("inout", "out", "temp"), v.buffer.name, "a write", "a role to write"
+            )
+            for other in (*(r for r in reads if r is not v), *writes[n + 1 :]):
+                self.require(not _overlap(v, other), v.buffer.name, "a write that overlaps", "disjoint views")
+        scope.written |= {v.buffer.name for v in writes}
+
+    def nest(self, s: Nest) -> None:
+        kernel = s.kernel
+        if id(kernel) not in self.kernels:
+            verify_kernel(kernel)
+            self.kernels.add(id(kernel))
+        self.require(not kernel.sizes, kernel.name, f"sizes {kernel.sizes}", "constant extents")
+        count = len(s.views) == len(kernel.buffers)
+        self.require(count, kernel.name, f"{len(s.views)} views", str(len(kernel.buffers)))
+        for b, v in zip(kernel.buffers, s.views, strict=True):
+            name = f"{kernel.name}.{b.name}"
+            self.require(b.role != "temp", name, "a temp", "a view")
+            self.require(v.buffer.dtype == b.dtype, name, v.buffer.dtype.name, b.dtype.name)
+            self.require(v.shape == extents(b), name, f"shape {v.shape}", f"shape {b.shape}")
+            fits = v.contiguous if b.strides is None else v.strides == b.strides
+            self.require(fits, name, f"strides {v.strides}", str(b.strides or "C order"))
+
+    def product(self, s: Product, scope: _Scope) -> None:
+        views = (s.out, s.left, s.right)
+        name = s.out.buffer.name
+        kinds = {v.buffer.dtype.name for v in views}
+        known = len(kinds) == 1 and kinds <= set(blas.LETTERS)
+        self.require(known, name, f"a product of {sorted(kinds)}", f"one of {list(blas.LETTERS)}")
+        ranks = {len(v.shape) for v in views}
+        self.require(len(ranks) == 1 and min(ranks) >= 2, name, f"ranks {ranks}", "one, of at least 2")
+        (m, k), (k2, n) = s.left.shape[-2:], s.right.shape[-2:]
+        batch = s.out.shape[:-2]
+        fits = k == k2 and s.out.shape[-2:] == (m, n) and batch == s.left.shape[:-2] == s.right.shape[:-2]
+        self.require(fits, name, str([v.shape for v in views]), "matrices that fit")
+        self.require(blas.call(s) is not None, name, str([v.strides for v in views]), "strides BLAS takes")
+        self.require(max(s.out.shape + s.left.shape) < 2**31, name, "an axis of 2**31", "32-bit extents")
+        for x in (s.alpha, s.beta):
+            self.scale(x, s.out.buffer.dtype, scope)
+
+    def scale(self, x: Number | View, dtype: DType, scope: _Scope) -> None:
+        if isinstance(x, View):
+            self.scalar(x, scope)
+            self.require(x.buffer.dtype == dtype, x.buffer.name, x.buffer.dtype.name, dtype.name)
+        else:
+            fits = dtype.kind == "c" or not isinstance(x, complex)
+            self.require(fits, "scale", repr(x), f"a number of {dtype.name}")
+
+    # --- views ------------------------------------------------------------------------------------
+
+    def scalar(self, v: View, scope: _Scope) -> None:
+        self.view(v, scope)
+        self.require(v.shape == (), v.buffer.name, f"shape {v.shape}", "one entry")
+        self.holds_something(v, scope)
+
+    def holds_something(self, v: View, scope: _Scope) -> None:
+        holds = v.buffer.name in scope.written or 0 in v.shape
+        self.require(holds, v.buffer.name, "a read", "a write before")
+
+    def view(self, v: View, scope: _Scope) -> None:
+        name = v.buffer.name
+        self.require(v.buffer in self.known, name, "an unknown buffer", "one of the program's")
+        self.require(len(v.shape) == len(v.strides), name, f"strides {v.strides}", "a stride per axis")
+        low, high = v.reach
+        for var, by in v.moves:
+            trips = scope.trips.get(var)
+            self.require(var in scope.trips, name, f"a move with {var}", "a variable of a loop around")
+            self.require(trips is not None, name, f"a move with {var}", "one whose trips are known")
+            far = ((trips or 1) - 1) * by
+            low, high = low + min(far, 0), high + max(far, 0)
+        inside = (low >= 0 and high < size(v.buffer)) or 0 in v.shape
+        self.require(inside, name, f"entries {low} to {high}", f"0 to {size(v.buffer) - 1}")
+
+
+def _overlap(a: View, b: View) -> bool:
+    """Whether two views of a step may touch one entry."""
+    if a.buffer != b.buffer or 0 in a.shape or 0 in b.shape:
+        return False
+    if sorted(a.moves) != sorted(b.moves):
+        return True
+    (low, high), (first, last) = a.reach, b.reach
+    return low <= last and first <= high
+
+
+__all__ = ["verify"]

@@ -1,0 +1,106 @@
+"""Programs: compiled against the interpreter, memory that is never shared by what lives together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+from iverson.codegen.programs import compile_program, interpret
+from iverson.codegen.programs.arena import arena, in_place
+from iverson.codegen.programs.nodes import Program, extents
+from iverson.codegen.programs.print import program_text, structure
+from iverson.codegen.programs.verify import verify
+from iverson.core.errors import IndexingError
+from tests.codegen.random_programs import arguments, programs
+
+#: Compiled programs take too long to be made small.
+PHASES = (Phase.explicit, Phase.generate)
+
+
+def interpreted(program: Program, given: list[Any], places: Any = None) -> Any:
+    """The outputs and what the arguments hold afterwards; None for an index out of range."""
+    arrays = [a.copy() for a in given]
+    try:
+        outputs = interpret.run(program, arrays, places)
+    except IndexingError:
+        return None
+    return [*outputs, *arrays]
+
+
+def compiled(program: Program, given: list[Any]) -> Any:
+    arrays = [a.copy() for a in given]
+    made = compile_program(program)
+    try:
+        outputs = made(*arrays)
+    except IndexingError:
+        return None
+    return [*outputs, *arrays]
+
+
+def assert_alike(got: Any, want: Any, rtol: float) -> None:
+    assert (got is None) == (want is None)
+    for a, b in zip(got or (), want or (), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * 10, equal_nan=False)
+
+
+@settings(max_examples=25, phases=PHASES)
+@given(st.data())
+def test_compiled_programs_are_the_interpreted_ones(data: Any) -> None:
+    program = verify(data.draw(programs()))
+    note(program_text(program))
+    arrays = data.draw(arguments(program))
+    want = interpreted(program, arrays)
+    rtol = 1e-3 if arrays[0].dtype == np.float32 else 1e-9
+    assert_alike(compiled(program, arrays), want, rtol)
+
+
+@settings(max_examples=60, phases=PHASES)
+@given(st.data())
+def test_temporaries_in_one_arena_are_as_good_as_memory_of_their_own(data: Any) -> None:
+    """Whatever two buffers share, neither is alive while the other is written: results are the same."""
+    program = data.draw(programs())
+    note(program_text(program))
+    arrays = data.draw(arguments(program))
+    moved = verify(in_place(program))
+    where = arena(moved)
+    memory = np.full(where.bytes, 255, np.uint8)
+    places = {}
+    for b in moved.of("temp"):
+        if b.name in where.places:
+            start, bytes = where.places[b.name], int(np.prod(extents(b))) * b.dtype.itemsize
+            assert start % 64 == 0
+            places[b.name] = memory[start : start + bytes].view(b.dtype).reshape(extents(b))
+    assert_alike(interpreted(moved, arrays, places), interpreted(program, arrays), 1e-12)
+    assert in_place(moved).steps == moved.steps
+
+
+@settings(max_examples=10)
+@given(st.data())
+def test_the_text_of_a_program_is_its_structure(data: Any) -> None:
+    program = data.draw(programs())
+    text = program_text(program)
+    assert all(b.name in text for b in program.buffers)
+    assert structure(program) == structure(renamed(program))
+
+
+def renamed(program: Program) -> Program:
+    from dataclasses import replace
+
+    from iverson.codegen.programs.nodes import Repeat, mapped
+
+    names = {b: replace(b, name=f"other_{b.name}") for b in program.buffers}
+
+    def swap(s: Any) -> Any:
+        if isinstance(s, Repeat):
+            pairs = tuple((names[a], names[b]) for a, b in s.swaps)
+            return replace(s, swaps=pairs, body=tuple(map(swap, s.body)))
+        if hasattr(s, "then"):
+            return replace(s, then=tuple(map(swap, s.then)), other=tuple(map(swap, s.other)))
+        return s
+
+    steps = tuple(swap(mapped(s, lambda v: replace(v, buffer=names[v.buffer]))) for s in program.steps)
+    constants = {names[b].name: program.constants[b.name] for b in program.of("const")}
+    return Program("renamed", tuple(names.values()), steps, constants)
