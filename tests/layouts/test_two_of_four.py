@@ -230,6 +230,15 @@ CALLS = {
     "min": [call("min", axis=axis, keepdims=True) for axis in ((0,), (1,), (0, 1))],
     "norm": [call("norm", axis=axis, keepdims=False) for axis in ((0,), (1,), (0, 1))],
     "prod": [call("prod", axis=(1,), keepdims=False)],
+    "kron": [
+        call("kron", after=(D[:2, :1],)),
+        call("kron", D[:1, :2]),
+        lambda x: bind(TABLE["kron"], (x, x.mT), {}),
+    ],
+    "kron_sampled": [
+        lambda x: bind(TABLE["kron_sampled"], (x, D[:2, :2]), {"pattern": pattern(shape=(2, 4)), "of": 0}),
+        lambda x: bind(TABLE["kron_sampled"], (np.kron(D, D), x), {"pattern": largest(D).pattern, "of": 1}),
+    ],
     "matmul": [
         call("matmul", after=(D.T,)),
         call("matmul", D.T),

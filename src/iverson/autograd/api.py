@@ -53,6 +53,7 @@ def seeds_for(
         )
     seeds = []
     for output, ct in zip(outputs, cotangents, strict=True):
+        held = unwrap(output)
         if ct is None:
             if output.size != 1:
                 raise GradientError(
@@ -70,15 +71,14 @@ def seeds_for(
                     expected="a cotangent for every complex output",
                     remedy=f"pass {argument}, or take the real part or abs of the output first",
                 )
-            ct = make_handle(np.ones(unwrap(output).shape, output.dtype))
+            ct = make_handle(np.ones(held.shape, output.dtype))
         elif isinstance(output, Wrapper):
             ct = output._seed(ct, operation, argument)
         elif not isinstance(ct, Handle):
             ct = make_handle(_array(ct, operation, argument))
-        output = unwrap(output)
-        ct = check_seed(output, ct, operation, argument)
-        if output._node is not None and not is_undefined(ct):
-            seeds.append(((output._node, output._index), ct))
+        ct = check_seed(held, ct, operation, argument)
+        if held._node is not None and not is_undefined(ct):
+            seeds.append(((held._node, held._index), ct))
     return seeds
 
 
@@ -167,12 +167,11 @@ def grad(
     seeds = seeds_for(outs, cts, "grad", "grad_outputs")
     slots = [(x._node, x._index) for x in leaves]
     found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph)
-    results = tuple(
-        _result(found.get(slot), x, unused, k, create_graph)
-        for k, (slot, x) in enumerate(zip(slots, leaves, strict=True))
-    )
-    results = tuple(None if g is None else rewrap(x, g) for x, g in zip(ins, results, strict=True))
-    return results if isinstance(inputs, (list, tuple)) else results[0]
+    results: list[Any] = []
+    for k, (slot, x, leaf) in enumerate(zip(slots, ins, leaves, strict=True)):
+        g = _result(found.get(slot), leaf, unused, k, create_graph)
+        results.append(None if g is None else rewrap(x, g))
+    return tuple(results) if isinstance(inputs, (list, tuple)) else results[0]
 
 
 def _result(ct: Any, x: Any, unused: str, position: int, create_graph: bool) -> Any:

@@ -49,14 +49,14 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bo
         own: Any = NOTHING
         if not reached.isdisjoint(node.parents):
             demands: Demands = tuple(map(known, node.parents, _NOTHINGS))
-            if node.is_whole and _WHOLE.issuperset(demands):
-                of_args[node] = demands
-                own = FULL
-            else:
+            is_read = True
+            if tuple in map(type, demands):  # of parents with several results
                 demands = tuple(map(_of, demands, node.indices))
-                if any(need is not NOTHING for need in demands):
-                    of_args[node] = demands
-                    own = _demanded(node, demands, recording)
+                is_read = any(need is not NOTHING for need in demands)
+            if is_read:
+                of_args[node] = demands
+                whole = node.is_whole and _WHOLE.issuperset(demands)
+                own = FULL if whole else _demanded(node, demands, recording)
         if node in requested:
             own = _merged(node, own, requested[node])
         if own is not NOTHING:

@@ -17,11 +17,11 @@ from weakref import ref
 from iverson.core import dispatch
 from iverson.core.aval import Aval
 from iverson.core.caller import user_frame
-from iverson.core.dispatch import make_handle
 from iverson.core.op import Op
 
 #: What rules get of an argument as it is held.
 _GIVEN = frozenset((Aval, int, float, complex, bool, type(None)))
+_handle_type = dispatch._handle
 _numbers = itertools.count()
 next_number = _numbers.__next__
 
@@ -86,7 +86,7 @@ class Node:
 
     def inputs(self) -> tuple[Any, ...]:
         """The arguments as rules get them: handles, Avals for values not kept, Python scalars."""
-        handle = dispatch.handle_type()
+        handle = _handle_type[0]
         return tuple(
             [
                 held if type(held) in _GIVEN else handle(held, parent, index)
@@ -97,11 +97,9 @@ class Node:
     def results(self) -> Any:
         """The result (a tuple where the op has several), as rules get it."""
         if not self.multiple:
-            return self._result(self.out, 0)
-        return tuple(self._result(held, k) for k, held in enumerate(self.out))
-
-    def _result(self, held: Any, index: int) -> Any:
-        return held if type(held) is Aval else make_handle(held, self, index)
+            return self.out if type(self.out) is Aval else _handle_type[0](self.out, self)
+        handle = _handle_type[0]
+        return tuple([h if type(h) is Aval else handle(h, self, k) for k, h in enumerate(self.out)])
 
     def describe(self) -> str:
         """The op and the user's line that called it."""

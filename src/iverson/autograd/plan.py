@@ -117,7 +117,7 @@ def pullback(
                     low_rank = not replaced and op.low_rank is not None and in_products(demands[k])
                     steps.append(Step(_kind(part, low_rank), (k,), rule, part))
         made = Plan(tuple(steps), replaced)
-    if by_demands_alone and not any(type(need) is Stored for need in demands):  # a pattern may be large
+    if by_demands_alone and Stored not in map(type, demands):  # a pattern may be large
         if len(op.plans) >= _MANY:
             op.plans.clear()
         op.plans[demands] = made

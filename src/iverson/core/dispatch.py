@@ -166,12 +166,13 @@ class Wrapper(Operand, ABC):
 
 def unwrap(x: Any) -> Any:
     """The plain handle of an operand (anything else is itself)."""
-    return x._inner if isinstance(x, Wrapper) else x
+    return x if type(x) is _handle[0] or not isinstance(x, Wrapper) else x._inner
 
 
 def rewrap(operand: Any, handle: Any) -> Any:
     """A plain handle with the operand's meaning put on it: its gradient, or itself at another point."""
-    return operand._rewrap(handle) if isinstance(operand, Wrapper) else handle
+    is_plain = type(operand) is _handle[0] or not isinstance(operand, Wrapper)
+    return handle if is_plain else operand._rewrap(handle)
 
 
 class Level(ABC):

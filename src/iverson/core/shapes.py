@@ -27,11 +27,17 @@ def as_int(value: Any, operation: str, argument: str) -> int:
         raise ArgumentTypeError(operation, argument, got=described(value), expected="an integer") from None
 
 
+_INT = frozenset((int,))
+
+
 def as_shape(shape: Any, operation: str) -> Shape:
     """A shape argument (an integer or a sequence of them) as a tuple of non-negative integers."""
-    items = shape if isinstance(shape, Iterable) else (shape,)
-    result = tuple(as_int(n, operation, "shape") for n in items)
-    if any(n < 0 for n in result):
+    if type(shape) is tuple and _INT.issuperset(map(type, shape)):
+        result: Shape = shape
+    else:
+        items = shape if isinstance(shape, Iterable) else (shape,)
+        result = tuple(as_int(n, operation, "shape") for n in items)
+    if result and min(result) < 0:
         raise ShapeError(operation, "shape", got=str(result), expected="non-negative extents")
     if len(result) > MAX_RANK:
         raise ShapeError(operation, "shape", got=f"{len(result)} axes", expected=f"at most {MAX_RANK}")

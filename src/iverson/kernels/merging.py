@@ -194,14 +194,16 @@ class Marked:
 
 #: Entries from which one compiled pass over a union pays, and the functions that have one.
 WORTHWHILE = 1 << 13
-_IN_ONE_PASS = frozenset(("add", "subtract", "maximum", "minimum"))
+IN_ONE_PASS = frozenset(("add", "subtract", "maximum", "minimum"))
 
 
 def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
     """f of two values on a pattern that was made as the union of theirs, in one pass over both; None where
     that does not pay. What is not finite is left to NumPy, which warns of it where that is new.
     """
-    if name not in _IN_ONE_PASS or pattern.count < WORTHWHILE or a.dtype != b.dtype or a.dtype.kind != "f":
+    if pattern.count < WORTHWHILE or not (isinstance(a, Sparse) and isinstance(b, Sparse)):
+        return None
+    if a.dtype != b.dtype or a.dtype.kind != "f":
         return None
     known = placements(pattern)
     x, y = known.get(a.pattern), known.get(b.pattern)

@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
-from iverson.kernels.merging import in_one_pass, intersection, union
+from iverson.kernels.merging import IN_ONE_PASS, in_one_pass, intersection, union
 from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import (
     broadcast,
@@ -32,17 +32,18 @@ Params = dict[str, Any]
 
 
 def _may_be_zero(value: Any) -> bool:
-    return is_sparse(value) or type(value) is Zero
+    return isinstance(value, Sparse) or type(value) is Zero
 
 
 def _is_zero_group(values: list[Any]) -> bool:
     """Whether all of these are 0 where the sparse ones of them store nothing."""
-    arrays = [v for v in values if hasattr(v, "shape")]
-    return (
-        bool(arrays)
-        and all(map(_may_be_zero, arrays))
-        and not any(v for v in values if not hasattr(v, "shape"))
-    )
+    any_array = False
+    for v in values:
+        if isinstance(v, Sparse) or type(v) is Zero:
+            any_array = True
+        elif hasattr(v, "shape") or v:
+            return False
+    return any_array
 
 
 def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
@@ -59,40 +60,54 @@ def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
 @sparse("elementwise")
 def elementwise(op: Op, values: Values, params: Params) -> Any:
     """f at the entries where its result may be nonzero, in the layout of the first sparse operand."""
-    result = zeros_like_result(op, values, params)
-    kept = _only_term(op, values, result)
+    shape = _result_shape(op, values, params)
+    kept = _only_term(op, values, params) if Zero in map(type, values) else None
     if kept is not None:
         return kept
     if op.linear_in == _PRODUCT and all(map(is_sparse, values)) and values[0].shape != values[1].shape:
-        return _product(op, values, result.shape, params)
-    groups = [g for g in op.groups(len(values)) if _is_zero_group([values[k] for k in g])]
-    if not groups and not _is_zero_at_zero(op, values, params):
+        return _product(op, values, shape, params)
+    bounding = _bounding(op, values, params)
+    if not bounding:
         return NotImplemented
-    shape = result.shape
-    bounding = {k for g in groups for k in g} if groups else set(range(len(values)))
-    operands = _aligned(values, shape, bounding)
-    model = next(operands[k].pattern for k in sorted(bounding) if is_sparse(operands[k]))
-    if groups:
-        bounds = [_union([operands[k] for k in g], shape, model) for g in groups]
-    else:
-        bounds = [_union([v for v in operands if _may_be_zero(v)], shape, model)]
-    pattern = intersection(bounds, model)
-    if len(operands) == 2 and is_sparse(operands[0]) and is_sparse(operands[1]):
+    operands = _aligned(values, shape, {k for group in bounding for k in group})
+    bounds: list[Pattern] = []
+    for group in bounding:
+        patterns = [v.pattern for k in group if isinstance(v := operands[k], Sparse)]
+        model = bounds[0] if bounds else patterns[0]
+        bounds.append(union(patterns, model) if len(patterns) > 1 else patterns[0])
+    pattern = intersection(bounds, bounds[0]) if len(bounds) > 1 else bounds[0]
+    if op.name in IN_ONE_PASS:
         passed = in_one_pass(op.name, operands[0], operands[1], pattern)
         if passed is not None:
             return pattern.value(passed)
-    entries = op.forward(*(read(v, pattern, shape) for v in operands), **params)
+    entries = op.forward(*[read(v, pattern, shape) for v in operands], **params)
     return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
 
 
-def _only_term(op: Op, values: Values, result: Zero) -> Any:
+def _result_shape(op: Op, values: Values, params: Params) -> Shape:
+    shape: Shape = next(v.shape for v in values if hasattr(v, "shape"))
+    for v in values:
+        if hasattr(v, "shape") and v.shape != shape:
+            return zeros_like_result(op, values, params).shape  # type: ignore[no-any-return]
+    return shape
+
+
+def _bounding(op: Op, values: Values, params: Params) -> list[Any]:
+    """Groups of operands such that the result is 0 where all of one group are; none where that is unknown."""
+    groups = [g for g in op.groups(len(values)) if _is_zero_group([values[k] for k in g])]
+    if groups or not _is_zero_at_zero(op, values, params):
+        return groups
+    return [range(len(values))]
+
+
+def _only_term(op: Op, values: Values, params: Params) -> Any:
     """x itself for x + 0 and x - 0 of the result's shape and dtype."""
     if op.name not in ("add", "subtract"):
         return None
     k = 1 if type(values[0]) is Zero else 0
     if type(values[1 - k]) is not Zero or (k and op.name == "subtract"):
         return None
-    x = values[k]
+    x, result = values[k], zeros_like_result(op, values, params)
     return x if is_sparse(x) and x.shape == result.shape and x.dtype == result.dtype else None
 
 
@@ -133,21 +148,16 @@ def _stretched_coordinates(v: Sparse, shape: Shape) -> Any:
 def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
     """The operands; the sparse ones that bound the result with its shape, entries stored once, and as many
     sparse axes as any has: the others are read at entries of the bounding ones."""
-    axes = max(len(shape) - len(v.dense_shape) for v in values if is_sparse(v))
-
-    def fit(v: Any) -> Any:
-        if v.shape == shape and v.pattern.ndim == axes and v.pattern.distinct:
-            return v
-        return with_sparse_axes(coalesced(broadcast(v, shape)), axes)
-
-    return [fit(v) if is_sparse(v) and k in bounding else v for k, v in enumerate(values)]
-
-
-def _union(values: list[Any], shape: Shape, model: Pattern) -> Pattern:
-    patterns = [v.pattern for v in values if is_sparse(v)]
-    if patterns:
-        return union(patterns, model)
-    return CooPattern.of_keys(np.zeros(0, np.int64), shape[: model.ndim])
+    operands = list(values)
+    axes = max([len(shape) - len(v.dense_shape) for v in values if isinstance(v, Sparse)])
+    for k in bounding:
+        v = values[k]
+        fits = not isinstance(v, Sparse) or (
+            v.shape == shape and v.pattern.ndim == axes and v.pattern.distinct
+        )
+        if not fits:
+            operands[k] = with_sparse_axes(coalesced(broadcast(v, shape)), axes)
+    return operands
 
 
 def _filled(entries: Any, shape: Shape) -> Any:

@@ -60,8 +60,9 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
 
 
 def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
-    if value.pattern is pattern and value.shape == shape:
-        return value.entries
+    own = value.pattern
+    if value.shape == shape and (own is pattern or (own.ndim == pattern.ndim and own.distinct)):
+        return read_at(value, pattern)
     if value.shape != shape and pattern.ndim == len(shape):
         return _found(coalesced(sparse_only(value)), _projected(value.shape, pattern))
     value = coalesced(with_sparse_axes(broadcast(value, shape), pattern.ndim))

@@ -26,9 +26,11 @@ def plain(x: Any) -> bool:
 
 def ends_of(key: Key) -> Ends | None:
     """The box that a key of two slices of step 1 reads."""
-    if len(key) != 2 or any(type(item) is not slice or item.step != 1 for item in key):
+    if len(key) != 2:
         return None
     rows, columns = key
+    if type(rows) is not slice or type(columns) is not slice or not rows.step == columns.step == 1:
+        return None
     return (rows.start, rows.stop), (columns.start, columns.stop)
 
 

@@ -8,6 +8,7 @@ the pattern.
 from __future__ import annotations
 
 from copy import copy
+from functools import partial
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -59,23 +60,20 @@ def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, An
     return found, source
 
 
-def _operand(value: Any) -> Any:
-    """A factor as it is if sparse, else strided."""
-    return value if is_sparse(value) else to_strided(value)
-
-
 @sparse("matmul")
 def matmul(op: Op, values: Values, params: Params) -> Any:
     """Sparse times sparse stays sparse. Batches, of sparse or of dense matrices, are one product each."""
-    a, b = map(_operand, values)
+    sparse_a, sparse_b = isinstance(values[0], Sparse), isinstance(values[1], Sparse)
+    a: Any = values[0] if sparse_a else to_strided(values[0])
+    b: Any = values[1] if sparse_b else to_strided(values[1])
     if len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype and a.shape[1] == b.shape[0]:
         dtype = a.dtype
     else:
         dtype = zeros_like_result(op, values, params).dtype
-    if is_sparse(a) and is_sparse(b):
+    if sparse_a and sparse_b:
         a, b = sparse_only(a), sparse_only(b)
         return like(_sparse_times(a, b, dtype), a.pattern)
-    if is_sparse(b):
+    if sparse_b:
         if b.dense_shape and len(b.shape) == 2:
             b = coalesced(b)
             return (a[..., b.pattern.indices[0]] @ b.entries).astype(dtype, copy=False)
@@ -122,7 +120,7 @@ def _transposed(x: Any) -> Any:
 
 def _times(s: Sparse, b: Array, dtype: Any) -> Array:
     """Sparse matrices times dense ones."""
-    return sparse_batches.times(s, b, lambda s, b: _times_matrix(s, b, dtype))
+    return sparse_batches.times(s, b, partial(_times_matrix, dtype=dtype))
 
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
@@ -189,7 +187,10 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     step = max(_CHUNK // max(a.shape[1], 1), 1)
     for k in range(0, pattern.count, step):
         part = slice(k, k + step)
-        out[part] = np.einsum("pj,pj->p", a[first[part]], rows[second[part]])
+        if a.shape[1] == 1:
+            np.multiply(a[:, 0][first[part]], rows[:, 0][second[part]], out=out[part])
+        else:
+            out[part] = np.einsum("pj,pj->p", a[first[part]], rows[second[part]])
     return out.reshape(pattern.stored_shape)
 
 
@@ -197,7 +198,9 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
 @register("sampled_product", Box)
 def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
     """As above where a factor is sparse: a sum over its stored entries, or a sparse product that is read."""
-    a, b = (sparse_only(x) if is_sparse(x) else _operand(x) for x in values)
+    a: Any
+    b: Any
+    a, b = (sparse_only(x) if is_sparse(x) else to_strided(x) for x in values)
     whole = pattern = params["pattern"]
     if is_sparse(a) and is_sparse(b):
         return _read_product(a, b, pattern).reshape(pattern.stored_shape)

@@ -47,7 +47,8 @@ def belongs(piece: CompressedPattern, whole: Pattern, ends: Ends, at: Array | sl
 
 def _cut(pattern: CompressedPattern, ends: Ends) -> tuple[CompressedPattern, Array | slice]:
     (first, last), (low, high) = ends if pattern.axis == 0 else ends[::-1]
-    shape = tuple(stop - start for start, stop in ends)
+    (top, bottom), (left, right) = ends
+    shape = bottom - top, right - left
     m = pattern.grid[1 - pattern.axis]
     if (low, high) == (0, m):
         starts = pattern.indptr[first : last + 1]

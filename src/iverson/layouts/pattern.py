@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -29,8 +29,8 @@ class Pattern(ABC):
     of the flattened values is at ``coordinates[:, n]``.
     """
 
-    __slots__ = ("__weakref__", "_facts", "_part_of", "shape", "stored_shape")
-    layout: ClassVar[str]
+    __slots__ = ("__weakref__", "_facts", "_part_of", "count", "ndim", "shape", "stored_shape")
+    layout: str
     #: The type of values on patterns of this layout.
     kind: type[Sparse]
 
@@ -43,7 +43,10 @@ class Pattern(ABC):
                 expected="fewer than 2**63 entries, so that each has an address",
             )
         self.shape = shape
+        self.ndim = len(shape)
         self.stored_shape = stored_shape
+        #: How many entries are stored.
+        self.count = prod(stored_shape)
         self._facts: dict[Any, Any] = {}
         self._part_of: tuple[ref[Pattern], Array] | None = None
 
@@ -53,15 +56,6 @@ class Pattern(ABC):
         if found is None:
             found = self._facts.setdefault(key, make())  # of two threads, the first one's stands
         return found
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def count(self) -> int:
-        """How many entries are stored."""
-        return prod(self.stored_shape)
 
     @property
     def blocksize(self) -> tuple[int, int] | None:
@@ -181,18 +175,15 @@ class Pattern(ABC):
 class Sparse:
     """A pattern and the values on it: shape ``pattern.stored_shape``, then dense trailing axes (COO only)."""
 
-    __slots__ = ("dense_shape", "pattern", "shape", "values")
+    __slots__ = ("dense_shape", "dtype", "pattern", "shape", "values")
 
     def __init__(self, pattern: Any, values: Array) -> None:
         self.pattern = pattern
         self.values = np.asarray(values)  # never a subclass: an unpickled memory map, say
+        self.dtype = values.dtype
         #: The extents of the dense trailing axes.
         self.dense_shape: Shape = values.shape[len(pattern.stored_shape) :]
         self.shape: Shape = pattern.shape + self.dense_shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.values.dtype
 
     @property
     def entries(self) -> Array:

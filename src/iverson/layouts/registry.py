@@ -82,7 +82,10 @@ def layouts() -> tuple[Layout, ...]:
 
 def layout_named(name: str) -> Layout:
     """The layout of a name."""
-    return next(layout for layout in layouts_by_type.values() if layout.name == name)
+    for layout in layouts_by_type.values():
+        if layout.name == name:
+            return layout
+    raise LookupError(name)
 
 
 def sparse_layouts() -> tuple[Layout, ...]:
@@ -105,7 +108,7 @@ def layout_of(value: Any) -> Layout:
 
 def support_of(value: Any) -> Entries:
     """The entries outside of which ``value`` is structurally zero."""
-    return layout_of(value).support(value)
+    return (layouts_by_type.get(type(value)) or layout_of(value)).support(value)
 
 
 def support_pattern(value: Any) -> Any:
@@ -162,7 +165,7 @@ def warn_dense(value: Any, operation: str) -> None:
 
 def to_strided(value: Any, operation: str = "", *, quiet: bool = True) -> np.ndarray[Any, Any]:
     """``value`` with every entry explicit; warns with DensifyWarning unless ``quiet``."""
-    layout = layout_of(value)
+    layout = layouts_by_type.get(type(value)) or layout_of(value)
     if not quiet and layout.densify_warns:
         warn_dense(value, operation)
     return layout.to_strided(value)

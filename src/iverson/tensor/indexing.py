@@ -25,7 +25,7 @@ from iverson.ops import TABLE, F
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]``."""
     items, gap = _expand(key, x.shape)
-    if not any(isinstance(i, np.ndarray) for i in items):
+    if _INDEX_ARRAYS.isdisjoint(map(type, items)):
         return bind(_INDEX, (x,), {"key": _canonical(items, x.shape)})
     basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
@@ -174,10 +174,18 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
 
     Then before which item an ellipsis stood: it keeps index arrays apart also where it stands for no axis.
     """
-    raw = key if isinstance(key, tuple) else (key,)
-    items: list[Any] = [_item(item) for item in raw]
-    used = sum(len(i.shape) if _is_mask(i) else 0 if i is None or i is Ellipsis else 1 for i in items)
-    if sum(i is Ellipsis for i in items) > 1:
+    items: list[Any] = []
+    used, at = 0, -1
+    ellipses = 0
+    for item in key if isinstance(key, tuple) else (key,):
+        if type(item) not in _BASIC:
+            item = _item(item)
+        if item is Ellipsis:
+            ellipses, at = ellipses + 1, len(items)
+        elif item is not None:
+            used += len(item.shape) if type(item) not in _BASIC and _is_mask(item) else 1
+        items.append(item)
+    if ellipses > 1:
         raise IndexingError("index", "key", got="several ellipses", expected="at most one")
     if used > len(shape):
         raise IndexingError(
@@ -187,7 +195,7 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
             expected=f"at most {len(shape)} for shape {shape}",
         )
     fill = [slice(None)] * (len(shape) - used)
-    at = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))
+    at = at if ellipses else len(items)
     items = [*items[:at], *fill, *items[at + 1 :]]
     result: list[Any] = []
     axis, gap = 0, 0
@@ -196,7 +204,10 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
             gap = len(result)
         if item is None:
             result.append(None)
-        elif _is_mask(item):
+        elif type(item) is slice:
+            result.append(item)
+            axis += 1
+        elif type(item) is not int and _is_mask(item):
             rank = len(item.shape)
             extents = shape[axis : axis + rank]
             if item.shape != extents:
@@ -219,6 +230,11 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
 
 class _OnNewAxis(np.ndarray[Any, Any]):
     """An index array that a mask of rank 0 stands for: all or nothing, along an axis that x gains."""
+
+
+#: The types of items that are what they say.
+_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+_INDEX_ARRAYS = frozenset((np.ndarray, _OnNewAxis))
 
 
 def _item(item: Any) -> Any:
@@ -260,8 +276,6 @@ def _is_mask(item: Any) -> bool:
 
 def _checked(item: Any, extent: int, axis: int) -> Any:
     """An index with negative positions resolved; raises IndexingError outside the axis."""
-    if isinstance(item, slice):
-        return item
     low, high = (item.min(), item.max()) if isinstance(item, np.ndarray) and item.size else (item, item)
     if isinstance(item, np.ndarray) and not item.size:
         return item.astype(np.intp)
@@ -332,32 +346,35 @@ def _lead_to(result: Any, lead: int, target: int) -> Any:
 
 def matmul(a: Any, b: Any) -> Any:
     """``a @ b`` with vectors and batches: vectors gain an axis."""
-    a, b = (x if isinstance(x, Operand) else make_handle(np.asarray(x)) for x in (a, b))
-    if a.ndim == 2 and b.ndim == 2:
+    a = a if isinstance(a, Operand) else make_handle(np.asarray(a))
+    b = b if isinstance(b, Operand) else make_handle(np.asarray(b))
+    rows, columns = a.shape, b.shape
+    if len(rows) == len(columns) == 2:
         return bind(_MATMUL, (a, b))
-    if not a.ndim or not b.ndim:
+    if not rows or not columns:
         raise ShapeError(
             "matmul",
-            "a" if not a.ndim else "b",
+            "a" if not rows else "b",
             got="rank 0",
             expected="at least one axis",
             remedy="use *",
         )
-    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+    if rows[-1] != columns[-2 if len(columns) > 1 else 0]:
         raise ShapeError(
             "matmul",
             "b",
-            got=f"shape {b.shape} for a of shape {a.shape}",
-            expected=f"extent {a.shape[-1]} on b's contracted axis",
+            got=f"shape {columns} for a of shape {rows}",
+            expected=f"extent {rows[-1]} on b's contracted axis",
             remedy="transpose one of them",
         )
-    left, right = a, b
-    if a.ndim == 1:
-        left = F.expand_dims(a, axis=(0,))
-    if b.ndim == 1:
-        right = F.expand_dims(b, axis=(1,))
-    out = F.matmul(left, right)
-    dropped = ((out.ndim - 2,) if a.ndim == 1 else ()) + ((out.ndim - 1,) if b.ndim == 1 else ())
+    of_vectors = len(rows) == 1, len(columns) == 1
+    if of_vectors[0]:
+        a = F.expand_dims(a, axis=(0,))
+    if of_vectors[1]:
+        b = F.expand_dims(b, axis=(1,))
+    out = bind(_MATMUL, (a, b))
+    last = len(out.shape) - 1
+    dropped = tuple([axis for axis, of_vector in zip((last - 1, last), of_vectors, strict=True) if of_vector])
     return F.squeeze(out, axis=dropped) if dropped else out
 
 

@@ -27,7 +27,7 @@ class CompressedPattern(Pattern):
     blocks : the shape of the blocks, or None for single entries.
     """
 
-    __slots__ = ("_source", "axis", "blocks", "indices", "indptr")
+    __slots__ = ("_source", "axis", "blocks", "indices", "indptr", "kind", "layout")
 
     def __init__(
         self, shape: Shape, indptr: Array, indices: Array, axis: int, blocks: tuple[int, int] | None = None
@@ -37,15 +37,9 @@ class CompressedPattern(Pattern):
         self.indptr, self.indices = read_only(np.asarray(indptr)), read_only(np.asarray(indices))
         self.axis = axis
         self.blocks = blocks
+        self.layout = NAMES[axis, blocks is not None]
+        self.kind = KINDS[self.layout]
         self._source: Any = None
-
-    @property
-    def layout(self) -> str:  # type: ignore[override]
-        return NAMES[self.axis, self.blocks is not None]
-
-    @property
-    def kind(self) -> type[Sparse]:  # type: ignore[override]
-        return KINDS[self.layout]
 
     @property
     def blocksize(self) -> tuple[int, int] | None:

@@ -1,0 +1,71 @@
+"""How many Python functions common sparse calls go through: what a small one costs is their number.
+
+The bounds are what these calls take, with a tenth to spare. A call that needs more should have a reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.autograd import grad
+from iverson.kernels.registry import registered, replace_kernels
+from iverson.layouts import from_strided
+
+N = 30
+RNG = np.random.default_rng(0)
+
+
+def matrix() -> Any:
+    return from_strided(np.where(RNG.random((N, N)) < 0.2, RNG.standard_normal((N, N)), 0), "csr")
+
+
+A, B = matrix(), matrix()
+S, T = (iv.ops.F.from_values(x.values, pattern=x.pattern) for x in (A, B))
+VALUES = iv.asarray(A.values, requires_grad=True)
+X = iv.asarray(RNG.standard_normal(N))
+
+CALLS = {
+    "product with a vector": (lambda: S @ X, 45),
+    "elementwise product": (lambda: S * T, 75),
+    "sum": (lambda: S + T, 70),
+    "multiple": (lambda: S * 2.0, 45),
+    "rows": (lambda: S[3:20], 68),
+    "gradient through a product": (
+        lambda: grad((iv.ops.F.from_values(VALUES, pattern=A.pattern) @ X).sum(), VALUES),
+        330,
+    ),
+}
+
+
+@pytest.fixture
+def kernels_as_they_are() -> Iterator[None]:
+    """Without the checks of results that tests put around kernels."""
+    before = registered()
+    replace_kernels({key: getattr(kernel, "__wrapped__", kernel) for key, kernel in before.items()})
+    yield
+    replace_kernels(before)
+
+
+def python_calls(call: Any) -> int:
+    """How many Python functions a call enters, once what is kept of its operands is known."""
+    call(), call()
+    entered = []
+    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code) if event == "call" else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(entered)
+
+
+@pytest.mark.usefixtures("kernels_as_they_are")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_does_not_hop(name):
+    call, bound = CALLS[name]
+    assert python_calls(call) <= bound
