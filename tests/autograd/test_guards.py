@@ -256,8 +256,8 @@ def test_a_rule_in_another_dtype_than_its_input_is_reported():
     y = iv.sum(single * iv.ones(2, dtype=iv.float64))
     with iv.explain.count() as work:
         grad([y], [single])
-    (((_, given, asked, _), count),) = work.casts.items()
-    assert (given, asked, count) == ("float64", "float32", 1)
+    (((_, *dtypes), count),) = work.casts.items()
+    assert (dtypes, count) == (["float64", "float32", ("float64",)], 1)
 
 
 def test_a_pass_counts_what_leads_to_no_target():
@@ -334,6 +334,21 @@ def test_needs_follow_from_demands():
     assert need(padded, part) == Demand(Region((2,), (4,)))
     for s in (iv.Tensor(held), variable(held)):
         assert need(x * s, part) == need(x * s, part, True) == part
+
+
+@pytest.mark.parametrize("demand", [FULL, Demand(Region((1, 0), (3, 2)))])
+def test_needs_count_on_the_zeros_of_an_operand_that_stay(demand):
+    """While a pass is recorded those of a constant do, and of a variable none: as if it were held densely."""
+    held = iv.to_layout(iv.asarray(STORED), "csr")._value
+
+    def needed(factor, recording):
+        x = iv.asarray(np.ones((3, 3)), requires_grad=True)
+        y = x * factor
+        return find_needs(reachable([y._node], 0), {(x._node, 0): demand}, recording).result(y._node, 0)
+
+    for factor, recording in ((iv.Tensor(held), False), (iv.Tensor(held), True), (variable(held), False)):
+        np.testing.assert_array_equal(needed(factor, recording).pattern.coordinates, np.nonzero(STORED))
+    assert needed(variable(held), True) == needed(W, False) == demand
 
 
 def test_needs_of_several_results_are_each_of_its_own():

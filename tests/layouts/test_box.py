@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from iverson.kernels import keys, strided
 from iverson.layouts import Box, Zero, layout_of, to_strided
 from iverson.ops import F
 from iverson.tensor import Tensor
+from tests.conformance.product import in_layout
 
 
 @st.composite
@@ -71,6 +74,7 @@ def test_keys_move_regions_and_place_is_the_adjoint(box, data):
     np.testing.assert_allclose(np.vdot(dense(placed), x), np.vdot(g, part), rtol=1e-12, atol=1e-12)
 
 
+TERMS = ("strided", "zero", "box", "coo", "packed", "bracket")
 UNARY = {
     "negative": np.negative,
     "sin": np.sin,
@@ -119,26 +123,21 @@ def test_what_lies_outside_is_never_multiplied():
     assert F.matmul(F.zero((2, 4), "float64"), np.full((4, 3), np.nan)).layout == "zero"
 
 
-@given(st.lists(boxes((3, 4)), min_size=1, max_size=6), st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_sums_of_boxes(terms, with_dense):
-    values = [*terms, np.ones((3, 4)), np.full((3, 4), 2.0)] if with_dense else terms
-    before = [dense(v).copy() for v in values]
-    total = Sum(Tensor(values[0]), recording=False)
-    for value in values[1:]:
-        total.add(Tensor(value))
-    np.testing.assert_allclose(total.total().numpy(), np.sum(before, axis=0), rtol=1e-14, atol=1e-15)
-    for value, kept in zip(values, before, strict=True):  # the terms themselves are never written to
-        np.testing.assert_array_equal(dense(value), kept)
-
-
-def test_a_sum_does_not_write_into_its_terms():
-    first, second, third = (Tensor(np.ones(3)) for _ in range(3))
-    total = Sum(first, recording=False)
-    total.add(second)
-    total.add(third)
-    assert total.total().tolist() == [3.0, 3.0, 3.0]
-    assert first.tolist() == second.tolist() == third.tolist() == [1.0, 1.0, 1.0]
+@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")  # sparse beside packed
+def test_sums():
+    """Of terms in any layouts, in any order, the entries are added up, and no term is written to."""
+    rng = np.random.default_rng(0)
+    values = {k: in_layout(rng.standard_normal((3, 4)), k, rng)[0] for k in TERMS}
+    arrays = {k: dense(value).copy() for k, value in values.items()}
+    for first in itertools.product(TERMS, repeat=3):
+        for kinds in (first, (*first, "strided", "box")):
+            total = Sum(Tensor(values[kinds[0]]), recording=False)
+            for k in kinds[1:]:
+                total.add(Tensor(values[k]))
+            found, expected = dense(total.total()._value), sum(arrays[k] for k in kinds)
+            np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15, err_msg=str(kinds))
+            for k in kinds:
+                np.testing.assert_array_equal(dense(values[k]), arrays[k], err_msg=f"{k} of {kinds}")
 
 
 @pytest.mark.parametrize("count", [4, 64])

@@ -18,7 +18,7 @@ from iverson.core.region import Region
 from iverson.core.scalars import keep_where
 from iverson.kernels import bracket
 from iverson.kernels.registry import run
-from iverson.layouts import Box, Bracket, Packed, Zero, layout_of, support_of, to_strided
+from iverson.layouts import Box, Bracket, Packed, Segments, Zero, layout_of, support_of, to_strided
 from iverson.layouts.bracket import held, select
 from iverson.ops import TABLE
 
@@ -109,17 +109,27 @@ class _Drawn:
             return [x], {"shape": r.choice([(12,), (2, 6), (4, 3), (3, 2, 2)])}
         if name == "flip":
             return [x], {"axis": r.choice([(0,), (1,), (0, 1)])}
-        if name == "concat":
-            return self.some(3), {"axis": 1, "offsets": (0, 4, 8)}
-        if name == "stack":
-            return self.some(2), {"axis": r.randrange(3)}
+        if name in ("concat", "stack"):
+            operands = self.some(3)
+            if r.random() < 0.3:
+                entries = iv.asarray(self.values(SHAPE) * self.condition(SHAPE))
+                operands[1] = iv.to_layout(entries, "csr")._value
+            return operands, {"axis": 1, "offsets": (0, 4, 8)} if name == "concat" else {
+                "axis": r.randrange(3)
+            }
         if name == "index_basic":
             return [x], {"key": (slice(1, 3, 1), r.choice([2, slice(0, 4, 2)]))}
         if name == "gather":
-            return [x, self.at(0, 3, (5,)), self.at(0, 4, (5,))], {"axes": (0, 1)}
+            rows = self.at(0, 3, (5,))
+            if r.random() < 0.3:  # indices may be selected too; what is not would lie outside
+                chosen = self.condition((5,))
+                rows = Bracket(np.where(chosen, rows, 9), chosen)
+            return [x, rows, self.at(0, 4, (5,))], {"axes": (0, 1)}
         if name == "scatter_add":
             where = [self.at(0, 2, (3, 4)), self.at(0, 3, (3, 4))]
             return [x, *where], {"axes": (0, 1), "shape": (2, 3)}
+        if name == "segment_sum":
+            return [x], {"segments": Segments(self.at(0, 2, (3,)), 2)}
         if name == "bracket":
             condition = self.condition(r.choice([SHAPE, (4,), (1, 4)]))
             mask = self.condition(SHAPE)
@@ -143,10 +153,11 @@ def _plain(x: Any) -> Any:
 LOOSE = {"exp", "maximum", "subtract", "cumulative_sum"}
 NAMES = (
     "negative square sqrt exp abs add multiply maximum subtract divide add_n sum matmul permute_dims "
-    "broadcast_to reshape flip concat stack index_basic gather scatter_add bracket"
+    "broadcast_to reshape flip concat stack index_basic gather scatter_add segment_sum bracket"
 )
 
 
+@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")  # sparse beside strided
 @pytest.mark.parametrize("name", NAMES.split())
 def test_ops_on_selections(name: str) -> None:
     op = TABLE[name]
@@ -239,6 +250,54 @@ def test_supports_of_selections() -> None:
         np.testing.assert_array_equal(_plain(value)[where], keep_where(np.ones(values.shape, bool), values))
 
 
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("lines", [(False, True), (True, False), (True, True), (False, False)])
+def test_rows_and_columns_left_out_of_a_product_stay_left_out(
+    lines: tuple[bool, bool], negated: bool
+) -> None:
+    drawn = _Drawn(1)
+    there = (np.array([True, False, True])[:, None], np.array([False, True, True]))
+    factors, held_there = [], np.ones((3, 3), bool)
+    for own, shape, by_line in zip(there, ((3, 4), (4, 3)), lines, strict=True):
+        factors.append(drawn.values(shape))
+        if by_line:
+            planted = drawn._planted(np.broadcast_to(own, shape))
+            factors[-1] = Bracket(planted, np.broadcast_to(own ^ negated, shape), negated)
+            held_there = held_there & own
+    found = run(TABLE["matmul"], tuple(factors), {})
+    np.testing.assert_allclose(_plain(found), _plain(factors[0]) @ _plain(factors[1]), rtol=1e-14)
+    np.testing.assert_array_equal(_there(found), held_there)
+    assert (type(found) is Bracket) is any(lines)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_what_is_left_out_as_a_whole_is_not_multiplied(n: int) -> None:
+    """Slices of the contracted axis that one factor leaves out may be anything in the other."""
+    drawn, kept = _Drawn(2), np.arange(n) % 2 == 1
+    shapes = (2, n), (n, 3)
+    a, b = (drawn.values(shape) for shape in shapes)
+    a[:, ~kept], b[~kept] = np.inf, np.nan
+    wanted = a[:, kept] @ b[kept]
+    held_a = Bracket(a, np.broadcast_to(kept, (2, n)))
+    held_b = Bracket(b, np.broadcast_to(kept[:, None], (n, 3)))
+    for factors in ((held_a, held_b), (held_a, b), (a, held_b)):
+        with np.errstate(all="ignore"):
+            found = run(TABLE["matmul"], factors, {})
+        np.testing.assert_allclose(_plain(found), wanted, rtol=1e-14)
+    rows = Bracket(np.ones((2, n)), np.broadcast_to(np.array([[True], [False]]), (2, n)))
+    found = run(TABLE["matmul"], (rows, np.ones((n, 3))), {})
+    np.testing.assert_array_equal(_plain(found), [[n] * 3, [0] * 3])
+
+
+def test_the_condition_of_a_sum_is_found_when_it_is_asked_for() -> None:
+    x = Bracket(np.ones(SHAPE), np.eye(*SHAPE) > 0)
+    found = run(TABLE["sum"], (x,), {"axis": (1,), "keepdims": False})
+    np.testing.assert_array_equal(select(found), np.ones(3))
+    assert callable(found._condition)
+    np.testing.assert_array_equal(found.condition, [True] * 3)
+    assert not callable(found._condition)
+
+
 def test_conditions_that_repeat_stay_one_line() -> None:
     """What is the same along an axis is computed and kept once along it."""
     row = np.broadcast_to(np.array([True, False, True, True]), (1000, 4))
@@ -287,6 +346,8 @@ def test_sums_of_what_holds_nothing_and_of_other_layouts() -> None:
     nothing = Bracket(Box(SHAPE, region, np.ones((0, 2))), Box(SHAPE, region, np.ones((0, 2), bool)))
     found = run(TABLE["sum"], (nothing,), {"axis": (0,), "keepdims": False})
     np.testing.assert_array_equal(_plain(found), np.zeros(4))
+    whole = Region((0, 0), SHAPE)
+    assert type(run(TABLE["bracket"], (nothing.condition.read(whole), nothing), {"negated": True})) is Zero
     at = Bracket(np.zeros(3, int), np.ones(3, bool))
     params = {"axes": (0,), "shape": (3, 4)}
     for values in ((np.ones(SHAPE), at), (Bracket(np.ones(SHAPE), np.ones(SHAPE, bool)), at)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,7 @@ from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError, DensifyWarning
 from iverson.core.region import Region
 from iverson.kernels import registry
-from iverson.layouts import Box, Bracket, Csr, Sparse, Zero, from_strided
+from iverson.layouts import Box, Bracket, Csr, Sparse, Zero, from_strided, layouts_by_type
 from iverson.ops import TABLE
 
 SHAPE = (3, 4)
@@ -40,6 +41,23 @@ def _register(ran: list[str], family: str, kind: type, *, covers: bool = True) -
     def kernel(op: Any, values: Any, params: Any) -> Any:
         ran.append(f"{family} {kind.__name__}")
         return values[0] if covers else NotImplemented
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_layouts_go_by_priority_in_whatever_order_they_stand(
+    kernels: list[str], sign: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = {type(v): k for k, v in enumerate((BOX, SPARSE, BRACKET, ZERO))}
+    for kind, k in kinds.items():
+        _register(kernels, "*", kind, covers=False)
+        other = replace(layouts_by_type[kind], priority=sign * k)
+        monkeypatch.setitem(layouts_by_type, kind, other)
+    for count in (2, 3, 4):
+        for values in itertools.permutations((BOX, SPARSE, BRACKET, ZERO), count):
+            kernels.clear()
+            registry.run_in_layouts(OP, values, {})
+            by_priority = sorted((type(v) for v in values), key=lambda kind: -sign * kinds[kind])
+            assert kernels == [f"* {kind.__name__}" for kind in by_priority]
 
 
 def test_kernels_go_from_the_particular_to_the_general(kernels: list[str]) -> None:

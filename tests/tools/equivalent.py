@@ -21,7 +21,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: type(g._value) in _BOUNDLESS": "a shortcut: such a support leaves the kept plan as it is",
         "drop: None if overrides() else op.plans.get(demands)": "a shortcut: `pullback` looks there itself",
         "drop: parent is None": "what is demanded came from a node",
-        "drop: parent.extra is None": "a shortcut: `watch` looks there itself",
+        "drop: parent.meta is None": "a shortcut: `watch` looks there itself",
+        "drop: ct._node is None in if covers(": "a shortcut: cutting a box out of what lies within it",
         "0 -> 1 in floor = min(": "of no targets nothing is found",
         "delete the guard: if part is NOTHING": "the rule is run for what is zero, or nobody reads",
     },
@@ -33,6 +34,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: total.dtype.kind == 'c'": "the real part of what is real is itself",
         "0 -> 1 in floor = min(": "without tangents nothing is found",
         "0 -> 1 in return [_total(found, node, 0)]": "of one result, the index is not looked at",
+        "1 -> 2 in metas =": "of one result, a second variable leads nowhere",
+        "True -> False in pulled =": "strided cotangents bound nothing, so inputs are not looked at",
     },
     "iverson.core.entries": {
         "delete the guard: if a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
@@ -47,7 +50,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: type(found) is Zero": "a shortcut: nothing of a zero is left out",
     },
     "iverson.kernels.bracket": {
-        "delete the guard: if is_strided(out) and is_strided(x.values)": "when a condition is computed",
+        "delete the guard: if p is q": "a shortcut: an array is the same view of itself",
+        "drop: not kept.all()": "a shortcut: with all that is contracted, the product is the same",
+        "0 -> 1 in conditions.append(Bracket(": "of what a condition is of, nothing is looked at",
     },
     "iverson.kernels.registry": {
         "delete the guard: if _plain.issuperset": "a shortcut: plain operands have no kernel in a layout",

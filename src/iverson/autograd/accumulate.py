@@ -39,8 +39,7 @@ class Sum:
         self._pending.append(handle)
         self._pending_bytes += sum(b.nbytes for b in layout_of(value).buffers(value))
         full = prod(value.shape) * value.dtype.itemsize
-        strided = type(value) is np.ndarray and len(self._pending) > 1
-        if strided or self._pending_bytes > 2 * full:
+        if type(value) is np.ndarray or self._pending_bytes > 2 * full:
             self._flush()
 
     def _flush(self) -> None:
@@ -49,8 +48,8 @@ class Sum:
         self._pending = []
         self._pending_bytes = 0
         if type(total) is np.ndarray:
-            # A sum of two or more terms is a fresh buffer, so later arrivals may be added in place.
-            self._owned = total if total.base is None and len(terms) > 1 else total.copy()
+            # Later arrivals are added in place. Beside zeros the sum is the other term itself: not ours.
+            self._owned = total.copy() if any(total is term._value for term in terms) else total
         else:
             self._pending = [make_handle(total)]
             self._owned = None

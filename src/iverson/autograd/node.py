@@ -80,9 +80,9 @@ class Node:
         self.meta: NodeMeta | None = None
 
     def result(self, index: int) -> Aval:
-        """What is known of one result."""
+        """Shape and dtype of one result."""
         held = self.out[index] if self.multiple else self.out
-        return held if type(held) is Aval else Aval(held.shape, held.dtype)
+        return Aval(held.shape, held.dtype)
 
     def inputs(self) -> tuple[Any, ...]:
         """The arguments as rules get them: handles, Avals for values not kept, Python scalars."""

@@ -74,7 +74,7 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
     """A selection among what a smaller support, or another selection, leaves."""
     condition, x = values
     shape = zeros_like_result(op, values, params).shape
-    if not is_strided(condition) or not hasattr(x, "shape") or x.shape != shape:
+    if not is_strided(condition) or x.shape != shape:
         return NotImplemented
     condition = np.asarray(condition, bool)
     if condition.shape != shape:
@@ -124,7 +124,7 @@ def _one_condition(a: Bracket, b: Bracket) -> bool:
     p, q = a.condition, b.condition
     if p is q:
         return True
-    if not is_strided(p) or not is_strided(q) or p.base is None or p.base is not q.base:
+    if not is_strided(p) or not is_strided(q):
         return False
     return bool(p.shape == q.shape and p.strides == q.strides and p.ctypes.data == q.ctypes.data)
 
@@ -143,7 +143,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     """
     count = len(values)
     zeros = {k for k, v in enumerate(values) if type(v) in (Bracket, Zero)}
-    groups = [g for g in op.groups(count) if g and zeros.issuperset(g)]
+    groups = [g for g in op.groups(count) if zeros.issuperset(g)]
     if op.zero_preserving and len(zeros) == count:
         groups.append(tuple(range(count)))
     chosen = _chosen(op, values)
@@ -179,9 +179,7 @@ def _chosen(op: Op, values: Values) -> Any:
     if op.name not in ("add", "add_n") or len(values) != 2 or not all(type(v) is Bracket for v in values):
         return None
     a, b = values
-    if a.negated == b.negated or a.dtype != b.dtype or not _one_condition(a, b):
-        return None
-    if not is_strided(a.values) or not is_strided(b.values):
+    if a.negated == b.negated or not is_strided(a.condition) or not _one_condition(a, b):
         return None
     there, elsewhere = (b, a) if a.negated else (a, b)
     return TABLE["where"].forward(there.condition, there.values, elsewhere.values)
@@ -193,24 +191,16 @@ def _chosen(op: Op, values: Values) -> Any:
 def sums(op: Op, values: Values, params: Params) -> Any:
     """Selected, then added up; an entry of the result is held where any of its terms is."""
     x, *others = values
-    if type(x) is not Bracket or any(not is_strided(v) for v in others):
+    if not all(map(is_strided, others)):
         return NotImplemented
     out = run(op, (select(x), *others), params)
 
     def condition() -> Any:
-        counts = run(op, (_mapped(held(x), lambda c: c.astype(np.float32)), *others), params)
-        return _mapped(counts, lambda c: np.asarray(c != 0))
+        return run(op, (held(x), *others), params)  # of booleans, a sum says whether any is True
 
-    if is_strided(out) and is_strided(x.values):
+    if is_strided(out):
         return Bracket(out, condition, is_made=True)
     return made(out, condition())
-
-
-def _mapped(value: Any, f: Any) -> Any:
-    """An elementwise function that keeps zeros, of an array or of what a box holds."""
-    if type(value) is Zero:
-        return value
-    return Box(value.shape, value.region, f(value.inner)) if type(value) is Box else f(value)
 
 
 @register("matmul", Bracket)
@@ -228,7 +218,7 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     # One pass; where only the squares overflow, it costs a closer look.
     if not math.isfinite(np.vdot(out, out).real):
         kept = _contracted(values)
-        if kept is not None and not kept.all():
+        if not kept.all():
             a, b = to_strided(a)[..., kept], to_strided(b)[..., kept, :]
             out = op.forward(a, b, **params)
     rows, columns = _lines_left_out(values[0], -1), _lines_left_out(values[1], -2)
@@ -239,7 +229,7 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
 
 
 def _contracted(values: Values) -> Any:
-    """Which slices of the contracted axis hold anything, in either factor; None if unknown."""
+    """Which slices of the contracted axis hold anything, of factors of which at least one is a bracket."""
     found = None
     for x, axis in zip(values, (-1, -2), strict=True):
         if type(x) is Bracket:
@@ -252,7 +242,7 @@ def _contracted(values: Values) -> Any:
 
 def _lines_left_out(x: Any, axis: int) -> Any:
     """The condition of whole rows of a (columns of b), where it is broadcast along them."""
-    if type(x) is not Bracket or not is_strided(x.condition):
+    if type(x) is not Bracket:
         return None
     condition = x.condition
     if condition.shape[axis] < 2 or condition.strides[axis] != 0:
@@ -274,7 +264,7 @@ def any_other(op: Op, values: Values, params: Params) -> Any:
 def moved(op: Op, values: Values, params: Params) -> Any:
     """An op that moves entries, on the values and on their conditions."""
     data = {k for group in op.groups(len(values)) for k in group}
-    if not all(k in data or is_strided(v) or not hasattr(v, "shape") for k, v in enumerate(values)):
+    if not all(k in data or is_strided(v) for k, v in enumerate(values)):
         return NotImplemented
     parts, conditions = [], []
     for k, v in enumerate(values):
