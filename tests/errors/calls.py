@@ -201,6 +201,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "hessian": lambda: Given(cubes, argnums=0),
     "hvp": lambda: Given(cubes, (vector(),), (vector(),)),
     "jacobian": lambda: Given(cubes, argnums=0, mode="forward"),
+    "jit": lambda: Given(cubes, static=()),
     "jvp": lambda: Given(cubes, (vector(),), (vector(),), has_aux=False),
     "value_and_grad": lambda: Given(cubes, argnums=0, has_aux=False),
     "vjp": lambda: Given(cubes, vector(), has_aux=False),
@@ -325,6 +326,7 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "grad of a function": lambda: (iv.grad(cubes), Given(vector())),
     "jacobian of a function": lambda: (iv.jacobian(squares), Given(vector())),
     "hessian of a function": lambda: (iv.hessian(cubes), Given(vector())),
+    "a compiled function": lambda: (iv.jit(cubes), Given(vector())),
     "pull": lambda: (iv.vjp(squares, vector())[1], Given(vector())),
     "explain.count": lambda: (iv.explain.count, Given()),
     "testing.gradcheck": lambda: (

@@ -135,6 +135,8 @@ BAD = [
     (ArgumentError, "layout", iv.to_layout, (iv.eye(2), "dia")),
     (ArgumentError, "blocksize", iv.to_layout, (iv.eye(2), "bsr")),
     (ShapeError, "matrix", iv.to_layout, (iv.ones(3), "csr")),
+    (ShapeError, "blocks", lambda x: iv.to_layout(x, "bsr", blocksize=(2, 7)), (iv.ones((4, 4)),)),
+    (ShapeError, "blocks", lambda x: iv.to_layout(x, "bsc", blocksize=(3, 2)), (iv.ones((4, 4)),)),
     (ArgumentTypeError, "to_sparse", iv.sparse_mask, (iv.eye(2), iv.eye(2))),
     (ShapeError, "pattern", iv.sampled_matmul, (iv.eye(2), iv.eye(2), iv.to_sparse(iv.eye(3)))),
     (ShapeError, "rows", iv.sampled_matmul, (iv.eye(2), iv.eye(3), iv.to_sparse(iv.eye(3)))),

@@ -21,7 +21,17 @@ from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, Operand, Wrapper, alias, make_handle, rewrap, unwrap
+from iverson.core.dispatch import (
+    Handle,
+    Operand,
+    Wrapper,
+    alias,
+    level_of,
+    make_handle,
+    rewrap,
+    unwrap,
+    value_of,
+)
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
 from iverson.layouts import Zero
@@ -154,6 +164,10 @@ class Function:
         indices = tuple([h._index if isinstance(h, Handle) else 0 for h in handles])
         tracked = tuple([p is not None for p in parents])
         recording = is_grad_enabled() and any(tracked)
+        if not recording and (level := level_of(value_of(h, h) for h in handles)) is not None:
+            kept = level.function(cls, args)
+            if kept is not None:
+                return kept
         ctx = Context(tracked if recording else (False,) * len(args))
         with no_grad(), unrecorded.watched() if recording else nullcontext(unrecorded.Call()) as call:
             setup = getattr(cls, "setup_context", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from iverson.core.op import Op, Rule
 
@@ -21,5 +22,5 @@ class JointOp(Op):
     def _has_derivatives(self) -> bool:
         return True
 
-    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], bool]:
+    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
         return (False,) * len(tracked), False

@@ -146,7 +146,8 @@ def _record(
     )
     is_whole = plain and not op.entry_map.partial
     if op.multiple:
-        kept_out: Any = out if result_saved else tuple(map(_known, out))
+        each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
+        kept_out: Any = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
         node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), is_whole)
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
     kept_out = out if result_saved else _known(out)

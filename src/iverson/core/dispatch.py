@@ -202,6 +202,11 @@ class Level(ABC):
         value of this level or a layout's, or a tuple of them where the op has several.
         """
 
+    def function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """The result of a custom `Function` on arguments of this level, where the level knows more of it than
+        what its forward does; None to have that run as it is."""
+        return None
+
     def created(self, handle: Any) -> Any:
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
         return handle

@@ -145,7 +145,7 @@ class Op:
     differentiable: bool = field(init=False)
     constant_in: frozenset[int] = field(init=False)
     plans: dict[Any, Any] = field(init=False, default_factory=dict, repr=False)
-    _saves: dict[Any, tuple[tuple[bool, ...], bool]] = field(init=False, default_factory=dict, repr=False)
+    _saves: dict[Any, tuple[tuple[bool, ...], Any]] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         def follows(**facts: Any) -> None:
@@ -205,14 +205,17 @@ class Op:
         """The group in which the op is linear at this input, if any."""
         return next((g for g in self.groups(count) if position in g), None)
 
-    def saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], bool]:
-        """Which inputs' and whether the result's values backward may read, given the tracked inputs."""
+    def saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
+        """Which inputs' and whether the result's values backward may read, given the tracked inputs.
+
+        Of several results it may be a tuple, which of them.
+        """
         found = self._saves.get(tracked)
         if found is None:
             found = self._saves[tracked] = self._find_saves(tracked)
         return found
 
-    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], bool]:
+    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
         count = len(tracked)
         if callable(self.vjp):
             names = reads(self.vjp, skip=2, count=count)

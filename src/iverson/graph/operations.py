@@ -12,7 +12,7 @@ from typing import Any
 
 from iverson.autograd.record import is_undefined
 from iverson.core.aval import Aval
-from iverson.core.dispatch import make_handle
+from iverson.core.dispatch import Operand, Wrapper, make_handle, unwrap
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 from iverson.core.table import TABLE, F
@@ -73,8 +73,63 @@ def _pulled_abstract(*_avals: Any, body: Graph, **_: Any) -> tuple[Any, ...]:
 
 grad_of = GraphOp(name="grad_of", forward=None, abstract=_pulled_abstract, multiple=True, evaluate=_pulled)
 
+
+class FunctionCall:
+    """A call of a custom `Function`: from plain handles for its tensors to those of its results.
+
+    handles : the tensors of this call.
+    """
+
+    def __init__(self, function: Any, args: tuple[Any, ...]) -> None:
+        self.function = function
+        self._at = [k for k, a in enumerate(args) if isinstance(a, Operand)]
+        self._args = [None if k in self._at else a for k, a in enumerate(args)]
+        self._like = [_template(args[k]) for k in self._at]
+        self._several = False
+        self._results: list[Any] = []
+        self.handles = [unwrap(args[k]) for k in self._at]
+
+    def __call__(self, handles: Sequence[Any]) -> list[Any]:
+        """Plain handles of the results that are not None."""
+        args = list(self._args)
+        for k, like, handle in zip(self._at, self._like, handles, strict=True):
+            args[k] = handle if like is None else like._rewrap(handle)
+        out = self.function.apply(*args)
+        self._several = isinstance(out, tuple)
+        results = out if self._several else (out,)
+        self._results = [None if r is None else (_template(r),) for r in results]
+        return [unwrap(r) for r in results if r is not None]
+
+    def packed(self, handles: Sequence[Any]) -> Any:
+        """What ``apply`` returns, of plain handles for its results."""
+        given = iter(handles)
+        results = tuple(
+            None if like is None else next(given) if like[0] is None else like[0]._rewrap(next(given))
+            for like in self._results
+        )
+        return results if self._several else results[0]
+
+
+def _template(x: Any) -> Any:
+    """What an operand means beyond its handle."""
+    return x._rewrap(None) if isinstance(x, Wrapper) else None
+
+
+def _called(args: Sequence[Any], *, call: FunctionCall, **_: Any) -> list[Any]:
+    return call(args)
+
+
+function_op = GraphOp(
+    name="function",
+    forward=None,
+    abstract=_pulled_abstract,
+    multiple=True,
+    evaluate=_called,
+    takes_undefined=False,
+)
+
 #: The ops of graphs by name.
-OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of)}
+OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of, function_op)}
 
 
 def op_named(name: str) -> Op:

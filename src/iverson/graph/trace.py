@@ -21,6 +21,8 @@ from iverson.core.entries import FULL, Bracket, Entries
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.operations import FunctionCall, function_op
+from iverson.graph.regions import closed
 from iverson.layouts import Layout, register, support_of
 
 _NUMBERS = (bool, int, float, complex)
@@ -88,7 +90,16 @@ class Trace(Level):
         outside are constants.
     """
 
-    __slots__ = ("_known", "_outside", "_recording", "captured", "constants", "equations", "inputs")
+    __slots__ = (
+        "_in_function",
+        "_known",
+        "_outside",
+        "_recording",
+        "captured",
+        "constants",
+        "equations",
+        "inputs",
+    )
 
     def __init__(self, name: str = "trace") -> None:
         super().__init__(name)
@@ -97,6 +108,7 @@ class Trace(Level):
         self.constants: list[tuple[Value, Any]] = []
         self.captured: list[tuple[Value, Any]] = []
         self._known: dict[Any, Value] = {}
+        self._in_function = False
         self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
         self._recording = is_grad_enabled()
 
@@ -140,6 +152,23 @@ class Trace(Level):
         self.equations.append(Equation(op, operands, dict(params), results, user_call()))
         made = tuple([Traced(self, v) for v in results])
         return made if op.multiple else made[0]
+
+    def function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """An equation of its own for a call of a `Function`: its derivative is the user's."""
+        if self._in_function:
+            return None
+        call = FunctionCall(function, args)
+        self._in_function = True
+        try:
+            with self.region() as equations:
+                results = call(call.handles)
+        finally:
+            self._in_function = False
+        body = closed(equations, list(map(self.operand, results)), self.constants)
+        made = tuple([Value(Aval(x.shape, x.dtype)) for x in results])
+        params = {"name": function.__name__, "call": call, "body": body}
+        self.equations.append(Equation(function_op, body.inputs, params, made, user_call()))
+        return call.packed(list(map(self.handle, made)))
 
     @contextmanager
     def region(self) -> Iterator[list[Equation]]:

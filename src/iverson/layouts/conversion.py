@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.errors import ShapeError
 from iverson.core.shapes import Shape
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern, coalesced, of_nonzeros
@@ -30,6 +31,8 @@ def convert(value: Any, layout: str, blocksize: Blocks = None) -> Any:
     Raises what the layout's ``from_coo`` does where it cannot hold the entries.
     """
     target = layout_named(layout)
+    if unfit := target.unfit(value.shape, blocksize):  # loops over entries trust what they are given
+        raise ShapeError("to_layout", "x", got=f"shape {value.shape} for layout '{layout}'", expected=unfit)
     if target.kind is np.ndarray:
         return strided_of(value)
     held: Sparse = value if isinstance(value, Sparse) else to_coo(value)

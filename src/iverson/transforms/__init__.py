@@ -1,9 +1,10 @@
-"""Derivatives of functions: `grad vjp jvp value_and_grad jacobian hessian hvp`, over pytrees, to any
-order."""
+"""Functions of functions: derivatives, `grad vjp jvp value_and_grad jacobian hessian hvp`, and compilation,
+`jit`; over pytrees, to any order, in any mixture."""
 
 from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from iverson.transforms.jit import jit
 
-__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
+__all__ = ["grad", "hessian", "hvp", "jacobian", "jit", "jvp", "value_and_grad", "vjp"]
 
 
 def __dir__() -> list[str]:

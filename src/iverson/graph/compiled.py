@@ -1,0 +1,176 @@
+"""Graphs that are called: one op each, whose derivatives are graphs too.
+
+On values that nobody differentiates, a compiled graph runs its program. Where an input is tracked it is one
+node, of an op made for the inputs that are: its forward also gives what backward reads, and its backward
+picks, for the cotangents that are defined and the inputs whose cotangents are demanded in this call, a
+variant of the pullback. A variant is made when it is first asked for, kept, and a compiled graph itself: so
+derivatives of any order are compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iverson.autograd.joint import JointOp
+from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.core import locks
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind, is_tracked, level_of, make_handle, value_of
+from iverson.core.entries import FULL, NOTHING, Box, Entries
+from iverson.core.op import Op
+from iverson.graph.differentiate import Capture, Recorded
+from iverson.graph.interpret import interpret
+from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.graph.operations import is_absent
+from iverson.graph.passes import simplified
+from iverson.kernels.registry import register
+from iverson.layouts import support_of
+
+#: From values for the inputs of a graph to values for its outputs.
+Program = Callable[[Sequence[Any]], Sequence[Any]]
+FAMILY = "compiled"
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class _CompiledOp(JointOp):
+    """The op of a compiled graph. kept: which of its results backward reads."""
+
+    kept: tuple[bool, ...]
+
+    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
+        return (True,) * len(tracked), self.kept
+
+
+def _interpreted(graph: Graph) -> Program:
+    def program(values: Sequence[Any]) -> Sequence[Any]:
+        with no_grad():
+            return [value_of(x, x) for x in interpret(graph, list(map(make_handle, values)))]
+
+    return program
+
+
+class Compiled:
+    """A graph to be called on handles.
+
+    graph : as it is differentiated; what runs is simplified.
+    name : what errors and reports call it.
+    """
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph = graph
+        self.name = name
+        self._program: Program | None = None
+        self._ops: dict[tuple[bool, ...], _Differentiable] = {}
+
+    def __call__(self, handles: Sequence[Any]) -> list[Any]:
+        """The outputs (UNDEFINED for those that are), from one handle an input."""
+        if level_of(map(value_of, handles)) is not None:
+            return interpret(self.graph, handles)
+        tracked = tuple(map(is_tracked, handles))
+        if any(tracked) and is_grad_enabled():
+            return self.differentiable(tracked)(handles)
+        return [x if x is UNDEFINED else make_handle(x) for x in self.run(list(map(value_of, handles)))]
+
+    def run(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The program on values."""
+        if self._program is None:
+            self._program = _interpreted(simplified(self.graph))
+        return self._program(values)
+
+    def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
+        """The graph as an op that is differentiated in these inputs."""
+        found = self._ops.get(tracked)
+        if found is None:
+            found = self._ops.setdefault(tracked, _Differentiable(self.graph, self.name, tracked))
+        return found
+
+
+class _Differentiable:
+    """A compiled graph with respect to some of its inputs: the op, and the variants of its derivatives."""
+
+    def __init__(self, graph: Graph, name: str, tracked: tuple[bool, ...]) -> None:
+        self._lock = locks.lock()
+        self.recorded = Recorded(graph, tracked)
+        read = self.recorded.reads()
+        self.name = name
+        self.graph = self.recorded.forward()
+        self.real = len(graph.outputs)
+        self.given = [k for k, x in enumerate(self.graph.outputs) if x is not UNDEFINED]
+        forward = Compiled(self.graph, name)
+        self._variants: dict[Any, tuple[Compiled, tuple[Capture, ...]]] = {}
+        self.op = _CompiledOp(
+            name=name,
+            family=FAMILY,
+            forward=lambda *values: tuple(x for x in forward.run(values) if x is not UNDEFINED),
+            abstract=lambda *_: tuple([self.graph.outputs[k].aval for k in self.given]),
+            joint=self._pull,
+            joint_jvp=self._push,
+            multiple=True,
+            kept=tuple(self.graph.outputs[k] in read for k in self.given),
+        )
+
+    def __call__(self, handles: Sequence[Any]) -> list[Any]:
+        outputs: list[Any] = [UNDEFINED] * self.real
+        for k, x in zip(self.given, bind(self.op, tuple(handles)), strict=True):
+            if k < self.real:
+                outputs[k] = x
+        return outputs
+
+    def _pull(self, demands: Sequence[Entries], node: Any, g: Sequence[Any]) -> list[Any]:
+        """Cotangents of the inputs: the rule of the op."""
+        wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
+        recording = is_grad_enabled()
+        cotangents: list[Any] = [None] * len(self.graph.outputs)
+        for k, x in zip(self.given, g, strict=True):
+            cotangents[k] = None if is_absent(x) else x
+        avals = tuple([None if x is None else _aval(x, recording) for x in cotangents])
+        found: list[Any] = [None] * len(demands)
+        variant, captures = self._variant(
+            ("pull", avals, wanted, recording),
+            lambda: self.recorded.pullback(avals, wanted, recording=recording),
+        )
+        args = [*(x for x in cotangents if x is not None), *self._captured(captures, node)]
+        for k, ct in zip(wanted, variant(args), strict=True):
+            found[k] = None if ct is UNDEFINED else ct
+        return found
+
+    def _push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+        """Tangents of the outputs: the op's rule in forward mode."""
+        given = tuple(t is not None for t in tangents)
+        recording = is_grad_enabled()
+        variant, captures = self._variant(
+            ("push", given, recording), lambda: self.recorded.pushforward(given, recording=recording)
+        )
+        args = [*(t for t in tangents if t is not None), *self._captured(captures, node)]
+        pushed = variant(args)
+        return [None if pushed[k] is UNDEFINED else pushed[k] for k in self.given]
+
+    def _variant(self, key: Any, make: Callable[[], tuple[Graph, tuple[Capture, ...]]]) -> Any:
+        found = self._variants.get(key)
+        if found is None:
+            with self._lock:
+                if key not in self._variants:
+                    graph, captures = make()
+                    self._variants[key] = Compiled(graph, f"{self.name}, {key[0]}"), captures
+                found = self._variants[key]
+        return found
+
+    def _captured(self, captures: Sequence[Capture], node: Any) -> list[Any]:
+        """Handles of the values of this call that a variant reads."""
+        inputs, results = node.inputs(), node.results()
+        position = {k: n for n, k in enumerate(self.given)}
+        return [inputs[k] if kind == "input" else results[position[k]] for kind, k in captures]
+
+
+def _aval(x: Any, recording: bool) -> Aval:
+    """What a variant counts on of a cotangent: its box, unless what is tracked there is zero only now."""
+    support = FULL if recording and is_tracked(x) else support_of(value_of(x))
+    return Aval(x.shape, x.dtype, support if isinstance(support, Box) else FULL)
+
+
+@register(FAMILY, object)
+def _run(op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    """A compiled graph takes values in any layout."""
+    return op.forward(*values)

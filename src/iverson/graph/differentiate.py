@@ -1,0 +1,290 @@
+"""Differentiation of graphs.
+
+A graph is run once on variables of a trace, so that the eager engine has its nodes; pullbacks are written
+down by running their rules in that trace. `differentiate` writes each into a `grad_of` region, which is
+skipped as a whole where its cotangents are undefined: that one graph serves every pattern of cotangents.
+`Recorded.pullback` writes down the pass that the engine makes for one pattern, planned with its supports.
+
+The models are the automatic differentiation of PyTorch's TorchScript
+(``torch/csrc/jit/runtime/autodiff.cpp``: linear blocks, AutogradAdd, captures and their cotangents) and Radul
+et al., You Only Linearize Once (2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iverson.autograd import engine, forward
+from iverson.autograd.api import variable
+from iverson.autograd.mode import recording
+from iverson.autograd.needs import Slot, find_needs
+from iverson.autograd.node import Node, reachable
+from iverson.autograd.record import selected
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
+from iverson.core.entries import FULL
+from iverson.core.errors import ArgumentError
+from iverson.core.float_warnings import silent
+from iverson.graph.dead_code import dead_code
+from iverson.graph.interpret import interpret
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
+from iverson.graph.operations import autograd_add, grad_of
+from iverson.graph.regions import closed
+from iverson.graph.trace import Trace, Traced
+from iverson.layouts import Zero
+
+#: Where a value that a derivative reads comes from: an input or an output of the function, by number.
+Capture = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A function and its pullback, as graphs.
+
+    f : the function. Its outputs are those of the function that was differentiated, then the values that
+        ``df`` reads besides inputs (residuals).
+    df : from cotangents and captured values to cotangents of inputs. Any of the cotangents may be undefined,
+        and what depends on none that is defined is undefined.
+    f_real_outputs : how many outputs the function that was differentiated has.
+    captures : what the inputs of ``df`` after its cotangents are.
+    df_input_vjps : the outputs of ``f`` whose cotangents are the first inputs of ``df``: real ones, and
+        residuals, whose cotangents are undefined unless a recorded pullback is itself differentiated.
+    df_output_vjps : the inputs of ``f`` whose cotangents ``df`` gives.
+    """
+
+    f: Graph
+    df: Graph
+    f_real_outputs: int
+    captures: tuple[Capture, ...]
+    df_input_vjps: tuple[int, ...]
+    df_output_vjps: tuple[int, ...]
+
+
+class Recorded:
+    """A graph that was run on variables of a trace, from whose nodes its derivatives are written down.
+
+    requires_grad : which inputs are variables.
+    """
+
+    def __init__(self, graph: Graph, requires_grad: Sequence[bool]) -> None:
+        self.level = Trace("differentiate")
+        with self.level, recording(True):
+            handles = [self.level.input(v.aval) for v in graph.inputs]
+            self.variables = [
+                variable(value_of(x)) if wanted else x
+                for x, wanted in zip(handles, requires_grad, strict=True)
+            ]
+            self.outputs = interpret(graph, self.variables)
+            self.primal = self.level.graph(self.outputs)
+        #: By position, the inputs that are variables.
+        self.wanted = tuple([k for k, wanted in enumerate(requires_grad) if wanted])
+        self._reads: list[Value] | None = None
+
+    # -- one pattern ---------------------------------------------------------------------------------
+
+    def reads(self) -> list[Value]:
+        """The results of equations that the pullback of all outputs to all variables reads."""
+        if self._reads is None:
+            avals = [Aval(x.shape, x.dtype) if _has_cotangent(x) else None for x in self.outputs]
+            equations, _, _ = self._pulled(avals, self.wanted, recording=True)
+            made = {v for e in self.primal.equations for v in e.results}
+            found = dict.fromkeys(v for e in equations for v in values_of(e.operands))
+            self._reads = [v for v in found if v in made]
+        return self._reads
+
+    def residuals(self) -> list[Value]:
+        """Those that are no outputs."""
+        return [v for v in self.reads() if v not in self.primal.outputs]
+
+    def forward(self) -> Graph:
+        """The function with its residuals as further outputs."""
+        p = self.primal
+        return Graph(p.inputs, p.equations, (*p.outputs, *self.residuals()), p.constants)
+
+    def pullback(
+        self, cotangents: Sequence[Aval | None], wanted: Sequence[int], *, recording: bool
+    ) -> tuple[Graph, tuple[Capture, ...]]:
+        """The graph from cotangents of `forward`'s outputs to those of the wanted inputs, and its other
+        inputs.
+
+        cotangents : what is known of each, None for one that is undefined.
+        recording : whether it may be differentiated: then only zeros of constants are counted on.
+        """
+        equations, seeds, found = self._pulled(cotangents, wanted, recording=recording)
+        return self.closed(equations, seeds, found)
+
+    def pushforward(self, given: Sequence[bool], *, recording: bool) -> tuple[Graph, tuple[Capture, ...]]:
+        """The graph from tangents of the given inputs to those of `forward`, and its other inputs."""
+        with self.level, self.level.region() as equations:
+            avals = [Aval(x.shape, x.dtype) for x, has in zip(self.variables, given, strict=True) if has]
+            seeds = [Value(a) for a in avals]
+            starts = [slot_of(x) for x, has in zip(self.variables, given, strict=True) if has]
+            tangents = dict(zip(starts, map(self.level.handle, seeds), strict=True))
+            slots = self.slots()
+            pushed = forward.push([s for s in slots if s], tangents, create_graph=recording)
+            found = [self.level.operand(pushed[s]) if s in pushed else UNDEFINED for s in slots]
+        return self.closed(equations, seeds, found)
+
+    def _pulled(
+        self, cotangents: Sequence[Aval | None], wanted: Sequence[int], *, recording: bool
+    ) -> tuple[list[Equation], list[Value], list[Operand]]:
+        level = self.level
+        slots = self.slots()
+        with level, level.region() as equations:
+            seeds = [None if a is None else Value(a) for a in cotangents]
+            given = [
+                (slot, level.handle(v))
+                for slot, v in zip(slots, seeds, strict=False)
+                if slot is not None and v is not None
+            ]
+            asked = [slot_of(self.variables[k]) for k in wanted]
+            found = engine.reverse(given, dict.fromkeys(asked, FULL), create_graph=recording)
+            outputs = [level.operand(found[s]) if s in found else UNDEFINED for s in asked]
+        return equations, [v for v in seeds if v is not None], outputs
+
+    def slots(self) -> list[Slot | None]:
+        """Of each output of `forward`, the node that made it; None where nothing flows back from it."""
+        found: list[Slot | None] = [slot_of(x) if _has_cotangent(x) else None for x in self.outputs]
+        if self._reads:
+            made = self._made()
+            found += [made.get(v) for v in self.residuals()]
+        return found
+
+    def order(self) -> list[Node]:
+        """The nodes between the variables and the outputs, oldest first."""
+        floor = min((slot_of(self.variables[k])[0].number for k in self.wanted), default=0)
+        return reachable([slot_of(x)[0] for x in self.outputs if _has_cotangent(x)], floor)
+
+    def _made(self) -> dict[Value, Slot]:
+        """The node and result that made each value which a node holds."""
+        found: dict[Value, Slot] = {}
+        for node in self.order():
+            for held, parent, index in zip(node.args, node.parents, node.indices, strict=True):
+                if isinstance(held, Traced) and parent is not None:
+                    found[held.value] = parent, index
+            for k, held in enumerate(node.out if node.multiple else (node.out,)):
+                if isinstance(held, Traced):
+                    found[held.value] = node, k
+        return found
+
+    def closed(
+        self, equations: Sequence[Equation], seeds: Sequence[Value], outputs: Sequence[Operand]
+    ) -> tuple[Graph, tuple[Capture, ...]]:
+        """The graph of equations that read values of the function, with these as its inputs after the seeds.
+
+        What is neither an input nor a residual of the function is computed again.
+        """
+        p = self.primal
+        of_input: dict[Value, Capture] = {v: ("input", k) for k, v in enumerate(p.inputs)}
+        of_output: dict[Operand, Capture] = {
+            v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals()))
+        }
+        kept = {**of_output, **of_input}
+        needed = set(values_of(outputs)).union(*(values_of(e.operands) for e in equations))
+        again: list[Equation] = []
+        for equation in reversed(p.equations):
+            if any(v in needed and v not in kept for v in equation.results):
+                again.append(equation)
+                needed.update(values_of(equation.operands))
+        captured = [v for v in kept if v in needed]
+        captured.sort(key=lambda v: kept[v])
+        graph = Graph(
+            (*seeds, *captured), (*reversed(again), *equations), tuple(outputs), tuple(self.level.constants)
+        )
+        return dead_code(graph), tuple(kept[v] for v in captured)
+
+
+def _has_cotangent(x: Any) -> bool:
+    return x is not UNDEFINED and is_tracked(x)
+
+
+def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None) -> Gradient:
+    """The pullback of a graph, for every pattern of cotangents.
+
+    Parameters
+    ----------
+    requires_grad : which inputs to differentiate in; default: all that have a floating dtype.
+
+    Raises ArgumentError unless there is one for each input.
+    """
+    if requires_grad is None:
+        requires_grad = [dtypes.is_inexact(v.dtype) for v in graph.inputs]
+    if len(requires_grad) != len(graph.inputs):
+        raise ArgumentError(
+            "differentiate",
+            "requires_grad",
+            got=f"{len(requires_grad)} entries",
+            expected=f"{len(graph.inputs)}, one an input",
+        )
+    recorded = Recorded(graph, requires_grad)
+    residuals = recorded.residuals()
+    slots = recorded.slots()
+    outputs = [*recorded.outputs, *map(recorded.level.handle, residuals)]
+    seeds = {k: Value(Aval(outputs[k].shape, outputs[k].dtype)) for k, s in enumerate(slots) if s is not None}
+    arrived: dict[Slot, list[Operand]] = {}
+    for k, seed in seeds.items():
+        arrived.setdefault(slots[k], []).append(seed)  # type: ignore[arg-type]
+    with recorded.level, recorded.level.region() as equations, recording(False):
+        _walk(recorded, arrived)
+        asked = [slot_of(recorded.variables[k]) for k in recorded.wanted]
+        found = [_selected(recorded.level, _total(recorded.level, arrived.get(s, []))) for s in asked]
+    df, captures = recorded.closed(equations, list(seeds.values()), found)
+    return Gradient(recorded.forward(), df, len(recorded.outputs), captures, tuple(seeds), recorded.wanted)
+
+
+@silent
+def _walk(recorded: Recorded, arrived: dict[Slot, list[Operand]]) -> None:
+    """Write the pullback of each node into a region, latest first."""
+    order = recorded.order()
+    targets = {slot_of(recorded.variables[k]): FULL for k in recorded.wanted}
+    needs = find_needs(order, targets, recording=True)
+    for node in reversed(order):
+        demands = needs.of_args.get(node)
+        if node.op is None or demands is None:
+            continue
+        count = len(node.out) if node.multiple else 1
+        totals = [_total(recorded.level, arrived.pop((node, k), [])) for k in range(count)]
+        if any(x is not UNDEFINED for x in totals):
+            for k, ct in _pulled_back(recorded.level, node, demands, totals):
+                parent = node.parents[k]
+                assert parent is not None
+                arrived.setdefault((parent, node.indices[k]), []).append(ct)
+
+
+def _pulled_back(
+    level: Trace, node: Node, demands: Any, totals: Sequence[Operand]
+) -> list[tuple[int, Value]]:
+    """A `grad_of` region with the rules of a node; its results by argument."""
+    handles = [
+        make_handle(Zero(node.result(k).shape, node.result(k).dtype)) if x is UNDEFINED else level.handle(x)
+        for k, x in enumerate(totals)
+    ]
+    with level.region() as body:
+        pulled = engine._cotangents(node, tuple(handles) if node.multiple else handles[0], demands, True)
+        found = [(k, level.operand(engine._multiplied(ct))) for k, ct in pulled]
+    cotangents = [x for x in totals if x is not UNDEFINED]
+    graph = closed(body, [x for _, x in found], level.constants, cotangents)
+    results = tuple(Value(x.aval) for _, x in found)
+    if results:
+        assert node.op is not None
+        params = {"name": node.op.name, "count": len(cotangents), "body": graph}
+        level.equations.append(Equation(grad_of, graph.inputs, params, results, node.where))
+    return [(k, v) for (k, _), v in zip(found, results, strict=True)]
+
+
+def _total(level: Trace, terms: Sequence[Operand]) -> Operand:
+    """The sum of what has arrived, by `autograd_add`."""
+    total: Operand = terms[0] if terms else UNDEFINED
+    for term in terms[1:]:
+        result = Value(autograd_add.abstract(total.aval, term.aval))
+        level.equations.append(Equation(autograd_add, (total, term), {}, (result,)))
+        total = result
+    return total
+
+
+def _selected(level: Trace, x: Operand) -> Operand:
+    """A cotangent as it leaves: a selection in it is made."""
+    return x if x is UNDEFINED else level.operand(selected(level.handle(x)))

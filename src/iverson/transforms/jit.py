@@ -1,0 +1,331 @@
+"""Compilation of functions of tensors: traced once for each kind of arguments, then run as one program."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
+
+from iverson.autograd.mode import recording
+from iverson.core import locks
+from iverson.core.arguments import as_function, checked
+from iverson.core.aval import Aval
+from iverson.core.dispatch import (
+    LevelValue,
+    Operand,
+    Wrapper,
+    alias,
+    rewrap,
+    unwrap,
+    value_of,
+)
+from iverson.core.entries import FULL, Box, Bracket
+from iverson.core.errors import ArgumentTypeError, GraphError, described
+from iverson.core.table import overrides
+from iverson.graph.compiled import Compiled
+from iverson.graph.nodes import Graph
+from iverson.graph.trace import Trace
+from iverson.layouts import Zero, layout_of, support_of
+from iverson.tensor import asarray
+from iverson.transforms.trees import flatten, unflatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Guard:
+    """A global or a closure cell that a function reads, and what it held while it was traced."""
+
+    __slots__ = ("_missing", "held", "key", "where")
+
+    def __init__(self, where: Any, key: Any) -> None:
+        self.where, self.key = where, key
+        self.held = self._now()
+
+    def _now(self) -> Any:
+        if self.key is None:
+            try:
+                return self.where.cell_contents
+            except ValueError:  # not assigned yet
+                return Guard
+        return self.where.get(self.key, Guard)
+
+    def holds(self) -> bool:
+        """Whether it still holds that very object."""
+        return self._now() is self.held
+
+
+def guards_of(function: Any) -> list[Guard]:
+    """The globals and closure cells that a function reads, and those of the user's functions among them."""
+    found: dict[Any, Guard] = {}
+    waiting, seen = [function], set()
+    while waiting:
+        f = waiting.pop()
+        f = getattr(f, "__wrapped__", getattr(f, "__func__", f))
+        if not isinstance(f, FunctionType) or f in seen or f.__module__.partition(".")[0] == "iverson":
+            continue
+        seen.add(f)
+        own = [Guard(f.__globals__, name) for name in _names(f.__code__) if name in f.__globals__]
+        own += [Guard(cell, None) for cell in f.__closure__ or ()]
+        for guard in own:
+            found[id(guard.where), guard.key] = guard
+            waiting.append(guard.held)
+    return [g for g in found.values() if not isinstance(g.held, ModuleType)]
+
+
+def _names(code: CodeType) -> set[str]:
+    """The global names that a code object, and those inside of it, may read."""
+    return set(code.co_names).union(*(_names(c) for c in code.co_consts if isinstance(c, CodeType)))
+
+
+class _Entry:
+    """One trace of a function: its graph, and how its arguments and results are packed."""
+
+    def __init__(self, function: Callable[..., Any], name: str, given: _Given) -> None:
+        self.given = given
+        self.guards = guards_of(function)
+        with Trace(name) as level, recording(True):
+            handles = [level.input(_aval(x)) for x in given.handles]
+            inputs = list(map(alias, handles))
+            args, kwargs = given.rebuilt(inputs)
+            out = function(*args, **kwargs)
+            leaves, self.structure = flatten(out)
+            for before, after in zip(handles, inputs, strict=True):
+                if value_of(before) is not value_of(after):
+                    raise GraphError(
+                        name,
+                        got="an argument that is written in place",
+                        expected="a function that returns what it computes",
+                        remedy="return the new value, or write into a copy: iverson.asarray(x, copy=True)",
+                    )
+            self.like = [_kind(x) for x in leaves]
+            self.positions = [isinstance(x, Operand) for x in leaves]
+            self.rest = [None if isinstance(x, Operand) else x for x in leaves]
+            graph = level.graph([unwrap(x) for x in leaves if isinstance(x, Operand)])
+        self.captured = [x for _, x in level.captured]
+        self.compiled = Compiled(graph, name)
+
+    def holds(self) -> bool:
+        return all(guard.holds() for guard in self.guards)
+
+    def __call__(self, handles: Sequence[Any]) -> Any:
+        results = iter(self.compiled([*handles, *self.captured]))
+        leaves = [
+            rewrap(kind, next(results)) if is_tensor else x
+            for is_tensor, kind, x in zip(self.positions, self.like, self.rest, strict=True)
+        ]
+        return unflatten(self.structure, leaves)
+
+
+def _kind(x: Any) -> Any:
+    """The meaning of a result beyond its handle."""
+    return x._rewrap(None) if isinstance(x, Wrapper) else None
+
+
+def _aval(x: Any) -> Aval:
+    support = support_of(value_of(x))
+    return Aval(x.shape, x.dtype, FULL if isinstance(support, Bracket) else support)
+
+
+class _Given:
+    """The arguments of a call: the handles that change, and the key of all that is traced for."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], static: Static, name: str) -> None:
+        fixed: dict[Any, Any] = {}
+        if static.any:
+            args, kwargs, fixed = static.taken(args, kwargs, name)
+        leaves, self.structure = flatten((args, kwargs))
+        self.fixed = fixed
+        self.handles: list[Any] = []
+        self.leaves: list[Any] = []
+        key: list[Any] = [self.structure, *((k, type(v), v) for k, v in fixed.items())]
+        for leaf in leaves:
+            x = leaf if not isinstance(leaf, np.ndarray | np.generic) else asarray(leaf)
+            self.leaves.append(x)
+            if isinstance(x, Operand):
+                handle = unwrap(x)
+                self.handles.append(handle)
+                key.append((_wrapper_key(x), _key(value_of(handle))))
+            else:
+                key.append((type(x), repr(x) if isinstance(x, float | complex) else x))
+        self.is_traced = any(isinstance(value_of(h), LevelValue) for h in self.handles)
+        self.key = tuple(key)
+        try:
+            hash(self.key)
+        except TypeError:
+            kinds = {type(x).__name__ for x in (*self.leaves, *fixed.values()) if not _is_hashable(x)}
+            raise ArgumentTypeError(
+                name,
+                "args",
+                got=f"an argument of type {', '.join(sorted(kinds))}",
+                expected="tensors, arrays, and Python values that can be hashed, in containers",
+                remedy="pass it as an array, or give it a hash",
+            ) from None
+
+    def rebuilt(self, handles: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with other handles."""
+        given = iter(handles)
+        leaves = [rewrap(x, next(given)) if isinstance(x, Operand) else x for x in self.leaves]
+        args, kwargs = unflatten(self.structure, leaves)
+        return Static.put_back(args, kwargs, self.fixed)
+
+
+def _is_hashable(x: Any) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
+
+
+def _key(value: Any) -> Any:
+    """What a trace counts on of a value."""
+    if type(value) is np.ndarray:
+        return value.shape, value.dtype
+    support = support_of(value)
+    pattern = getattr(value, "pattern", None)
+    known = support if isinstance(support, Box) or type(value) is Zero else pattern
+    return layout_of(value).name, value.shape, value.dtype, known
+
+
+def _wrapper_key(x: Any) -> Any:
+    return None if not isinstance(x, Wrapper) else (type(x), id(x._rewrap(None)._mask))
+
+
+class Static:
+    """Which arguments are part of what is traced: positions and names."""
+
+    def __init__(self, static: int | str | Iterable[int | str]) -> None:
+        given: Any = (static,) if isinstance(static, int | str) else static
+        if isinstance(given, Operand) or not isinstance(given, Iterable):
+            given = (given,)
+        for k in (given := tuple(given)):
+            if isinstance(k, bool) or not isinstance(k, int | str):
+                raise ArgumentTypeError(
+                    "jit", "static", got=described(k), expected="positions and names of arguments"
+                )
+        self.positions = {k for k in given if isinstance(k, int)}
+        self.names = {k for k in given if isinstance(k, str)}
+        self.any = bool(given)
+
+    def taken(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+    ) -> tuple[tuple[Any, ...], dict[str, Any], dict[Any, Any]]:
+        """The other arguments (None in place of positional ones), and the static ones."""
+        at = {k % len(args) if args and -len(args) <= k < 0 else k for k in self.positions}
+        fixed: dict[Any, Any] = {k: args[k] for k in sorted(at) if k < len(args)}
+        fixed.update((k, kwargs[k]) for k in sorted(self.names) if k in kwargs)
+        for x in fixed.values():
+            if isinstance(x, Operand):
+                raise ArgumentTypeError(
+                    name, "static", got="a tensor", expected="a Python value", remedy="leave it out of static"
+                )
+        rest = tuple(None if k in fixed else a for k, a in enumerate(args))
+        return rest, {k: v for k, v in kwargs.items() if k not in fixed}, fixed
+
+    @staticmethod
+    def put_back(
+        args: Sequence[Any], kwargs: dict[str, Any], fixed: dict[Any, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args = tuple(fixed.get(k, a) for k, a in enumerate(args))
+        return args, {**kwargs, **{k: v for k, v in fixed.items() if isinstance(k, str)}}
+
+
+class Jitted(Generic[P, R]):
+    """A compiled function: what `jit` returns. It is called as the function is."""
+
+    def __init__(self, function: Callable[P, R], static: Static) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._static = static
+        self._entries: dict[Any, _Entry] = {}
+        self._lock = locks.lock()
+        self._name = f"jit({getattr(function, '__name__', type(function).__name__)})"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        given = _Given(args, kwargs, self._static, self._name)
+        if given.is_traced:  # inside of a trace or a batch it is a part of that
+            return self._function(*args, **kwargs)
+        return self._entry(given)(given.handles)  # type: ignore[no-any-return]
+
+    def graph(self, *args: P.args, **kwargs: P.kwargs) -> Graph:
+        """The graph for such arguments; tracked tensors that the function closes over are its last inputs."""
+        return self._entry(_Given(args, kwargs, self._static, self._name)).compiled.graph
+
+    def clear_cache(self) -> None:
+        """Forget all that was traced."""
+        with self._lock:
+            self._entries.clear()
+
+    @property
+    def cache_size(self) -> int:
+        """How many traces are kept."""
+        return len(self._entries)
+
+    def _entry(self, given: _Given) -> _Entry:
+        replacing = overrides()
+        key = (given.key, tuple(sorted((k, id(v)) for k, v in replacing.items())))
+        found = self._entries.get(key)
+        if found is None or not found.holds():
+            with self._lock:
+                found = self._entries.get(key)
+                if found is None or not found.holds():
+                    found = self._entries[key] = _Entry(self._function, self._name, given)
+        return found
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: {self.cache_size} traces>"
+
+    def __reduce__(self) -> Any:
+        module, name = getattr(self, "__module__", None), getattr(self, "__qualname__", None)
+        return _by_reference, (module, name)
+
+
+def _by_reference(module: str, name: str) -> Any:
+    import importlib
+
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@checked
+def jit(function: Callable[P, R], static: int | str | Sequence[int | str] = ()) -> Jitted[P, R]:
+    """A compiled version of a function of tensors.
+
+    The function is run once for each structure of arguments, with shapes, dtypes and layouts but no entries,
+    and what it computes is written down, simplified and run as one program from then on.
+
+    Parameters
+    ----------
+    function : takes and returns pytrees of tensors. It must not depend on entries (use `where`, or return
+        what decides) nor have effects: it does not run again. Tensors that it closes over are constants,
+        unless they track gradients. A global or closure variable that is bound to something else has it
+        traced again.
+    static : positions or names of arguments that are part of what is traced: any hashable values. Python
+        numbers, strings and other leaves that are no arrays are so always; pass a number that changes as an
+        array.
+
+    Returns
+    -------
+    A `Jitted` to call like the function, differentiable to any order. Inside of another trace, or of a batch,
+    it is a part of that.
+
+    Raises GraphError where the function reads entries of its arguments.
+
+    >>> import iverson as iv
+    >>> @jit
+    ... def f(x):
+    ...     return (x.sin() * x).sum()
+    >>> f(iv.asarray([0.0, 1.0])), iv.grad(f)(iv.asarray([0.0, 1.0]))
+    (iverson.Tensor(0.84147098), iverson.Tensor([0.        , 1.38177329]))
+    """
+    as_function(function, "jit", "function")
+    return Jitted(function, Static(static))
