@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -65,9 +65,15 @@ def dtypes_of(op: Op) -> tuple[str, ...]:
     return ("float64",) if "complex" in op.exceptions else ("float64", "complex128")
 
 
-def samples_of(op: Op, dtype: str) -> list[Sample]:
+@cache
+def samples_of(op: Op, dtype: str) -> tuple[Sample, ...]:
+    """The samples of an op, drawn once: no test may write into them."""
     assert op.samples is not None, f"{op.name} has no samples in its record"
-    return list(op.samples(Sampler(SEED, dtype)))
+    samples = tuple(op.samples(Sampler(SEED, dtype)))
+    for value in (a for sample in samples for a in sample.args):
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+    return samples
 
 
 def floating(sample: Sample) -> tuple[int, ...]:
@@ -96,25 +102,36 @@ def cases_of(name: str, layout: str) -> list[Case]:
     return found
 
 
+@cache
 def drawn(name: str, layout: str, count: int = 2) -> list[Case]:
     """This run's cases of one cell: all of them, or a seeded sample with each dtype and each order in it."""
     everything = cases_of(name, layout)
     if EXHAUSTIVE:
         return everything
-    everything = [case for case in everything if stores(case)] or everything
-    if len(everything) <= count:
-        return everything
     rng = np.random.default_rng([SEED, sum(map(ord, name + layout))])
-    order = rng.permutation(len(everything))
-    chosen: list[int] = []
+    permuted = [everything[k] for k in rng.permutation(len(everything))]
+    chosen: list[Case] = []
     seen: set[str | int] = set()
-    for k in order:
-        case = everything[k]
-        if not seen.issuperset((case.dtype, case.order)):
+    for case in permuted:
+        if not seen.issuperset((case.dtype, case.order)) and stores(case):
             seen.update((case.dtype, case.order))
-            chosen.append(int(k))
-    chosen += [int(k) for k in order if int(k) not in chosen][: max(0, count - len(chosen))]
-    return [everything[k] for k in sorted(chosen)]
+            chosen.append(case)
+    more = (case for case in permuted if case not in chosen and stores(case))
+    chosen += itertools.islice(more, max(0, count - len(chosen)))
+    return [case for case in everything if case in chosen] or permuted[:count]
+
+
+def each(check: Callable[[Any], None], cases: Iterable[Any]) -> None:
+    """Run a check on all cases; what fails is raised together, each with a note of its case."""
+    failures: list[Exception] = []
+    for case in cases:
+        try:
+            check(case)
+        except Exception as error:
+            error.add_note(f"in the case {case}")
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup(f"failures of {check.__name__}", failures)
 
 
 def held_and_dense(case: Case) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -17,11 +17,13 @@ from iverson.te.operator import Expression
 from iverson.tensor import Tensor
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp, vjp
-from tests.conformance.product import dtypes_of, floating, samples_of
+from tests.conformance.product import dtypes_of, each, floating, samples_of
 
-CASES = [
-    (n, d, k) for n in with_te() for d in dtypes_of(TABLE[n]) for k in range(len(samples_of(TABLE[n], d)))
-]
+NAMES = tuple(with_te())
+
+
+def cases_of(name):
+    return [(name, d, k) for d in dtypes_of(TABLE[name]) for k in range(len(samples_of(TABLE[name], d)))]
 
 
 def setup(name, dtype, k):
@@ -31,18 +33,26 @@ def setup(name, dtype, k):
     return op, sample, Expression(op.te, f"{name} in notation", names, multiple=False).op
 
 
-@pytest.mark.parametrize(("name", "dtype", "k"), CASES)
-def test_the_notation_is_the_op(name, dtype, k):
-    op, sample, said_op = setup(name, dtype, k)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_notation_is_the_op(name):
+    each(notation_is_the_op, cases_of(name))
+
+
+def notation_is_the_op(case):
+    op, sample, said_op = setup(*case)
     wanted = bind(op, sample.args, dict(sample.params)).numpy()
     found = bind(said_op, sample.args, dict(sample.params)).numpy()
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize(("name", "dtype", "k"), CASES)
-def test_derived_rules_agree_with_hand_written_ones(name, dtype, k):
-    op, sample, said_op = setup(name, dtype, k)
+@pytest.mark.parametrize("name", NAMES)
+def test_derived_rules_agree_with_hand_written_ones(name):
+    each(derived_rules_agree, cases_of(name))
+
+
+def derived_rules_agree(case):
+    op, sample, said_op = setup(*case)
     rng = np.random.default_rng(0)
 
     def draw(like):
