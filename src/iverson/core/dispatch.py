@@ -244,6 +244,11 @@ class LevelValue(Operand):
         self._level = level
 
 
+def has_entries(x: Any) -> bool:
+    """Whether the entries of an operand are known here: it is no value of a level."""
+    return not isinstance(getattr(x, "_value", x), LevelValue)
+
+
 def level_of(values: Iterable[Any]) -> Level | None:
     """The innermost level that one of some values belongs to.
 

@@ -141,6 +141,10 @@ class ViewWarning(UserWarning):
     """A write into a tensor that nothing refers to: it changes nothing that anybody can read."""
 
 
+class BatchWarning(UserWarning):
+    """An operation, or a custom `Function`, was carried out example by example in `vmap`: it has no rule."""
+
+
 class DensifyWarning(UserWarning):
     """An operation had no kernel for a layout and made every entry explicit."""
 
@@ -149,6 +153,7 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "AxisError",
+    "BatchWarning",
     "DTypeError",
     "DensifyWarning",
     "DetachWarning",

@@ -107,6 +107,8 @@ class Op:
         read it (g may be so too), or NotImplemented.
     family : the key under which kernels for other layouts are registered (default: the name).
     multiple : results come as a tuple.
+    batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch (`iverson.ops.batching`),
+        where that does not follow from the op being elementwise or from parameters that count axes.
     te : the op in index notation, where it has been said so.
     samples : calls for the conformance test.
     convention : what the derivative is where the function has none (ties, kinks), for the table.
@@ -134,6 +136,7 @@ class Op:
     low_rank: Rule | None = None
     family: str = ""
     multiple: bool = False
+    batch: Rule | None = None
     te: Any = None
     samples: Callable[[Sampler], Iterable[Sample]] | None = None
     convention: str = ""

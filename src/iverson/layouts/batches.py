@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from iverson.core.shapes import Shape
+from iverson.layouts import conversion
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, addresses, index_dtype
@@ -32,6 +33,27 @@ def from_diagonal(pattern: CompressedPattern, shape: Shape) -> CompressedPattern
     """The batch, of the given shape, of the matrices on the diagonal of one in CSR: all that it stores."""
     matrix = pattern.lines // max(shape[-2], 1)
     return CompressedPattern(shape, pattern.indptr, pattern.indices - matrix * shape[-1], 0)
+
+
+def of_all(pattern: Pattern, size: int) -> Pattern:
+    """A pattern for each of some examples, along a new first axis: in COO, example after example."""
+    found: Pattern = pattern.once(("of_all", size), lambda: _of_all(pattern, size))
+    return found
+
+
+def _of_all(pattern: Pattern, size: int) -> Pattern:
+    own = pattern.coordinates
+    dtype = index_dtype(size, *pattern.shape)
+    indices = np.empty((1 + len(own), size, pattern.count), dtype)
+    indices[0] = np.arange(size, dtype=dtype)[:, None]
+    indices[1:] = own[:, None]
+    return CooPattern((size, *pattern.shape), indices.reshape(len(indices), -1), pattern.distinct or None)
+
+
+def in_layout(pattern: Pattern, like: Pattern) -> tuple[Pattern, Array | None]:
+    """A COO pattern in the layout of another, if that suits it, and the order its entries have there."""
+    made = conversion.like(pattern.value(np.arange(pattern.count)), like)
+    return made.pattern, None if made.pattern is pattern else made.entries
 
 
 def _diagonal(pattern: Pattern) -> Pattern:

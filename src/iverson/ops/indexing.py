@@ -7,12 +7,13 @@ extents before they come here, so that a bad index is an error at the user's cal
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import has_entries, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.entry_map import EntryMap
 from iverson.core.op import Body, Op, Sample, by_position
@@ -23,6 +24,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, sparse_assignments, strided
 from iverson.layouts import CooPattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
+from iverson.ops.batching import Examples, batch_params, next_axis, padded
 from iverson.ops.entry_maps import Moved
 from iverson.ops.notation import lazy_te, moved, stretched_index
 
@@ -93,6 +95,14 @@ define(
 )
 
 
+def _batched_index_put(F: Any, examples: Examples, x: Any, v: Any, *, key: Any) -> Any:
+    of_x, of_v = examples.of
+    own = x.shape[1:] if of_x else x.shape
+    v = padded(F, v, len(keys.key_shape(key, own))) if of_v else v
+    x = x if of_x else examples.repeated(F, x)
+    return F.index_put(x, v, **batch_params({"key": key}, examples.size))
+
+
 def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
     """What is overwritten has no effect; if all is, nothing flows."""
     if keys.is_dense(key) and keys.key_region(key, _x.shape).covers(_x.shape):
@@ -155,6 +165,7 @@ define(
         linear_in=((0, 1),),
         entry_map=Assigned(),
         vjp_at=_index_put_within,
+        batch=_batched_index_put,
         samples=lambda s: [
             Sample((s((4, 5)), s((4, 5))), {"key": (slice(0, 4, 1), slice(0, 5, 1))}),
             Sample((s((4, 5)), s((3,))), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
@@ -169,6 +180,63 @@ def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Aval:
     return Aval((*lead, *(n for k, n in enumerate(x.shape) if k not in axes)), x.dtype)
 
 
+# What is indexed by arrays that differ from example to example is indexed by the example's number too. By
+# arrays that are the same for all it is indexed on its own axes: they come first, the examples' after them.
+def _with_numbers(F: Any, examples: Examples, indices: Any, of: Any) -> tuple[Any, ...]:
+    """The numbers of the examples, and index arrays that broadcast with them."""
+    rank = max(len(n.shape) - b for n, b in zip(indices, of, strict=True))
+    numbers = np.arange(examples.size).reshape((examples.size,) + (1,) * rank)
+    return numbers, *(padded(F, n, rank) if b else n for n, b in zip(indices, of, strict=True))
+
+
+def _turned(F: Any, x: Any, start: int, stop: int) -> Any:
+    """x with an axis moved."""
+    order = [k for k in range(x.ndim) if k != start]
+    order.insert(stop, start)
+    return F.permute_dims(x, axes=tuple(order)) if start != stop else x
+
+
+def _lead(indices: Any) -> int:
+    return max(len(n.shape) for n in indices)
+
+
+def _batched_gather(F: Any, examples: Examples, x: Any, *indices: Any, axes: Shape) -> Any:
+    of_x, *of = examples.of
+    if not any(of):
+        return _turned(F, F.gather(x, *indices, axes=next_axis(axes)), _lead(indices), 0)
+    numbers, *indices = _with_numbers(F, examples, indices, of)  # type: ignore[assignment]
+    return (
+        F.gather(x, numbers, *indices, axes=(0, *next_axis(axes)))
+        if of_x
+        else F.gather(x, *indices, axes=axes)
+    )
+
+
+def _batched_scatter_add(F: Any, examples: Examples, g: Any, *indices: Any, axes: Shape, shape: Shape) -> Any:
+    of_g, *of = examples.of
+    g = g if of_g else examples.repeated(F, g)
+    axes, shape = next_axis(axes), (examples.size, *shape)
+    if not any(of):
+        return F.scatter_add(_turned(F, g, 0, _lead(indices)), *indices, axes=axes, shape=shape)
+    return F.scatter_add(g, *_with_numbers(F, examples, indices, of), axes=(0, *axes), shape=shape)
+
+
+def _batched_gather_put(F: Any, examples: Examples, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
+    of_x, of_v, *of = examples.of
+    x = x if of_x else examples.repeated(F, x)
+    own = x.ndim - 1 - len(axes)
+    axes = next_axis(axes)
+    if any(of):
+        numbers, *indices = _with_numbers(F, examples, indices, of)  # type: ignore[assignment]
+        v = padded(F, v, numbers.ndim - 1 + own) if of_v else v
+        return F.gather_put(x, v, numbers, *indices, axes=(0, *axes))
+    if of_v:
+        v = _turned(F, padded(F, v, _lead(indices) + own), 0, _lead(indices))
+    elif len(getattr(v, "shape", ())) > own:
+        v = F.expand_dims(v, axis=(v.ndim - own,))
+    return F.gather_put(x, v, *indices, axes=axes)
+
+
 #: Cotangents of at most this many entries are kept as a box whatever part of it is indexed.
 _SMALL = 1 << 12
 
@@ -178,6 +246,8 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
     """g added up at the indexed places: stored there alone if they are few, else as a box around them."""
     if i:
         return None
+    if not all(map(has_entries, indices)):
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
     arrays = [F.to_numpy(n) for n in indices]
     region = _span(arrays, axes, _x.shape)
     if not region.size:
@@ -224,6 +294,7 @@ define(
         linear_in=LINEAR,
         entry_map=Moved(regions.gathered),
         te=lazy_te(lambda T, x, *indices, axes: _gathered(T, x, indices, axes)),
+        batch=_batched_gather,
         samples=lambda s: [
             Sample((s((4, 5)), *_pairs), {"axes": (0, 1)}),
             Sample((s((4, 5)), np.array([[0, 3], [3, 1]])), {"axes": (1,)}),
@@ -246,6 +317,7 @@ define(
         vjp=_scatter_vjp,
         linear_in=LINEAR,
         entry_map=Moved(regions.scattered),
+        batch=_batched_scatter_add,
         samples=lambda s: [
             Sample((s((3,)), *_pairs), {"axes": (0, 1), "shape": (4, 5)}),
             Sample((s((2, 2, 4)), np.array([[0, 3], [3, 1]])), {"axes": (1,), "shape": (4, 5)}),
@@ -259,32 +331,29 @@ def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: A
     if i == 0:
         if isinstance(value_of(g), Sparse):  # a mask would be dense
             return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
-        return F.bracket(_not_at(indices, axes, x.shape), g, negated=False)
+        return F.bracket(_not_at(F, indices, axes, x.shape), g, negated=False)
     if i == 1:
         # A value overwritten by a later one at the same place has no effect: only the last writer counts.
         return F.sum_to(
-            F.where(_last_writers(indices, axes, x.shape), F.gather(g, *indices, axes=axes), 0),
+            F.where(_last_writers(F, indices, axes, x.shape), F.gather(g, *indices, axes=axes), 0),
             v.shape,
         )
     return None
 
 
-def _not_at(indices: Any, axes: Shape, shape: Shape) -> Any:
+def _not_at(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
     """Which entries stay when others are written at index arrays."""
-    left = np.ones(shape, bool)
-    np.moveaxis(left, axes, range(len(axes)))[tuple(namespace.to_numpy(i) for i in indices)] = False
-    return left
+    return F.gather_put(np.ones(shape, bool), np.zeros((), bool), *indices, axes=axes)
 
 
-def _last_writers(indices: Any, axes: Shape, shape: Shape) -> Any:
-    arrays = np.broadcast_arrays(*(namespace.to_numpy(i) for i in indices))
-    lead = tuple(shape[k] for k in axes)
-    address = np.ravel_multi_index(tuple(arrays), lead).ravel()
-    last = np.zeros(address.size, bool)
-    _, from_end = np.unique(address[::-1], return_index=True)
-    last[address.size - 1 - from_end] = True
-    rest = len(shape) - len(axes)
-    return last.reshape(arrays[0].shape + (1,) * rest)
+def _last_writers(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
+    """For each place that is written to, whether it is not overwritten by a later one: it is read again."""
+    lead = broadcast_shapes("index", *(n.shape for n in indices))
+    number = np.arange(prod(lead)).reshape(lead)
+    own = tuple(shape[k] for k in axes)
+    written = F.gather_put(np.zeros(own, int), number, *indices, axes=tuple(range(len(axes))))
+    last = F.equal(F.gather(written, *indices, axes=tuple(range(len(axes)))), number)
+    return F.reshape(last, shape=lead + (1,) * (len(shape) - len(axes)))
 
 
 class AssignedByIndex(EntryMap):
@@ -318,6 +387,7 @@ define(
         linear_in=((0, 1),),
         entry_map=AssignedByIndex(),
         vjp_at=_gather_put_within,
+        batch=_batched_gather_put,
         samples=lambda s: [
             Sample((s((4, 5)), s((3,)), *_pairs), {"axes": (0, 1)}),
             Sample((s((4, 5)), s((2, 1)), np.array([3, 1])), {"axes": (0,)}),

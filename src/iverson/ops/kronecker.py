@@ -18,6 +18,8 @@ from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import merging, sparse_kron
 from iverson.layouts import CooPattern, Pattern
+from iverson.layouts.batches import of_all
+from iverson.ops.batching import Examples, next_axis
 from iverson.ops.notation import lazy_te
 
 
@@ -124,6 +126,32 @@ def _other(x: Any) -> Any:
     return support.pattern if isinstance(support, Stored) and support.pattern.ndim == len(x.shape) else None
 
 
+def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
+    """One factor for all is a batch of one, whose examples are as many as the other's."""
+    a, b = (x if of else F.expand_dims(x, axis=(0,)) for x, of in zip((a, b), examples.of, strict=True))
+    if not all(examples.of):
+        return F.kron(a, b)
+    shape = tuple(m * n for m, n in zip(a.shape[1:], b.shape[1:], strict=True))
+    found = F.multiply(_examples_in_turn(F, a, 0), _examples_in_turn(F, b, 1))
+    return F.reshape(found, shape=(examples.size, *shape))
+
+
+def _examples_in_turn(F: Any, x: Any, i: int) -> Any:
+    """As `_in_turn`, behind the axis of the examples."""
+    return F.expand_dims(x, axis=next_axis(_axes(1 - i, x.ndim - 1)))
+
+
+def _batched_sampled(F: Any, examples: Examples, g: Any, other: Any, *, pattern: Pattern, of: int) -> Any:
+    """The sums over the other factor for all entries, read at the pattern."""
+    g, other = examples.each(F, (g, other))
+    pairs = ((m, n) if of == 0 else (n, m) for m, n in zip(pattern.shape, other.shape[1:], strict=True))
+    g = F.reshape(g, shape=(examples.size, *(n for pair in pairs for n in pair)))
+    terms = F.multiply(g, _examples_in_turn(F, other, 1 - of))
+    sums = F.sum(terms, axis=next_axis(_axes(1 - of, pattern.ndim)), keepdims=False)
+    found = F.values_at(sums, pattern=of_all(pattern, examples.size))
+    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
+
+
 def _in_notation(T: Any, a: Any, b: Any) -> Any:
     def entry(*at: Any) -> Any:
         outer = tuple(i // n for i, n in zip(at, b.shape, strict=True))
@@ -178,6 +206,7 @@ define(
         vjp_at=_within,
         low_rank=_factors,
         te=lazy_te(_in_notation),
+        batch=_batched,
         samples=lambda s: [
             Sample((s((2, 3)), s((3, 2)))),
             Sample((s((3,)), s((2,)))),
@@ -195,6 +224,7 @@ define(
         vjp=(_sampled_vjp_g, _sampled_vjp_other),
         linear_in=((0,), (1,)),
         vjp_at=_sampled_within,
+        batch=_batched_sampled,
         samples=lambda s: [
             Sample(
                 (s((4, 6)), s((2, 2))),

@@ -19,6 +19,7 @@ from iverson.core.op import Op, Rule, Sample
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define
+from iverson.ops.batching import Examples, apart, beside, leading
 from iverson.ops.matmul import cut, product_at
 
 
@@ -90,6 +91,13 @@ def _solve_within(
     return product_at(F, wanted.pattern, 0, -c, y, a, y)
 
 
+def _batched_solve(F: Any, examples: Examples, a: Any, b: Any) -> Any:
+    """One matrix is factored once for all examples: their right-hand sides are columns of one."""
+    if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
+        return apart(F, F.solve(a, beside(F, b)), examples.size)
+    return F.solve(*examples.aligned(F, (a, b)))
+
+
 # A x = b gives A dx = db - dA x. With c = A^-H g (the shared term): grad b = c, grad A = -c x^H.
 define(
     Op(
@@ -104,6 +112,7 @@ define(
         jvp=(lambda F, t, y, a, _b: -F.solve(a, F.matmul(t, y)), None),
         linear_in=((1,),),
         vjp_at=_solve_within,
+        batch=_batched_solve,
         samples=lambda s: [
             Sample((_well(s, 3, 3), s((3, 2)))),
             Sample((_well(s, 2, 3, 3), s((3, 1)))),
@@ -125,6 +134,7 @@ define(
         abstract=_inv_abstract,
         vjp=(lambda F, g, y, _x: -F.matmul(F.mH(y), F.matmul(g, F.mH(y))),),
         jvp=(lambda F, t, y, _x: -F.matmul(y, F.matmul(t, y)),),
+        batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
     )
 )
@@ -209,6 +219,7 @@ define(
         abstract=_det_abstract,
         vjp=(lambda F, g, _y, x: _matrices(F, g) * F.mH(F.adjugate(x)),),
         jvp=(lambda F, t, _y, x: _trace_of_product(F, F.adjugate(x), t),),
+        batch=leading,
         samples=lambda s: [
             Sample((_well(s, 3, 3),)),
             Sample((s((2, 2, 2)),)),
@@ -225,6 +236,7 @@ define(
         abstract=_adjugate_abstract("adjugate"),
         vjp=(lambda F, g, _y, x: F.mH(F.adjugate_derivative(x, F.mH(g))),),
         jvp=(lambda F, t, _y, x: F.adjugate_derivative(x, t),),
+        batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
     )
 )
@@ -240,6 +252,7 @@ define(
         ),
         jvp=(lambda F, e, _y, x, t: _third_of_det(F, x, t, e), None),
         linear_in=((1,),),
+        batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3), s((3, 3)))), Sample((_well(s, 2, 2, 2), s((2, 2, 2))))],
     )
 )
@@ -276,6 +289,7 @@ define(
         vjp=(_slogdet_vjp,),
         jvp=(_slogdet_jvp,),
         multiple=True,
+        batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
     )
 )
@@ -328,6 +342,7 @@ define(
         abstract=_cholesky_abstract,
         vjp=(_cholesky_vjp,),
         jvp=(_cholesky_jvp,),
+        batch=leading,
         samples=lambda s: [Sample((_positive(s, 3, 3),)), Sample((_positive(s, 2, 2, 2),))],
         convention="the matrix is taken as (x + x^H) / 2, so the gradient is Hermitian",
     )
@@ -402,6 +417,7 @@ define(
         vjp=(_eigh_vjp,),
         jvp=(_eigh_jvp,),
         multiple=True,
+        batch=leading,
         samples=_hermitian_samples,
         convention="eigenvalues equal to rounding: inf or nan where gaps divide; taken as Hermitian part",
     )
@@ -489,6 +505,7 @@ define(
         vjp=(_svd_vjp,),
         jvp=(_svd_jvp,),
         multiple=True,
+        batch=leading,
         samples=lambda s: [
             Sample(
                 (s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1),),
@@ -577,6 +594,7 @@ define(
         vjp=(_qr_vjp,),
         jvp=(_qr_jvp,),
         multiple=True,
+        batch=leading,
         samples=lambda s: [
             Sample((s(shape) + 2 * np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))
         ],

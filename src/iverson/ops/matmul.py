@@ -22,6 +22,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
 from iverson.kernels import merging, sparse_products, strided
 from iverson.layouts import support_of
+from iverson.ops.batching import Examples, apart, beside
 from iverson.ops.notation import lazy_te, stretched_index
 
 
@@ -205,6 +206,13 @@ def _product(T: Any, a: Any, b: Any) -> Any:
     return T.compute(shape, entry)
 
 
+def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
+    """One product for all examples where they share a matrix: `strided.matmul` takes rows of all at once."""
+    if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
+        return apart(F, F.matmul(a, beside(F, b)), examples.size)
+    return F.matmul(*examples.aligned(F, (a, b)))
+
+
 define(
     Op(
         name="matmul",
@@ -219,6 +227,7 @@ define(
         low_rank=_factors,
         vjp_at=_within,
         te=lazy_te(_product),
+        batch=_batched,
         samples=lambda s: [
             Sample((s((2, 3)), s((3, 4)))),
             Sample((s((2, 1, 2, 3)), s((5, 3, 1)))),

@@ -11,8 +11,10 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import DTypeError
 from iverson.core.op import Op, Sample
+from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.kernels import strided
+from iverson.ops.batching import Examples
 
 
 def _abstract(name: str) -> Any:
@@ -80,20 +82,32 @@ def _cross_entropy_abstract(x: Any, _classes: Any, *, axis: int, reduction: str)
     return Aval(x.shape[:axis] + x.shape[axis + 1 :] if reduction == "none" else (), x.dtype)
 
 
-def _averaged(F: Any, g: Any, classes: Any, reduction: str) -> Any:
+def _averaged(F: Any, g: Any, shape: Shape, reduction: str) -> Any:
     """A cotangent or tangent of the sum, from one of the mean."""
-    return g * (1 / max(math.prod(classes.shape), 1)) if reduction == "mean" else g
+    return g * (1 / max(math.prod(shape), 1)) if reduction == "mean" else g
 
 
 def _cross_entropy_vjp(F: Any, g: Any, _y: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
-    g = F.expand_dims(g, axis=(axis,)) if reduction == "none" else _averaged(F, g, classes, reduction)
+    g = F.expand_dims(g, axis=(axis,)) if reduction == "none" else _averaged(F, g, classes.shape, reduction)
     return g * F.softmax_error(x, classes, axis=axis)
 
 
 def _cross_entropy_jvp(F: Any, t: Any, _y: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
     over = (axis,) if reduction == "none" else tuple(range(x.ndim))
     dy = F.sum(t * F.softmax_error(x, classes, axis=axis), axis=over, keepdims=False)
-    return _averaged(F, dy, classes, reduction)
+    return _averaged(F, dy, classes.shape, reduction)
+
+
+def _batched_cross_entropy(
+    F: Any, examples: Examples, x: Any, classes: Any, *, axis: int, reduction: str
+) -> Any:
+    """The losses of all, summed or averaged example by example."""
+    x, classes = examples.each(F, (x, classes))
+    losses = F.cross_entropy(x, classes, axis=axis + 1, reduction="none")
+    if reduction == "none":
+        return losses
+    total = F.sum(losses, axis=tuple(range(1, losses.ndim)), keepdims=False)
+    return _averaged(F, total, losses.shape[1:], reduction)
 
 
 _LABELLED = (((2, 3), np.array([[2], [0]]), 1), ((3, 2), np.array([[2, 1]]), 0))
@@ -106,6 +120,7 @@ define(
         abstract=_cross_entropy_abstract,
         vjp=(_cross_entropy_vjp, None),
         jvp=(_cross_entropy_jvp, None),
+        batch=_batched_cross_entropy,
         samples=lambda s: [
             Sample((s(shape), classes), {"axis": axis, "reduction": reduction})
             for shape, classes, axis in _LABELLED

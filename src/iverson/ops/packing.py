@@ -11,6 +11,7 @@ from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
 from iverson.core.table import define
 from iverson.layouts import Packed
+from iverson.ops.batching import Examples
 
 LINEAR = ((0,),)
 
@@ -30,6 +31,18 @@ def _unpack_abstract(x: Any, mask: Any, *, count: int) -> Aval:
     return Aval(mask.shape, x.dtype)
 
 
+def _batched_pack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int) -> Any:
+    """As many entries of each example: row after row of one array."""
+    whole = F.pack(*examples.each(F, (x, mask)), count=examples.size * count)
+    return F.reshape(whole, shape=(examples.size, count))
+
+
+def _batched_unpack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int) -> Any:
+    x, mask = examples.each(F, (x, mask))
+    whole = examples.size * count
+    return F.unpack(F.reshape(x, shape=(whole,)), mask, count=whole)
+
+
 _MASK = np.array([[True, False, True], [False, True, True]])
 _SAMPLES = ((_MASK, 4), (np.zeros((2, 2), bool), 0), (np.array(True), 1))
 
@@ -41,6 +54,7 @@ define(
         abstract=_pack_abstract,
         vjp=(lambda F, g, _y, _x, mask, *, count: F.unpack(g, mask, count=count), None),
         linear_in=LINEAR,
+        batch=_batched_pack,
         samples=lambda s: [Sample((s(mask.shape), mask), {"count": n}) for mask, n in _SAMPLES],
     )
 )
@@ -53,6 +67,7 @@ define(
         abstract=_unpack_abstract,
         vjp=(lambda F, g, _y, _x, mask, *, count: F.pack(g, mask, count=count), None),
         linear_in=LINEAR,
+        batch=_batched_unpack,
         samples=lambda s: [Sample((s((n,)), mask), {"count": n}) for mask, n in _SAMPLES],
     )
 )

@@ -24,6 +24,8 @@ from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import regions, sparse_reductions, sparse_values, strided
 from iverson.layouts import CooPattern, Sparse
+from iverson.layouts.batches import of_all
+from iverson.ops.batching import Examples, next_axis
 from iverson.ops.entry_maps import Moved, moved
 from iverson.ops.notation import lazy_te, reduction
 
@@ -304,6 +306,12 @@ def _shares_at(x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
     return sparse_values.values_at(_dense_shares(x, axis=axis, largest=largest), pattern=pattern)
 
 
+def _batched_shares(F: Any, examples: Examples, x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
+    whole = of_all(pattern, examples.size)
+    found = F.extremum_shares_at(x, axis=next_axis(axis), largest=largest, pattern=whole)
+    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
+
+
 _AT = np.array([[0, 0, 1, 1], [2, 0, 1, 2]])
 _held = np.array([[0.0, -1.0, 0.0], [2.0, 2.0, 0.0]])
 
@@ -325,6 +333,7 @@ define(
         name="extremum_shares_at",
         forward=_shares_at,
         abstract=lambda x, *, axis, largest, pattern: Aval(pattern.stored_shape, x.dtype),
+        batch=_batched_shares,
         samples=lambda s: [
             Sample(
                 (_held.astype(s.dtype),),
@@ -503,6 +512,16 @@ for _name, _body in _TESTS.items():
         )
     )
 
+
+def _batched_search(F: Any, examples: Examples, x: Any, *, axis: int | None, keepdims: bool) -> Any:
+    """Over all axes: the place in each example, row by row."""
+    if axis is not None:
+        return examples.call(x, axis=axis + 1, keepdims=keepdims)
+    own = x.shape[1:]
+    found = examples.call(F.reshape(x, shape=(examples.size, prod(own))), axis=1, keepdims=False)
+    return F.reshape(found, shape=(examples.size, *(1,) * len(own))) if keepdims else found
+
+
 _SEARCHES: dict[str, Callable[..., Any]] = {"argmax": np.argmax, "argmin": np.argmin}
 for _name, _body in _SEARCHES.items():
     define(
@@ -513,6 +532,7 @@ for _name, _body in _SEARCHES.items():
                 reduced_shape(x.shape, tuple(range(x.ndim)) if axis is None else (axis,), keepdims),
                 dtypes.int64,
             ),
+            batch=_batched_search,
             samples=lambda s: [
                 Sample((s.distinct((2, 3)),), {"axis": 1, "keepdims": False}),
                 Sample((s.distinct((2, 3)),), {"axis": None, "keepdims": True}),

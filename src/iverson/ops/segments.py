@@ -16,6 +16,7 @@ from iverson.core.op import Op, Sample
 from iverson.core.table import define
 from iverson.kernels import segments as kernels
 from iverson.layouts import Segments
+from iverson.ops.batching import behind_first
 
 LINEAR = ((0,),)
 
@@ -67,6 +68,7 @@ define(
         abstract=_checked("segment_sum", False),
         vjp=(lambda F, g, _y, _x, *, segments: F.segment_repeat(g, segments=segments),),
         linear_in=LINEAR,
+        batch=behind_first,
         samples=_samples(5),
     )
 )
@@ -78,6 +80,7 @@ define(
         abstract=_repeat_abstract,
         vjp=(lambda F, g, _y, _x, *, segments: F.segment_sum(g, segments=segments),),
         linear_in=LINEAR,
+        batch=behind_first,
         samples=_samples(4),
     )
 )
@@ -108,6 +111,7 @@ define(
         vjp=(_segment_max_vjp,),
         jvp=(_segment_max_jvp,),
         # Segment 1 has no slice, so its maximum is -inf: read the others.
+        batch=behind_first,
         samples=_samples(
             5, distinct=True, post=lambda F, y: F.gather(y, np.array([0, 2, 2, 0, 3]), axes=(0,))
         ),
@@ -128,6 +132,7 @@ define(
         abstract=_checked("segment_softmax", True),
         vjp=(_pull,),
         jvp=(_pull,),
+        batch=behind_first,
         samples=_samples(5),
         exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
     )
@@ -159,6 +164,7 @@ define(
             ),
         ),
         linear_in=LINEAR,
+        batch=behind_first,
         samples=lambda s: [
             Sample((s(shape), s(shape)), {"segments": segments})
             for segments in (_SEGMENTS, _IN_ORDER)

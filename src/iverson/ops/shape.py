@@ -26,6 +26,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
 from iverson.ops import elementwise
+from iverson.ops.batching import leading, next_axis, padded
 from iverson.ops.entry_maps import SAME, Moved, moved
 from iverson.ops.notation import lazy_te, stretched_index
 from iverson.ops.notation import moved as moved_in_notation
@@ -155,6 +156,7 @@ define(
             lambda shape, *, axes: tuple(shape[k] for k in axes),
             lambda shape, i, *, axes: tuple(i[axes.index(k)] for k in range(len(shape))),
         ),
+        batch=lambda F, _examples, x, *, axes: F.permute_dims(x, axes=(0, *next_axis(axes))),
         samples=lambda s: [Sample((s((2, 3, 4)),), {"axes": (2, 0, 1)})],
     )
 )
@@ -246,6 +248,9 @@ define(
         entry_map=Moved(regions.broadcast),
         vjp_at=elementwise.within,
         te=moved_in_notation(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
+        batch=lambda F, examples, x, *, shape: F.broadcast_to(
+            padded(F, x, len(shape)), shape=(examples.size, *shape)
+        ),
         samples=lambda s: [
             Sample((s((2, 1)),), {"shape": (3, 2, 4)}),
             Sample((s(()),), {"shape": (2,)}),
@@ -425,6 +430,7 @@ def _tril(keep: str, image: Rule) -> None:
             linear_in=LINEAR,
             entry_map=Moved(image),
             te=lazy_te(lambda T, x, *, k: _band(T, x, keep, k)),
+            batch=leading,
             samples=lambda s: [Sample((s((2, 3, 4)),), {"k": k}) for k in (0, 1, -1)],
         )
     )
@@ -453,6 +459,7 @@ define(
                 (*i, i[-1] + offset) if offset >= 0 else (*i[:-1], i[-1] - offset, i[-1])
             ),
         ),
+        batch=leading,
         samples=lambda s: [Sample((s((2, 3, 4)),), {"offset": k}) for k in (0, 2, -1)],
     )
 )
@@ -498,6 +505,7 @@ define(
         vjp=lambda F, wanted, g, _y, *_xs: [g] * len(wanted),
         linear_in=JOINTLY,
         entry_map=Added(),
+        batch=leading,
         samples=lambda s: [Sample((s((2, 3)), s((2, 3)), s((2, 3))))],
     )
 )
@@ -517,6 +525,7 @@ for _name, _body in _SAME.items():
             linear_in=LINEAR,
             entry_map=SAME,
             family="elementwise",
+            batch=leading,
             samples=lambda s: [Sample((s((2, 3)),))],
         )
     )
@@ -530,6 +539,7 @@ define(
         linear_in=(),
         jvp=(lambda F, t, _y, _x: t,),
         entry_map=SAME,
+        batch=leading,
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.op import Op, Sample
 from iverson.core.table import define
+from iverson.ops.batching import Examples, one_by_one
 
 
 def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
@@ -32,11 +34,18 @@ define(
     )
 )
 
+
+def _batched_search(F: Any, examples: Examples, x: Any, v: Any, *, side: str) -> Any:
+    """All in one sorted array, or each example in its own."""
+    return (F.searchsorted if examples.alike(0) else partial(one_by_one, F, examples))(x, v, side=side)
+
+
 define(
     Op(
         name="searchsorted",
         forward=lambda x, v, *, side: np.searchsorted(x, v, side=side),
         abstract=lambda x, v, *, side: Aval(v.shape, dtypes.int64),
+        batch=_batched_search,
         samples=lambda s: [Sample((np.sort(s((4,))), s((2, 3))), {"side": "left"})],
     )
 )

@@ -23,7 +23,9 @@ from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import sparse_products, sparse_values
 from iverson.layouts import CooPattern, Pattern, Sparse, can_hold, from_strided, layout_named, sparse_layouts
+from iverson.layouts.batches import in_layout, of_all
 from iverson.layouts.placement import ByPattern
+from iverson.ops.batching import Examples, leading
 from iverson.ops.entry_maps import SAME
 
 LINEAR = ((0,),)
@@ -94,6 +96,27 @@ class OnPattern(EntryMap):
         return Stored(distinct(params["pattern"]))
 
 
+# A batch on one pattern: the pattern of all examples, one after the other.
+def _batched_from_values(F: Any, examples: Examples, values: Any, *, pattern: Pattern) -> Any:
+    whole, order = in_layout(of_all(pattern, examples.size), pattern)
+    dense = values.shape[1 + len(pattern.stored_shape) :]
+    values = F.reshape(values, shape=(examples.size * pattern.count, *dense))
+    if order is not None:
+        values = F.gather(values, order, axes=(0,))
+    return F.from_values(F.reshape(values, shape=whole.stored_shape + dense), pattern=whole)
+
+
+def _batched_values_at(F: Any, examples: Examples, x: Any, *, pattern: Pattern) -> Any:
+    found = F.values_at(x, pattern=of_all(pattern, examples.size))
+    return F.reshape(found, shape=(examples.size, *_values_shape(x.shape[1:], pattern)))
+
+
+def _batched_sampled_product(F: Any, examples: Examples, a: Any, b: Any, *, pattern: Pattern) -> Any:
+    rank = len(pattern.shape)
+    found = F.sampled_product(*examples.aligned(F, (a, b), rank), pattern=of_all(pattern, examples.size))
+    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
+
+
 _dense_result = lambda F, y: F.to_dense(y)
 
 define(
@@ -104,6 +127,7 @@ define(
         vjp=(lambda F, g, _y, _v, *, pattern: F.values_at(g, pattern=pattern),),
         linear_in=LINEAR,
         entry_map=OnPattern(),
+        batch=_batched_from_values,
         samples=lambda s: [
             *(Sample((s(p.stored_shape),), {"pattern": p}, _dense_result) for p in _patterns()),
             Sample((s((2, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3]]))}, _dense_result),
@@ -118,6 +142,7 @@ define(
         abstract=_values_at_abstract,
         vjp=(lambda F, g, _y, _x, *, pattern: F.from_values(g, pattern=pattern),),
         linear_in=LINEAR,
+        batch=_batched_values_at,
         samples=lambda s: [
             *(Sample((s(p.shape),), {"pattern": p}) for p in _patterns()),
             Sample((s((4, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3, 1]]))}),
@@ -215,6 +240,7 @@ define(
         ),
         linear_in=((0,), (1,)),
         vjp_at=_sampled_within,
+        batch=_batched_sampled_product,
         samples=lambda s: [
             *(
                 Sample((s((*p.shape[:-1], 2)), s((*p.shape[:-2], 2, p.shape[-1]))), {"pattern": p})
@@ -267,6 +293,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, layout, blocksize: g,),
         jvp=(lambda F, t, _y, _x, *, layout, blocksize: t,),
         entry_map=Converted(),
+        batch=leading,
         samples=lambda s: [
             Sample((s((4, 6)),), {"layout": name, "blocksize": blocks}, _dense_result)
             for name, blocks in (*_sparse_for((4, 6)), ("strided", None))
@@ -283,6 +310,7 @@ define(
         linear_in=LINEAR,
         entry_map=SAME,
         family="elementwise",
+        batch=leading,
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )

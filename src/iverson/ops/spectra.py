@@ -11,6 +11,7 @@ from iverson.core.aval import Aval
 from iverson.core.errors import GradientError, ShapeError
 from iverson.core.op import Op, Sample
 from iverson.core.table import define
+from iverson.ops.batching import leading
 from iverson.ops.linalg import (
     _eigh_abstract,
     _eigh_gauge,
@@ -70,6 +71,7 @@ define(
         abstract=lambda products, g, *, of: Aval(g.shape, g.dtype),
         vjp=(None, lambda F, g, _y, _products, _x, *, of: g),
         jvp=(None, lambda F, t, _y, _products, _x, *, of: t),  # the check is of g alone
+        batch=leading,
         samples=lambda s: [Sample((np.zeros((0, 0)), s((3, 2))), {"of": "qr"})],
     )
 )
@@ -123,6 +125,7 @@ define(
         vjp=(_svd_full_vjp,),
         jvp=(_svd_full_jvp,),
         multiple=True,
+        batch=leading,
         samples=lambda s: [
             Sample(
                 (s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1),),
@@ -171,6 +174,7 @@ define(
         vjp=(_qr_complete_vjp,),
         jvp=(_qr_complete_jvp,),
         multiple=True,
+        batch=leading,
         samples=lambda s: [
             Sample(
                 (s(shape) + 2 * np.eye(*shape[-2:]),),
@@ -219,6 +223,7 @@ define(
         abstract=_pinv_abstract,
         vjp=(_pinv_vjp,),
         jvp=(_pinv_jvp,),
+        batch=leading,
         samples=lambda s: [
             Sample((s(shape) + np.eye(*shape[-2:]),), {"rtol": 1e-12}) for shape in ((3, 2), (2, 2, 3))
         ],
@@ -266,6 +271,7 @@ define(
         vjp=(_eig_vjp,),
         jvp=(_eig_jvp,),
         multiple=True,
+        batch=leading,
         samples=lambda s: [
             Sample((s(shape) * 0.3 + np.diag(np.arange(shape[-1]) * 2.0),), post=_eigh_gauge)
             for shape in ((3, 3), (2, 2, 2))
@@ -303,6 +309,7 @@ define(
         abstract=lambda x: _eigh_abstract(x)[0],
         vjp=(_eigvalsh_vjp,),
         jvp=(_eigvalsh_jvp,),
+        batch=leading,
         samples=lambda s: [Sample(sample.args) for sample in _hermitian_samples(s)],
     )
 )
@@ -313,6 +320,7 @@ define(
         abstract=lambda x: _svd_abstract(x)[1],
         vjp=(_svdvals_vjp,),
         jvp=(_svdvals_jvp,),
+        batch=leading,
         samples=lambda s: [
             Sample((s(shape) + np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))
         ],

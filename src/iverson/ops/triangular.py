@@ -17,6 +17,7 @@ from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
 from iverson.core.table import define
 from iverson.kernels import sparse_products
+from iverson.ops.batching import Examples, apart, beside
 
 
 def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Aval:
@@ -55,6 +56,14 @@ def _within(
     return _triangle(F, F.matmul_on(-c, F.mH(y), wanted.pattern), lower)
 
 
+def _batched(F: Any, examples: Examples, a: Any, b: Any, *, lower: bool, check: bool) -> Any:
+    """As for `solve`."""
+    if examples.alike(0) and a.ndim == 2:
+        found = F.solve_triangular(a, beside(F, b), lower=lower, check=check)
+        return apart(F, found, examples.size)
+    return F.solve_triangular(*examples.each(F, (a, b)), lower=lower, check=check)
+
+
 def _well(s: Any) -> Any:
     """A matrix whose triangles are far from singular."""
     return s((3, 3)) + 3 * np.eye(3)
@@ -81,6 +90,7 @@ define(
         ),
         linear_in=((1,),),
         vjp_at=_within,
+        batch=_batched,
         samples=lambda s: [
             Sample((_well(s), s((3, 2))), {"lower": True, "check": True}),
             Sample((_well(s), s((3, 1))), {"lower": False, "check": False}),

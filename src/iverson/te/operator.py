@@ -25,6 +25,7 @@ from iverson.core.op import Op, Rule
 from iverson.core.shapes import as_int
 from iverson.expr.nodes import same
 from iverson.layouts import Bracket, Zero
+from iverson.te.batch import over_examples
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Placeholder, Tensor, reads_of
@@ -80,6 +81,7 @@ class Expression:
             jvp=tuple(partial(self._jvp, i) for i in range(arity)),
             multiple=multiple,
             family=FAMILY,
+            batch=self._batch,
             te=build,
         )
         for rule in (*self.op.vjp, *self.op.jvp):  # type: ignore[misc]
@@ -155,6 +157,20 @@ class Expression:
         outputs = self.outputs(xs, params)
         return differentiate([outputs[j] for j in defined], [xs[i]], list(heads))[0]
 
+    def _batch(self, _F: Any, examples: Any, *args: Any, **params: Any) -> Any:
+        """The same in index notation, with an index for the example."""
+        build = partial(self._over_examples, examples.of)
+        derived = self.derived(("batch", examples.of), build, self.names, self.multiple)
+        return bind(derived.op, args, params)
+
+    def _over_examples(self, of: tuple[bool, ...], *given: Placeholder, **params: Any) -> Any:
+        one = tuple(
+            placeholder(x.shape[1:], x.dtype, x.name) if b else x for x, b in zip(given, of, strict=True)
+        )
+        pairs = {p: x for p, x, b in zip(one, given, of, strict=True) if b}
+        found = over_examples(self.outputs(one, params), pairs)
+        return found if self.multiple else found[0]
+
     def _jvp(self, i: int, _F: Any, t: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """What a tangent of input i adds to the tangents of the results."""
         derived = self.derived(("jvp", i), partial(self._push, i), ("tangent", *self.names), self.multiple)
@@ -184,7 +200,7 @@ class Expression:
         """A derivative of this expression, made when first asked for."""
         with self._lock:
             if key not in self._derived:
-                label = ".".join(map(str, key[:2]))
+                label = ".".join(map(str, key[: 1 + isinstance(key[1], int)]))
                 self._derived[key] = Expression(build, f"{self.name}.{label}", names, multiple)
             return self._derived[key]
 

@@ -1,0 +1,156 @@
+"""How an op is carried out on a batch of examples at once.
+
+A rule is ``rule(F, examples, *args, **params)``: an operand that differs from example to example has them
+along its first axis, and so has the result. An op's record says a rule (``batch``) only where none follows
+from what it says anyway: that the op is elementwise, or by the names of parameters, which of them count axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import bind
+from iverson.core.op import Op, Rule
+from iverson.core.shapes import Shape
+from iverson.kernels.keys import canonical_slice
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """A call of an op: which operands have one array for each of how many examples, along axis 0."""
+
+    op: Op
+    size: int
+    of: tuple[bool, ...]
+
+    def call(self, *args: Any, **params: Any) -> Any:
+        """The op itself, on operands with an axis for the examples."""
+        return bind(self.op, args, params)
+
+    def aligned(self, F: Any, args: Sequence[Any], rank: int | None = None) -> list[Any]:
+        """Operands that broadcast as those of one example do: with axes of extent 1 before its own.
+
+        ``rank`` is that of the largest operand of an example.
+        """
+        if rank is None:
+            rank = max([len(getattr(a, "shape", ())) - b for a, b in zip(args, self.of, strict=True)])
+        return [padded(F, a, rank) if b else a for a, b in zip(args, self.of, strict=True)]
+
+    def each(self, F: Any, args: Sequence[Any]) -> list[Any]:
+        """All operands with the axis of the examples; what is the same for all is repeated."""
+        return [a if b else self.repeated(F, a) for a, b in zip(args, self.of, strict=True)]
+
+    def repeated(self, F: Any, x: Any) -> Any:
+        """An operand that is the same for all examples, with their axis."""
+        x = x if hasattr(x, "shape") else np.asarray(x)
+        return F.broadcast_to(x, shape=(self.size, *x.shape))
+
+    def alike(self, *positions: int) -> bool:
+        """Whether none of the operands at these positions differs from example to example."""
+        return not any(self.of[k] for k in positions)
+
+
+def padded(F: Any, x: Any, rank: int) -> Any:
+    """Examples of a smaller rank with axes of extent 1 before their own."""
+    return x if x.ndim > rank else F.expand_dims(x, axis=tuple(range(1, rank + 2 - x.ndim)))
+
+
+def rule_of(op: Op, params: dict[str, Any]) -> Rule | None:
+    """The rule of an op for a call with these parameters, or None where none is known."""
+    if op.batch is not None:
+        return op.batch
+    if op.elementwise:
+        return broadcasting
+    return with_axes if not _SHIFTS.keys().isdisjoint(params) else None
+
+
+def broadcasting(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """Elementwise: the operands of one example broadcast against each other."""
+    return examples.call(*examples.aligned(F, args), **params)
+
+
+def leading(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """On last axes, before which others may stand: the examples' is one of these."""
+    return examples.call(*examples.each(F, args), **params)
+
+
+def with_axes(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """Parameters count axes: by one more."""
+    return examples.call(*examples.each(F, args), **batch_params(params, examples.size))
+
+
+def next_axis(axis: Any) -> Any:
+    """Axes of one example as axes of the batch."""
+    return axis + 1 if isinstance(axis, int) else tuple([k + 1 for k in axis])
+
+
+#: By its name in the table, what a parameter that counts axes is for the batch.
+_SHIFTS: dict[str, Any] = {
+    "axis": lambda axis, size: next_axis(axis),
+    "axes": lambda axes, size: next_axis(axes),
+    "shape": lambda shape, size: (size, *shape),
+    "key": lambda key, size: (canonical_slice(slice(None), size), *key),
+}
+
+
+def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
+    """Parameters of one example's call as those of the batch's."""
+    return {name: _SHIFTS[name](p, size) if name in _SHIFTS else p for name, p in params.items()}
+
+
+def behind_first(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """Along the first axis: the examples' comes second."""
+    turned = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)]
+    out = examples.call(*turned, **params)
+    return F.permute_dims(out, axes=_exchanged(out.ndim))
+
+
+def _exchanged(ndim: int) -> Shape:
+    return (1, 0, *range(2, ndim))
+
+
+def beside(F: Any, x: Any) -> Any:
+    """The matrices of a batch with their columns beside each other, as one matrix."""
+    count, rows, columns = x.shape
+    return F.reshape(F.permute_dims(x, axes=(1, 0, 2)), shape=(rows, count * columns))
+
+
+def apart(F: Any, x: Any, size: int) -> Any:
+    """The batch whose columns are beside each other in a matrix."""
+    rows, columns = x.shape
+    whole = F.reshape(x, shape=(rows, size, columns // size if size else 0))
+    return F.permute_dims(whole, axes=(1, 0, 2))
+
+
+def one_by_one(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """Example by example."""
+    found = [examples.call(*_at(F, k, examples, args), **params) for k in range(examples.size)]
+    if isinstance(found[0], tuple):
+        return tuple(F.stack(*parts, axis=0) for parts in zip(*found, strict=True))
+    return F.stack(*found, axis=0)
+
+
+def _at(F: Any, k: int, examples: Examples, args: Sequence[Any]) -> list[Any]:
+    """The operands of one example."""
+    return [
+        F.index_basic(a, key=(k, *(canonical_slice(slice(None), n) for n in a.shape[1:]))) if b else a
+        for a, b in zip(args, examples.of, strict=True)
+    ]
+
+
+__all__ = [
+    "Examples",
+    "apart",
+    "batch_params",
+    "behind_first",
+    "beside",
+    "leading",
+    "next_axis",
+    "one_by_one",
+    "padded",
+    "rule_of",
+]

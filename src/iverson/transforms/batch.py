@@ -1,0 +1,134 @@
+"""The level of a batch: values that stand for one example, ops that are carried out on all of them at once.
+
+A `Batched` value holds a handle with the examples along its first axis: eager, tracked, traced, or of a batch
+outside. A Tensor holds it like a layout's value, so that functions, gradients and masks inside the mapped
+function work as on one example; ops on the held handles are recorded as they would be outside of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.node import line_of, user_call
+from iverson.core.aval import Aval
+from iverson.core.caller import warn
+from iverson.core.dispatch import Level, LevelValue, is_tracked, make_handle, value_of
+from iverson.core.entries import FULL, Box, Entries, plain
+from iverson.core.errors import BatchWarning, GraphError
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.table import F
+from iverson.layouts import Bracket, Layout, Zero, register, support_of
+from iverson.ops.batching import Examples, one_by_one, rule_of
+
+
+class Batched(LevelValue):
+    """What a handle holds in a batch: one array for each example, in a handle with these along axis 0."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, level: Level, held: Any) -> None:
+        super().__init__(level)
+        self.held = held
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.held.shape[1:]  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.held.dtype  # type: ignore[no-any-return]
+
+    @property
+    def may_select(self) -> bool:  # type: ignore[override]
+        value = value_of(self.held)
+        return type(value) is Bracket or (isinstance(value, LevelValue) and value.may_select)
+
+    def __repr__(self) -> str:
+        return f"Batched({self.shape}, {self.dtype})"
+
+
+class Batch(Level):
+    """Examples of one function, carried through it together.
+
+    size : how many there are.
+    """
+
+    __slots__ = ("_recording", "size")
+
+    def __init__(self, size: int) -> None:
+        super().__init__("vmap")
+        self.size = size
+        self._recording = recording(is_grad_enabled())
+
+    def handle(self, held: Any) -> Any:
+        """A handle of one example, from one with all of them along axis 0."""
+        return make_handle(self.value(held))
+
+    def value(self, held: Any) -> Any:
+        """What a handle of one example holds: a constant zero is the same for all, and stays one."""
+        value = value_of(held)
+        if type(value) is Zero and not is_tracked(held):
+            return Zero(value.shape[1:], value.dtype)
+        return Batched(self, held)
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """The op on all examples at once, by its rule."""
+        own = [a.held if isinstance(a, Batched) else a for a in args]
+        examples = Examples(op, self.size, tuple([isinstance(a, Batched) for a in args]))
+        rule = rule_of(op, params) or _warned(op)
+        with self._recording:
+            found = rule(F, examples, *own, **params)
+        return tuple(map(self.value, found)) if op.multiple else self.value(found)
+
+
+def _warned(op: Op) -> Any:
+    """The rule of an op of which none is known: a loop over the examples."""
+    warn(
+        f"vmap: no rule for '{op.name}': it is carried out example by example; say `batch` in its record, or "
+        "its definition in index notation (te.op)",
+        BatchWarning,
+    )
+    return one_by_one
+
+
+def _no_entries(value: Batched) -> Any:
+    where = user_call()
+    line = f" at {line_of(where)}" if where else ""
+    raise GraphError(
+        value._level.name,
+        got=f"a read of the entries of one example ({Aval(value.shape, value.dtype)!r}){line}",
+        expected="functions of iverson: the examples of a batch are computed together",
+        remedy="use iverson.where for a choice, or leave what decides a branch or a shape out of in_axes",
+    )
+
+
+def _support(value: Batched) -> Entries:
+    """The entries in which any example may be nonzero."""
+    held = value_of(value.held)
+    if isinstance(held, LevelValue) and not isinstance(held, Batched):
+        return FULL
+    found = support_of(held)
+    if not isinstance(found, Box):
+        return FULL
+    region = found.region
+    return plain(Box(Region(region.start[1:], region.stop[1:])), value.shape)
+
+
+register(
+    Layout(
+        name="batched",
+        kind=Batched,
+        to_strided=_no_entries,
+        check=lambda value: None,
+        support=_support,
+        buffers=lambda value: (),
+        rebuild=lambda value, buffers: value,
+        densify_warns=False,
+    )
+)
+
+__all__ = ["Batch", "Batched"]
