@@ -205,6 +205,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "jvp": lambda: Given(cubes, (vector(),), (vector(),), has_aux=False),
     "value_and_grad": lambda: Given(cubes, argnums=0, has_aux=False),
     "vjp": lambda: Given(cubes, vector(), has_aux=False),
+    "vmap": lambda: Given(squares, in_axes=0, out_axes=0, chunk_size=2),
 }
 LINALG: dict[str, Callable[[], Given | list[Given]]] = {
     **{
@@ -327,6 +328,7 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "jacobian of a function": lambda: (iv.jacobian(squares), Given(vector())),
     "hessian of a function": lambda: (iv.hessian(cubes), Given(vector())),
     "a compiled function": lambda: (iv.jit(cubes), Given(vector())),
+    "vmap of a function": lambda: (iv.vmap(squares), Given(matrix())),
     "pull": lambda: (iv.vjp(squares, vector())[1], Given(vector())),
     "explain.count": lambda: (iv.explain.count, Given()),
     "testing.gradcheck": lambda: (
