@@ -52,7 +52,7 @@ def _gathered(T: Any, x: Any, indices: Any, axes: Shape) -> Any:
     def entry(*i: Any) -> Any:
         at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
         rest = iter(i[lead:])
-        return T.F.positive(x[tuple(at[k] if k in at else next(rest) for k in range(len(x.shape)))])
+        return x[tuple(at[k] if k in at else next(rest) for k in range(len(x.shape)))]
 
     return T.compute(shape, entry)
 

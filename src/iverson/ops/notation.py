@@ -63,7 +63,7 @@ def reduction(kind: str) -> Notation:
             own = [i[k] for k in kept] if keepdims else list(i)
             outer = dict(zip(kept, own, strict=True))
             body = x[tuple(reduced.get(k, outer.get(k)) for k in range(len(x.shape)))]
-            return getattr(T, kind)(body, axis=list(reduced.values())) if axis else T.F.positive(body)
+            return getattr(T, kind)(body, axis=list(reduced.values())) if axis else body
 
         return T.compute(shape, entry)
 
@@ -75,7 +75,7 @@ def moved(shape_of: Callable[..., Shape], source: Callable[..., tuple[Any, ...]]
 
     def build(T: Any, x: Any, **params: Any) -> Any:
         shape = shape_of(x.shape, **params)
-        return T.compute(shape, lambda *i: T.F.positive(x[source(x.shape, i, **params)]))
+        return T.compute(shape, lambda *i: x[source(x.shape, i, **params)])
 
     return lazy_te(build)
 

@@ -52,7 +52,7 @@ class Functions:
 
     def astype(self, x: Any, dtype: Any) -> Expr:
         """An expression in another dtype."""
-        return apply("positive", x).astype(dtype)
+        return as_expr(x).astype(dtype)
 
 
 F = Functions()

@@ -8,6 +8,7 @@ is the oracle of all of it.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -49,7 +50,11 @@ class Run:
     """Run a kernel on the named arrays."""
 
     kernel: Kernel
-    compiled: CompiledKernel
+
+    @functools.cached_property
+    def compiled(self) -> CompiledKernel:
+        """Its machine code, made when it is first run: who puts it into a larger program needs none."""
+        return compile_kernel(self.kernel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +194,11 @@ def lower(program: Program) -> Lowered:
     return made
 
 
+def nests(program: Program) -> Lowered:
+    """A bound program as loop nests over buffers of their own, nothing of it compiled yet."""
+    return _Lowering(program, alone=False).run()
+
+
 def run(program: Program, inputs: Sequence[Any]) -> tuple[Array, ...]:
     """As `interpret.run`, compiled."""
     return lower(program)(*inputs)
@@ -198,21 +208,29 @@ def run(program: Program, inputs: Sequence[Any]) -> tuple[Array, ...]:
 
 
 class _Lowering:
-    """One program: its buffers, and the steps so far."""
+    """One program: its buffers, and the steps so far.
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    alone : it is all that is compiled: temporaries share buffers, and products are given to BLAS.
+    """
+
+    def __init__(self, program: Program, *, alone: bool = True) -> None:
+        self.program, self.alone = program, alone
         whole = merged(accumulated(inline(program), program.outputs))
         self.statements, self.extrema = together([as_box(s) for s in whole])
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
-        self._share()
+        if alone:
+            self._share()
         self.steps: list[Step] = []
         self.phases: list[Stmt] = []
         #: What the last phase stores every entry of, once.
         self.whole: Tensor | None = None
         self.scratch: dict[str, Buffer] = {}
+
+        for s in self.statements:
+            for t in self._written(s):
+                self._buffer(t)
 
     def _buffer(self, t: Tensor) -> Buffer:
         if t not in self.buffers:
@@ -275,7 +293,7 @@ class _Lowering:
         final = {n: Buffer(n, b.dtype, b.shape, "inout" if n in written else "in") for n, b in used.items()}
         phases = tuple(nodes.with_buffers(p, final) for p in self.phases)
         kernel = Kernel("te", tuple(final.values()), phases)
-        self.steps.append(Run(kernel, compile_kernel(kernel)))
+        self.steps.append(Run(kernel))
         self.phases = []
 
     def _finished(self, s: Statement, task: Task) -> bool:
@@ -309,7 +327,7 @@ class _Lowering:
             return
         if self._finished(s, task):
             return
-        found = contract.product(task) if s.walk is None else None
+        found = contract.product(task) if self.alone and s.walk is None else None
         if found is not None:
             self._flush()
             self.steps.append(found)

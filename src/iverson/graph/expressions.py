@@ -1,0 +1,255 @@
+"""Equations as tensor expressions: the ``te`` of an op's record, its function of `core.scalars`, or what is
+said here.
+
+Here are ops whose record has no ``te``, as their derivatives are better written than derived: by way of
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson import te
+from iverson.core.scalars import SCALARS
+from iverson.expr.build import as_expr, const
+from iverson.graph.nodes import Equation, Value
+from iverson.ops.notation import reduction, stretched_index
+from iverson.te.translate import compiles
+
+#: Of each operand: a tensor, or a number as it is.
+Operands = Sequence[Any]
+Notation = Callable[..., Any]
+
+
+def expression(equation: Equation, operands: Operands) -> Any:
+    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it."""
+    if not _is_real(equation):
+        return None
+    name, aval = equation.op.name, equation.results[0].aval
+    if prod(aval.shape) == 0:
+        made = over(aval, lambda: const(0, aval.dtype))
+    elif name in NOTATION:
+        made = NOTATION[name](aval, *operands, **equation.params)
+    elif name in SCALARS:
+        made = over(aval, getattr(te.F, name), *operands)
+    elif equation.op.te is None or any(type(x) is not Value for x in equation.operands):
+        return None
+    else:
+        made = equation.op.te(*operands, **equation.params)
+    if made is None or (tuple(made.shape), made.dtype) != (aval.shape, aval.dtype):
+        return None
+    return made if all(compiles(s) for s in made.statements) else None
+
+
+def _is_real(equation: Equation) -> bool:
+    values = [x for x in (*equation.operands, *equation.results) if type(x) is Value]
+    return not equation.op.multiple and all(v.dtype.kind in "biuf" and v.shape is not None for v in values)
+
+
+def over(aval: Any, function: Notation, *operands: Any) -> Any:
+    """A function of the entries of operands at one place; they broadcast."""
+
+    def entry(*i: Any) -> Any:
+        return function(*(read(x, i) for x in operands))
+
+    return te.compute(aval.shape, entry, dtype=aval.dtype)
+
+
+def read(x: Any, i: Any) -> Any:
+    """The entry of an operand for entry i of a result that it is broadcast to."""
+    if not isinstance(x, te.Tensor):
+        return x
+    shape: Any = x.shape
+    return x[stretched_index(shape, i)]
+
+
+def reduced(kind: str, x: Any, axis: tuple[int, ...]) -> Any:
+    """A reduction that keeps its axes with extent 1."""
+    return reduction(kind)(x, axis=axis, keepdims=True)
+
+
+# --- ops by way of others ---------------------------------------------------------------------------
+
+
+def _truth(kind: str) -> Notation:
+    def build(aval: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+        true = over(_Like(x.shape, np.dtype("bool")), lambda v: v != 0, x)
+        return reduction(kind)(true, axis=axis, keepdims=keepdims)
+
+    return build
+
+
+class _Like:
+    """A shape and a dtype."""
+
+    def __init__(self, shape: Any, dtype: Any) -> None:
+        self.shape, self.dtype = tuple(shape), dtype
+
+
+def _exponentials(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """x less its maximum along some axes, exp of that, and the sum of these."""
+    top = reduced("max", x, axis)
+    shifted = over(x, lambda v, m: v - m, x, top)
+    powers = over(x, lambda v, m: te.F.exp(v - m), x, top)
+    return shifted, powers, reduced("sum", powers, axis)
+
+
+def _softmax(aval: Any, x: Any, *, axis: int) -> Any:
+    _, powers, total = _exponentials(x, (axis,))
+    return over(aval, lambda p, s: p / s, powers, total)
+
+
+def _log_softmax(aval: Any, x: Any, *, axis: int) -> Any:
+    shifted, _, total = _exponentials(x, (axis,))
+    return over(aval, lambda v, s: v - te.F.log(s), shifted, total)
+
+
+def _logsumexp(aval: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    top = reduced("max", x, axis)
+    shift = over(top, lambda m: te.F.where(te.F.isfinite(m), m, 0.0), top)
+    total = reduced("sum", over(x, lambda v, m: te.F.exp(v - m), x, shift), axis)
+    kept = over(total, lambda s, m: te.F.log(s) + m, total, shift)
+    places = [k for k in range(len(x.shape)) if k not in axis]
+    if keepdims:
+        return kept
+    return te.compute(aval.shape, lambda *i: kept[_put_back(i, places, len(x.shape))])
+
+
+def _put_back(i: tuple[Any, ...], places: Sequence[int], rank: int) -> tuple[Any, ...]:
+    """The index in an array that keeps its reduced axes."""
+    at = dict(zip(places, i, strict=True))
+    return tuple(at.get(k, 0) for k in range(rank))
+
+
+def _softmax_error(aval: Any, x: Any, classes: Any, *, axis: int) -> Any:
+    _, powers, total = _exponentials(x, (axis,))
+
+    def entry(*i: Any) -> Any:
+        own = read(classes, i)
+        p = powers[i] / read(total, i)
+        return te.F.where(te.F.equal(own, i[axis]), p - 1.0, p)
+
+    return te.compute(aval.shape, entry, dtype=aval.dtype)
+
+
+def _cross_entropy(aval: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+    shifted, _, total = _exponentials(x, (axis,))
+    rank = len(x.shape)
+    kept = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
+
+    def loss(*i: Any) -> Any:
+        at = tuple(classes[i] if k == axis else i[k] for k in range(rank))
+        return te.F.log(total[i]) - shifted[at]
+
+    losses = te.compute(kept, loss, dtype=aval.dtype)
+    if reduction == "none":
+        places = [k for k in range(rank) if k != axis]
+        return te.compute(aval.shape, lambda *i: losses[_put_back(i, places, rank)])
+    axes = [te.reduce_axis((0, n)) for n in kept]
+    count = max(prod(kept), 1) if reduction == "mean" else 1
+    summed = te.compute((), lambda: te.sum(losses[tuple(axes)], axis=axes))
+    return te.compute((), lambda: summed[()] / count, dtype=aval.dtype)
+
+
+def _embed(aval: Any, g: Any, *, key: Any, shape: Any) -> Any:
+    """Zeros but for the entries that a basic key reads, which are those of g."""
+
+    def entry(*i: Any) -> Any:
+        inside, at, k = [], [], 0
+        axis = iter(i)
+        for item in key:
+            if item is None:
+                at.append(0)
+                k += 1
+                continue
+            own = next(axis)
+            if isinstance(item, slice):
+                steps = own - item.start if item.step > 0 else item.start - own
+                place = steps // abs(item.step)
+                inside += [steps >= 0, place < g.shape[k]]
+                if abs(item.step) != 1:
+                    inside.append(te.F.equal(steps % abs(item.step), 0))
+                at.append(place)
+                k += 1
+            else:
+                inside.append(te.F.equal(own, item))
+        condition = inside[0] if inside else True
+        for c in inside[1:]:
+            condition = te.F.logical_and(condition, c)
+        return te.F.bracket(condition, g[tuple(at)]) if inside else g[tuple(at)]
+
+    return te.compute(shape, entry)
+
+
+def _add_n(aval: Any, *xs: Any) -> Any:
+    def total(*v: Any) -> Any:
+        result = v[0]
+        for x in v[1:]:
+            result = result + x
+        return as_expr(result)
+
+    return over(aval, total, *xs)
+
+
+def _same(aval: Any, x: Any) -> Any:
+    return over(aval, entry_itself, x)
+
+
+def entry_itself(x: Any) -> Any:
+    """An entry as it is."""
+    return as_expr(x)
+
+
+def _extremum(kind: str) -> Notation:
+    def build(aval: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
+        return None if axis is None or keepdims else _position(kind, aval, x, axis)
+
+    return build
+
+
+def _position(kind: str, aval: Any, x: Any, axis: int) -> Any:
+    k = te.reduce_axis((0, x.shape[axis]))
+    find = getattr(te, kind)
+    return te.compute(aval.shape, lambda *i: find(x[(*i[:axis], k, *i[axis:])], axis=k))
+
+
+def _scatter_add(aval: Any, g: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> Any:
+    """Zeros to which slices of g are added at the places that index arrays name."""
+    lead = len(g.shape) - (len(shape) - len(axes))
+
+    def point(*i: Any) -> Any:
+        at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
+        rest = iter(i[lead:])
+        return tuple(at[k] if k in at else next(rest) for k in range(len(shape))), g[i]
+
+    return te.scatter(shape, g.shape, point)
+
+
+#: ``build(aval of the result, *operands, **params)``.
+NOTATION: dict[str, Notation] = {
+    "astype": lambda aval, x, *, dtype: over(aval, lambda v: te.F.astype(v, dtype), x),
+    "bracket": lambda aval, c, x, *, negated: over(
+        aval, lambda p, v: te.F.bracket(p, v, negated=negated), c, x
+    ),
+    "selected": _same,
+    "identity": _same,
+    "copy": _same,
+    "add_n": _add_n,
+    "all": _truth("min"),
+    "any": _truth("max"),
+    "argmax": _extremum("argmax"),
+    "argmin": _extremum("argmin"),
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "logsumexp": _logsumexp,
+    "softmax_error": _softmax_error,
+    "cross_entropy": _cross_entropy,
+    "embed": _embed,
+    "scatter_add": _scatter_add,
+}
+
+__all__ = ["NOTATION", "entry_itself", "expression", "over", "read", "reduced"]

@@ -1,0 +1,183 @@
+"""From a graph to programs: everything between two library steps is one native call.
+
+An equation is one of four things, in this order:
+
+- a view: its result is another value seen through strides (`views`);
+- a product of matrices, by BLAS;
+- a tensor expression (`expressions`), lowered together with its neighbours (`fuse`);
+- a *library step*: the op's own kernel, called from Python on handles (a solve, an fft, a product of two
+  sparse matrices). Library steps cut the graph into segments, as few as the order of the values allows.
+
+Values of a native segment are dense: a support that is known is a bound, and what is outside of it are zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson import te
+from iverson.codegen.programs import CompiledProgram, blas, compile_program
+from iverson.core.dispatch import bind, make_handle, value_of
+from iverson.core.entries import Stored
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.graph.expressions import expression
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.segment import Segment
+from iverson.graph.views import Strided, view
+from iverson.layouts import to_strided
+
+Array = np.ndarray[Any, Any]
+PRODUCTS = ("matmul",)
+
+
+@dataclass(frozen=True, eq=False)
+class Native:
+    """A segment in machine code."""
+
+    compiled: CompiledProgram
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """An equation carried out by its op's kernels."""
+
+    equation: Equation
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A compiled graph: ``lowered(*arrays)`` gives the outputs, UNDEFINED for those that are.
+
+    steps : native segments and library steps, in order.
+    """
+
+    graph: Graph
+    steps: tuple[Native | Library, ...]
+
+    def __call__(self, *values: Any) -> list[Any]:
+        """The outputs (values of layouts, strided for what native segments make) for values of the inputs.
+
+        Raises ArgumentError or ShapeError for values that do not fit, IndexingError for an index out of
+        range.
+        """
+        if len(values) != len(self.graph.inputs):
+            expected = f"{len(self.graph.inputs)}, one an input"
+            raise ArgumentError("lower", got=f"{len(values)} values", expected=expected)
+        known: dict[Value, Any] = {v: value_of(held, held) for v, held in self.graph.constants}
+        for v, given in zip(self.graph.inputs, values, strict=True):
+            if (given.shape, given.dtype) != (v.shape, v.dtype):
+                raise ShapeError("lower", got=f"{given.dtype}{given.shape}", expected=f"{v.dtype}{v.shape}")
+            known[v] = given
+        for step in self.steps:
+            if isinstance(step, Native):
+                arrays = tuple([_dense(known[v]) for v in step.inputs])
+                known.update(zip(step.outputs, step.compiled.run(arrays), strict=True))
+            else:
+                known.update(zip(step.equation.results, _carried_out(step.equation, known), strict=True))
+        return [known[x] if type(x) is Value else x for x in self.graph.outputs]
+
+    @property
+    def source(self) -> str:
+        """The programs as text, and the names of library steps."""
+        return "\n".join(
+            s.compiled.source if isinstance(s, Native) else f"library {s.equation.op.name}"
+            for s in self.steps
+        )
+
+
+def _dense(value: Any) -> Array:
+    array = value_of(value, value)
+    if type(array) is not np.ndarray:
+        array = to_strided(array)
+    shape = array.shape
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.ascontiguousarray(array).reshape(shape)
+    return array
+
+
+def _carried_out(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+    args = [_handle(known[x]) if type(x) is Value else x for x in equation.operands]
+    evaluate = getattr(equation.op, "evaluate", None)
+    if evaluate is not None:
+        found = evaluate(args, **equation.params)
+    else:
+        out = bind(equation.op, tuple(args), dict(equation.params))
+        found = out if equation.op.multiple else (out,)
+    return [x if x is UNDEFINED else value_of(x, x) for x in found]
+
+
+def _handle(held: Any) -> Any:
+    return held if hasattr(held, "_value") else make_handle(held)
+
+
+# --- segments ---------------------------------------------------------------------------------------
+
+
+def lower(graph: Graph) -> Lowered:
+    """Compile a graph, from memory or disk where a program of the same structure was compiled before."""
+    kinds = _Kinds(graph)
+    made: set[Value] = {*graph.inputs, *(v for v, _ in graph.constants)}
+    left = list(graph.equations)
+    steps: list[Native | Library] = []
+    while left:
+        native: list[Equation] = []
+        rest: list[Equation] = []
+        inside = set(made)
+        for e in left:
+            ready = all(x in inside for x in e.operands if type(x) is Value)
+            if ready and kinds.of(e) != "library":
+                native.append(e)
+                inside.update(e.results)
+            else:
+                rest.append(e)
+        if native:
+            later = {x for e in rest for x in e.operands if type(x) is Value}
+            later |= {x for x in graph.outputs if type(x) is Value}
+            wanted = tuple(v for e in native for v in e.results if v in later)
+            if wanted:
+                segment = Segment(native, kinds.of, wanted, {v: value_of(x, x) for v, x in graph.constants})
+                compiled = compile_program(segment.program())
+                steps.append(Native(compiled, tuple(segment.inputs), tuple(segment.outputs)))
+            made |= {v for e in native for v in e.results}
+        left = []
+        for e in rest:
+            if kinds.of(e) == "library" and all(x in made for x in e.operands if type(x) is Value):
+                steps.append(Library(e))
+                made.update(e.results)
+            else:
+                left.append(e)
+    return Lowered(graph, tuple(steps))
+
+
+class _Kinds:
+    """What each equation is: "view", "product", "expression" or "library"."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.views: dict[Value, Strided] = {}
+        self.kinds = {id(e): self._kind(e) for e in graph.equations}
+
+    def of(self, e: Equation) -> str:
+        return self.kinds[id(e)]
+
+    def _kind(self, e: Equation) -> str:
+        values = [x for x in (*e.operands, *e.results) if type(x) is Value]
+        dense = all(v.dtype.kind in "biuf" and not isinstance(v.aval.support, Stored) for v in values)
+        if not dense or UNDEFINED in e.operands:
+            return "library"
+        seen = view(e, self.views)
+        if seen is not None:
+            self.views[e.results[0]] = seen
+            return "view"
+        if e.op.name in PRODUCTS and e.results[0].dtype.name in blas.LETTERS:
+            return "product"
+        given = [te.placeholder(x.shape, x.dtype) if type(x) is Value else x for x in e.operands]
+        return "library" if expression(e, given) is None else "expression"
+
+
+__all__ = ["Library", "Lowered", "Native", "lower"]

@@ -1,0 +1,245 @@
+"""A segment of a graph as a program: groups of expressions between products, over planned buffers.
+
+The equations run in rounds: all expressions whose operands are there, as one group that is fused; then all
+products whose operands are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson import te
+from iverson.codegen.nodes import Buffer
+from iverson.codegen.programs import Product, Program, View, blas, build, whole
+from iverson.codegen.programs.nodes import Step, c_strides
+from iverson.graph.expressions import entry_itself, expression, over
+from iverson.graph.fuse import steps_of
+from iverson.graph.nodes import Equation, Value, values_of
+from iverson.graph.views import Strided, view
+
+Array = np.ndarray[Any, Any]
+Kind = Callable[[Equation], str]
+
+
+class Segment:
+    """Equations that become one program; ``inputs`` and ``outputs`` are its values, in order."""
+
+    def __init__(
+        self,
+        equations: Sequence[Equation],
+        kind: Kind,
+        wanted: Sequence[Value],
+        constants: Mapping[Value, Any],
+    ) -> None:
+        self.wanted, self.constants = set(wanted), constants
+        live = _live(equations, self.wanted)
+        self.makers = {v: e for e in live for v in e.results}
+        self.views: dict[Value, Strided] = {}
+        for e in live:
+            if kind(e) == "view" and (seen := view(e, self.views)) is not None:
+                self.views[e.results[0]] = seen
+        self.rounds = self._rounds([e for e in live if kind(e) != "view"], kind)
+        self.buffers: list[Buffer] = []
+        self.places: dict[Value, View] = {}
+        self.held: dict[str, Array] = {}
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.steps: list[Step] = []
+
+    def program(self) -> Program:
+        """The program; it fills ``inputs`` and ``outputs``."""
+        for k, group in enumerate(self.rounds):
+            if group[0].op.name == "matmul" and self._is_product(group[0]):
+                for e in group:
+                    self.product(e)
+            else:
+                self.group(group, k)
+        for v in self.views:
+            if v in self.wanted:
+                self.copy(self.made(v), v)
+        return Program("graph", tuple(self.buffers), tuple(self.steps), self.held)
+
+    # --- order ------------------------------------------------------------------------------------
+
+    def root(self, v: Value) -> Value:
+        """The value whose memory a value is seen in."""
+        return self.views[v].root if v in self.views else v
+
+    def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
+        self.products = {id(e) for e in equations if kind(e) == "product"}
+        rounds: list[list[Equation]] = []
+        there: set[Value] = set()
+        left = equations
+        while left:
+            for products in (False, True):
+                group, rest = [], []
+                made = set(there)
+                for e in left:
+                    roots = {self.root(x) for x in values_of(e.operands)}
+                    ready = all(r in made or r not in self.makers for r in roots)
+                    if ready and self._is_product(e) == products:
+                        group.append(e)
+                        if not products:
+                            made.update(e.results)
+                    else:
+                        rest.append(e)
+                if group:
+                    rounds.append(group)
+                    there.update(v for e in group for v in e.results)
+                left = rest
+        return rounds
+
+    def _is_product(self, e: Equation) -> bool:
+        return id(e) in self.products
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def buffer(self, role: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+        self.buffers.append(Buffer(f"{role}{len(self.buffers)}", dtype, shape, role))
+        return self.buffers[-1]
+
+    def temp(self, _name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+        return self.buffer("temp", dtype, shape)
+
+    def made(self, v: Value) -> View:
+        """Where a value is to be made."""
+        role = "out" if v in self.wanted else "temp"
+        if role == "out":
+            self.outputs.append(v)
+        self.places[v] = whole(self.buffer(role, v.dtype, v.shape))
+        return self.places[v]
+
+    def place(self, v: Value) -> View:
+        """Where a value is; what the segment does not make is an input or a constant."""
+        if v in self.views and v not in self.places:
+            seen = self.views[v]
+            return View(self.place(seen.root).buffer, seen.shape, seen.strides, seen.offset)
+        if v not in self.places:
+            array = self.constants.get(v)
+            if type(array) is np.ndarray:
+                self.places[v] = whole(self.buffer("const", v.dtype, v.shape))
+                self.held[self.places[v].buffer.name] = array
+            else:
+                self.inputs.append(v)
+                self.places[v] = whole(self.buffer("in", v.dtype, v.shape))
+        return self.places[v]
+
+    # --- expressions ------------------------------------------------------------------------------
+
+    def group(self, group: list[Equation], k: int) -> None:
+        later = {self.root(x) for g in self.rounds[k + 1 :] for e in g for x in values_of(e.operands)}
+        later |= self.wanted | {self.root(v) for v in self.wanted}
+        reader = _Reader(self, {v for e in group for v in e.results})
+        outputs = []
+        for e in group:
+            (v,) = e.results
+            tensor = reader.made[v] = expression(e, [reader.tensor(x) for x in e.operands])
+            if v in later:
+                outputs.append((tensor, self.made(v)))
+        if outputs:
+            self.steps += steps_of(outputs, reader.inputs, self.temp)
+
+    def copy(self, out: View, v: Value) -> None:
+        """A value into a buffer of its own."""
+        reader = _Reader(self, set())
+        tensor = over(v.aval, entry_itself, reader.tensor(v, copied=True))
+        self.steps += steps_of([(tensor, out)], reader.inputs, self.temp)
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def product(self, e: Equation) -> None:
+        left, right = (self.place(x) for x in e.operands)
+        out = self.made(e.results[0])
+        batch = out.shape[:-2]
+        if batch and prod(right.shape[:-2]) == 1 and (rows := _folded(left, batch)) is not None:
+            right = View(right.buffer, right.shape[-2:], right.strides[-2:], right.offset)
+            left, shape = rows, (prod(out.shape[:-1]), out.shape[-1])
+            out = View(out.buffer, shape, c_strides(shape))
+        else:
+            left, right = _spread(left, batch), _spread(right, batch)
+        if blas.call(Product(out, left, right)) is None:
+            left, right = (
+                v if blas.matrix(v) is not None else _spread(self._compact(x), batch)
+                for v, x in ((left, e.operands[0]), (right, e.operands[1]))
+            )
+        self.steps.append(build.product(out, left, right))
+
+    def _compact(self, x: Value) -> View:
+        out = whole(self.buffer("temp", x.dtype, x.shape))
+        self.copy(out, x)
+        return out
+
+
+def _live(equations: Sequence[Equation], wanted: set[Value]) -> list[Equation]:
+    """The equations that something wanted depends on."""
+    needed = set(wanted)
+    found = []
+    for e in reversed(equations):
+        if any(v in needed for v in e.results):
+            needed.update(values_of(e.operands))
+            found.append(e)
+    return found[::-1]
+
+
+def _spread(v: View, batch: tuple[int, ...]) -> View:
+    """Matrices as a batch of this shape, repeated where their own has extent 1."""
+    own, strides = v.shape[:-2], v.strides[:-2]
+    missing = len(batch) - len(own)
+    steps = [0] * missing + [0 if n == 1 else s for n, s in zip(own, strides, strict=True)]
+    return View(v.buffer, (*batch, *v.shape[-2:]), (*steps, *v.strides[-2:]), v.offset)
+
+
+def _folded(v: View, batch: tuple[int, ...]) -> View | None:
+    """The rows of all matrices of a batch as those of one; None where they do not lie evenly."""
+    if v.shape[:-2] != batch:
+        return None
+    step = v.strides[-2]
+    for k in range(len(v.shape) - 2, 0, -1):
+        if v.strides[k - 1] != v.strides[k] * v.shape[k]:
+            return None
+    return View(v.buffer, (prod(v.shape[:-1]), v.shape[-1]), (step, v.strides[-1]), v.offset)
+
+
+class _Reader:
+    """The tensors that a group reads and makes; ``inputs`` are its placeholders, with where they are."""
+
+    def __init__(self, segment: Segment, own: set[Value]) -> None:
+        self.segment, self.own = segment, own
+        self.made: dict[Value, Any] = {}
+        self.inputs: dict[Any, View] = {}
+
+    def tensor(self, x: Any, *, copied: bool = False) -> Any:
+        """Of a value a tensor; a number as it is."""
+        if type(x) is not Value:
+            return x
+        if x not in self.made:
+            self.made[x] = self._tensor(x, copied)
+        return self.made[x]
+
+    def _tensor(self, v: Value, copied: bool) -> Any:
+        segment = self.segment
+        seen = segment.views.get(v)
+        if seen is not None and (copied or v not in segment.places):
+            place = None if seen.root in self.own else segment.place(seen.root)
+            contiguous = seen.strides == c_strides(seen.shape)
+            if place is None or not contiguous:
+                e = segment.makers[v]
+                made = expression(e, [self.tensor(x) for x in e.operands])
+                if made is not None:
+                    return made
+            return self._placeholder(
+                v, View(segment.place(seen.root).buffer, seen.shape, seen.strides, seen.offset)
+            )
+        return self._placeholder(v, segment.place(v))
+
+    def _placeholder(self, v: Value, place: View) -> Any:
+        tensor = te.placeholder(v.shape, v.dtype)
+        self.inputs[tensor] = place
+        return tensor
+
+
+__all__ = ["Segment"]

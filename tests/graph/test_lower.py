@@ -1,0 +1,177 @@
+"""Lowered graphs compute what their interpretation does: every op and its gradient, networks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.codegen.programs import Nest, Product
+from iverson.core.aval import aval_of
+from iverson.core.dispatch import make_handle
+from iverson.core.errors import ArgumentError, IndexingError, MissingRuleError, ShapeError
+from iverson.graph.interpret import interpret
+from iverson.graph.lower import Library, Lowered, Native, lower
+from iverson.graph.nodes import values_of
+from iverson.graph.trace import trace_flat
+from iverson.graph.verify import check
+from iverson.ops import TABLE, F
+from tests.graph.programs import as_tuple, calls_of, close, loss_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning"),
+]
+EVERY = bool(os.environ.get("IVERSON_TEST_ALL"))
+#: Ops that read entries to know the shape of what they give, or whether it exists.
+READS_ENTRIES = {"pack", "unpack"}
+#: Ops of which no dense real call may be a library step: all that are no solve, no transform and no sort, and
+#: not about patterns.
+LIBRARY = {
+    "adjugate", "adjugate_derivative", "argsort", "cholesky", "det", "eig", "eigh", "eigvalsh", "fftn",
+    "free_of_basis", "ifftn", "inv", "irfft", "pinv", "qr", "qr_complete", "rfft", "searchsorted", "slogdet",
+    "solve", "solve_triangular", "sort", "svd", "svd_full", "svdvals",
+    "coalesce", "extremum_shares_at", "from_values", "kron_sampled", "sampled_product", "segment_max",
+    "segment_repeat", "segment_softmax", "segment_sum", "softmax_pullback", "to_dense", "to_layout",
+    "values_at",
+}  # fmt: skip
+#: To be said in index notation, or natively, some day.
+NOT_YET = {
+    "angle", "cumulative_prod", "deviation", "diag_embed", "digamma", "extremum_shares", "gather_put",
+    "index_put",
+    "linear_recurrence", "norm", "overwritten", "polygamma",
+}  # fmt: skip
+
+
+def traced(f: Any, args: Any) -> Any:
+    graph, captured, _ = trace_flat(lambda *h: (list(as_tuple(f(*h))), None), [aval_of(a) for a in args])
+    assert not captured
+    return check(graph)
+
+
+def agree(f: Any, args: Any, rtol: float = 1e-9) -> Lowered:
+    graph = traced(f, args)
+    lowered = lower(graph)
+    want = interpret(graph, [iv.asarray(a) for a in args])
+    for found, expected in zip(lowered(*args), want, strict=True):
+        if hasattr(expected, "_value"):
+            close(make_handle(found), expected, rtol)
+    return lowered
+
+
+def library_of(lowered: Lowered) -> set[str]:
+    """The library steps on dense real values."""
+    steps = [s.equation for s in lowered.steps if isinstance(s, Library)]
+    return {
+        e.op.name for e in steps if all(v.dtype.kind != "c" for v in (*values_of(e.operands), *e.results))
+    }
+
+
+@pytest.mark.parametrize("name", [n for n in TABLE if n not in READS_ENTRIES])
+def test_every_op_and_its_gradient_is_lowered(name: str) -> None:
+    calls = calls_of(name)
+    found: set[str] = set()
+    for call in calls if EVERY else calls[:1]:
+        found |= library_of(agree(call.function, call.args))
+        if call.args and TABLE[name].differentiable and all(a.dtype.kind in "fc" for a in call.args):
+            gradient = iv.grad(loss_of(call.function), tuple(range(len(call.args))))
+            with contextlib.suppress(MissingRuleError):
+                found |= library_of(agree(gradient, call.args))
+    if name not in LIBRARY:
+        assert found <= LIBRARY | NOT_YET
+
+
+def network(x: Any, t: Any, *weights: Any) -> Any:
+    """The loss of a classifier with two hidden layers."""
+    for w, b in zip(weights[:-2:2], weights[1:-2:2], strict=True):
+        x = iv.relu(x @ w + b)
+    z = x @ weights[-2] + weights[-1]
+    return -iv.sum(t * iv.log_softmax(z, axis=1)) / x.shape[0]
+
+
+def training_step(x: Any, t: Any, *weights: Any) -> Any:
+    places = tuple(range(len(weights)))
+    loss, gradient = iv.value_and_grad(lambda *w: network(x, t, *w), places)(*weights)
+    return (loss, *(w - 0.1 * g for w, g in zip(weights, gradient, strict=True)))
+
+
+def normal(*shape: int, dtype: Any = np.float64) -> Any:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype) * 0.3
+
+
+def test_a_training_step_is_one_native_call() -> None:
+    shapes = [(40, 48), (48,), (48, 36), (36,), (36, 10), (10,)]
+    args = [normal(33, 40), np.eye(10)[np.arange(33) % 10], *(normal(*s) for s in shapes)]
+    lowered = agree(training_step, args)
+    (step,) = lowered.steps
+    assert isinstance(step, Native)
+    program = step.compiled.program
+    products = [s for s in program.steps if isinstance(s, Product)]
+    assert len(products) == 3 + 5  # forward; backward without the gradient in x
+    assert all(isinstance(s, Product | Nest) for s in program.steps)
+    assert len(program.steps) <= 25
+    assert not program.constants or all(a.size <= 33 * 10 for a in program.constants.values())
+
+
+def attention(x: Any, wq: Any, wk: Any, wv: Any) -> Any:
+    """Two heads, batched products of transposes of reshapes."""
+    b, n, d = x.shape
+
+    def heads(w: Any) -> Any:
+        return iv.permute_dims(iv.reshape(x @ w, (b, n, 2, d // 2)), (0, 2, 1, 3))
+
+    q, k, v = heads(wq), heads(wk), heads(wv)
+    weights = iv.softmax(q @ iv.permute_dims(k, (0, 1, 3, 2)) / d**0.5, axis=-1)
+    return iv.sum(iv.tanh(iv.reshape(iv.permute_dims(weights @ v, (0, 2, 1, 3)), (b, n, d))))
+
+
+def test_attention_and_its_gradient_are_one_native_call() -> None:
+    args = [normal(3, 7, 8), normal(8, 8), normal(8, 8), normal(8, 8)]
+    assert len(agree(attention, args).steps) == 1
+    assert len(agree(iv.grad(attention, (0, 1, 2, 3)), args).steps) == 1
+
+
+def test_library_steps_cut_the_graph_where_they_must() -> None:
+    def f(a: Any, b: Any, x: Any) -> Any:
+        y = iv.tanh(iv.linalg.solve(a @ a + 5 * iv.eye(4), b)) + iv.exp(x)
+        return y, iv.sum(iv.linalg.inv(a + 5 * iv.eye(4)) @ x)
+
+    lowered = agree(f, [normal(4, 4), normal(4, 3), normal(4, 3)])
+    kinds = [type(s) for s in lowered.steps]
+    assert kinds == [Native, Library, Library, Native]
+
+
+def test_views_of_inputs_and_outputs() -> None:
+    def f(x: Any) -> Any:
+        y = iv.tanh(x)
+        return (
+            y,
+            y.T,
+            iv.reshape(y.T, (-1,)),
+            x,
+            x[::-1, 1:3],
+            iv.flip(y)[1:],
+            y[2] + iv.reshape(y, (-1,))[:5],
+        )
+
+    lowered = agree(f, [normal(6, 5)])
+    assert len(lowered.steps) == 1
+
+
+def test_arguments_are_checked_and_indices_too() -> None:
+    def f(x: Any, at: Any) -> Any:
+        return F.gather(iv.tanh(x), at, axes=(0,))
+
+    graph = traced(f, [normal(5), np.arange(3)])
+    lowered = lower(graph)
+    np.testing.assert_allclose(lowered(normal(5), np.array([4, 0, 2]))[0], np.tanh(normal(5))[[4, 0, 2]])
+    with pytest.raises(IndexingError):
+        lowered(normal(5), np.array([4, 5, 2]))
+    with pytest.raises(ShapeError):
+        lowered(normal(4), np.array([4, 0, 2]))
+    with pytest.raises(ArgumentError):
+        lowered(normal(5))
