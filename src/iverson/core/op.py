@@ -276,7 +276,7 @@ def _frozen(value: Any) -> Any:
         return slice, value.start, value.stop, value.step
     if isinstance(value, tuple | list):
         return tuple(map(_frozen, value))
-    return value
+    return frozen(value) if isinstance(value, dict) else value
 
 
 def by_position(rule: Rule) -> Rule:

@@ -75,6 +75,20 @@ class Region(NamedTuple):
     def permuted(self, axes: Shape) -> Region:
         return Region(tuple(self.start[k] for k in axes), tuple(self.stop[k] for k in axes))
 
+    def on(self, axis: int, start: int, stop: int) -> Region:
+        """This region with another interval on an axis."""
+        k = axis
+        return Region(
+            (*self.start[:k], start, *self.start[k + 1 :]), (*self.stop[:k], stop, *self.stop[k + 1 :])
+        )
+
+    def along(self, axes: Shape, shape: Shape) -> Region:
+        """This region with all that an array of ``shape`` has along some axes."""
+        return Region(
+            tuple(0 if k in axes else a for k, a in enumerate(self.start)),
+            tuple(n if k in axes else b for k, (b, n) in enumerate(zip(self.stop, shape, strict=True))),
+        )
+
     def projected(self, shape: Shape) -> Region:
         """What this region reads of an operand of ``shape`` that broadcasts to the full space."""
         lead = len(self.start) - len(shape)

@@ -13,6 +13,7 @@ from iverson.core.entry_map import EntryMap
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
+from iverson.kernels import regions
 from iverson.kernels.merging import union
 from iverson.kernels.registry import run_in_layouts
 from iverson.kernels.stretched import stretched
@@ -164,5 +165,83 @@ class Same(Moved):
         return where
 
 
+class Reduced(EntryMap):
+    """An entry of the result depends on the line of input 0 that is reduced to it, along ``axis``."""
+
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], _out: Any, params: Params
+    ) -> Entries:
+        """What the lines that a box meets are reduced to."""
+        need = demands[0]
+        if not isinstance(need, Box):
+            return need if need is NOTHING else FULL
+        return Box(
+            regions.summed(need.region, inputs[0].shape, axis=params["axis"], keepdims=params["keepdims"])
+        )
+
+    def support(
+        self, _op: Op, where: Entries, _i: int, inputs: Sequence[Any], _out: Any, params: Params
+    ) -> Entries:
+        """All entries of these lines."""
+        if not isinstance(where, Box):
+            return where if where is NOTHING else FULL
+        axis, keepdims = params["axis"], params["keepdims"]
+        own = where.region if keepdims else regions.expanded(where.region, (), axis=axis)
+        return Box(own.along(axis, inputs[0].shape))
+
+
+class Along(EntryMap):
+    """Entries of a line along ``axis`` (or ``axes``) depend on that line; shapes agree on the other axes."""
+
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
+    ) -> Entries:
+        """The lines that demanded entries are in."""
+        needs = [need for need in demands if need is not NOTHING]
+        if not all(isinstance(need, Box) for need in needs):
+            return FULL
+        return join(Box(self.reached(need.region, out.shape, params)) for need in needs)  # type: ignore[union-attr]
+
+    def support(
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Any, params: Params
+    ) -> Entries:
+        """The lines that the entries are in."""
+        if not isinstance(where, Box):
+            return where if where is NOTHING else FULL
+        return Box(self.read(where.region, inputs[i].shape, params))
+
+    def reached(self, region: Region, shape: Shape, params: Params) -> Region:
+        """The entries of the result that depend on a region."""
+        return region.along(_axes(params), shape)
+
+    def read(self, region: Region, shape: Shape, params: Params) -> Region:
+        """The entries of an input that a region depends on."""
+        return region.along(_axes(params), shape)
+
+
+class Scanned(Along):
+    """Entries of a line depend on those before them (with ``reverse``, behind them) and on themselves."""
+
+    def reached(self, region: Region, shape: Shape, params: Params) -> Region:
+        """From the first of the line's demanded entries on."""
+        (axis,) = _axes(params)
+        low, high = region.start[axis], region.stop[axis]
+        return region.on(axis, *((0, high) if params.get("reverse") else (low, shape[axis])))
+
+    def read(self, region: Region, shape: Shape, params: Params) -> Region:
+        """Up to the last of them."""
+        return self.reached(region, shape, {**params, "reverse": not params.get("reverse")})
+
+
+def _axes(params: Params) -> Shape:
+    if "axes" in params:
+        return params["axes"]  # type: ignore[no-any-return]
+    axis = params["axis"]
+    return axis if isinstance(axis, tuple) else (axis,)
+
+
 ELEMENTWISE = Elementwise()
 SAME = Same()
+REDUCED = Reduced()
+ALONG = Along()
+SCANNED = Scanned()

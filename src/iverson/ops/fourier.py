@@ -16,6 +16,7 @@ from iverson.core.aval import Aval
 from iverson.core.op import Op, Sample
 from iverson.core.shapes import Shape
 from iverson.core.table import define
+from iverson.ops.entry_maps import ALONG
 
 LINEAR = ((0,),)
 ADJOINT_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -44,6 +45,7 @@ def _define_pair(name: str, inverse: str, body: Any) -> None:
                 ),
             ),
             linear_in=LINEAR,
+            entry_map=ALONG,
             samples=_samples,
         )
     )
@@ -72,6 +74,7 @@ define(
         ),
         vjp=(_rfft_vjp,),
         linear_in=LINEAR,
+        entry_map=ALONG,
         samples=lambda s: [
             Sample((np.real(s((2, 4))),), {"axis": 1, "norm": "backward"}),
             Sample((np.real(s((3, 2))),), {"axis": 0, "norm": "ortho"}),
@@ -100,6 +103,7 @@ define(
         ),
         vjp=(_irfft_vjp,),
         linear_in=LINEAR,
+        entry_map=ALONG,
         samples=lambda s: [
             Sample((s((2, 3)) + 0j,), {"axis": 1, "n": 4, "norm": "backward"}),
             Sample((s((2, 2)) + 0j,), {"axis": 0, "n": 3, "norm": "forward"}),

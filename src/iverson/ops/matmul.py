@@ -13,7 +13,7 @@ from typing import Any
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import is_tracked, value_of
-from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, LowRank, Stored, hull
+from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, LowRank, Stored, hull, join
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Body, Op, Rule, Sample
@@ -115,12 +115,11 @@ class Contracted(EntryMap):
             met = _met(demands, patterns, shape)
             if met is not None:
                 return met
-        of_a, of_b = demands
-        if isinstance(of_a, Box) and not isinstance(of_b, Box) and of_b is not FULL:
-            return _lines(shape, -2, of_a.region.start[-2], of_a.region.stop[-2])
-        if isinstance(of_b, Box) and not isinstance(of_a, Box) and of_a is not FULL:
-            return _lines(shape, -1, of_b.region.start[-1], of_b.region.stop[-1])
-        return FULL
+        return join(
+            _reached(need, inputs[k].shape, shape, -2 + k)
+            for k, need in enumerate(demands)
+            if need is not NOTHING
+        )
 
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Any
@@ -159,10 +158,14 @@ def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entr
     return Stored(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
 
 
-def _lines(shape: Shape, axis: int, start: int, stop: int) -> Box:
-    full = Region.full(shape)
-    low, high = list(full.start), list(full.stop)
-    low[axis], high[axis] = start, stop
+def _reached(need: Entries, own: Shape, out: Shape, axis: int) -> Entries:
+    """Of a box of a (b): its rows (columns, by ``axis``), in the matrices that its own are multiplied in."""
+    if not isinstance(need, Box):
+        return FULL
+    (*first, _, _), (*last, _, _) = need.region
+    batch = Region(tuple(first), tuple(last)).broadcast(own[:-2], out[:-2])
+    low, high = [*batch.start, 0, 0], [*batch.stop, *out[-2:]]
+    low[axis], high[axis] = need.region.start[axis], need.region.stop[axis]
     return Box(Region(tuple(low), tuple(high)))
 
 

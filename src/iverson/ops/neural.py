@@ -15,6 +15,7 @@ from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.kernels import strided
 from iverson.ops.batching import Examples
+from iverson.ops.entry_maps import ALONG
 
 
 def _abstract(name: str) -> Any:
@@ -49,6 +50,7 @@ define(
         abstract=_abstract("softmax"),
         vjp=(_softmax_rule,),
         jvp=(_softmax_rule,),
+        entry_map=ALONG,
         samples=_samples,
         exceptions=_REAL,
     )
@@ -61,6 +63,7 @@ define(
         abstract=_abstract("log_softmax"),
         vjp=(lambda F, g, y, _x, *, axis: g - F.exp(y) * F.sum(g, axis=(axis,), keepdims=True),),
         jvp=(lambda F, t, y, _x, *, axis: t - F.sum(F.exp(y) * t, axis=(axis,), keepdims=True),),
+        entry_map=ALONG,
         samples=_samples,
         exceptions=_REAL,
     )
@@ -149,6 +152,7 @@ define(
         abstract=lambda x, _classes, *, axis: Aval(x.shape, x.dtype),
         vjp=(_softmax_error_rule, None),
         jvp=(_softmax_error_rule, None),
+        entry_map=ALONG,
         samples=lambda s: [Sample((s(shape), classes), {"axis": axis}) for shape, classes, axis in _LABELLED],
         exceptions=_REAL,
     )

@@ -14,10 +14,9 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.caller import warn
 from iverson.core.dispatch import value_of
-from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
+from iverson.core.entries import FULL, Entries, Stored
 from iverson.core.errors import ArgumentError, DensifyWarning, DTypeError
 from iverson.core.op import Op, Sample
-from iverson.core.region import Region
 from iverson.core.scalars import inverse_length
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 from iverson.core.table import F as namespace
@@ -26,7 +25,7 @@ from iverson.kernels import regions, sparse_reductions, sparse_values, strided
 from iverson.layouts import CooPattern, Sparse
 from iverson.layouts.batches import of_all
 from iverson.ops.batching import Examples, next_axis
-from iverson.ops.entry_maps import Moved, moved
+from iverson.ops.entry_maps import REDUCED, SCANNED, Moved, Reduced, moved
 from iverson.ops.notation import lazy_te, reduction
 
 LINEAR = ((0,),)
@@ -66,25 +65,10 @@ _normal = _samples(lambda s, shape: s(shape))
 _distinct = _samples(lambda s, shape: s.distinct(shape))
 
 
-class Summed(Moved):
+class Summed(Moved, Reduced):
     """Entries of input 0 are added up along axes."""
 
     moves = False
-
-    def support(
-        self, _op: Op, where: Entries, _i: int, inputs: Sequence[Any], _out: Any, params: Any
-    ) -> Entries:
-        """All entries that went into one of these sums."""
-        if not isinstance(where, Box):
-            return where if where is NOTHING else FULL
-        axis, keepdims = params["axis"], params["keepdims"]
-        given = iter(zip(where.region.start, where.region.stop, strict=True))
-        start, stop = [], []
-        for k, extent in enumerate(inputs[0].shape):
-            low, high = next(given) if keepdims or k not in axis else (0, 1)
-            start.append(0 if k in axis else low)
-            stop.append(extent * (high - low) if k in axis else high)
-        return Box(Region(tuple(start), tuple(stop)))
 
     def moved(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
@@ -215,6 +199,7 @@ define(
             ),
         ),
         te=reduction("prod"),
+        entry_map=REDUCED,
         samples=lambda s: [
             *_normal(s),
             Sample((s((4,)) * (np.arange(4) > 1),), {"axis": (0,), "keepdims": False}),
@@ -358,6 +343,7 @@ for _name, _body in _EXTREMA.items():
             vjp=(partial(_extremum_vjp, largest=_name == "max"),),
             jvp=(partial(_extremum_jvp, largest=_name == "max"),),
             vjp_at=partial(_extremum_within, largest=_name == "max"),
+            entry_map=REDUCED,
             samples=_distinct,
             exceptions={"complex": "complex numbers have no order"},
             convention="equal extrema share the derivative evenly",
@@ -386,6 +372,7 @@ define(
                 t * _weights(F, y, x, axis, keepdims), axis=axis, keepdims=keepdims
             ),
         ),
+        entry_map=REDUCED,
         samples=_normal,
         exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
     )
@@ -419,6 +406,7 @@ define(
                 F.real(F.conj(_direction(F, y, x, axis, keepdims)) * t), axis=axis, keepdims=keepdims
             ),
         ),
+        entry_map=REDUCED,
         samples=_normal,
         convention="at 0 the derivative is 0",
     )
@@ -491,6 +479,7 @@ define(
         vjp=(_deviation_vjp,),
         jvp=(_deviation_jvp,),
         vjp_at=_deviation_within,
+        entry_map=REDUCED,
         samples=lambda s: [
             Sample((s((2, 3)),), {"axis": (0, 1), "keepdims": False, "squared": True}),
             Sample((s((2, 3, 2)),), {"axis": (1,), "keepdims": True, "squared": False}),
@@ -569,6 +558,7 @@ define(
         ),
         linear_in=LINEAR,
         te=lazy_te(lambda T, x, *, axis: _scanned(T, x, axis)),
+        entry_map=SCANNED,
         samples=_scan_samples,
     )
 )
@@ -600,6 +590,7 @@ define(
         abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
         vjp=(_cumulative_prod_vjp,),
         jvp=(_cumulative_prod_jvp,),
+        entry_map=SCANNED,
         samples=lambda s: [
             *_scan_samples(s),
             Sample((s((4,)) * (np.arange(4) != 1),), {"axis": 0}),
@@ -649,6 +640,7 @@ define(
         ),
         linear_in=((1,),),
         shared=_recurrence_shared,
+        entry_map=SCANNED,
         samples=lambda s: [
             Sample((s((4,)), s((4,))), {"axis": 0, "reverse": False}),
             Sample((s((2, 3)), s((2, 3))), {"axis": 1, "reverse": True}),

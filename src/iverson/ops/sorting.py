@@ -12,6 +12,7 @@ from iverson.core.aval import Aval
 from iverson.core.op import Op, Sample
 from iverson.core.table import define
 from iverson.ops.batching import Examples, one_by_one
+from iverson.ops.entry_maps import ALONG
 
 
 def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
@@ -71,6 +72,7 @@ define(
         abstract=lambda x, *, axis, descending: Aval(x.shape, x.dtype),
         vjp=(_sort_vjp,),
         jvp=(lambda F, t, _y, x, *, axis, descending: F.take_along(t, _order(F, x, axis, descending), axis),),
+        entry_map=ALONG,
         samples=lambda s: [
             Sample((s.distinct((2, 3)),), {"axis": 1, "descending": False}),
             Sample((s.distinct((3, 2)),), {"axis": 0, "descending": True}),

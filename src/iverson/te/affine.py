@@ -309,7 +309,42 @@ def _constraint(e: Expr) -> Constraint | None:
     if not (is_pure(a) and is_pure(b)):
         return None
     form = difference(e.name, a, b)
-    return None if form is None else Constraint(form, e.name == "equal")
+    if form is None:  # a != b is a > b where a >= b anyway
+        low, high = interval(a - b)
+        return (
+            Constraint((a - b).shift(-1))
+            if low >= 0
+            else Constraint((b - a).shift(-1))
+            if high <= 0
+            else None
+        )
+    return Constraint(form, e.name == "equal")
+
+
+def between(form: Affine, low: float, high: float) -> list[Constraint]:
+    """Constraints on pure forms that follow where an integer is in ``low <= form <= high``.
+
+    Of a minimum or maximum, those of a side are known where the other side alone could not make it so.
+    """
+    if is_pure(form):
+        found = [] if low == -inf else [Constraint(form.shift(-int(low)))]
+        return found if high == inf else [*found, Constraint(form.scaled(-1).shift(int(high)))]
+    atoms = [(a, c) for a, c in form.terms if isinstance(a, Apply) and a.name in ("minimum", "maximum")]
+    if len(form.terms) != 1 or len(atoms) != 1 or abs(atoms[0][1]) != 1:
+        return []
+    ((atom, c),) = atoms
+    low, high = low - form.const, high - form.const
+    if c < 0:
+        low, high = -high, -low
+    result = []
+    sides = [affine_of(a) for a in atom.args]
+    for side, other in (sides, sides[::-1]):
+        least, most = interval(other)
+        if atom.name == "minimum":
+            result += between(side, low, high if least > high else inf)
+        else:
+            result += between(side, low if most < low else -inf, high)
+    return result
 
 
 def holds(constraint: Constraint) -> bool | None:
@@ -330,21 +365,17 @@ def condition_of(constraint: Constraint) -> Expr:
     return apply("equal" if constraint.equality else "greater_equal", a, b)
 
 
-def bounds_under(form: Affine, constraints: Iterable[Constraint]) -> Interval:
+def bounds_under(
+    form: Affine, constraints: Iterable[Constraint], known: Mapping[Expr, Interval] | None = None
+) -> Interval:
     """Bounds of a form given constraints: interval arithmetic, narrowed by constraints on one atom
     and by constraints on the form itself. Never too narrow; not always sharp.
+
+    known : bounds of atoms that follow from the constraints (`narrowed`), where they were found before.
     """
     constraints = list(constraints)
-    known: dict[Expr, Interval] = {}
-    for c in constraints:
-        if len(c.form.terms) == 1:
-            (atom, k), lower = c.form.terms[0], -c.form.const
-            low, high = known.get(atom) or interval(make(0, {atom: 1}))
-            if k > 0 or c.equality:
-                low = max(low, -((-lower) // k) if k > 0 else -((lower) // -k))
-            if k < 0 or c.equality:
-                high = min(high, (-lower) // -k if k < 0 else lower // k)
-            known[atom] = (low, high)
+    if known is None:
+        known = narrowed((), [c for c in constraints if len(c.form.terms) == 1], rounds=1)
     low, high = interval(form, known)
     for c in constraints:
         for sign in (1, -1) if c.equality else (1,):
@@ -356,17 +387,44 @@ def bounds_under(form: Affine, constraints: Iterable[Constraint]) -> Interval:
     return low, high
 
 
-def narrowed(axes: Iterable[Var], constraints: Iterable[Constraint], rounds: int = 3) -> dict[Expr, Interval]:
-    """The range of each axis, narrowed by what each constraint says given the ranges of the others."""
-    known: dict[Expr, Interval] = {v: (_least(v.lo), _greatest(v.hi)) for v in axes}
+def narrowed(axes: Iterable[Var], constraints: Iterable[Constraint], rounds: int = 8) -> dict[Expr, Interval]:
+    """The range of each axis, and of the constraints' atoms, narrowed by what each constraint says given the
+    ranges of the others, and by each floor for what it is the floor of; until nothing changes, or often.
+    """
     forms = [c.form.scaled(sign) for c in constraints for sign in ((1, -1) if c.equality else (1,))]
-    for form, (v, k) in [(f, t) for _ in range(rounds) for f in forms for t in f.terms if t[0] in known]:
+    known: dict[Expr, Interval] = {v: (_least(v.lo), _greatest(v.hi)) for v in axes}
+    floors: dict[Expr, tuple[Affine, int]] = {}
+    pending = [a for form in forms for a, _ in form.terms]
+    while pending:
+        atom = pending.pop()
+        if atom not in known:
+            known[atom] = _range_of(atom, None)
+        if atom not in floors and (parts := floor_parts(atom)) is not None:
+            floors[atom] = parts
+            pending += [a for a, _ in parts[0].terms]
+    for _ in range(rounds):
+        before = dict(known)
+        for form in forms:
+            _narrow(known, form)
+        for atom, (x, d) in floors.items():  # d atom <= x < d atom + d
+            low, high = known[atom]
+            if low != -inf:
+                _narrow(known, x.shift(-d * int(low)))
+            if high != inf:
+                _narrow(known, x.scaled(-1).shift(d * int(high) + d - 1))
+        if known == before or any(low > high for low, high in known.values()):
+            break
+    return known
+
+
+def _narrow(known: dict[Expr, Interval], form: Affine) -> None:
+    """Narrow the range of each atom of a form by ``form >= 0``."""
+    for v, k in form.terms:
         most = interval(form - make(0, {v: k}), known)[1]  # k v >= -most
         if most in (inf, -inf):
             continue
         low, high = known[v]
         known[v] = (max(low, -(most // k)), high) if k > 0 else (low, min(high, most // -k))
-    return known
 
 
 def depends_on_data(roots: Iterable[Expr]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, is_tracked, make_handle, slot_of, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.core.op import Op, Rule
+from iverson.core.op import Op, Rule, frozen
 from iverson.core.shapes import as_int
 from iverson.expr.nodes import same
 from iverson.layouts import Bracket, Zero
@@ -30,6 +30,7 @@ from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Placeholder, Tensor, reads_of
 from iverson.te.forward import jvp
+from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.language import placeholder
 from iverson.te.lower import Lowered, lower
 from iverson.te.nodes import Program, program_of
@@ -49,12 +50,14 @@ class Compiled:
     """An op at given shapes, dtypes and parameters: its program, and which arguments that reads.
 
     entry_by_entry : each entry of a result reads the first argument at its own place alone.
+    relation : which entries of the results depend on which of the arguments.
     """
 
     lowered: Lowered
     reads: tuple[int, ...]
     results: tuple[Aval, ...]
     entry_by_entry: bool
+    relation: Relation
 
 
 class Expression:
@@ -79,6 +82,7 @@ class Expression:
             abstract=self._abstract,
             vjp=tuple(partial(self._vjp, i) for i in range(arity)),
             jvp=tuple(partial(self._jvp, i) for i in range(arity)),
+            entry_map=IndexMaps(self._relation),
             multiple=multiple,
             family=FAMILY,
             batch=self._batch,
@@ -89,7 +93,7 @@ class Expression:
 
     def compiled(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
         """The program for operands of these shapes and dtypes, from memory where it was met before."""
-        key = tuple((o.shape, o.dtype) for o in operands), _hashable(params)
+        key = tuple((o.shape, o.dtype) for o in operands), frozen(params)
         with self._lock:
             found = self._compiled.get(key)
             if found is not None:
@@ -108,10 +112,11 @@ class Expression:
         outputs = self.outputs(inputs, params)
         program = program_of(outputs)
         alone = bool(inputs) and all(_same_places(program, inputs[0], t) for t in outputs)
+        relation = Relation(program, inputs)
         program = eliminate(program)
         reads = tuple(inputs.index(t) for t in program.inputs)
         results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
-        return Compiled(lower(program), reads, results, alone)
+        return Compiled(lower(program), reads, results, alone, relation)
 
     def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
         """What the function makes of placeholders, checked to be tensors."""
@@ -136,9 +141,11 @@ class Expression:
         return results if self.multiple else results[0]
 
     def _abstract(self, *operands: Any, **params: Any) -> Any:
-        avals = tuple(o if hasattr(o, "shape") else np.asarray(o) for o in operands)
-        results = self.compiled(avals, params).results
+        results = self.compiled(tuple(map(_operand, operands)), params).results
         return results if self.multiple else results[0]
+
+    def _relation(self, operands: Sequence[Any], params: Mapping[str, Any]) -> Relation:
+        return self.compiled(tuple(map(_operand, operands)), dict(params)).relation
 
     def _vjp(self, i: int, _F: Any, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """The gradient in input i, from the cotangents that are defined."""
@@ -223,15 +230,6 @@ def _is_strided(value: Bracket) -> bool:
 
 def _operand(x: Any) -> Any:
     return x if hasattr(x, "shape") else np.asarray(x)
-
-
-def _hashable(value: Any) -> Any:
-    """A parameter as part of a key (slices and lists hash only from Python 3.12 on, or never)."""
-    if isinstance(value, dict):
-        return tuple((k, _hashable(v)) for k, v in sorted(value.items()))
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_hashable, value))
-    return (slice, value.start, value.stop, value.step) if isinstance(value, slice) else value
 
 
 def _dtype(x: Any) -> Any:

@@ -1,0 +1,113 @@
+"""Entry maps of the table: against what a change of an entry reaches, and against the index notation.
+
+For every op that has one, every sample and input, and boxes of the input and of the result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson import te
+from iverson.core.aval import Aval
+from iverson.core.entries import FULL, NOTHING, Box, Entries, hull, plain
+from iverson.core.entry_map import ANY
+from iverson.core.region import Region
+from iverson.layouts import layouts_by_type, to_strided
+from iverson.ops import TABLE
+from iverson.te.index_maps import IndexMaps, Relation
+from tests.conformance.product import SEED, floating, samples_of
+
+BOXES = 6
+#: Maps that may hold more than the smallest region.
+LOOSER = {"kron": "its cotangent may stay two factors, of which no box is cut", "gather": "reads by data"}
+WITH_MAPS = [name for name, op in TABLE.items() if op.entry_map is not ANY and op.samples]
+
+
+def results(op: Any, args: Any, params: Any) -> list[Any]:
+    with np.errstate(all="ignore"):
+        found = op.forward(*args, **params)
+    values = found if op.multiple else (found,)
+    return [np.asarray(to_strided(v) if type(v) in layouts_by_type else v) for v in values]
+
+
+def box(shape: tuple[int, ...], rng: np.random.Generator) -> Entries:
+    """A box that is not empty; all of an array without axes."""
+    start = tuple(int(rng.integers(n)) for n in shape)
+    return Box(Region(start, tuple(int(rng.integers(a, n)) + 1 for a, n in zip(start, shape, strict=True))))
+
+
+def holds(found: Entries, there: Any) -> bool:
+    """Whether a set holds the entries (with a pattern, all that it may)."""
+    at = np.zeros(there.shape, bool)
+    at[hull(found, there.shape).slices] = True
+    return bool((at | ~there).all())
+
+
+def known(args: Any) -> list[Any]:
+    """What a map is told of the arguments: index arrays as they are."""
+    return [Aval(a.shape, a.dtype) if isinstance(a, np.ndarray) and a.dtype.kind in "fc" else a for a in args]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", WITH_MAPS)
+def test_a_map_holds_what_depends(name):
+    op = TABLE[name]
+    rng = np.random.default_rng(SEED)
+    for sample in samples_of(op, "float64"):
+        inputs, before = known(sample.args), results(op, sample.args, sample.params)
+        avals = tuple(Aval(y.shape, y.dtype) for y in before)
+        out = avals if op.multiple else avals[0]
+        for k in floating(sample):
+            x = sample.args[k]
+            reaches = []
+            for entry in np.ndindex(x.shape):
+                args = list(sample.args)
+                args[k] = x.copy()
+                args[k][entry] = np.nan
+                after = results(op, args, sample.params)
+                reaches.append([(a != b) | np.isnan(a) for a, b in zip(after, before, strict=True)])
+            for _ in range(BOXES if x.size else 0):
+                need = box(x.shape, rng)
+                demands = tuple(plain(need, x.shape) if j == k else NOTHING for j in range(len(inputs)))
+                found = op.entry_map.demand(op, demands, inputs, out, sample.params)
+                inside = np.zeros(x.shape, bool)
+                inside[need.region.slices] = True
+                for j, y in enumerate(before):
+                    there = np.zeros(y.shape, bool)
+                    for at, reached in zip(inside.ravel(), reaches, strict=True):
+                        there |= reached[j] & at
+                    assert holds(found[j] if type(found) is tuple else found, there)
+                y = before[0]
+                if not op.multiple and y.size:
+                    where = box(y.shape, rng)
+                    read = [reached[0][where.region.slices].any() for reached in reaches]
+                    support = op.entry_map.support(op, plain(where, y.shape), k, inputs, out, sample.params)
+                    assert holds(support, np.reshape(read, x.shape))
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_MAPS if TABLE[name].te is not None])
+def test_a_map_is_the_one_that_follows_from_the_index_notation(name):
+    op = TABLE[name]
+    rng = np.random.default_rng(SEED)
+    for sample in samples_of(op, "float64"):
+        placeholders = tuple(te.placeholder(np.shape(a), np.asarray(a).dtype) for a in sample.args)
+        y = op.te(*placeholders, **sample.params)
+        program = te.program_of([y])
+        derived = IndexMaps(lambda *_, p=program, xs=placeholders: Relation(p, xs))
+        inputs, out = known(sample.args), Aval(tuple(map(int, y.shape)), y.dtype)
+        for k in floating(sample) if 0 not in out.shape else ():
+            shape = sample.args[k].shape
+            for _ in range(BOXES if sample.args[k].size else 0):
+                need = plain(box(shape, rng), shape)
+                demands = tuple(need if j == k else NOTHING for j in range(len(inputs)))
+                written = plain(op.entry_map.demand(op, demands, inputs, out, sample.params), out.shape)
+                found = derived.demand(op, demands, inputs, out, sample.params)
+                assert written == found or name in LOOSER
+                if out.shape:
+                    where = plain(box(out.shape, rng), out.shape)
+                    own = op.entry_map.support(op, where, k, inputs, out, sample.params)
+                    found = derived.support(op, where, k, inputs, out, sample.params)
+                    assert own is FULL or plain(own, shape) == found
