@@ -70,3 +70,46 @@ def close(found: Any, expected: Any, rtol: float = 1e-9) -> None:
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     a, b = entries(found), entries(expected)
     np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-11, equal_nan=True)
+
+
+#: Unary functions that are smooth and bounded where they are used, and others with kinks.
+UNARY = (iv.sin, iv.tanh, iv.sigmoid, iv.relu, iv.negative, lambda x: x * 0.5, lambda x: x.T, abs)
+BINARY = (
+    iv.add,
+    iv.multiply,
+    iv.subtract,
+    iv.maximum,
+    lambda a, b: a @ b,
+    lambda a, b: iv.where(a > 0, a, b),
+)
+SIZE = 3
+
+
+def random_program(seed: int, steps: int = 8) -> Callable[..., list[Any]]:
+    """A function of two matrices with three results, which may be parts, sums and stacks of each other."""
+    rng = np.random.default_rng(seed)
+    plan = [(int(rng.integers(8)), *rng.integers(0, 1 << 30, 3).tolist()) for _ in range(steps)]
+    last = rng.integers(0, 1 << 30, 3).tolist()
+
+    def program(x: Any, y: Any) -> list[Any]:
+        made = [x, y]
+        for kind, a, b, c in plan:
+            p, q = made[a % len(made)], made[b % len(made)]
+            if kind < 3:
+                out = UNARY[c % len(UNARY)](p)
+            elif kind < 6:
+                out = BINARY[c % len(BINARY)](p, q)
+            elif kind == 6:
+                out = iv.stack([p, q, p + q], axis=c % 3)[c % 3] if c % 2 else iv.concat([p, q])[:SIZE]
+            else:
+                row = p[c % SIZE] if c % 2 else p.sum(axis=0)
+                out = row + q
+            made.append(out)
+        return [made[k % len(made)] for k in last]
+
+    return program
+
+
+def matrices(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(SIZE, SIZE)), rng.normal(size=(SIZE, SIZE))

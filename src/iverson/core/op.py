@@ -196,7 +196,7 @@ class Op:
         own = tuple([s if k in group else NOTHING for k, s in enumerate(supports)])
         if all(s is NOTHING for s in own):
             return NOTHING
-        if self.multiple or not any(isinstance(s, Box | Stored) for s in own):
+        if self.multiple or not (self.entry_map.partial or any(isinstance(s, Box | Stored) for s in own)):
             return FULL
         return self.entry_map.demand(self, own, avals, out, params)
 

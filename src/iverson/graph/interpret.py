@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.dispatch import bind, make_handle
 from iverson.core.errors import ArgumentError
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on
 
 
 def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
@@ -24,18 +24,13 @@ def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
             "interpret", "args", got=f"{len(args)} arguments", expected=f"{len(graph.inputs)}, one an input"
         )
     known: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
-    known.update((value, as_handle(array)) for value, array in graph.constants)
+    known.update((value, make_handle(held)) for value, held in graph.constants)
     last = last_reads(graph)
     for k, equation in enumerate(graph.equations):
         known.update(zip(equation.results, _evaluated(equation, known), strict=True))
         for value in last.get(k, ()):
             del known[value]
     return [known.get(x, x) if type(x) is Value else x for x in graph.outputs]
-
-
-def as_handle(held: Any) -> Any:
-    """A handle of a constant: one that it is, or one of a layout's value."""
-    return held if isinstance(held, Handle) else make_handle(held)
 
 
 def last_reads(graph: Graph) -> dict[int, list[Value]]:
@@ -59,6 +54,7 @@ def _evaluated(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
     evaluate = getattr(op, "evaluate", None)
     if evaluate is not None:
         return evaluate(args, **equation.params)  # type: ignore[no-any-return]
-    assert not any(x is UNDEFINED for x in args)
+    if is_undefined_on(op, args):
+        return [UNDEFINED] * len(equation.results)
     out = bind(op, args, dict(equation.params))
     return out if op.multiple else (out,)

@@ -111,3 +111,8 @@ def values_of(operands: Any) -> list[Value]:
 def known(operand: Operand) -> Any:
     """What an op's ``abstract`` gets of an operand: the aval of a value, a number as it is."""
     return operand.aval if type(operand) is Value else operand
+
+
+def is_undefined_on(op: Op, operands: tuple[Operand, ...]) -> bool:
+    """Whether an op gives nothing: it is linear in operands all of which are undefined."""
+    return any(g and all(operands[k] is UNDEFINED for k in g) for g in op.groups(len(operands)))

@@ -26,10 +26,13 @@ class GraphOp(Op):
     """An op of graphs alone.
 
     evaluate : ``evaluate(args, **params)``: the results (a sequence) from handles, numbers and UNDEFINED.
+    takes_undefined : whether operands may be undefined.
+    pure : whether it gives the same on the same operands, and does nothing else.
     """
 
     evaluate: Rule
     takes_undefined: bool = True
+    pure: bool = True
 
 
 def is_absent(x: Any) -> bool:
@@ -126,10 +129,16 @@ function_op = GraphOp(
     multiple=True,
     evaluate=_called,
     takes_undefined=False,
+    pure=False,
 )
 
 #: The ops of graphs by name.
 OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of, function_op)}
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an op gives the same on the same operands, and does nothing else."""
+    return getattr(op, "pure", True)
 
 
 def op_named(name: str) -> Op:

@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.core.errors import ArgumentError
+from iverson.core.op import Op
 from iverson.graph.dead_code import dead_code
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, is_undefined_on
 from iverson.graph.operations import autograd_add, grad_of
 from iverson.graph.regions import substituted
 
@@ -49,7 +50,7 @@ def specialize(df: Graph, defined: Sequence[bool], needs: Sequence[bool]) -> Gra
         if equation.op is autograd_add and UNDEFINED in operands:
             a, b = operands
             known[equation.results[0]] = b if a is UNDEFINED else a
-        elif equation.op is grad_of and _is_absent(operands, equation.params):
+        elif is_undefined_on(equation.op, operands) or _is_absent(equation.op, operands, equation.params):
             known.update(dict.fromkeys(equation.results, UNDEFINED))
         else:
             kept.append(replace(equation, operands=operands))
@@ -58,5 +59,5 @@ def specialize(df: Graph, defined: Sequence[bool], needs: Sequence[bool]) -> Gra
     return dead_code(Graph(inputs, tuple(kept), outputs, df.constants))
 
 
-def _is_absent(operands: Sequence[Operand], params: Any) -> bool:
-    return all(x is UNDEFINED for x in operands[: params["count"]])
+def _is_absent(op: Op, operands: Sequence[Operand], params: Any) -> bool:
+    return op is grad_of and all(x is UNDEFINED for x in operands[: params["count"]])

@@ -135,8 +135,10 @@ class Trace(Level):
             support = held.value.aval.support if isinstance(held, Traced) else _support(held)
             value = self._known[key] = Value(Aval(held.shape, held.dtype, support))
             self._outside.append(held)
-            where = self.captured if tracked or isinstance(held, LevelValue) else self.constants
-            where.append((value, x if isinstance(x, Handle) else held))
+            if tracked or isinstance(held, LevelValue):
+                self.captured.append((value, x))
+            else:
+                self.constants.append((value, held))
         return self._known[key]
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:

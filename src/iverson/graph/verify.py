@@ -6,7 +6,7 @@ from typing import Any
 
 from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, known, subgraphs
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on, known, subgraphs
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -49,6 +49,8 @@ def _check_operands(operands: tuple[Any, ...], defined: set[Value], of: str) -> 
 
 def _check_results(equation: Equation) -> None:
     op = equation.op
+    if is_undefined_on(op, equation.operands):
+        return
     if UNDEFINED in equation.operands and not getattr(op, "takes_undefined", False):
         _fail(f"an undefined operand of '{op.name}'", "one that is defined")
     if any(type(x) is Value and x.aval.shape is None for x in equation.operands):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.caller import warn
+from iverson.core.dispatch import LevelValue
 from iverson.core.entries import FULL, Entries
 from iverson.core.errors import ArgumentTypeError, DensifyWarning
 from iverson.core.shapes import Shape
@@ -76,8 +77,8 @@ def register(layout: Layout) -> Layout:
 
 
 def layouts() -> tuple[Layout, ...]:
-    """All registered layouts."""
-    return tuple(layouts_by_type.values())
+    """All registered layouts. Values of levels, which are registered like them, hold no entries."""
+    return tuple(layout for layout in layouts_by_type.values() if not issubclass(layout.kind, LevelValue))
 
 
 def layout_named(name: str) -> Layout:

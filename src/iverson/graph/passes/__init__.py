@@ -1,0 +1,37 @@
+"""What is done to a graph before it runs.
+
+Each pass keeps what the graph computes, and changes nothing when it is run again on its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from iverson.graph.dead_code import dead_code
+from iverson.graph.nodes import Graph
+from iverson.graph.passes.algebra import algebra
+from iverson.graph.passes.common import common
+from iverson.graph.passes.constants import constants
+from iverson.graph.passes.demands import demands
+from iverson.graph.regions import inline
+
+Pass = Callable[[Graph], Graph]
+#: In the order in which they run.
+PASSES: tuple[Pass, ...] = (
+    inline,
+    dead_code,
+    algebra,
+    demands,
+    dead_code,
+    constants,
+    algebra,
+    common,
+    dead_code,
+)
+
+
+def simplified(graph: Graph) -> Graph:
+    """The graph after all passes."""
+    for run in PASSES:
+        graph = run(graph)
+    return graph

@@ -1,0 +1,93 @@
+"""What nobody reads of a value is not computed.
+
+    %3 = stack(%0, %1, %2)                      %3 = stack(zero, %1, zero)
+    %4 = index_basic[key=(1,)](%3)      ->      %4 = index_basic[key=(1,)](%3)
+
+Demands go backwards: the entries of each operand that the demanded entries of the results depend on, by the
+op's entry map (`iverson.core.entry_map`). An operand of which nothing is demanded is zero; what made it is
+dead then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from iverson.autograd.mode import no_grad
+from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
+from iverson.core.entries import FULL, NOTHING, Entries, join, plain
+from iverson.core.entry_map import ANY
+from iverson.core.table import F
+from iverson.graph.nodes import Equation, Graph, Operand, Value, known
+from iverson.graph.trace import Trace
+from iverson.layouts import Zero, support_of
+
+
+def demands_of(graph: Graph) -> dict[Value, Entries]:
+    """What is read of each value; of one that is missing, nothing."""
+    found: dict[Value, Entries] = {x: FULL for x in graph.outputs if type(x) is Value}
+    for equation in reversed(graph.equations):
+        where = [found.get(v, NOTHING) for v in equation.results]
+        for i, x in enumerate(equation.operands):
+            if type(x) is Value:
+                found[x] = join([found.get(x, NOTHING), _of_operand(equation, i, where)])
+    return found
+
+
+def _of_operand(equation: Equation, i: int, where: list[Entries]) -> Entries:
+    """The entries of an operand that those of the results depend on."""
+    if all(need is NOTHING for need in where):
+        return NOTHING
+    op = equation.op
+    if op.multiple or op.entry_map is ANY:
+        return FULL
+    avals = [known(x) for x in equation.operands]
+    out = equation.results[0].aval
+    if op.entry_map.moves and not callable(op.vjp):
+        return plain(_moved_back(equation, i, where[0]), avals[i].shape)
+    if where[0] is FULL:
+        return FULL
+    return plain(op.entry_map.support(op, where[0], i, avals, out, equation.params), avals[i].shape)
+
+
+def _moved_back(equation: Equation, i: int, where: Entries) -> Entries:
+    """Where entries of the result of an op that moves entries come from: its pullback moves them back."""
+    rule = equation.op.vjp[i] if i < len(equation.op.vjp) else None  # type: ignore[arg-type,index]
+    if rule is None:
+        return FULL
+    out = equation.results[0]
+    with Trace("demands") as level, no_grad():
+        g = level.handle(Value(Aval(out.shape, out.dtype, where)))
+        inputs = [level.handle(x) if type(x) is Value else x for x in equation.operands]
+        ct = value_of(rule(F, g, out.aval, *inputs, **equation.params))
+    return support_of(ct)
+
+
+def demands(graph: Graph) -> Graph:
+    """The graph with zeros for operands of which nothing is read."""
+    zeros: dict[Any, Value] = {}
+    known_zero = {v for v, held in graph.constants if type(held) is Zero}
+    read = demands_of(graph)
+    equations: list[Equation] = []
+    for equation in graph.equations:
+        where = [read.get(v, NOTHING) for v in equation.results]
+        operands: tuple[Operand, ...] = equation.operands
+        if any(need not in (FULL, NOTHING) for need in where):
+            operands = tuple(
+                _zero(x, zeros)
+                if type(x) is Value and x not in known_zero and _of_operand(equation, i, where) is NOTHING
+                else x
+                for i, x in enumerate(operands)
+            )
+        equations.append(replace(equation, operands=operands))
+    made = tuple((v, Zero(v.shape, v.dtype)) for v in zeros.values())
+    return Graph(graph.inputs, tuple(equations), graph.outputs, (*graph.constants, *made))
+
+
+def _zero(x: Value, zeros: dict[Any, Value]) -> Value:
+    """A constant in the zero layout in place of a value."""
+    key = x.shape, x.dtype
+    if key not in zeros:
+        zeros[key] = Value(Aval(x.shape, x.dtype, NOTHING))
+    return zeros[key]

@@ -1,0 +1,144 @@
+"""Every pass keeps what a graph computes, gives well-formed graphs, and does nothing the second time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import iverson as iv
+from iverson.core.aval import aval_of
+from iverson.graph.dead_code import dead_code
+from iverson.graph.interpret import interpret
+from iverson.graph.parse import parse
+from iverson.graph.passes import PASSES, simplified
+from iverson.graph.passes.algebra import algebra
+from iverson.graph.passes.common import common
+from iverson.graph.passes.demands import demands
+from iverson.graph.print import show
+from iverson.graph.trace import trace_flat
+from iverson.graph.verify import check
+from tests.graph.programs import close, loss_of, matrices, random_program
+
+
+def graph_of(f, *args):
+    graph, _, _ = trace_flat(lambda *h: (f(*h), None), [aval_of(a) for a in args])
+    return check(graph)
+
+
+def gradient(program):
+    return lambda x, y: [*program(x, y)[:1], *iv.grad(loss_of(program), (0, 1))(x, y)]
+
+
+@given(seed=st.integers(0, 10**6), differentiated=st.booleans())
+def test_passes_on_random_programs(seed, differentiated):
+    args = matrices(seed)
+    program = gradient(random_program(seed)) if differentiated else random_program(seed)
+    graph = graph_of(program, *args)
+    handles = [iv.asarray(a) for a in args]
+    expected = interpret(graph, handles)
+    for run in PASSES:
+        graph = check(run(graph))
+        for a, b in zip(interpret(graph, handles), expected, strict=True):
+            close(a, b)
+        assert show(run(graph)) == show(graph), run
+
+
+@given(seed=st.integers(0, 10**6))
+def test_programs_of_graphs_do_no_more_than_the_functions(seed):
+    args = [iv.asarray(a) for a in matrices(seed)]
+    f = gradient(random_program(seed))
+    graph = simplified(graph_of(f, *args))
+    with iv.explain.count() as eager:
+        f(*args)
+    with iv.explain.count() as compiled:
+        interpret(graph, args)
+    assert compiled.products <= eager.products
+
+
+def simple(text):
+    return [e.op.name for e in simplified(parse(text)).equations]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("%1: float64[2, 3] = identity(%0)", "return (%0)"),
+        ("%1: float64[2, 3] = multiply(%0, 1)", "return (%0)"),
+        ("%1: float64[2, 3] = multiply(1.0, %0)", "return (%0)"),
+        ("%1: float64[2, 3] = divide(%0, 1)", "return (%0)"),
+        ("%9: float64[2, 3] = negative(%0)\n  %1: float64[2, 3] = negative(%9)", "return (%0)"),
+        (
+            (
+                "%9: float64[3, 2] = permute_dims[axes=(1, 0)](%0)"
+                "%1: float64[2, 3] = permute_dims[axes=(1, 0)](%9)"
+            ),
+            "return (%0)",
+        ),
+        (
+            "%9: float64[6] = reshape[shape=(6,)](%0)\n  %1: float64[2, 3] = reshape[shape=(2, 3)](%9)",
+            "return (%0)",
+        ),
+        (
+            (
+                "%9: float64[2, 2, 3] = stack[axis=0](%0, %0)\n"
+                "  %1: float64[2, 3] = index_basic[key=(1, slice(0, 2, 1), slice(0, 3, 1))](%9)"
+            ),
+            "return (%0)",
+        ),
+        (
+            (
+                "%9: float64[4, 3] = concat[axis=0, offsets=(0, 2)](%0, %0)\n"
+                "  %1: float64[2, 3] = index_basic[key=(slice(2, 4, 1), slice(0, 3, 1))](%9)"
+            ),
+            "return (%0)",
+        ),
+        ("%1: float64[2, 3] = add(%0, 0)", "add(%0, 0)"),  # of -0.0 it is 0.0
+        ("%1: float64[2, 3] = multiply(%0, 0)", "multiply(%0, 0)"),  # of inf it is nan
+        ("%1: float64[2, 3] = multiply(%0, 2)", "multiply(%0, 2)"),
+        ("%1: float64[3] = sum[axis=(0,), keepdims=False](%0)", "sum"),
+    ],
+)
+def test_algebra(before, after):
+    kept = before.split("%1: ")[1].split(" = ")[0]
+    assert kept
+    text = f"graph(%0: float64[2, 3]) {{\n  {before}\n  return (%1)\n}}"
+    assert after in show(dead_code(algebra(algebra(check(parse(text))))))
+
+
+def test_nothing_changes_dtype_or_shape():
+    x = np.ones((2, 1), np.float32)
+    for f in (
+        lambda x: x * np.ones((2, 3)),
+        lambda x: x * np.ones((2, 1)),
+        lambda x: iv.astype(x, iv.float64),
+    ):
+        graph = graph_of(lambda x, f=f: [f(x)], x)
+        close(interpret(simplified(graph), [iv.asarray(x)])[0], f(iv.asarray(x)))
+
+
+def test_what_is_computed_twice_is_computed_once():
+    graph = graph_of(lambda x: [iv.sin(x) * iv.sin(x) + x.sum(axis=0) * x.sum(axis=1)], np.ones((3, 3)))
+    names = [e.op.name for e in common(graph).equations]
+    assert names.count("sin") == 1
+    assert names.count("sum") == 2  # along different axes
+    graph = graph_of(lambda x: [x + np.ones(3), x * np.ones(3), x * np.zeros(3)], np.ones(3))
+    assert len(common(graph).constants) == 2
+
+
+def test_steps_that_nobody_reads_are_not_made():
+    """A recurrence read after a third of its steps, also through a reshape and a sum."""
+
+    def f(h, x):
+        steps = []
+        for k in range(12):
+            h = iv.tanh(h @ x + k)
+            steps.append(h)
+        all_of_them = iv.stack(steps)
+        return [all_of_them[3], all_of_them.reshape(6, 2, 3, 3)[1, 1].sum()]
+
+    graph = graph_of(f, *matrices(0))
+    assert len([e for e in graph.equations if e.op.name == "matmul"]) == 12
+    cut = dead_code(demands(graph))
+    assert len([e for e in cut.equations if e.op.name == "matmul"]) == 4
