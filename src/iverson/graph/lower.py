@@ -21,7 +21,7 @@ import numpy as np
 
 from iverson import te
 from iverson.codegen.programs import CompiledProgram, blas, compile_program
-from iverson.core.dispatch import bind, make_handle, value_of
+from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.graph.expressions import expression
@@ -113,7 +113,7 @@ def _carried_out(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
 
 
 def _handle(held: Any) -> Any:
-    return held if hasattr(held, "_value") else make_handle(held)
+    return held if isinstance(held, Handle) else make_handle(held)
 
 
 # --- segments ---------------------------------------------------------------------------------------
