@@ -49,18 +49,30 @@ def in_order(keys: Array) -> tuple[Array, Array]:
     if not keys.size or int(keys.max()) >> (63 - bits):
         order = np.argsort(keys, kind="stable")
         return keys[order], order
-    both = keys.astype(np.int64) << bits
+    both = np.left_shift(keys, bits, dtype=np.int64)
     both |= np.arange(keys.size)
-    both = np.sort(both)
-    return both >> bits, both & ((1 << bits) - 1)
+    both.sort()
+    order = both & ((1 << bits) - 1)
+    both >>= bits
+    return both, order
 
 
-def turned(n: int, m: int, indptr: Array, indices: Array) -> tuple[Array, Array, Array]:
-    """Of n lines with indices below m: m lines with the same entries, and from where each of these comes."""
-    starts, along = np.empty(m + 1, indptr.dtype), np.empty_like(indices)
-    order = np.empty(indices.size, np.int64)
-    loops().csr_tocsc(n, m, indptr, indices, np.arange(indices.size), starts, along, order)
-    return starts, along, order
+def turned(n: int, m: int, indptr: Array, indices: Array, entries: Array) -> tuple[Array, Array, Array]:
+    """Of n lines with indices below m: m lines with the same entries."""
+    starts, along, out = np.empty(m + 1, indptr.dtype), np.empty_like(indices), np.empty_like(entries)
+    loops().csr_tocsc(n, m, indptr, indices, entries, starts, along, out)
+    return starts, along, out
+
+
+def order_of_turned(n: int, m: int, indptr: Array, indices: Array) -> Array:
+    """From where the entries of `turned` come."""
+    return turned(n, m, indptr, indices, np.arange(indices.size))[2]
+
+
+def lines_of(indptr: Array, out: Array) -> Array:
+    """The line of each entry, from where lines start."""
+    loops().expandptr(indptr.size - 1, indptr, out)
+    return out
 
 
 def compressed(n: int, m: int, across: Array, along: Array) -> tuple[Array, Array, Array]:
@@ -82,6 +94,16 @@ def starts_of(lines: Array, count: int) -> Array:
     found = np.zeros(count + 1, lines.dtype)
     np.cumsum(np.bincount(lines, minlength=count), out=found[1:])
     return found
+
+
+def starts_at(lines: Array, changed: Array, count: int) -> Array:
+    """As `starts_of`, where it is known at which entries the next one is of another line."""
+    found = np.zeros(count + 1, lines.dtype)
+    last = np.flatnonzero(changed)
+    found[lines[last] + 1] = last + 1
+    if lines.size:
+        found[int(lines[-1]) + 1 :] = lines.size
+    return np.maximum.accumulate(found, out=found)
 
 
 def merged(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:

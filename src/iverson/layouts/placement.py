@@ -19,13 +19,16 @@ from iverson.layouts.registry import Blocks, layout_named
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """Where the entries of blocks come from; -1 is a place that was not stored."""
+    """Of entries that are put into blocks: the position of each among ``count``, of which others are 0."""
 
-    source: Array
+    at: Array
+    count: int
 
 
 #: Where the entries of a converted value come from.
 Source = Array | slice | Padded | None
+#: A pattern in another layout, the entries of a value on it, and what finds where these come from.
+WithEntries = tuple[Pattern, Array, Callable[[], Source]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +37,33 @@ class ByPattern:
 
     arrange : ``arrange(pattern, blocksize)`` gives a pattern in the layout that stores at least the entries
         of another, in which each is stored once, and where its own come from.
+    carry : ``carry(pattern, blocks, entries)`` arranges the entries of a value with its pattern, where that
+        takes fewer passes than to find their order first; None where it does not.
     """
 
     layout: str
     arrange: Callable[[Pattern, Blocks], tuple[Pattern, Source]]
+    carry: Callable[[Pattern, Blocks, Array], WithEntries | None] = lambda pattern, blocks, entries: None
 
     def __call__(self, value: Sparse, blocks: Blocks) -> Any:
-        pattern, source = self.converted(value.pattern, blocks)
-        return pattern.value(reordered(value.entries, source))
+        pattern = value.pattern
+        key = "converted", self.layout, blocks
+        if key not in pattern._facts and (carried := self.carry(pattern, blocks, value.entries)) is not None:
+            made, entries, source = carried
+            pattern.once(key, lambda: _with_placements(pattern, made, source))
+            return made.value(entries)
+        made, order = self.converted(pattern, blocks)
+        return made.value(reordered(value.entries, order))
 
     def converted(self, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Source]:
         """A pattern in the layout, made at the first call, and where its entries come from."""
         if pattern.layout == self.layout and pattern.blocksize == blocks:
             return pattern, None
-        found: tuple[Pattern, Source] = pattern.once(
+        made, source = pattern.once(
             ("converted", self.layout, blocks),
             lambda: _with_placements(pattern, *self.arrange(pattern, blocks)),
         )
-        return found
+        return made, source() if callable(source) else source
 
 
 def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pattern, Source]:
@@ -61,11 +73,15 @@ def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pat
     return arranging.converted(pattern, blocks)
 
 
-def _with_placements(pattern: Pattern, made: Pattern, source: Source) -> tuple[Pattern, Source]:
-    if not isinstance(source, Padded):
-        order: Array | slice = slice(None) if source is None else source
-        placements(made)[pattern] = Placement(None, lambda: order, put=False)
-        placements(pattern)[made] = Placement(None, lambda: order, put=True)
+def _with_placements(pattern: Pattern, made: Pattern, source: Any) -> tuple[Pattern, Any]:
+    """Note where a pattern's entries are in a converted one: a `Source`, or what finds one."""
+    at = source if callable(source) else lambda: source
+    if isinstance(source, Padded):
+        at = lambda: source.at
+    elif source is None:
+        at = lambda: slice(None)
+    placements(made)[pattern] = Placement(None, at, put=isinstance(source, Padded))
+    placements(pattern)[made] = Placement(None, at, put=not isinstance(source, Padded))
     return made, source
 
 
@@ -76,8 +92,9 @@ def reordered(entries: Array, source: Source) -> Array:
     if isinstance(source, slice):
         return entries[source]
     if isinstance(source, Padded):
-        entries = np.concatenate([entries, np.zeros((1, *entries.shape[1:]), entries.dtype)])
-        source = source.source
+        out = np.zeros((source.count, *entries.shape[1:]), entries.dtype)
+        out[source.at] = entries
+        return out
     return counting.taken(entries, source)
 
 

@@ -62,13 +62,18 @@ class CompressedPattern(Pattern):
     @property
     def lines(self) -> Array:
         """The line that each entry or block is in."""
-        found: Array = self.once(
-            "lines",
-            lambda: np.repeat(np.arange(self.indptr.size - 1, dtype=self.index_dtype), np.diff(self.indptr)),
-        )
+        found: Array = self.once("lines", self._lines)
         return found
 
+    def _lines(self) -> Array:
+        return counting.lines_of(self.indptr, np.empty_like(self.indices))
+
     def _coordinates(self) -> Array:
+        if self.ndim == 2 and self.blocks is None:
+            found = np.empty((2, self.count), self.index_dtype)
+            counting.lines_of(self.indptr, found[self.axis])
+            found[1 - self.axis] = self.indices
+            return found
         batch, lines = self.shape[:-2], self.lines
         first: list[Array] = []
         if batch:
@@ -109,10 +114,16 @@ class CompressedPattern(Pattern):
             return None
         if axis == self.axis:
             return self.indptr, self.indices, slice(None)
-        n, m = self.grid[self.axis], self.grid[axis]
-        found: tuple[Array, Array, Array]
-        found = self.once("turned", lambda: counting.turned(n, m, self.indptr, self.indices))
+        found: tuple[Array, Array, Array] = self.once("turned", lambda: self._turned(axis))
         return found
+
+    def _turned(self, axis: int) -> tuple[Array, Array, Array]:
+        known = self._facts.get(("converted", NAMES[axis, False], None))
+        if known is not None:  # found with the entries of a value
+            made, source = known
+            return made.indptr, made.indices, source() if callable(source) else source
+        n, m = self.grid[self.axis], self.grid[axis]
+        return counting.turned(n, m, self.indptr, self.indices, np.arange(self.count))
 
     def find(self, keys: Array) -> tuple[Array, Array]:
         """As `Pattern.find`. Many are looked for in their lines; that passes over all entries once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -14,7 +14,7 @@ from iverson.core.shapes import Shape
 from iverson.layouts import counting
 from iverson.layouts.compressed import KINDS, NAMES, CompressedPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, check, stored, to_strided
-from iverson.layouts.placement import ByPattern, Padded, Source
+from iverson.layouts.placement import ByPattern, Padded, Source, WithEntries
 from iverson.layouts.registry import Blocks, Layout, register
 
 
@@ -45,34 +45,59 @@ def _turned(rows: Sequence[Any]) -> list[Any]:
     return [*rows[:-2], rows[-1], rows[-2]]
 
 
+def carried(axis: int, pattern: Pattern, blocks: Blocks, entries: Array) -> WithEntries | None:
+    """The entries of a matrix that is compressed along the other axis, in the pass that turns its indices."""
+    if not isinstance(pattern, CompressedPattern) or pattern.ndim != 2 or pattern.axis == axis:
+        return None
+    if blocks or pattern.blocks or "turned" in pattern._facts or not counting.moves(entries):
+        return None
+    lines = pattern.grid[pattern.axis], pattern.grid[axis], pattern.indptr, pattern.indices
+    starts, along, values = counting.turned(*lines, np.ascontiguousarray(entries))
+    made = CompressedPattern(pattern.shape, starts, along, axis)
+    return made, values, cache(partial(counting.order_of_turned, *lines))
+
+
 def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Pattern, Source]:
-    """Blocks that hold a stored entry, by the address of the block; the rest of a block is an explicit 0."""
+    """Blocks that hold a stored entry, by the address of the block; the rest of a block is an explicit 0.
+
+    Entries are sorted by the address of their block and their place within it.
+    """
     r, c = blocks
-    *batch, rows, columns = pattern.coordinates
-    places = [*batch, rows // r, columns // c]
-    extents = [*pattern.shape[:-2], pattern.shape[-2] // r, pattern.shape[-1] // c]
-    if axis == 1:
-        places, extents = _turned(places), _turned(extents)
-    keys, order = _grouped(places, tuple(extents))
+    grid = pattern.shape[-2] // r, pattern.shape[-1] // c
+    keys, order = counting.in_order(_by_block(pattern, axis, blocks, grid))
+    block = keys // (r * c)
     first = np.ones(keys.size, bool)
-    first[1:] = keys[1:] != keys[:-1]
-    block = np.cumsum(first) - 1
-    keys = keys[first]
-    lines, indices = np.divmod(keys, max(extents[-1], 1))
-    source = np.full((keys.size, r, c), -1, np.int64)
-    within = (rows - rows // r * r) * c + (columns - columns // c * c)
-    source.reshape(-1)[block * (r * c) + within[order]] = order
+    first[1:] = block[1:] != block[:-1]
+    stored, extent = block[first], max(grid[1 - axis], 1)
+    lines = stored // extent
+    indices = stored - lines * extent
+    block -= np.cumsum(first)
+    block += 1
+    block *= r * c
+    keys -= block
     made = _compress(pattern.shape, lines, indices, axis, blocks, pattern.index_dtype)
-    return made, Padded(source.ravel()) if (source < 0).any() else source.ravel()
+    if made.count == keys.size:
+        return made, order
+    at = np.empty_like(keys)
+    at[order] = keys
+    return made, Padded(at, made.count)
 
 
-def _grouped(places: list[Array], extents: Shape) -> tuple[Array, Array]:
-    """The addresses of places, where entries may share one, in order, and the order that gives it."""
-    keys = addresses(np.stack(places), extents)
-    if len(extents) > 2 or not counting.worth_counting(keys.size, *extents):
-        return counting.in_order(keys)
-    order = counting.compressed(extents[0], extents[1], *places)[2]
-    return keys[order], order
+def _by_block(pattern: Pattern, axis: int, blocks: tuple[int, int], grid: tuple[int, int]) -> Array:
+    """The address of each entry where block follows block; in place, as new memory is most of the time."""
+    *batch, rows, columns = pattern.coordinates.astype(np.int64, copy=False)
+    places, extents = [rows // blocks[0], columns // blocks[1]], grid
+    if axis == 1:
+        places, extents = places[::-1], extents[::-1]
+    keys: Array = addresses(np.stack([*batch, places[0]]), (*pattern.shape[:-2], extents[0]))
+    keys *= extents[1]
+    keys += places[1]
+    for at, across, extent in ((rows, places[axis], blocks[0]), (columns, places[1 - axis], blocks[1])):
+        keys *= extent
+        keys += at
+        across *= extent
+        keys -= across
+    return keys
 
 
 def _compress(
@@ -80,8 +105,7 @@ def _compress(
 ) -> CompressedPattern:
     """A pattern of sorted lines."""
     count = prod(shape[:-2]) * (shape[-2 + axis] // (blocks[axis] if blocks else 1))
-    indptr = np.zeros(count + 1, dtype)
-    np.cumsum(np.bincount(lines, minlength=count), out=indptr[1:])
+    indptr = counting.starts_of(np.asarray(lines, dtype), count)
     return CompressedPattern(shape, indptr, np.ascontiguousarray(indices, dtype), axis, blocks)
 
 
@@ -106,7 +130,7 @@ def _register(name: str, kind: type[Sparse]) -> None:
             buffers=lambda value: (value.values,),
             structure=lambda value: value.pattern.arrays,
             rebuild=lambda value, buffers: kind(value.pattern, buffers[0]),
-            from_coo=ByPattern(name, partial(arranged, axis)),
+            from_coo=ByPattern(name, partial(arranged, axis), partial(carried, axis)),
             unfit=partial(unfit, blocked),
             blocked=blocked,
             priority=21,

@@ -94,8 +94,9 @@ class CooPattern(Pattern):
         if not counting.worth_counting(self.count, n, m):
             return None
         before, after = across[:-1], across[1:]
-        if bool(((before < after) | ((before == after) & (along[:-1] <= along[1:]))).all()):
-            return counting.starts_of(across, n), along, slice(None)
+        changed = before < after
+        if bool((changed | ((before == after) & (along[:-1] <= along[1:]))).all()):
+            return counting.starts_at(across, changed, n), along, slice(None)
         return counting.compressed(n, m, across, along)
 
     def coalescing(self) -> tuple[CooPattern, Array]:
