@@ -15,7 +15,17 @@ import iverson as iv
 from iverson.autograd import grad
 from iverson.kernels import merging, sparse_elementwise
 from iverson.kernels.merging import intersection, read_at, union
-from iverson.layouts import CompressedPattern, CooPattern, coalesced, counting, from_strided, to_strided
+from iverson.layouts import (
+    CompressedPattern,
+    CooPattern,
+    coalesced,
+    convert,
+    counting,
+    from_strided,
+    layout_of,
+    to_strided,
+)
+from iverson.layouts.parts import part
 from iverson.layouts.pattern import addresses
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "shuffled coo")
@@ -325,3 +335,28 @@ def test_lines_chosen_again_and_again_are_those_of_the_dense_matrix(layout, axis
         expected = np.zeros(dense.shape)
         np.add.at(expected, (chosen,) if axis == 0 else (slice(None), chosen), weight)
         np.testing.assert_allclose(g, expected[tuple(value.pattern.coordinates)], atol=1e-12)
+
+
+def test_entries_that_are_carried_come_from_where_is_found_later():
+    """Values move with the indices of a first conversion or part; their order is found when asked for."""
+    rng = np.random.default_rng(8)
+    x = from_strided(np.where(rng.random((7, 9)) < 0.4, rng.standard_normal((7, 9)), 0), "csr")
+    other = x.pattern.value(rng.standard_normal(x.pattern.count))
+    parts = {
+        "csc": lambda v: convert(v, "csc"),
+        "box": lambda v: part(v, ((1, 6), (2, 8))),
+        "rows": lambda v: part(v, ((2, 5), (0, 9))),
+        "blocks": lambda v: convert(from_strided(to_strided(v)[:6], "csr"), "bsr", (2, 3)),
+    }
+    for name, take in parts.items():
+        first, second = take(x), take(other)
+        where = {"csc": np.s_[:, :], "box": np.s_[1:6, 2:8], "rows": np.s_[2:5], "blocks": np.s_[:6]}[name]
+        for made, source in ((first, x), (second, other)):
+            layout_of(made).check(made)
+            np.testing.assert_array_equal(to_strided(made), to_strided(source)[where])
+        if name != "blocks":
+            assert second.pattern is first.pattern
+            np.testing.assert_array_equal(read_at(x, first.pattern), first.entries)
+            back = read_at(first, x.pattern)
+            np.testing.assert_array_equal(back[back != 0], x.entries[back != 0])
+            assert np.count_nonzero(back) == first.pattern.count

@@ -53,9 +53,15 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
     array = to_strided(value)
     if not array.ndim:
         return array
-    if array.shape != shape:
-        array = np.broadcast_to(array, shape)
-    found: Array = array[tuple(pattern.coordinates)]
+    found: Array
+    if array.shape != shape and pattern.ndim == len(shape):  # where it is stretched, its only entry is read
+        lead = len(shape) - array.ndim
+        kept = [k for k, n in enumerate(array.shape) if n != 1]
+        held = array.reshape([array.shape[k] for k in kept])
+        found = held[tuple([pattern.along(lead + k) for k in kept])]
+        return found
+    array = array if array.shape == shape else np.broadcast_to(array, shape)
+    found = array[tuple(pattern.coordinates)]
     return found
 
 

@@ -312,9 +312,7 @@ def gather(op: Op, values: Values, params: Params) -> Any:
         wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
         return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
     if len(at) == 1 and at[0].ndim == 1 and sparse_parts.plain(x):
-        chosen = sparse_parts.lines(x, at[0], axes[0])
-        # The chosen ones come first.
-        return chosen if axes == (0,) else chosen.pattern.permuted((1, 0)).value(chosen.values)
+        return sparse_parts.lines(x, at[0], axes[0])
     return _selected(x, at, axes) if at and at[0].ndim else NotImplemented
 
 
@@ -337,8 +335,8 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
     axes, shape = params["axes"], params["shape"]
     if not is_sparse(g) or len(axes) != 1 or not is_strided(indices[0]) or indices[0].ndim != 1:
         return NotImplemented
-    if axes == (0,) and sparse_parts.plain(g) and counting.moves(g.values):
-        put = sparse_parts.put_lines(g, indices[0], 0, shape)
+    if sparse_parts.plain(g) and len(shape) == 2:
+        put = sparse_parts.put_lines(g, indices[0], axes[0], shape)
         if put is not NotImplemented:
             return put
     g = with_sparse_axes(g, axes[0] + 1)

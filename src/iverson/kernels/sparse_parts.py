@@ -4,6 +4,7 @@ what lies outside. What else is indexed goes by coordinates, in `sparse_moves`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -13,7 +14,6 @@ from iverson.core.shapes import Shape
 from iverson.kernels.keys import Key
 from iverson.layouts import CompressedPattern, CooPattern, Sparse, counting
 from iverson.layouts.parts import Ends, joined, part, put_back
-from iverson.layouts.placement import converted, placements
 
 Array = np.ndarray[Any, Any]
 
@@ -43,8 +43,7 @@ def cut(x: Sparse, key: Key) -> Any:
     if ends is not None:
         if ends == ((0, x.shape[0]), (0, x.shape[1])):
             return x
-        piece = part(pattern, ends)
-        return piece.value(placements(piece)[pattern].read(x.values, piece.count))
+        return part(x, ends)
     if (
         len(key) == 2
         and type(key[pattern.axis]) is int
@@ -81,66 +80,39 @@ def concat(values: list[Sparse], axis: int, shape: Shape, dtype: Any) -> Any:
 
 
 def lines(x: Sparse, chosen: Array, axis: int) -> Any:
-    """Some rows (axis 0) or columns (1) of a matrix, in the order given: compressed along them."""
-    shape = (chosen.size, x.shape[1]) if axis == 0 else (x.shape[0], chosen.size)
-    layout = "csr" if axis == 0 else "csc"
-    if axis != x.pattern.axis and ("converted", layout, None) not in x.pattern._facts:
-        # Turning all entries costs several times what the first choice does: the second does it.
-        before: set[bool] = x.pattern.once("lines chosen across", set)
-        if not before:
-            before.add(True)
-            x, chosen = _only(x, chosen, axis)
-    pattern, source = converted(x.pattern, layout)
-    assert isinstance(pattern, CompressedPattern)
-    if source is None and counting.moves(x.values):
-        starts, indices, values = counting.chosen_rows(pattern.indptr, pattern.indices, x.values, chosen)
-        made = CompressedPattern(shape, starts, indices, axis)
-        made._facts["lines of"] = ref(pattern), chosen
-        return made.value(values)
-    starts, indices, order = counting.rows(pattern.indptr, pattern.indices, chosen)
-    order = source[order] if isinstance(source, np.ndarray) else order
-    return CompressedPattern(shape, starts, indices, axis).value(x.values[order])
+    """Some rows (axis 0) or columns (1) of a matrix, in the order given, as the first axis of the result."""
+    pattern: Any = x.pattern
+    n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
+    own = partial(counting.chosen_lines, chosen=chosen)
+    take = own if axis == pattern.axis else partial(counting.chosen_across, n, m, chosen=chosen)
+    starts, indices, values, at = counting.carried(take, pattern.indptr, pattern.indices, x.values)
+    made = CompressedPattern((chosen.size, x.shape[1 - axis]), starts, indices, int(axis != pattern.axis))
+    made._facts["lines of"] = ref(pattern), chosen, axis, at
+    return made.value(values)
 
 
 def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape) -> Any:
     """The adjoint of `lines`, for entries on the pattern of its result: added up where they were taken from,
     on the pattern they are of. NotImplemented for other patterns."""
-    found, own = g.pattern._facts.get("lines of", (lambda: None, None))
+    found, own, of, at = g.pattern._facts.get("lines of", (lambda: None, None, axis, None))
     whole = found()
-    if whole is None or whole.shape != shape or whole.axis != axis or not np.array_equal(own, chosen):
+    if whole is None or whole.shape != shape or of != axis or not np.array_equal(own, chosen):
         return NotImplemented
-    order = counting.rows(whole.indptr, whole.indices, chosen)[2]
-    return whole.value(counting.added_rows(whole.count, order, g.entries))
-
-
-def _only(x: Sparse, chosen: Array, axis: int) -> tuple[Sparse, Array]:
-    """Of a matrix compressed along the other axis, the rows or columns that are chosen, each once, and their
-    numbers there: fewer entries to turn, unless most are chosen."""
-    pattern = x.pattern
-    wanted = np.zeros(x.shape[axis], bool)
-    wanted[chosen] = True
-    kept = wanted[pattern.indices]
-    at = np.flatnonzero(kept)
-    if 2 * at.size > pattern.count:
-        return x, chosen
-    number = np.cumsum(wanted, dtype=pattern.index_dtype) - 1
-    before = np.zeros(pattern.count + 1, pattern.index_dtype)
-    np.cumsum(kept, out=before[1:])
-    starts = before[pattern.indptr]
-    count = int(number[-1]) + 1 if number.size else 0
-    shape = (count, x.shape[1]) if axis == 0 else (x.shape[0], count)
-    made = CompressedPattern(shape, starts, number[pattern.indices[at]], pattern.axis)
-    return made.value(x.values[at]), number[chosen]
+    return whole.value(counting.added_rows(whole.count, at(), g.entries))
 
 
 def diagonal(x: Sparse, shape: Shape, offset: int) -> Any:
-    """The stored entries of a diagonal, which is looked for in each line."""
-    pattern = x.pattern
-    n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
+    """The stored entries of a diagonal, which is looked for in each line; where they are is kept."""
+    made, at = x.pattern.once(("diagonal", offset), lambda: _diagonal(x.pattern, shape, offset))
+    return made.value(x.values[at])
+
+
+def _diagonal(pattern: Any, shape: Shape, offset: int) -> tuple[CooPattern, Array]:
+    n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
     at = counting.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
     kept = np.flatnonzero(at)
-    indices = kept.astype(pattern.index_dtype)[None]
-    return CooPattern(shape, indices, True).value(x.values[at[kept] - 1])
+    made = CooPattern(shape, kept.astype(pattern.index_dtype)[None], True)
+    return made, at[kept] - np.int64(1)
 
 
 def entries_at(x: Sparse, at: list[Array]) -> Array:

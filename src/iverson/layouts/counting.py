@@ -7,6 +7,7 @@ Nothing here knows of patterns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from math import prod
 from typing import Any
@@ -57,16 +58,26 @@ def in_order(keys: Array) -> tuple[Array, Array]:
     return both, order
 
 
+#: A pass that moves entries with their indices: ``take(indptr, indices, entries)``.
+Pass = Callable[..., tuple[Array, Array, Array]]
+
+
+def carried(
+    take: Pass, indptr: Array, indices: Array, entries: Array
+) -> tuple[Array, Array, Array, Callable[[], Array]]:
+    """What a pass makes of lines with some entries; and a function that finds, once, where they come from."""
+    if not moves(entries):
+        starts, along, at = take(indptr, indices, np.arange(indices.size))
+        return starts, along, entries[at], lambda: at
+    found = take(indptr, indices, np.ascontiguousarray(entries))
+    return *found, cache(lambda: take(indptr, indices, np.arange(indices.size))[2])
+
+
 def turned(n: int, m: int, indptr: Array, indices: Array, entries: Array) -> tuple[Array, Array, Array]:
     """Of n lines with indices below m: m lines with the same entries."""
     starts, along, out = np.empty(m + 1, indptr.dtype), np.empty_like(indices), np.empty_like(entries)
     loops().csr_tocsc(n, m, indptr, indices, entries, starts, along, out)
     return starts, along, out
-
-
-def order_of_turned(n: int, m: int, indptr: Array, indices: Array) -> Array:
-    """From where the entries of `turned` come."""
-    return turned(n, m, indptr, indices, np.arange(indices.size))[2]
 
 
 def lines_of(indptr: Array, out: Array) -> Array:
@@ -143,21 +154,11 @@ def met(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
 
 
 def box(
-    n: int, m: int, indptr: Array, indices: Array, ends: tuple[int, int, int, int]
+    n: int, m: int, indptr: Array, indices: Array, entries: Array, ends: tuple[int, int, int, int]
 ) -> tuple[Array, Array, Array]:
     """Of n lines with indices below m, the lines from one to another and the indices from one to another."""
-    starts, along, order = loops().get_csr_submatrix(n, m, indptr, indices, np.arange(indices.size), *ends)
-    return starts, along, order
-
-
-def rows(indptr: Array, indices: Array, chosen: Array) -> tuple[Array, Array, Array]:
-    """Some lines, in the order given: starts, indices, and from where each entry comes."""
-    lengths = np.diff(indptr)[chosen]
-    starts = np.zeros(chosen.size + 1, indptr.dtype)
-    np.cumsum(lengths, out=starts[1:])
-    order = np.repeat(indptr[chosen].astype(np.int64) - starts[:-1], lengths)
-    order += np.arange(order.size)
-    return starts, indices[order], order
+    found: tuple[Array, Array, Array] = loops().get_csr_submatrix(n, m, indptr, indices, entries, *ends)
+    return found
 
 
 def moves(values: Array) -> bool:
@@ -172,13 +173,28 @@ def spread(shape: tuple[int, int], indptr: Array, indices: Array, values: Array)
     return out
 
 
-def chosen_rows(indptr: Array, indices: Array, values: Array, chosen: Array) -> tuple[Array, Array, Array]:
-    """Some lines, in the order given: starts, indices and values."""
+def chosen_lines(indptr: Array, indices: Array, entries: Array, chosen: Array) -> tuple[Array, Array, Array]:
+    """Some lines, in the order given."""
     starts = np.zeros(chosen.size + 1, indptr.dtype)
     np.cumsum((indptr[1:] - indptr[:-1])[chosen], out=starts[1:])
-    along, out = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], values.dtype)
+    along, out = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], entries.dtype)
     lines = chosen.astype(indices.dtype, copy=False)
-    loops().csr_row_index(chosen.size, lines, indptr, indices, np.ascontiguousarray(values), along, out)
+    loops().csr_row_index(chosen.size, lines, indptr, indices, entries, along, out)
+    return starts, along, out
+
+
+def chosen_across(
+    n: int, m: int, indptr: Array, indices: Array, entries: Array, chosen: Array
+) -> tuple[Array, Array, Array]:
+    """The entries of n lines at some of m indices, which are numbered anew in the order given."""
+    starts, ends = np.empty_like(indptr), np.zeros(m, indptr.dtype)
+    wanted = chosen.astype(indices.dtype)
+    loops().csr_column_index1(wanted.size, wanted, n, m, indptr, indices, ends, starts)
+    along, out = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], entries.dtype)
+    order = in_order(chosen)[1].astype(indices.dtype, copy=False)
+    loops().csr_column_index2(order, ends, indices.size, indices, entries, along, out)
+    if bool((wanted[1:] < wanted[:-1]).any()):
+        loops().csr_sort_indices(n, starts, along, out)
     return starts, along, out
 
 

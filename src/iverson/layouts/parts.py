@@ -6,6 +6,8 @@ those of the other moved once, and the same part of a pattern is the same object
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from weakref import WeakValueDictionary, ref
@@ -15,7 +17,7 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.layouts import counting
 from iverson.layouts.compressed import CompressedPattern
-from iverson.layouts.pattern import Array, Pattern
+from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.placement import Placement, placements
 
 #: Where a box lies along rows and columns: start and stop of each.
@@ -28,36 +30,40 @@ def parts(pattern: Pattern) -> WeakValueDictionary[Ends, CompressedPattern]:
     return found
 
 
-def part(pattern: CompressedPattern, ends: Ends) -> CompressedPattern:
-    """The entries of a matrix in a box, of the box's shape; the same object while it lives."""
-    found = parts(pattern).get(ends)
-    if found is None:
-        found, at = _cut(pattern, ends)
-        belongs(found, pattern, ends, at)
-    return found
+def part(x: Sparse, ends: Ends) -> Any:
+    """The entries of a matrix in a box, of the box's shape; on the same pattern while that lives."""
+    known = parts(x.pattern).get(ends)
+    if known is not None:
+        return known.value(placements(known)[x.pattern].read(x.values, known.count))
+    found, values, at = _cut(x.pattern, ends, x.values)
+    belongs(found, x.pattern, ends, at)
+    return found.value(values)
 
 
-def belongs(piece: CompressedPattern, whole: Pattern, ends: Ends, at: Array | slice) -> None:
-    """Note that one pattern is the box of another between ``ends``, with its entries at positions ``at``."""
+def belongs(piece: CompressedPattern, whole: Pattern, ends: Ends, at: Callable[[], Array | slice]) -> None:
+    """Note that a pattern is the box of another between ``ends``: its entries are at positions ``at()``."""
     parts(whole)[ends] = piece
-    placements(piece)[whole] = Placement(None, lambda: at, put=False)
-    placements(whole)[piece] = Placement(None, lambda: at, put=True)
+    placements(piece)[whole] = Placement(None, at, put=False)
+    placements(whole)[piece] = Placement(None, at, put=True)
     piece._facts["whole"] = ref(whole), ends
 
 
-def _cut(pattern: CompressedPattern, ends: Ends) -> tuple[CompressedPattern, Array | slice]:
+def _cut(
+    pattern: CompressedPattern, ends: Ends, values: Array
+) -> tuple[CompressedPattern, Array, Callable[[], Array | slice]]:
+    """The pattern of a box, the values there, and what finds where they come from."""
     (first, last), (low, high) = ends if pattern.axis == 0 else ends[::-1]
     (top, bottom), (left, right) = ends
     shape = bottom - top, right - left
-    m = pattern.grid[1 - pattern.axis]
+    n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
     if (low, high) == (0, m):
         starts = pattern.indptr[first : last + 1]
         at = slice(int(starts[0]), int(starts[-1]))
-        return CompressedPattern(shape, starts - starts[0], pattern.indices[at], pattern.axis), at
-    starts, indices, order = counting.box(
-        pattern.indptr.size - 1, m, pattern.indptr, pattern.indices, (first, last, low, high)
-    )
-    return CompressedPattern(shape, starts, indices, pattern.axis), order
+        made = CompressedPattern(shape, starts - starts[0], pattern.indices[at], pattern.axis)
+        return made, values[at], lambda: at
+    take = partial(counting.box, n, m, ends=(first, last, low, high))
+    starts, indices, found, positions = counting.carried(take, pattern.indptr, pattern.indices, values)
+    return CompressedPattern(shape, starts, indices, pattern.axis), found, positions
 
 
 def put_back(piece: CompressedPattern, ends: Ends, shape: Shape) -> CompressedPattern:
@@ -99,6 +105,10 @@ def joined(patterns: list[CompressedPattern], axis: int, shape: Shape) -> tuple[
     return made
 
 
+def _itself(at: Array | slice) -> Array | slice:
+    return at
+
+
 def _joined(
     patterns: list[CompressedPattern], axis: int, shape: Shape
 ) -> tuple[CompressedPattern, list[Any]]:
@@ -128,5 +138,6 @@ def _joined(
         made = CompressedPattern(shape, starts, indices, across)
     for p, where, first, last in zip(patterns, at, offsets, offsets[1:], strict=False):
         other = 0, shape[1 - axis]
-        belongs(p, made, ((first, last), other) if axis == 0 else (other, (first, last)), where)
+        own = (first, last), other
+        belongs(p, made, own if axis == 0 else own[::-1], partial(_itself, where))
     return made, at

@@ -85,6 +85,11 @@ class Pattern(ABC):
         found: Array = self.once("coordinates", self._coordinates)
         return found
 
+    def along(self, axis: int) -> Array:
+        """The index of each stored entry along an axis."""
+        found: Array = self.coordinates[axis]
+        return found
+
     @property
     def keys(self) -> Array:
         """The row-major address of each stored entry."""

@@ -88,6 +88,12 @@ class CompressedPattern(Pattern):
         each = [*(k[:, None, None] for k in first), rows, columns]
         return np.stack([np.broadcast_to(k, self.stored_shape).ravel() for k in each])
 
+    def along(self, axis: int) -> Array:
+        """As `Pattern.along`; what is stored for each entry takes no coordinates."""
+        if self.blocks is not None or self.ndim != 2 or axis == self.axis:
+            return super().along(axis)
+        return self.indices
+
     def subset(self, at: Array) -> CompressedPattern:
         if 8 * at.size > self.indices.size:
             indptr = counting.starts_of(self.lines[at], self.indptr.size - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -49,12 +49,11 @@ def carried(axis: int, pattern: Pattern, blocks: Blocks, entries: Array) -> With
     """The entries of a matrix that is compressed along the other axis, in the pass that turns its indices."""
     if not isinstance(pattern, CompressedPattern) or pattern.ndim != 2 or pattern.axis == axis:
         return None
-    if blocks or pattern.blocks or "turned" in pattern._facts or not counting.moves(entries):
+    if blocks or pattern.blocks or "turned" in pattern._facts or entries.ndim > 1:
         return None
-    lines = pattern.grid[pattern.axis], pattern.grid[axis], pattern.indptr, pattern.indices
-    starts, along, values = counting.turned(*lines, np.ascontiguousarray(entries))
-    made = CompressedPattern(pattern.shape, starts, along, axis)
-    return made, values, cache(partial(counting.order_of_turned, *lines))
+    turn = partial(counting.turned, pattern.grid[pattern.axis], pattern.grid[axis])
+    starts, along, values, order = counting.carried(turn, pattern.indptr, pattern.indices, entries)
+    return CompressedPattern(pattern.shape, starts, along, axis), values, order
 
 
 def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Pattern, Source]:
