@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from iverson.codegen.nodes import Store, statements
 from iverson.te import language as te
 from iverson.te import lower
+from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Tensor
 from iverson.te.functions import F
 from iverson.te.nodes import program_of
@@ -74,7 +75,24 @@ def spread() -> list[Tensor]:
     return [te.compute((6, 40), lambda i, j: X[i, j] / r[i], "U")]
 
 
-STORED = {"reversed": reversed_too, "read by two": of_two, "an output": kept, "spread": spread}
+def padded() -> list[Tensor]:
+    r = rows()
+    return [te.compute((9,), lambda i: te.select(i < 6, r[te.clamp(i, 0, 5)], 1.0), "U")]
+
+
+def padded_with_zeros() -> list[Tensor]:
+    x = te.placeholder((6,), "float32", "x")
+    y = te.compute((5,), lambda i: x[i + 1], "Y")
+    return [te.compute((6,), lambda i: te.bracket(i < 5) * y[i], "U")]
+
+
+STORED = {
+    "padded": padded,
+    "reversed": reversed_too,
+    "read by two": of_two,
+    "an output": kept,
+    "spread": spread,
+}
 
 
 def buffers_stored(outputs: list[Tensor]) -> set[str]:
@@ -98,6 +116,10 @@ def test_it_is_stored_where_it_is_read_in_other_ways(name: str) -> None:
     outputs = STORED[name]()
     assert len(buffers_stored(outputs)) > 1
     agree(program_of(outputs))
+
+
+def test_a_result_in_a_larger_tensor_leaves_the_rest_of_it_zero() -> None:
+    agree(eliminate(program_of(padded_with_zeros())))
 
 
 def scaled(name: str) -> Callable[..., Any]:

@@ -57,7 +57,7 @@ def agree(f: Any, args: Any, rtol: float = 1e-9) -> Lowered:
     graph = traced(f, args)
     lowered = lower(graph)
     want = interpret(graph, [iv.asarray(a) for a in args])
-    for found, expected in zip(lowered(*args), want, strict=True):
+    for found, expected in zip(lowered(args), want, strict=True):
         if hasattr(expected, "_value"):
             close(make_handle(found), expected, rtol)
     return lowered
@@ -168,10 +168,10 @@ def test_arguments_are_checked_and_indices_too() -> None:
 
     graph = traced(f, [normal(5), np.arange(3)])
     lowered = lower(graph)
-    np.testing.assert_allclose(lowered(normal(5), np.array([4, 0, 2]))[0], np.tanh(normal(5))[[4, 0, 2]])
+    np.testing.assert_allclose(lowered([normal(5), np.array([4, 0, 2])])[0], np.tanh(normal(5))[[4, 0, 2]])
     with pytest.raises(IndexingError):
-        lowered(normal(5), np.array([4, 5, 2]))
+        lowered([normal(5), np.array([4, 5, 2])])
     with pytest.raises(ShapeError):
-        lowered(normal(4), np.array([4, 0, 2]))
+        lowered([normal(4), np.array([4, 0, 2])])
     with pytest.raises(ArgumentError):
-        lowered(normal(5))
+        lowered([normal(5)])

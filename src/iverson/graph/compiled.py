@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iverson.autograd.joint import JointOp
-from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.mode import is_grad_enabled
 from iverson.core import locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, is_tracked, level_of, make_handle, value_of
@@ -22,6 +22,7 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
 from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.interpret import interpret
+from iverson.graph.lower import lower
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
 from iverson.graph.passes import simplified
@@ -41,14 +42,6 @@ class _CompiledOp(JointOp):
 
     def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
         return (True,) * len(tracked), self.kept
-
-
-def _interpreted(graph: Graph) -> Program:
-    def program(values: Sequence[Any]) -> Sequence[Any]:
-        with no_grad():
-            return [value_of(x, x) for x in interpret(graph, list(map(make_handle, values)))]
-
-    return program
 
 
 class Compiled:
@@ -76,7 +69,7 @@ class Compiled:
     def run(self, values: Sequence[Any]) -> Sequence[Any]:
         """The program on values."""
         if self._program is None:
-            self._program = _interpreted(simplified(self.graph))
+            self._program = lower(simplified(self.graph))
         return self._program(values)
 
     def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:

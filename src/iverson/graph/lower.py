@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from iverson import te
 from iverson.codegen.programs import CompiledProgram, blas, compile_program
+from iverson.core import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, ShapeError
@@ -41,6 +43,19 @@ class Native:
     compiled: CompiledProgram
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    equations: tuple[Equation, ...]
+
+    def report(self) -> None:
+        """Count the work of a run, as that of its equations."""
+        for e in self.equations:
+            work.op(e.op.name, e.op.elementwise, 0, sum(prod(v.shape) for v in e.results))
+            if e.op.name in PRODUCTS:
+                (*batch, rows, inner), right = e.operands[0].shape, e.operands[1].shape
+                folded = len(right) == 2 and prod(batch)
+                if folded:
+                    work.product(rows * folded, inner, right[-1])
+                else:
+                    work.product(rows, inner, right[-1], prod(e.results[0].shape[:-2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +67,7 @@ class Library:
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A compiled graph: ``lowered(*arrays)`` gives the outputs, UNDEFINED for those that are.
+    """A compiled graph: ``lowered(arrays)`` gives the outputs, UNDEFINED for those that are.
 
     steps : native segments and library steps, in order.
     """
@@ -60,7 +75,7 @@ class Lowered:
     graph: Graph
     steps: tuple[Native | Library, ...]
 
-    def __call__(self, *values: Any) -> list[Any]:
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The outputs (values of layouts, strided for what native segments make) for values of the inputs.
 
         Raises ArgumentError or ShapeError for values that do not fit, IndexingError for an index out of
@@ -78,6 +93,8 @@ class Lowered:
             if isinstance(step, Native):
                 arrays = tuple([_dense(known[v]) for v in step.inputs])
                 known.update(zip(step.outputs, step.compiled.run(arrays), strict=True))
+                if work.active.count:
+                    step.report()
             else:
                 known.update(zip(step.equation.results, _carried_out(step.equation, known), strict=True))
         return [known[x] if type(x) is Value else x for x in self.graph.outputs]
@@ -143,7 +160,9 @@ def lower(graph: Graph) -> Lowered:
             if wanted:
                 segment = Segment(native, kinds.of, wanted, {v: value_of(x, x) for v, x in graph.constants})
                 compiled = compile_program(segment.program())
-                steps.append(Native(compiled, tuple(segment.inputs), tuple(segment.outputs)))
+                steps.append(
+                    Native(compiled, tuple(segment.inputs), tuple(segment.outputs), tuple(segment.live))
+                )
             made |= {v for e in native for v in e.results}
         left = []
         for e in rest:

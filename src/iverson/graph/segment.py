@@ -26,7 +26,10 @@ Kind = Callable[[Equation], str]
 
 
 class Segment:
-    """Equations that become one program; ``inputs`` and ``outputs`` are its values, in order."""
+    """Equations that become one program; ``inputs`` and ``outputs`` are its values, in order.
+
+    live : the equations that something wanted depends on.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class Segment:
         constants: Mapping[Value, Any],
     ) -> None:
         self.wanted, self.constants = set(wanted), constants
-        live = _live(equations, self.wanted)
+        self.live = live = _live(equations, self.wanted)
         self.makers = {v: e for e in live for v in e.results}
         self.views: dict[Value, Strided] = {}
         for e in live:

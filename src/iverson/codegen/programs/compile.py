@@ -47,7 +47,8 @@ class _Frame:
         self.arena = np.empty(made.arena.bytes + 2 * ALIGN, np.uint8) if made.small else None
         held = [a.ctypes.data for a in made.constants]
         place = 0 if self.arena is None else _aligned(self.arena)
-        routines = [made.table.addresses[n] for n in known.routines]
+        table = made.table or blas.scipy_table() if known.routines else blas.Table("none", {})
+        routines = [table.addresses[n] for n in known.routines]
         self.block[len(known.objects) :] = [*held, place, self.record.ctypes.data, *routines]
 
 
@@ -60,7 +61,8 @@ class CompiledProgram:
     """Machine code for a program; ``compiled(*arrays)`` takes the in and inout arrays, and returns the
     outputs.
 
-    program : as planned, with steps in place. source, llvm, asm : it as text, LLVM's optimised IR, and the
+    program : as planned, with steps in place. table : the BLAS to call (None: SciPy's).
+    source, llvm, asm : it as text, LLVM's optimised IR, and the
     assembly.
     """
 
@@ -69,7 +71,7 @@ class CompiledProgram:
     layout: emit.Layout
     library: compile.Library
     target: Machine
-    table: blas.Table
+    table: blas.Table | None
     constants: tuple[Array, ...]
     _frames: list[_Frame] = field(default_factory=list, repr=False)
 
@@ -223,7 +225,7 @@ def compile_program(
             while len(_libraries) > _KEEP:
                 _libraries.popitem(last=False)
     constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in known.constants)
-    return CompiledProgram(program, places, known, library, target, table or blas.scipy_table(), constants)
+    return CompiledProgram(program, places, known, library, target, table, constants)
 
 
 def forget() -> None:
