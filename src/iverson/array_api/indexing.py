@@ -10,7 +10,7 @@ from iverson.array_api.arguments import as_operand
 from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import flatten
 from iverson.array_api.methods import method
-from iverson.core.dispatch import Wrapper, rewrap, unwrap, value_of
+from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import broadcast_shapes, normalize_axis
 from iverson.layouts import nonzero_indices
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from iverson.tensor.typing import A, ArrayLike, Axis
 
 
-def positions(indices: Any, extent: int, operation: str, argument: str = "indices") -> np.ndarray[Any, Any]:
-    """Integer positions on an axis, negative ones counted from its end.
+def positions(indices: Any, extent: int, operation: str, argument: str = "indices") -> Any:
+    """Integer positions on an axis, negative ones counted from its end: an array, or a handle of a level.
 
     Raises DTypeError unless they are integers, IndexingError outside the axis.
     """
     given = as_operand(indices, operation, argument)
-    found: np.ndarray[Any, Any] = F.to_numpy(given._as_index() if isinstance(given, Wrapper) else given)
+    plain: Any = given._as_index() if isinstance(given, Wrapper) else given
+    known = has_entries(plain)
+    found: Any = F.to_numpy(plain) if known else plain
     if found.dtype.kind not in "iu":
         raise DTypeError(
             operation,
@@ -37,6 +39,8 @@ def positions(indices: Any, extent: int, operation: str, argument: str = "indice
             expected="integers",
             remedy="use x[mask] for boolean masks" if found.dtype.kind == "b" else "",
         )
+    if not known:
+        return F.checked_index(found, extent=extent, operation=operation, argument=argument)
     found = found.astype(np.intp)  # a copy: what was checked is kept for backward, and the caller may write
     if not found.size:
         return found

@@ -10,7 +10,7 @@ from iverson.array_api.arguments import as_inexact, as_operand, check_kind
 from iverson.array_api.methods import method
 from iverson.array_api.reductions import mean
 from iverson.array_api.reductions import sum as _sum
-from iverson.core.dispatch import Wrapper, unwrap
+from iverson.core.dispatch import Wrapper, has_entries, unwrap
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.core.shapes import Shape, check_choice, normalize_axis
 from iverson.ops import F
@@ -106,6 +106,9 @@ def cross_entropy(
 
 def _classes(labels: Any, count: int, shape: Shape) -> Any:
     """The class numbers in a shape, checked: an array, or masked as the labels are."""
+    if not has_entries(unwrap(labels)):
+        found = F.checked_index(labels, extent=count, operation="cross_entropy", argument="labels")
+        return F.reshape(found, shape=shape)
     classes: np.ndarray[Any, Any] = np.asarray(F.to_numpy(unwrap(labels)), np.intp, order="C")
     # A negative number, seen as unsigned, is too large.
     if classes.size and classes.view(np.uintp).max() >= count:

@@ -211,6 +211,10 @@ class Level(ABC):
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
         return handle
 
+    def variable_of(self, x: Any) -> Any:
+        """What stands in this level for a handle that is to be differentiated in it; by default itself."""
+        return x
+
     def __enter__(self) -> Self:
         if self.depth is not None:
             raise ArgumentError(

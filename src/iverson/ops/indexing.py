@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import has_entries, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.entry_map import EntryMap
+from iverson.core.errors import IndexingError
 from iverson.core.op import Body, Op, Sample, by_position
 from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -24,7 +26,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, sparse_assignments, strided
 from iverson.layouts import CooPattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
-from iverson.ops.batching import Examples, batch_params, next_axis, padded
+from iverson.ops.batching import Examples, batch_params, leading, next_axis, padded
 from iverson.ops.entry_maps import Moved
 from iverson.ops.notation import lazy_te, moved, stretched_index
 
@@ -170,6 +172,37 @@ define(
             Sample((s((4, 5)), s((4, 5))), {"key": (slice(0, 4, 1), slice(0, 5, 1))}),
             Sample((s((4, 5)), s((3,))), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
             Sample((s((4, 5)), s(())), {"key": (2, 3)}),
+        ],
+    )
+)
+
+
+def _checked_index(x: Any, *, extent: int, operation: str, argument: str) -> Any:
+    """Positions on an axis, negative ones counted from its end; raises IndexingError outside of it."""
+    if not x.size:
+        return x.astype(np.intp)
+    low, high = x.min(), x.max()
+    if low < -extent or high >= extent:
+        raise IndexingError(
+            operation,
+            argument,
+            got=f"position {high if high >= extent else low}",
+            expected=f"one in [{-extent}, {extent})",
+        )
+    return np.where(x < 0, x + extent, x).astype(np.intp)
+
+
+# What callers do with an index that they can read; of a batch or a trace, it is done where the entries are.
+define(
+    Op(
+        name="checked_index",
+        forward=_checked_index,
+        abstract=lambda x, *, extent, operation, argument: Aval(x.shape, dtypes.int64),
+        batch=leading,
+        samples=lambda s: [
+            Sample(
+                (np.array([[2, -1, 0], [0, 1, -3]]),), {"extent": 3, "operation": "index", "argument": "key"}
+            )
         ],
     )
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.autograd.record import record_assignment
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, Operand, Wrapper, bind, make_handle
+from iverson.core.dispatch import Handle, Operand, Wrapper, bind, has_entries, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
@@ -21,11 +21,14 @@ from iverson.kernels.keys import canonical_slice, key_shape
 from iverson.layouts import Sparse, has_one_owner, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
 
+#: What an integer index of several entries is: an array, or a handle whose entries are not known here.
+_ARRAYS = (np.ndarray, Handle)
+
 
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]``."""
     items, gap = _expand(key, x.shape)
-    if _INDEX_ARRAYS.isdisjoint(map(type, items)):
+    if _OF_AXES.issuperset(map(type, items)):
         return bind(_INDEX, (x,), {"key": _canonical(items, x.shape)})
     basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
@@ -39,6 +42,8 @@ def _open_mesh(arrays: list[np.ndarray[Any, Any]]) -> list[int | None]:
     """Along which axis each of the broadcast index arrays varies (None for none), where two of them at least
     do, each along its own: `numpy.ix_`. Else nothing."""
     along: list[int | None] = []
+    if not all(isinstance(array, np.ndarray) for array in arrays):
+        return []
     for array in arrays:
         own = [
             d for d, (n, step) in enumerate(zip(array.shape, array.strides, strict=True)) if n > 1 and step
@@ -80,7 +85,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         )
     _check_value_dtype(x, value)
     items, gap = _expand(key, x.shape)
-    if not any(isinstance(i, np.ndarray) for i in items):
+    if _OF_AXES.issuperset(map(type, items)):
         canonical = _canonical(items, x.shape)
         _check_fits(value, key_shape(canonical, x.shape))
         _assign_basic(x, value, canonical)
@@ -122,7 +127,7 @@ _write = at_user_line(_set)
 
 def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
     """In place where this handle alone holds the buffer."""
-    sole = holds_alone(x)
+    sole = holds_alone(x) and has_entries(value)
     held: Any = getattr(x, "_value", None)
     if sole and not _same_buffer(held, value):
         raw = to_strided(value._value) if isinstance(value, Handle) else value
@@ -234,7 +239,7 @@ class _OnNewAxis(np.ndarray[Any, Any]):
 
 #: The types of items that are what they say.
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
-_INDEX_ARRAYS = frozenset((np.ndarray, _OnNewAxis))
+_OF_AXES = frozenset((int, slice, type(None)))
 
 
 def _item(item: Any) -> Any:
@@ -243,6 +248,8 @@ def _item(item: Any) -> Any:
     if isinstance(item, Wrapper):
         item = item._as_index()
     if isinstance(item, Handle):
+        if not has_entries(item) and item.dtype.kind in "iu":
+            return item
         item = item._value if _is_mask(item._value) else to_strided(item._value)
     elif isinstance(item, (list, bool, np.bool_, np.ndarray)):
         item = plain(item, "index", "key")
@@ -276,6 +283,8 @@ def _is_mask(item: Any) -> bool:
 
 def _checked(item: Any, extent: int, axis: int) -> Any:
     """An index with negative positions resolved; raises IndexingError outside the axis."""
+    if isinstance(item, Handle):
+        return F.checked_index(item, extent=extent, operation="index", argument="key")
     low, high = (item.min(), item.max()) if isinstance(item, np.ndarray) and item.size else (item, item)
     if isinstance(item, np.ndarray) and not item.size:
         return item.astype(np.intp)
@@ -312,16 +321,16 @@ def _split(
 ) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
     """An advanced key as: a basic key, the broadcast index arrays, their axes after it, and where the indexed
     axes stand in the result (first, unless all index arrays are neighbours)."""
-    advanced = [k for k, i in enumerate(items) if isinstance(i, (np.ndarray, int))]
+    advanced = [k for k, i in enumerate(items) if isinstance(i, (*_ARRAYS, int))]
     neighbours = advanced == list(range(advanced[0], advanced[-1] + 1))
     neighbours = neighbours and not advanced[0] < gap <= advanced[-1]
     read = [slice(None) if k in advanced else i for k, i in enumerate(items)]
     read = [None if isinstance(i, _OnNewAxis) else r for r, i in zip(read, items, strict=True)]
     basic = _canonical(read, shape)
     try:
-        arrays = list(np.broadcast_arrays(*(np.asarray(items[k]) for k in advanced)))
+        arrays = _broadcast([items[k] for k in advanced])
     except ValueError:
-        got = ", ".join(str(np.shape(items[k])) for k in advanced)
+        got = ", ".join(str(getattr(items[k], "shape", ())) for k in advanced)
         raise IndexingError(
             "index",
             "key",
@@ -329,6 +338,17 @@ def _split(
             expected="shapes that broadcast together",
         ) from None
     return basic, arrays, tuple(advanced), advanced[0] if neighbours else 0
+
+
+def _broadcast(indices: list[Any]) -> list[Any]:
+    """Indices as arrays of one shape: handles, of those whose entries are not known here."""
+    if not any(isinstance(i, Handle) for i in indices):
+        return list(np.broadcast_arrays(*map(np.asarray, indices)))
+    shape = np.broadcast_shapes(*(np.shape(i) if not isinstance(i, Handle) else i.shape for i in indices))
+    return [
+        F.broadcast_to(i, shape=shape) if isinstance(i, Handle) else np.broadcast_to(i, shape)
+        for i in indices
+    ]
 
 
 def _reads_part(basic: tuple[Any, ...], shape: Shape) -> bool:

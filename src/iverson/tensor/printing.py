@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.dispatch import has_entries
 from iverson.layouts import layout_of, to_strided
 
 _PLAIN = (dtypes.float64, dtypes.int64, dtypes.bool, dtypes.complex128)
@@ -17,7 +18,9 @@ def show(x: Any) -> str:
     layout = layout_of(x._value).name
     prefix = "iverson.Tensor("
     facts = []
-    if layout == "strided" or x.size <= np.get_printoptions()["threshold"]:
+    if not has_entries(x):
+        body = f"shape={x.shape}"
+    elif layout == "strided" or x.size <= np.get_printoptions()["threshold"]:
         body = np.array2string(to_strided(x._value), separator=", ", prefix=prefix)
     else:
         body = f"shape={x.shape}"

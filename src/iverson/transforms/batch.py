@@ -15,28 +15,33 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import line_of, user_call
 from iverson.core.aval import Aval
 from iverson.core.caller import warn
-from iverson.core.dispatch import Level, LevelValue, is_tracked, make_handle, value_of
-from iverson.core.entries import FULL, Box, Entries, plain
+from iverson.core.dispatch import Level, LevelValue, alias, bind, is_tracked, make_handle, value_of
+from iverson.core.entries import FULL, NOTHING, Box, Entries, plain
 from iverson.core.errors import BatchWarning, GraphError
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.table import F
-from iverson.layouts import Bracket, Layout, Zero, register, support_of
+from iverson.layouts import Bracket, Layout, Zero, register, support_of, to_strided
 from iverson.ops.batching import Examples, one_by_one, rule_of
 
 
 class Batched(LevelValue):
-    """What a handle holds in a batch: one array for each example, in a handle with these along axis 0."""
+    """What a handle holds in a batch: one array for each example, in a handle with these along axis 0.
 
-    __slots__ = ("held",)
+    lead : 1; or 0 for what is the same for all examples, in a handle of its own shape, where it must be told
+        apart from what it is outside of the batch: as a variable of a gradient inside.
+    """
 
-    def __init__(self, level: Level, held: Any) -> None:
+    __slots__ = ("held", "lead")
+
+    def __init__(self, level: Level, held: Any, lead: int = 1) -> None:
         super().__init__(level)
         self.held = held
+        self.lead = lead
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.held.shape[1:]  # type: ignore[no-any-return]
+        return self.held.shape[self.lead :]  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -66,23 +71,35 @@ class Batch(Level):
 
     def handle(self, held: Any) -> Any:
         """A handle of one example, from one with all of them along axis 0."""
-        return make_handle(self.value(held))
+        return make_handle(self.value(held, 1))
 
-    def value(self, held: Any) -> Any:
+    def variable_of(self, x: Any) -> Any:
+        """What is to be differentiated in this batch: of what is outside, a handle that the batch knows."""
+        own = value_of(x)
+        return (
+            x if isinstance(own, Batched) and own._level is self else make_handle(Batched(self, alias(x), 0))
+        )
+
+    def value(self, held: Any, lead: int) -> Any:
         """What a handle of one example holds: a constant zero is the same for all, and stays one."""
         value = value_of(held)
         if type(value) is Zero and not is_tracked(held):
-            return Zero(value.shape[1:], value.dtype)
-        return Batched(self, held)
+            return Zero(value.shape[lead:], value.dtype)
+        return Batched(self, held, lead)
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The op on all examples at once, by its rule."""
         own = [a.held if isinstance(a, Batched) else a for a in args]
-        examples = Examples(op, self.size, tuple([isinstance(a, Batched) for a in args]))
-        rule = rule_of(op, params) or _warned(op)
+        of = tuple([isinstance(a, Batched) and a.lead == 1 for a in args])
         with self._recording:
-            found = rule(F, examples, *own, **params)
-        return tuple(map(self.value, found)) if op.multiple else self.value(found)
+            if lead := any(of):
+                rule = rule_of(op, params) or _warned(op)
+                found = rule(F, Examples(op, self.size, of), *own, **params)
+            else:
+                found = bind(op, tuple(own), params)
+        if op.multiple:
+            return tuple([self.value(x, lead) for x in found])
+        return self.value(found, lead)
 
 
 def _warned(op: Op) -> Any:
@@ -95,7 +112,10 @@ def _warned(op: Op) -> Any:
     return one_by_one
 
 
-def _no_entries(value: Batched) -> Any:
+def _strided(value: Batched) -> Any:
+    """The entries, where they are the same for all examples."""
+    if not value.lead:
+        return to_strided(value_of(value.held))
     where = user_call()
     line = f" at {line_of(where)}" if where else ""
     raise GraphError(
@@ -108,21 +128,18 @@ def _no_entries(value: Batched) -> Any:
 
 def _support(value: Batched) -> Entries:
     """The entries in which any example may be nonzero."""
-    held = value_of(value.held)
-    if isinstance(held, LevelValue) and not isinstance(held, Batched):
-        return FULL
-    found = support_of(held)
+    found = support_of(value_of(value.held))
     if not isinstance(found, Box):
-        return FULL
+        return found if found is NOTHING else FULL
     region = found.region
-    return plain(Box(Region(region.start[1:], region.stop[1:])), value.shape)
+    return plain(Box(Region(region.start[value.lead :], region.stop[value.lead :])), value.shape)
 
 
 register(
     Layout(
         name="batched",
         kind=Batched,
-        to_strided=_no_entries,
+        to_strided=_strided,
         check=lambda value: None,
         support=_support,
         buffers=lambda value: (),

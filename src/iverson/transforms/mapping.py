@@ -140,18 +140,22 @@ def _size(mapped: Sequence[_Mapped]) -> int:
 
 
 def _left(level: Batch, result: Any, axis: int | None) -> Any:
-    """What a result of the function is for all examples, these in front; for None, as it is."""
+    """What a result of the function is for all examples, these in front; for no axis, as it is."""
+    if result is None:
+        return None
     (x,) = tensors([result], "vmap", "the function's result")
     value = value_of(x)
     if isinstance(value, Batched) and value._level is level:
-        if axis is None:
+        if value.lead and axis is None:
             raise ArgumentError(
                 "vmap",
                 "out_axes",
                 got="None for a result that differs from example to example",
                 expected="the axis that the examples get",
             )
-        return value.held
+        if value.lead:
+            return value.held
+        x = value.held
     if axis is None:
         return x
     return F.broadcast_to(x, shape=(level.size, *x.shape))
@@ -159,9 +163,9 @@ def _left(level: Batch, result: Any, axis: int | None) -> Any:
 
 def _joined(parts: Sequence[Any], axis: int | None) -> Any:
     """The results of all chunks as one, with the examples' axis in its place."""
-    if axis is None:
-        return parts[0]
     x = parts[0]
+    if axis is None or x is None:
+        return x
     if len(parts) > 1:
         x = F.concat(*parts, axis=0, offsets=_offsets([p.shape[0] for p in parts]))
     return _moved(x, 0, normalize_axis(axis, x.ndim, "vmap", "out_axes"))

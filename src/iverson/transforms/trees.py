@@ -8,7 +8,7 @@ from typing import Any
 from iverson.autograd.api import variable
 from iverson.autograd.node import hold_gradient
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, Wrapper, alias, bind, is_tracked, rewrap, unwrap, value_of
+from iverson.core.dispatch import Operand, Wrapper, alias, bind, is_tracked, levels, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import TABLE
 from iverson.tensor import asarray
@@ -71,7 +71,9 @@ def fresh(leaves: list[Any], operation: str, argument: str) -> list[Any]:
                 expected="floating tensors",
                 remedy="convert it with astype, or leave it out of argnums",
             )
-    return [variable(value_of(x)) if not is_tracked(x) else bind(TABLE["identity"], (x,)) for x in leaves]
+    entered = levels()
+    known = [entered[-1].variable_of(x) for x in leaves] if entered else leaves
+    return [variable(value_of(x)) if not is_tracked(x) else bind(TABLE["identity"], (x,)) for x in known]
 
 
 def arguments(variables: list[Any]) -> list[Any]:

@@ -1,0 +1,251 @@
+"""`vmap` of whole functions, in mixtures with gradients, compilation and itself, against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core.dispatch import make_handle
+from iverson.errors import ArgumentError, AxisError, GraphError, IndexingError, ShapeError
+from iverson.transforms import grad, hessian, jit, jvp, vjp, vmap
+from tests.graph.programs import as_tuple, close, entries
+
+rng = np.random.default_rng(1)
+X, Y = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
+W = iv.asarray(rng.normal(size=(4, 4)))
+POSITIONS = np.array([[0, 1], [2, -1], [3, 3]])
+SPARSE = iv.asarray(np.array([[1.0, 0, 2, 0], [0, 0, 3, 0], [4, 0, 0, 5]])).to_layout("csr")
+VALUES = rng.normal(size=(3, 5))
+
+
+def assigned(x, i):
+    y = iv.zeros(4)
+    y[1] = x[0]
+    y[2:] = x[:2] * 2
+    y[i] = x[i] ** 2
+    return y * W[0]
+
+
+def in_place(x):
+    y = x * 1
+    y += 1
+    y *= x
+    return y
+
+
+def row_sums(x):
+    """A closed-over array and a second batch inside."""
+    return vmap(lambda w: iv.tanh(w @ x), 1)(W)
+
+
+FUNCTIONS = {
+    "chain": (lambda x: iv.tanh(x @ W) @ x, (X,)),
+    "read": (lambda x, i: x[i] * x[1:3], (X, POSITIONS)),
+    "read one": (lambda x, i: x[i] * x[-1], (X, POSITIONS[:, 0])),
+    "read a table": (lambda x, i: W[i] @ x, (X, POSITIONS)),
+    "read two axes": (lambda x, i: iv.reshape(x, (2, 2))[i % 2, [0, 1]], (X, POSITIONS)),
+    "take": (iv.take, (X, POSITIONS)),
+    "take along": (lambda x: iv.take_along_axis(x, iv.argsort(-x)), (X,)),
+    "assign": (assigned, (X, POSITIONS)),
+    "in place": (in_place, (X,)),
+    "classes": (iv.cross_entropy, (X, POSITIONS[:, 0])),
+    "branches": (lambda x: iv.where(x > 0, iv.sqrt(iv.abs(x)), x * x), (X,)),
+    "choice": (lambda x: iv.max(x) + iv.sort(x)[2], (X,)),
+    "contraction": (lambda x, y: iv.einsum("i,ij,j->", x, W, y), (X, Y)),
+    "norm": (lambda x, y: iv.linalg.norm(x - y) / iv.linalg.norm(y), (X, Y)),
+    "solve": (lambda x: iv.linalg.solve(W, x), (X,)),
+    "joined": (lambda x, y: iv.concat([iv.stack([x, y]), W], axis=0).sum(axis=0), (X, Y)),
+    "sparse product": (lambda x: SPARSE @ x, (X,)),
+    "sparse values": (lambda v, x: SPARSE.with_values(v) @ x, (VALUES, X)),
+    "sparse and dense": (lambda v, x: (SPARSE.with_values(v) * x).sum(axis=0), (VALUES, X)),
+    "batch inside": (row_sums, (X,)),
+    "same for all": (lambda x: (x, iv.sum(W), 2.0), (X,)),
+    "gradient inside": (grad(lambda x, y: iv.sum(iv.sin(x) * y * W)), (X, Y)),
+    "hessian inside": (hessian(lambda x: iv.sum(iv.tanh(x @ W))), (X,)),
+}
+NAMES = tuple(FUNCTIONS)
+
+
+def looped(f, args):
+    size = len(args[0])
+    found = [as_tuple(f(*(iv.asarray(a[k]) for a in args))) for k in range(size)]
+    results = [[iv.asarray(x) if isinstance(x, float) else x for x in f] for f in found]
+    return [np.stack([entries(r[j]) for r in results]) for j in range(len(results[0]))]
+
+
+def agree(found, expected, rtol=1e-9):
+    for f, e in zip(as_tuple(found), expected, strict=True):
+        close(f, make_handle(np.asarray(e)), rtol)
+
+
+def scalar(f):
+    """A number from the results of a function, in which entries weigh differently."""
+
+    def loss(*args):
+        total = 0.0
+        for out in as_tuple(f(*args)):
+            if not isinstance(out, float):
+                total = total + (out * np.linspace(0.5, 1.5, out.size).reshape(out.shape)).sum()
+        return total
+
+    return loss
+
+
+def floating(args):
+    return tuple(k for k, a in enumerate(args) if a.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values(name):
+    f, args = FUNCTIONS[name]
+    expected = looped(f, args)
+    handles = list(map(iv.asarray, args))
+    agree(vmap(f)(*handles), expected)
+    agree(vmap(f, chunk_size=2)(*handles), expected)
+    turned = [h if h.ndim < 2 else iv.permute_dims(h, (1, 0)) for h in handles]
+    axes = tuple(0 if h.ndim < 2 else -1 for h in handles)
+    agree(vmap(f, axes)(*turned), expected)
+    last = as_tuple(vmap(f, out_axes=-1)(*handles))
+    agree(tuple(iv.moveaxis(x, -1, 0) for x in last), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_inside_and_outside(name):
+    f, args = FUNCTIONS[name]
+    handles = list(map(iv.asarray, args))
+    at = floating(args)
+    g = grad(scalar(f), at)
+    each = looped(g, args)
+    inside = vmap(g)(*handles)
+    agree(inside, each)
+    outside = grad(lambda *xs: vmap(scalar(f))(*xs).sum(), at)(*handles)
+    agree(outside, each)
+    assert not any(x.requires_grad for x in (*inside, *outside))
+    twice = grad(scalar(vmap(g)), at)(*handles)
+    stacked = lambda *rows: tuple(iv.stack(list(r)) for r in zip(*rows, strict=True))
+    alone = scalar(lambda *xs: stacked(*(g(*(x[k] for x in xs)) for k in range(3))))
+    agree(twice, [entries(x) for x in grad(alone, at)(*handles)], 1e-8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tangents_inside_and_outside(name):
+    f, args = FUNCTIONS[name]
+    at = floating(args)
+    if name == "same for all":
+        return
+    handles = list(map(iv.asarray, args))
+
+    def tangent(f):
+        def of(*xs):
+            def only(*parts):
+                full = list(xs)
+                for k, p in zip(at, parts, strict=True):
+                    full[k] = p
+                return f(*full)
+
+            chosen = tuple(xs[k] for k in at)
+            return jvp(only, chosen, tuple(iv.cos(x) for x in chosen))[1]
+
+        return of
+
+    expected = looped(tangent(f), args)
+    agree(vmap(tangent(f))(*handles), expected)
+    agree(tangent(vmap(f))(*handles), expected)
+
+
+@pytest.mark.parametrize("name", ["chain", "branches", "contraction", "solve", "batch inside"])
+def test_compiled_within_and_without(name):
+    f, args = FUNCTIONS[name]
+    expected = looped(f, args)
+    handles = list(map(iv.asarray, args))
+    agree(vmap(jit(f))(*handles), expected)
+    agree(jit(vmap(f))(*handles), expected)
+    each = looped(grad(scalar(f)), args)
+    agree(vmap(grad(jit(scalar(f))))(*handles), each)
+    agree(jit(vmap(grad(scalar(f))))(*handles), each)
+
+
+def test_pullbacks_of_a_function_recorded_outside():
+    """Many cotangents for one graph: what Jacobians are made of."""
+    x = iv.asarray(X[0])
+    _, pull = vjp(lambda x: iv.tanh(x @ W) * x, x)
+    rows = vmap(lambda g: pull(g)[0])(iv.eye(4))
+    each = [entries(pull(iv.asarray(row))[0]) for row in np.eye(4)]
+    agree(rows, [np.stack(each)])
+
+
+def test_parameters_that_are_tracked_outside():
+    w = iv.asarray(W, copy=True, requires_grad=True)
+    x = iv.asarray(X)
+    each = vmap(grad(lambda w, x: iv.sum(iv.tanh(x @ w))), (None, 0))(w, x)
+    assert each.requires_grad
+    (found,) = iv.autograd.grad(each.sum(), [w])
+    alone = iv.asarray(W, copy=True, requires_grad=True)
+    total = sum(grad(lambda w, row=row: iv.sum(iv.tanh(row @ w)))(alone).sum() for row in x)
+    close(found, iv.autograd.grad(total, alone))
+    closed = vmap(grad(lambda x: iv.sum(iv.tanh(x @ w))))(x)
+    total = sum(grad(lambda row: iv.sum(iv.tanh(row @ alone)))(row).sum() for row in x)
+    close(iv.autograd.grad(closed.sum(), w), iv.autograd.grad(total, alone))
+
+
+def test_a_backward_pass_and_hooks_inside():
+    seen = []
+
+    def f(x):
+        x = x.detach().requires_grad_()
+        y = iv.sin(x)
+        y.register_hook(lambda g: seen.append(g.shape) or g * 2)
+        (y * x).sum().backward()
+        return x.grad
+
+    agree(vmap(f)(iv.asarray(X)), [np.sin(X) + 2 * X * np.cos(X)])
+    assert seen == [(4,)]
+
+
+def test_trees_and_axes():
+    x, y = iv.asarray(X), iv.asarray(Y)
+    tree = {"a": x, "b": (y, None)}
+    found = vmap(lambda t: {"s": t["a"] + t["b"][0], "n": t["b"][1]}, ({"a": 0, "b": (0, None)},))(tree)
+    agree(found["s"], [X + Y])
+    assert found["n"] is None
+    agree(vmap(lambda t: t["a"] * t["b"], ({"a": 1, "b": None},))({"a": x, "b": x[:, 0]}), [(X * X[:, :1]).T])
+    agree(vmap(lambda x, *, scale: x * scale)(x, scale=3.0), [X * 3])
+    one, other = vmap(lambda x: (x, iv.sum(W)), out_axes=(1, None))(x)
+    agree((one, other), [X.T, entries(iv.sum(W))])
+    agree(vmap(lambda x: x.sum())(x[:0]), [np.zeros(0)])
+    agree(vmap(lambda x: x.sum(), 1)(iv.zeros((0, 3))), [np.zeros(3)])
+
+
+def test_supports_are_carried_by_the_examples():
+    """What is zero for all examples has no array: the cotangent of x[1:3] is a box in each of them."""
+    pulled = vmap(lambda x: vjp(lambda x: x[1:3], x)[1](x[:2])[0])(iv.asarray(X))
+    assert pulled.layout == "box"
+    zero = vmap(grad(lambda x, y: x.sum()), (0, 0))
+    assert zero(iv.asarray(X), iv.asarray(Y)).shape == (3, 4)
+    assert vmap(grad(lambda x, y: x.sum(), 1))(iv.asarray(X), iv.asarray(Y)).layout == "zero"
+    assert vmap(lambda v: SPARSE.with_values(v) * 2)(iv.asarray(VALUES)).layout == "csr"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: vmap(lambda x: x)(2.0), AxisError, "in_axes.*leaf 0.*no axes"),
+        (lambda: vmap(lambda x: x, 2)(X), AxisError, r"in_axes.*got 2.*\[-2, 2\)"),
+        (lambda: vmap(lambda x: x, out_axes=3)(X), AxisError, r"out_axes.*got 3"),
+        (lambda: vmap(lambda x, y: x)(X, X.T), ShapeError, "3 in leaf 0, 4 in leaf 1"),
+        (lambda: vmap(lambda x: x, None)(X), ArgumentError, "None for every argument"),
+        (lambda: vmap(lambda x: x, (0, 0))(X), ArgumentError, "in_axes.*upper part"),
+        (lambda: vmap(lambda x: x, out_axes=(0, 0))(X), ArgumentError, "out_axes.*the result"),
+        (lambda: vmap(lambda x: x, out_axes=None)(X), ArgumentError, "out_axes.*differs from example"),
+        (lambda: vmap(lambda x: x, chunk_size=0), ArgumentError, "chunk_size.*positive"),
+        (lambda: vmap(lambda x: x if x > 0 else -x)(X[0]), GraphError, r"test_vmap_functions.*where"),
+        (lambda: vmap(lambda x: x.sum().item())(X), GraphError, "entries of one example"),
+        (lambda: vmap(lambda x: x[x > 0])(X), GraphError, "entries of one example"),
+        (lambda: vmap(lambda x, i: x[i])(X, POSITIONS + 2), IndexingError, r"position 5.*\[-4, 4\)"),
+        (lambda: vmap(lambda x: "a")(X), TypeError, "function's result"),
+    ],
+)
+def test_errors_say_what_to_do(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
