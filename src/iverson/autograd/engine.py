@@ -18,6 +18,7 @@ from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_input
 from iverson.autograd.node import Node, line_of, reachable
 from iverson.autograd.plan import Kind, Plan, pullback
 from iverson.autograd.record import selected
+from iverson.autograd.skipped import report_planned, report_unreached
 from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, make_handle
@@ -81,7 +82,7 @@ def _walk(
     for node in reversed(path):
         if node not in arrived:
             if work.active.count:
-                _report_skipped(node, needs)
+                report_unreached(node, needs)
             continue
         g = arrived.pop(node)
         if node.multiple or type(g) is Sum or node.meta is not None or node in asked:
@@ -96,19 +97,6 @@ def _walk(
                 else:
                     arrived[parent] = ct
     return found
-
-
-def _is_unneeded(parent: Node | None, need: Entries) -> bool:
-    return parent is not None and need is NOTHING
-
-
-def _report_skipped(node: Node, needs: Needs) -> None:
-    """Count the cotangents of a node's inputs that this pass does not compute."""
-    if node.op is not None:
-        of_args = needs.of_args.get(node, (NOTHING,) * len(node.parents))
-        unneeded = sum(map(_is_unneeded, node.parents, of_args))
-        needed = sum(p is not None for p in node.parents) - unneeded
-        work.skipped(node.op.name, unneeded=unneeded, undefined=needed)
 
 
 def _arrive(arrived: Arrived, node: Node | None, index: int, ct: Any, recording: bool) -> None:
@@ -188,12 +176,11 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
     """The defined cotangents of the arguments that are needed, by position."""
     op = node.op
     assert op is not None
-    if work.active.count:
-        work.rule(op.name)
-        work.skipped(op.name, unneeded=sum(map(_is_unneeded, node.parents, demands)))
     result = []
     try:
         plan = _planned(node, op, g, demands, recording)
+        if work.active.count:
+            report_planned(node, demands, plan)
         for k, ct in _carried_out(plan, node, op, g, demands):
             of = node.args[k]
             value = getattr(ct, "_value", None)

@@ -12,7 +12,7 @@ import numpy as np
 from iverson.autograd import unrecorded
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, user_call
-from iverson.core import dispatch, work
+from iverson.core import cost, dispatch, work
 from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
 from iverson.core.aval import Aval, aval_of
@@ -106,6 +106,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
 def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params: dict[str, Any]) -> Any:
     """The op's result as a value of a level, unless operands that are zero make it one of no level."""
     if op.linear_in and annihilated(op, tuple(values)) is not None:
+        if work.active.count:
+            work.note(work.Annihilated(op, tuple(map(_avals, values)), params, user_call()))
         return zeros_like_result(op, tuple(values), params)
     return level.bind(op, dispatch.seen_from(level, args, values), params)
 
@@ -153,6 +155,10 @@ def _record(
     kept_out = out if result_saved else _known(out)
     node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), is_whole)
     return handle(out, node)
+
+
+def _avals(value: Any) -> Any:
+    return value if type(value) in _SCALARS else _known(value)
 
 
 def _known(value: Any) -> Aval:
@@ -240,12 +246,15 @@ def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None
     if any(isinstance(o, dispatch.LevelValue) for o in outs):
         return
     structures = [array for p in params.values() if isinstance(p, Pattern) for array in p.arrays]
-    work.op(
-        op.name,
-        op.elementwise,
-        sum(new_bytes(o, values, structures) for o in outs),
-        sum(map(entries, outs)),
-    )
+    made = sum(new_bytes(o, values, structures) for o in outs)
+    held = sum(map(entries, outs))
+    # What makes nothing new computes nothing: a view, a selection that is deferred.
+    entrywise = cost.entrywise(op, map(_entries, values), held) if made else 0
+    work.op(op.name, op.elementwise, made, held, entrywise)
+
+
+def _entries(value: Any) -> int:
+    return 1 if type(value) in _SCALARS else entries(value)
 
 
 def selected(handle: Any) -> Any:

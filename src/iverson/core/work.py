@@ -1,7 +1,8 @@
 """Counting work: matrix products, elementwise ops, bytes and skipped cotangents, per context.
 
 One *product* is one 2-D matrix product, thin ones included; a batch counts its size. Kernels report
-here; `iverson.explain` only formats. While nobody counts, a report costs one comparison.
+here; `iverson.explain` only formats. While nobody counts, a report costs one comparison. What was not done,
+and why, is noted for counters that keep notes; what it would have cost is worked out later (`core.cost`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,61 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
+
+from iverson.core.entries import NOTHING, Entries
 
 ProductShape = tuple[int, int, int]
 Cast = tuple[str, str, str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A cotangent that a reverse pass does not compute, or computes in part.
+
+    node : the recorded call whose input it is of.
+    position : which input.
+    reason : "undefined" (no cotangent arrived at the call, or one that is zero there), "not needed" (nobody
+        asked), "box" or "pattern" (nobody asked elsewhere, or it is zero elsewhere).
+    part : which entries of it are computed.
+    """
+
+    node: Any
+    position: int
+    reason: str
+    part: Entries = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Annihilated:
+    """A call that is not carried out while a function is traced, since operands that are zero make it zero.
+
+    operands : what is known of each, or numbers.
+    where : the user's call.
+    """
+
+    op: Any
+    operands: tuple[Any, ...]
+    params: Any
+    where: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Unspecified:
+    """A call on masked tensors, which computes specified entries alone.
+
+    name : the op's.
+    size : how many entries the largest of its operands and results has.
+    specified : how many of them are specified.
+    itemsize : the bytes of an entry.
+    where : the user's call.
+    """
+
+    name: str
+    size: int
+    specified: int
+    itemsize: int
+    where: Any
 
 
 @dataclass
@@ -27,7 +80,10 @@ class Work:
     inputs that were not computed, because none arrived at the op or because nobody asked. ``casts`` counts
     cotangents that came from a rule in another dtype than their input's, as (the forward call, dtype given,
     dtype of the input, dtypes of the cotangents the rule was handed). ``factorisations`` counts
-    those of sparse matrices.
+    those of sparse matrices. ``sparse_products`` counts products that walk stored entries, which have no
+    shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps names of ops that are no products
+    to how many entries they computed, or read one by one (reductions); what only moves entries has none.
+    ``notes``, if kept, are `Skip`, `Annihilated` and `Unspecified`.
     """
 
     product_shapes: Counter[ProductShape] = field(default_factory=Counter)
@@ -40,10 +96,20 @@ class Work:
     undefined_of: Counter[str] = field(default_factory=Counter)
     unneeded_of: Counter[str] = field(default_factory=Counter)
     factorisations: int = 0
+    sparse_products: int = 0
+    sparse_multiply_adds: int = 0
+    entrywise: Counter[str] = field(default_factory=Counter)
+    notes: list[Any] | None = None
 
     @property
     def products(self) -> int:
         return sum(self.product_shapes.values())
+
+    @property
+    def multiply_adds(self) -> int:
+        """Of all products, those on stored entries included."""
+        dense = sum(m * k * n * times for (m, k, n), times in self.product_shapes.items())
+        return dense + self.sparse_multiply_adds
 
     @property
     def undefined(self) -> int:
@@ -56,6 +122,10 @@ class Work:
     @property
     def total_bytes(self) -> int:
         return sum(self.bytes.values())
+
+    @property
+    def total_entrywise(self) -> int:
+        return sum(self.entrywise.values())
 
     @property
     def total_entries(self) -> int:
@@ -78,9 +148,12 @@ active = _Active()
 
 
 @contextmanager
-def counting() -> Iterator[Work]:
-    """Count the work of this context until the block ends. Counters nest; each sees everything."""
-    work = Work()
+def counting(*, notes: bool = False) -> Iterator[Work]:
+    """Count the work of this context until the block ends. Counters nest; each sees everything.
+
+    notes : whether to keep notes of what is not done. They keep the recorded calls alive that they are of.
+    """
+    work = Work(notes=[] if notes else None)
     token = _current.set((*_current.get(), work))
     active.count += 1
     try:
@@ -97,11 +170,28 @@ def product(rows: int, inner: int, columns: int, batch: int = 1) -> None:
             work.product_shapes[rows, inner, columns] += batch
 
 
-def op(name: str, elementwise: bool, new_bytes: int, entries: int) -> None:
-    """Report one op, the memory its results needed, and how many entries they hold."""
+def sparse_product(multiply_adds: int) -> None:
+    """Report a product that walks stored entries, and how many terms it has."""
+    for work in _current.get():
+        work.sparse_products += 1
+        work.sparse_multiply_adds += multiply_adds
+
+
+def note(what: Any) -> None:
+    """Note something that is not done, or done in part."""
+    for work in _current.get():
+        if work.notes is not None:
+            work.notes.append(what)
+
+
+def op(name: str, elementwise: bool, new_bytes: int, entries: int, entrywise: int = 0) -> None:
+    """Report one op, the memory its results needed, how many entries they hold, and how many it computed or
+    read one by one."""
     for work in _current.get():
         work.calls[name] += 1
         work.entries[name] += entries
+        if entrywise:
+            work.entrywise[name] += entrywise
         if elementwise:
             work.elementwise[name] += 1
         if new_bytes:

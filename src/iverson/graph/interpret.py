@@ -6,7 +6,7 @@ it is written down again, in a batch it is mapped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from iverson.core.dispatch import bind, make_handle
@@ -14,8 +14,14 @@ from iverson.core.errors import ArgumentError
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on
 
 
-def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
+#: From an equation and what is known to the equation's results.
+Evaluate = Callable[[Equation, dict[Value, Any]], Sequence[Any]]
+
+
+def interpret(graph: Graph, args: Sequence[Any], each: Evaluate | None = None) -> list[Any]:
     """The outputs, from handles (or UNDEFINED) for the inputs.
+
+    each : carries out an equation in place of `evaluated`.
 
     Raises ArgumentError unless there is one for each input.
     """
@@ -25,9 +31,10 @@ def interpret(graph: Graph, args: Sequence[Any]) -> list[Any]:
         )
     known: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
     known.update((value, make_handle(held)) for value, held in graph.constants)
+    evaluate = each or evaluated
     last = last_reads(graph)
     for k, equation in enumerate(graph.equations):
-        known.update(zip(equation.results, _evaluated(equation, known), strict=True))
+        known.update(zip(equation.results, evaluate(equation, known), strict=True))
         for value in last.get(k, ()):
             del known[value]
     return [known.get(x, x) if type(x) is Value else x for x in graph.outputs]
@@ -48,7 +55,8 @@ def last_reads(graph: Graph) -> dict[int, list[Value]]:
     return found
 
 
-def _evaluated(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+def evaluated(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+    """The results of an equation, from handles of the values that are known."""
     args = tuple([known[x] if type(x) is Value else x for x in equation.operands])
     op = equation.op
     evaluate = getattr(op, "evaluate", None)

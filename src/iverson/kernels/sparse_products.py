@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from iverson.core import dtypes
+from iverson.core import dtypes, work
 from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Op
 from iverson.kernels import sparse_batches, sparse_loops, sparse_triples
@@ -76,24 +76,38 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     if sparse_b:
         if b.dense_shape and len(b.shape) == 2:
             b = coalesced(b)
+            _report(b.entries.size * prod(a.shape[:-1]))
             return (a[..., b.pattern.indices[0]] @ b.entries).astype(dtype, copy=False)
         turned = _times(_turned(sparse_only(b)), np.swapaxes(a, -1, -2), dtype)
         return np.swapaxes(turned, -1, -2)
     if a.dense_shape and len(a.shape) == 2 and b.ndim == 2:
+        _report(a.entries.size * b.shape[1])
         return a.pattern.value((a.entries @ b).astype(dtype, copy=False))
     return _times(sparse_only(a), b, dtype)
+
+
+def _report(multiply_adds: int) -> None:
+    if work.active.count:
+        work.sparse_product(multiply_adds)
 
 
 def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
     """Sparse matrices times sparse ones, in CSR."""
 
     def product(a: Sparse, b: Sparse) -> Any:
-        m = to_scipy(a) @ to_scipy(b)
+        left, right = to_scipy(a), to_scipy(b)
+        _report(_terms(left, right))
+        m = left @ right
         m.sort_indices()
         pattern = CompressedPattern(m.shape, m.indptr, m.indices, 0)
         return pattern.value(np.asarray(m.data).astype(dtype, copy=False))
 
     return sparse_batches.between(a, b, product)
+
+
+def _terms(left: Any, right: Any) -> int:
+    """How many pairs of entries of two SciPy CSR arrays a product of them multiplies."""
+    return int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)) if work.active.count else 0
 
 
 def product_pattern(p: Pattern, q: Pattern) -> Pattern:
@@ -125,6 +139,7 @@ def _times(s: Sparse, b: Array, dtype: Any) -> Array:
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
     s = coalesced(s)
+    _report(s.pattern.count * b.shape[1])
     if sparse_loops.compiled_for_product(s.pattern.count, b.shape[1], s.dtype, b.dtype) and _worth_turning(
         s.pattern, b.shape[1]
     ):
@@ -170,6 +185,7 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     if pattern.ndim > 2:
         a, b, flat = sparse_batches.flattened(a, b, pattern, _transposed)
         return sampled_product(a, b, pattern=flat).reshape(pattern.stored_shape)
+    _report(pattern.count * a.shape[1])
     rows = np.asarray(b).swapaxes(0, 1)
     dtype = np.result_type(a, b)
     if sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype) and pattern.distinct:
@@ -240,6 +256,7 @@ def _rows_read(a: Sparse, b: Sparse, wanted: Pattern) -> Array:
         stop = max(int(np.searchsorted(ends, ends[row] + (_CHUNK << 2), "right")) - 1, row + 1)
         first, last = np.searchsorted(keys, np.array([row, stop], np.int64) * n)
         if first < last:
+            _report(int(ends[stop] - ends[row]))
             part = (left if stop - row == m else left[row:stop]) @ right
             at = slice(first, last) if isinstance(order, slice) else order[first:last]
             out[at] = _read_csr(part, keys[first:last] - row * n)
@@ -263,6 +280,8 @@ def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
     values = reordered(coalesced(s).entries, source)
     first, second = pattern.coordinates
     out = np.zeros(pattern.count, np.result_type(s.dtype, rows.dtype))
+    if work.active.count:
+        _report(int(np.diff(csr.indptr)[first].sum(dtype=np.int64)))
     for k in range(0, pattern.count, _CHUNK):
         i, j = first[k : k + _CHUNK], second[k : k + _CHUNK]
         start, counts = csr.indptr[i].astype(np.int64), (csr.indptr[i + 1] - csr.indptr[i]).astype(np.int64)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import work
 from iverson.layouts import CompressedPattern, Pattern, Sparse, counting
 from iverson.layouts.placement import converted, reordered
 
@@ -67,7 +68,11 @@ def product_at(a: Sparse, b: Sparse, pattern: Pattern) -> Any:
     if not counting.worth_counting(entries, *extents):
         return NotImplemented
     steps, walk = chosen(three)
-    return walked(three, walk, a.dtype) if steps + entries >= WORTHWHILE else NotImplemented
+    if steps + entries < WORTHWHILE:
+        return NotImplemented
+    if work.active.count:
+        work.sparse_product(steps)
+    return walked(three, walk, a.dtype)
 
 
 def chosen(three: tuple[Operand, Operand, Operand]) -> tuple[int, str]:

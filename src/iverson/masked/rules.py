@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.reductions import mean
+from iverson.autograd.node import user_call
+from iverson.core import work
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import bind, unwrap, value_of
 from iverson.core.errors import ArgumentTypeError
@@ -233,4 +235,16 @@ def rule_of(op: Op) -> Rule:
 
 def interpret(op: Op, args: Args, params: Params) -> Any:
     """Carry out an op on arguments of which at least one is masked."""
-    return rule_of(op)(op, args, params)
+    out = rule_of(op)(op, args, params)
+    if work.active.count and not op.entry_map.moves:
+        _report(op, args, out)
+    return out
+
+
+def _report(op: Op, args: Args, out: Any) -> None:
+    """Note how many entries the largest operand or result has, and how many of them exist."""
+    masked = [x for x in (*args, *(out if op.multiple else (out,))) if isinstance(x, MaskedTensor)]
+    largest = max(masked, key=lambda x: prod(x.shape))
+    size, specified = prod(largest.shape), min(x._mask.count for x in masked if x.shape == largest.shape)
+    if specified < size:
+        work.note(work.Unspecified(op.name, size, specified, largest.dtype.itemsize, user_call()))

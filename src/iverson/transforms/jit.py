@@ -255,6 +255,12 @@ class Jitted(Generic[P, R]):
         """The graph for such arguments; tracked tensors that the function closes over are its last inputs."""
         return self._entry(_Given(args, kwargs, self._static, self._name)).compiled.graph
 
+    def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
+        """A new graph for such arguments, and handles for its inputs."""
+        given = _Given(args, kwargs, self._static, self._name)
+        entry = _Entry(self._function, self._name, given)
+        return entry.compiled.graph, [*given.handles, *entry.captured]
+
     def clear_cache(self) -> None:
         """Forget all that was traced."""
         with self._lock:
