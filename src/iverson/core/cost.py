@@ -15,7 +15,7 @@ import numpy as np
 
 from iverson.core import entries
 from iverson.core.aval import Aval
-from iverson.core.entries import FULL, NOTHING, Box, Stored
+from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +54,33 @@ def entrywise(op: Any, operands: Iterable[int], held: int) -> int:
     return held if op.elementwise else max((held, *operands))
 
 
-def of(op: Any, operands: Sequence[Any], results: Sequence[Aval], params: Any) -> Cost:
+#: Ops whose result is their operand, in a layout that says which entries it has.
+DEFERRED = ("bracket", "embed")
+
+
+def of(
+    op: Any, operands: Sequence[Any], results: Sequence[Aval], params: Any, *, dense: bool = False
+) -> Cost:
     """The cost of a call on operands of which an Aval is known (or numbers), in their supports.
 
     Ops that may give a view of their operand (`gives_view`) are taken to cost nothing.
+
+    dense : of the same call with every entry.
     """
-    if gives_view(op):
+    if dense:
+        operands, results = list(map(_dense, operands)), list(map(_dense, results))
+    if gives_view(op) or (not dense and op.name in DEFERRED):
         return Cost()
-    held = sum(entries.size(r.support, r.shape) for r in results)
-    new = sum(entries.size(r.support, r.shape) * r.dtype.itemsize for r in results)
+    held = sum(map(_held, results))
+    new = sum(_held(r) * r.dtype.itemsize for r in results)
     if op.name in PRODUCTS:
         products, multiply_adds = PRODUCTS[op.name](*operands, **params)
-        return Cost(products if multiply_adds else 0, multiply_adds, 0, new)
-    sizes = [entries.size(x.support, x.shape) for x in operands if isinstance(x, Aval)]
+        return Cost(products, multiply_adds, 0, new)
+    sizes = [_held(x) for x in operands if isinstance(x, Aval)]
     return Cost(entries=entrywise(op, sizes, held), bytes=new)
 
 
-def dense(aval: Any) -> Any:
+def _dense(aval: Any) -> Any:
     """The same with every entry; a number as it is."""
     return Aval(aval.shape, aval.dtype) if isinstance(aval, Aval) else aval
 
@@ -121,16 +131,17 @@ def _along(x: Aval, axis: int) -> tuple[int, int]:
 
 
 def _held(x: Aval) -> int:
-    return entries.size(x.support if isinstance(x.support, Box | Stored) else FULL, x.shape)
+    """How many entries are computed of a value: a bracket's are, wherever its condition holds."""
+    return entries.size(FULL if isinstance(x.support, Bracket) else x.support, x.shape)
 
 
 def _pairs(p: Any, q: Any) -> int:
     """How many entries of p and q meet: as many in each column of p as in that row of q."""
     if p.ndim != 2 or q.ndim != 2:
-        return min(p.count * prod(q.shape[1:]), q.count * p.shape[0])
+        return int(min(p.count * prod(q.shape[1:]), q.count * p.shape[0]))
     columns = np.bincount(p.coordinates[1], minlength=p.shape[1])
     rows = np.bincount(q.coordinates[0], minlength=p.shape[1])
-    return int(np.dot(columns.astype(np.int64), rows))
+    return sum((columns * rows).tolist())
 
 
 def _sampled(a: Any, b: Any, *, pattern: Any) -> tuple[int, int]:

@@ -13,7 +13,6 @@ from iverson.core.dispatch import bind, make_handle
 from iverson.core.errors import ArgumentError
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on
 
-
 #: From an equation and what is known to the equation's results.
 Evaluate = Callable[[Equation, dict[Value, Any]], Sequence[Any]]
 

@@ -1,16 +1,10 @@
-"""Reports of the work done and skipped. Counting itself is in `iverson.core.work`; this formats."""
+"""Counts in a block, and as a table."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
 from iverson.core.work import Work, counting
-
-__all__ = ["Work", "count", "table"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 def count() -> AbstractContextManager[Work]:

@@ -1,0 +1,119 @@
+"""What a report says: steps, and pieces of work that were avoided, each with its reason. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from iverson.core.cost import Cost
+from iverson.graph.nodes import Equation, Graph
+
+#: The reasons, and what each means.
+REASONS = {
+    "undefined": "no cotangent arrived, or it is structurally zero",
+    "not needed": "nobody asked for it",
+    "box": "zero, or not read, outside of a box",
+    "pattern": "zero, or not read, outside of stored entries",
+    "bracket": "left out by a selection, which is not applied",
+    "mask": "entries that do not exist",
+    "common": "computed once already",
+    "dead": "nobody reads the result",
+    "constant": "computed while compiling",
+    "algebra": "the same as something simpler",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the user's source.
+
+    text : the line itself, empty where it cannot be read.
+    """
+
+    file: str
+    number: int
+    text: str
+
+    @property
+    def place(self) -> str:
+        """The file's name and the number."""
+        return f"{self.file.rpartition('/')[2]}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """An equation that is carried out.
+
+    text : the equation, without types.
+    types : of its results.
+    layouts : of its results, as they came.
+    reason : why ``avoided`` was: what is stored of its operands or results.
+    seconds : the least of several runs; None if it was not timed.
+    """
+
+    equation: Equation
+    text: str
+    types: tuple[str, ...]
+    layouts: tuple[str, ...]
+    done: Cost
+    avoided: Cost
+    reason: str
+    line: Line | None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Work that was avoided.
+
+    what : in words.
+    equation : the one that is not carried out, or of which this is a part or a cotangent.
+    """
+
+    reason: str
+    what: str
+    cost: Cost
+    line: Line | None = None
+    equation: Equation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStep:
+    """A step of a compiled program: native code between two library steps, or one of these.
+
+    kind : "native" or "library".
+    what : how many nests and products there are in it, or the op.
+    """
+
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """All that was found out about a function on some arguments.
+
+    traced, graph : as it was written down, and as it runs.
+    gone : equations of ``traced`` that do not run, each with the reason.
+    compiling : the work done once, while the function was traced: on what depends on no input.
+    program : the steps of a compiled function.
+    seconds : of a call; None if it was not timed.
+    """
+
+    name: str
+    traced: Graph
+    graph: Graph
+    names: dict[object, str]
+    steps: tuple[Step, ...]
+    pieces: tuple[Piece, ...]
+    gone: tuple[tuple[Equation, str], ...]
+    program: tuple[ProgramStep, ...] = ()
+    seconds: float | None = None
+    done: Cost = field(default_factory=Cost)
+    compiling: Cost = field(default_factory=Cost)
+
+    def avoided(self) -> dict[str, Cost]:
+        """By reason, in the order of `REASONS`."""
+        found: dict[str, Cost] = {}
+        for piece in self.pieces:
+            found[piece.reason] = found.get(piece.reason, Cost()) + piece.cost
+        return {reason: found[reason] for reason in (*REASONS, *found) if reason in found}

@@ -1,0 +1,273 @@
+"""What a function does and what it does not: traced, simplified and run, with everything counted."""
+
+from __future__ import annotations
+
+import linecache
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iverson.autograd.mode import no_grad
+from iverson.autograd.node import Node, line_of
+from iverson.core.aval import Aval
+from iverson.core.cost import PRODUCTS, Cost
+from iverson.core.dispatch import make_handle, value_of
+from iverson.core.entries import NOTHING, Box, Bracket, Stored
+from iverson.core.work import Annihilated, Skip, Unspecified, Work, counting
+from iverson.explain.model import Found, Line, Piece, Step
+from iverson.explain.program import steps_of
+from iverson.explain.rules import RuleCosts, of_equation
+from iverson.graph import passes
+from iverson.graph.interpret import evaluated, interpret
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
+from iverson.graph.print import Printer, type_text
+from iverson.graph.trace import Traced
+from iverson.layouts import layout_of, support_of
+from iverson.transforms.jit import Jitted, jit
+
+#: Of so many runs the fastest is reported.
+_RUNS = 5
+#: What the passes that take equations away are called as reasons.
+_PASSES = {"dead_code": "dead", "common": "common", "constants": "constant", "demands": "not needed"}
+
+
+def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool) -> Found:
+    """Trace a function on these arguments, run it, and gather what was done and what was not."""
+    jitted = function if isinstance(function, Jitted) else jit(function)
+    with counting(notes=True) as work:
+        traced, handles = jitted.traced(*args, **kwargs)
+    graph, gone, between = simplified(traced)
+    names = _names(graph, [e for e, _ in gone])
+    values = [make_handle(value_of(h)) for h in handles]
+    with no_grad():
+        steps = _run(graph, values, names, timed=timed)
+    pieces = [
+        *_from_notes(work, traced),
+        *(Piece(reason, _described(e), of_equation(e), _line(e.where), e) for e, reason in gone),
+        *between,
+        *(
+            Piece(s.reason, f"part of {_described(s.equation)}", s.avoided, s.line, s.equation)
+            for s in steps
+            if s.avoided
+        ),
+    ]
+    is_compiled = isinstance(function, Jitted)
+    return Found(
+        _name(function),
+        traced,
+        graph,
+        names,
+        tuple(steps),
+        tuple(p for p in pieces if p.cost),
+        tuple(gone),
+        program=steps_of(graph) if is_compiled else (),
+        seconds=_call_time(function, args, kwargs) if timed else None,
+        done=sum((s.done for s in steps), Cost()),
+        compiling=_of_work(work),
+    )
+
+
+def _call_time(function: Any, args: Any, kwargs: Any) -> float:
+    """Of a call, the fastest of several after the first."""
+    function(*args, **kwargs)
+    times = []
+    for _ in range(_RUNS):
+        started = time.perf_counter()
+        function(*args, **kwargs)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def _name(function: Any) -> str:
+    """What a function is called; one that a transform made, by that."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return str(name.partition(".<locals>")[0] if name.endswith(".call") else name.rpartition(".")[2])
+
+
+# -- passes ------------------------------------------------------------------------------------------
+
+
+def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[Piece]]:
+    """The graph after all passes; the equations that each took away, with the reason; and what the passes
+    that write others in their place saved."""
+    run_by: Sequence[Any] = passes.PASSES
+    graph = traced
+    gone: list[tuple[Equation, str]] = []
+    pieces: list[Piece] = []
+    for run in run_by:
+        after = run(graph)
+        before = {v for e in graph.equations for v in e.results}
+        kept = {v for e in after.equations for v in e.results}
+        lost = [e for e in graph.equations if kept.isdisjoint(e.results)]
+        made = [e for e in after.equations if before.isdisjoint(e.results)]
+        reason = _PASSES.get(run.__name__, "algebra")
+        if not made:
+            gone += [(e, reason) for e in lost]
+        else:
+            saved = sum(map(of_equation, lost), Cost()).beyond(sum(map(of_equation, made), Cost()))
+            if saved and run.__name__ != "inline":
+                pieces.append(Piece(reason, f"{len(lost)} equations became {len(made)}", saved))
+        graph = after
+    return graph, gone, pieces
+
+
+# -- steps -------------------------------------------------------------------------------------------
+
+
+def _run(graph: Graph, values: Sequence[Any], names: dict[Any, str], *, timed: bool) -> list[Step]:
+    """Each equation, carried out by the interpreter."""
+    made: list[tuple[Equation, Work, list[Any], list[Any]]] = []
+
+    def counted(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+        with counting() as work:
+            results = evaluated(equation, known)
+        operands = [value_of(known[x]) for x in values_of(equation.operands)]
+        made.append((equation, work, operands, [value_of(x, x) for x in results]))
+        return results
+
+    interpret(graph, values, counted)
+    seconds = _timed(graph, values) if timed else [None] * len(made)
+    return [_step(*entry, names, t) for entry, t in zip(made, seconds, strict=True)]
+
+
+def _timed(graph: Graph, values: Sequence[Any]) -> list[float]:
+    found: list[list[float]] = []
+
+    def clocked(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+        started = time.perf_counter()
+        results = evaluated(equation, known)
+        found[-1].append(time.perf_counter() - started)
+        return results
+
+    for _ in range(_RUNS):
+        found.append([])
+        interpret(graph, values, clocked)
+    return [min(times) for times in zip(*found, strict=True)]
+
+
+def _step(
+    equation: Equation,
+    work: Work,
+    operands: list[Any],
+    results: list[Any],
+    names: dict[Any, str],
+    seconds: float | None,
+) -> Step:
+    done = _of_work(work)
+    reason = _reason([*operands, *results])
+    dense = of_equation(equation, dense=True) if reason and type(equation.op).__name__ == "Op" else Cost()
+    return Step(
+        equation,
+        _text(equation, names),
+        tuple(type_text(v.aval, _kind) for v in equation.results),
+        tuple("undefined" if x is UNDEFINED else layout_of(x).name for x in results),
+        done,
+        dense.beyond(done),
+        reason,
+        _line(equation.where),
+        seconds,
+    )
+
+
+def _of_work(work: Work) -> Cost:
+    products = work.products + work.sparse_products
+    return Cost(products, work.multiply_adds, work.total_entrywise, work.total_bytes)
+
+
+def _reason(values: Sequence[Any]) -> str:
+    """Why less than what the shapes say is computed of some values: what is stored of them."""
+    supports = [support_of(x) for x in values if x is not UNDEFINED]
+    kinds = {"undefined": type(NOTHING), "box": Box, "pattern": Stored, "bracket": Bracket}
+    return next((name for name, kind in kinds.items() if any(isinstance(s, kind) for s in supports)), "")
+
+
+# -- what was noted while tracing ----------------------------------------------------------------------
+
+
+def _from_notes(work: Work, traced: Graph) -> list[Piece]:
+    costs, equations = RuleCosts(), _Equations(traced)
+    pieces = []
+    for note in work.notes or ():
+        if isinstance(note, Skip):
+            whole = costs.of(note.node, note.position)
+            saved = whole.beyond(costs.of(note.node, note.position, note.part))
+            which = "" if note.part is NOTHING else "part of "
+            what = f"{which}the cotangent of input {note.position} of {note.node.op.name}"
+            pieces.append(Piece(note.reason, what, saved, _line(note.node.where), equations.of(note.node)))
+        elif isinstance(note, Annihilated):
+            pieces.append(_annihilated(note))
+        elif isinstance(note, Unspecified) and note.name not in PRODUCTS:
+            absent = note.size - note.specified
+            saved = Cost(entries=absent, bytes=absent * note.itemsize)
+            pieces.append(Piece("mask", f"unspecified entries of {note.name}", saved, _line(note.where)))
+    return pieces
+
+
+def _annihilated(note: Annihilated) -> Piece:
+    operands = [Aval(x.shape, x.dtype) if isinstance(x, Aval) else x for x in note.operands]
+    found = note.op.infer(*operands, **note.params)
+    results = tuple([Value(a) for a in (found if note.op.multiple else (found,))])
+    values = tuple([Value(x) if isinstance(x, Aval) else x for x in operands])
+    saved = of_equation(Equation(note.op, values, note.params, results))
+    return Piece("undefined", f"{note.op.name} of zeros", saved, _line(note.where))
+
+
+class _Equations:
+    """Which equation of a graph recorded which node: the one that made, or read, the values that it holds."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._by_call: dict[Any, list[Equation]] = {}
+        for e in graph.equations:
+            self._by_call.setdefault((e.op, e.where), []).append(e)
+
+    def of(self, node: Node) -> Equation | None:
+        alike = self._by_call.get((node.op, node.where), [])
+        if len(alike) < 2:
+            return alike[0] if alike else None
+        outs = node.out if node.multiple else (node.out,)
+        held = {x.value for x in (*node.args, *outs) if isinstance(x, Traced)}
+        ranked = [(len(held.intersection((*values_of(e.operands), *e.results))), e) for e in alike]
+        return max(ranked, key=lambda pair: pair[0])[1]
+
+
+# -- words ---------------------------------------------------------------------------------------------
+
+
+def _names(graph: Graph, others: Sequence[Equation]) -> dict[Any, str]:
+    values = [*graph.inputs, *(v for v, _ in graph.constants)]
+    values += [v for e in (*graph.equations, *others) for v in e.results]
+    return {v: f"%{k}" for k, v in enumerate(dict.fromkeys(values))}
+
+
+def _text(equation: Equation, names: dict[Any, str]) -> str:
+    """The equation in one line: graphs among its parameters are left out."""
+    printer = Printer(False)
+    printer.names.update(names)
+    parts = []
+    for key, value in sorted(equation.params.items()):
+        shown = "..." if isinstance(value, Graph) else printer.param(value, "")
+        parts.append(f"{key}={shown if len(shown) <= _LONG else shown[:_LONG] + '...'}")
+    operands = ", ".join(
+        names.get(x, "%?") if type(x) is Value else printer.operand(x) for x in equation.operands
+    )
+    params = f"[{', '.join(parts)}]" if parts else ""
+    return f"{', '.join(names[v] for v in equation.results)} = {equation.op.name}{params}({operands})"
+
+
+_LONG = 40
+
+
+def _described(equation: Equation) -> str:
+    shapes = [x.shape for x in values_of(equation.operands)]
+    return f"{equation.op.name} of {' and '.join(map(str, shapes))}" if shapes else equation.op.name
+
+
+def _kind(pattern: Any) -> str:
+    return f"{pattern.count} of {pattern.layout}"
+
+
+def _line(where: Any) -> Line | None:
+    if where is None:
+        return None
+    file, _, number = line_of(where).rpartition(":")
+    return Line(file, int(number), linecache.getline(file, int(number)).strip())

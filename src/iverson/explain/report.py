@@ -1,0 +1,73 @@
+"""`report`: a function called once, and an account of what it did and what it did not need to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from iverson.core.arguments import as_function, checked
+from iverson.core.cost import Cost
+from iverson.explain.model import Found
+from iverson.explain.observe import observe
+from iverson.explain.text import as_text
+
+
+class Report:
+    """What a function did on some arguments and what it avoided: what `report` makes.
+
+    ``str(report)`` is the account as text.
+
+    Attributes
+    ----------
+    done : the work done (`iverson.core.cost.Cost`: products, multiply_adds, entries, bytes).
+    avoided : the work avoided, by reason.
+    """
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self.done: Cost = found.done
+        self.avoided: dict[str, Cost] = found.avoided()
+
+    def __str__(self) -> str:
+        return as_text(self._found)
+
+    def __repr__(self) -> str:
+        return f"<report of {self._found.name}: {len(self._found.steps)} steps>"
+
+
+@checked
+def report(function: Callable[..., Any], *, time: bool = False) -> Callable[..., Report]:
+    """A function of the same arguments that says what work a call does and what it avoids, and why.
+
+    The function is traced, simplified and run once, with everything counted. What was avoided is what the
+    shapes alone would have cost, or what rules that were not run would have.
+
+    Parameters
+    ----------
+    function : any function of tensors that `iverson.jit` takes, also one made by `jit`, `grad`, `hessian`,
+        `vmap` or other transforms.
+    time : whether each step is timed: the fastest of five runs.
+
+    Returns
+    -------
+    A function that gives a `Report`.
+
+    Products, multiply-adds, entries and bytes are counted as by `count`; solves, decompositions and Fourier
+    transforms count as the entries that they read. The reasons: "undefined" (no cotangent arrived, or it is
+    structurally zero), "not needed" (nobody asked), "box", "pattern" and "bracket" (supports), "mask"
+    (entries that do not exist), "common" (computed once already), "dead" (nobody reads it), "constant"
+    (computed while compiling) and "algebra" (the same as something simpler).
+
+    Raises GraphError where the function reads entries of its arguments, and whatever it raises.
+
+    >>> import iverson as iv
+    >>> gradient = report(iv.grad(lambda x, w: iv.sin(x @ w).sum()))(iv.ones((2, 3)), iv.ones((3, 4)))
+    >>> gradient.done.products, gradient.avoided["not needed"].products
+    (2, 1)
+    """
+    as_function(function, "report", "function")
+
+    def reporting(*args: Any, **kwargs: Any) -> Report:
+        return Report(observe(function, args, kwargs, timed=time))
+
+    return reporting

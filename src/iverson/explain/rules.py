@@ -1,0 +1,98 @@
+"""What a rule would cost: it is run in a trace of its own, and the equations that it writes down are
+added up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iverson.autograd import engine
+from iverson.autograd.mode import no_grad
+from iverson.autograd.node import Node, leaf
+from iverson.core import cost
+from iverson.core.aval import Aval
+from iverson.core.cost import Cost
+from iverson.core.dispatch import value_of
+from iverson.core.dtypes import is_inexact
+from iverson.core.entries import FULL, NOTHING, Bracket, Entries
+from iverson.core.errors import IversonError
+from iverson.core.op import frozen
+from iverson.graph.nodes import Equation, Value
+from iverson.graph.trace import Trace
+from iverson.layouts import layouts_by_type, support_of
+
+
+class RuleCosts:
+    """Costs of rules; those of equal calls are found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Cost] = {}
+
+    def of(self, node: Node, k: int, part: Entries = FULL) -> Cost:
+        """Of argument k's cotangent, or a part of it, from a cotangent of the result that is dense.
+
+        Nothing for a rule that cannot be traced.
+        """
+        if part is NOTHING:
+            return Cost()
+        key = node.op, k, part, tuple(map(_known, node.args)), frozen(node.params)
+        try:
+            found = self._known.get(key)
+        except TypeError:  # a parameter without a hash
+            return _cost(node, k, part)
+        if found is None:
+            found = self._known[key] = _cost(node, k, part)
+        return found
+
+
+def _cost(node: Node, k: int, part: Entries) -> Cost:
+    demands = tuple(part if i == k else NOTHING for i in range(len(node.args)))
+    level = Trace("rule")
+    try:
+        with no_grad(), level:
+            pulled = engine._cotangents(_in(level, node), _cotangent(level, node), demands, False)
+            for _, ct in pulled:
+                engine._multiplied(ct)
+    except IversonError:
+        return Cost()
+    return sum(map(of_equation, level.equations), Cost())
+
+
+def of_equation(equation: Equation, *, dense: bool = False) -> Cost:
+    """By the types of its operands and results, or by their shapes alone if ``dense``."""
+    operands = [x.aval if type(x) is Value else x for x in equation.operands]
+    results = [v.aval for v in equation.results]
+    return cost.of(equation.op, operands, results, equation.params, dense=dense)
+
+
+def _known(held: Any) -> Any:
+    """What the cost depends on of an argument as a node holds it."""
+    if isinstance(held, Aval):
+        return held.shape, held.dtype, _lasting(held.support)
+    if type(held) in layouts_by_type:
+        return held.shape, held.dtype, _lasting(support_of(held))
+    return type(held)
+
+
+def _lasting(support: Entries) -> Entries:
+    return FULL if isinstance(support, Bracket) else support
+
+
+def _in(level: Trace, node: Node) -> Node:
+    """The call with values of a trace in place of those that it holds."""
+
+    def traced(held: Any) -> Any:
+        if not hasattr(held, "dtype") or not is_inexact(held.dtype):
+            return held
+        support = held.support if isinstance(held, Aval) else support_of(held)
+        return value_of(level.input(Aval(held.shape, held.dtype, _lasting(support))))
+
+    args = tuple(map(traced, node.args))
+    parents = tuple([leaf(a.shape, a.dtype) if hasattr(a, "dtype") else None for a in args])
+    out = tuple(map(traced, node.out)) if node.multiple else traced(node.out)
+    return Node(node.op, args, node.params, parents, (0,) * len(args), out, None)
+
+
+def _cotangent(level: Trace, node: Node) -> Any:
+    count = len(node.out) if node.multiple else 1
+    made = tuple([level.input(node.result(k)) for k in range(count)])
+    return made if node.multiple else made[0]

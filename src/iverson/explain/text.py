@@ -1,0 +1,76 @@
+"""A report as text."""
+
+from __future__ import annotations
+
+from iverson.core.cost import Cost
+from iverson.explain.model import Found, Piece, Step
+
+_HEAD = f"{'products':>10}{'multiply-adds':>16}{'entries':>14}{'bytes':>14}"
+
+
+def as_text(found: Found) -> str:
+    """The sums, the steps that were carried out, and what was avoided."""
+    took = "" if found.seconds is None else f", a call takes {found.seconds * 1e6:,.0f} us"
+    lines = [f"{found.name}: {_counted(len(found.steps), 'step')}{took}", f"{'':<14}{_HEAD}"]
+    lines.append(f"{'done':<14}{_numbers(found.done)}")
+    if found.compiling:
+        lines.append(f"{'compiling':<14}{_numbers(found.compiling)}")
+    avoided = found.avoided()
+    lines.append(f"{'avoided':<14}{_numbers(sum(avoided.values(), Cost()))}")
+    lines += [f"  {reason:<12}{_numbers(cost)}" for reason, cost in avoided.items()]
+    lines += ["", "steps"]
+    lines += [_step(s) for s in found.steps]
+    if pieces := _pieces(found.pieces):
+        lines += ["", "avoided"]
+        lines += [f"  {line}" for line in pieces]
+    if found.program:
+        lines += ["", f"program: {_counted(len(found.program), 'step')}"]
+        lines += [f"  {step.kind:<8} {step.what}" for step in found.program]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def brief(cost: Cost) -> str:
+    """What of a cost is not nothing, in words.
+
+    >>> brief(Cost(1, 24, bytes=8))
+    '1 product, 24 multiply-adds, 8 bytes'
+    """
+    parts = (
+        (cost.products, "product"),
+        (cost.multiply_adds, "multiply-add"),
+        (cost.entries, "entries"),
+        (cost.bytes, "bytes"),
+    )
+    words = (f"{n:,} {w}" if w in ("entries", "bytes") else _counted(n, w) for n, w in parts if n)
+    return ", ".join(words) or "nothing"
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _numbers(cost: Cost) -> str:
+    return f"{cost.products:>10,}{cost.multiply_adds:>16,}{cost.entries:>14,}{cost.bytes:>14,}"
+
+
+def _step(step: Step) -> str:
+    took = "" if step.seconds is None else f"{step.seconds * 1e6:>9,.1f} us  "
+    kinds = ", ".join(
+        kind if layout == "strided" else f"{kind.split('] ')[0].rstrip(']')}] {layout}"
+        for kind, layout in zip(step.types, step.layouts, strict=True)
+    )
+    avoided = f"; avoided {brief(step.avoided)} ({step.reason})" if step.avoided else ""
+    where = f"  # {step.line.place}" if step.line else ""
+    return f"  {took}{step.text}: {kinds}; {brief(step.done)}{avoided}{where}"
+
+
+def _pieces(pieces: tuple[Piece, ...]) -> list[str]:
+    """One line for pieces that are alike, with how many there are."""
+    alike: dict[tuple[str, str, str], list[Piece]] = {}
+    for p in pieces:
+        alike.setdefault((p.reason, p.what, p.line.place if p.line else ""), []).append(p)
+    return [
+        f"{reason:<12}{what}{f', {len(found)} times' if len(found) > 1 else ''}: "
+        f"{brief(sum((p.cost for p in found), Cost()))}{f'  # {place}' if place else ''}"
+        for (reason, what, place), found in alike.items()
+    ]

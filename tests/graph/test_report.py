@@ -1,0 +1,176 @@
+"""Reports of work: counts against products counted by hand, costs against what kernels count, the text."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core import cost
+from iverson.core.aval import Aval
+from iverson.core.cost import Cost
+from iverson.core.dispatch import bind, make_handle, value_of
+from iverson.core.op import Sampler
+from iverson.core.region import Region
+from iverson.core.table import TABLE
+from iverson.explain import report
+from iverson.layouts import Box, Zero, support_of
+
+BATCH, WIDTHS = 5, (7, 16, 12, 3)
+RNG = np.random.default_rng(0)
+WEIGHTS = [iv.asarray(RNG.standard_normal((m, n))) for m, n in pairwise(WIDTHS)]
+FORWARD = sum(m * n for m, n in pairwise(WIDTHS))
+
+
+def mlp(x, weights=WEIGHTS):
+    for w in weights:
+        x = iv.relu(x @ w)
+    return x.sum()
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+def test_an_mlp_differentiated_in_its_input_alone(tracked: bool) -> None:
+    """A product per layer forward and one back; those of the weights are not needed, tracked or not."""
+    weights = [w.detach().requires_grad_(tracked) for w in WEIGHTS]
+    x = iv.asarray(RNG.standard_normal((BATCH, WIDTHS[0])))
+    for f in (iv.grad(lambda x: mlp(x, weights)), iv.jit(iv.grad(lambda x: mlp(x, weights)))):
+        found = report(f)(x)
+        assert (found.done.products, found.done.multiply_adds) == (6, 2 * BATCH * FORWARD)
+        assert found.avoided["not needed"].products == 3
+        assert found.avoided["not needed"].multiply_adds == BATCH * FORWARD
+        assert found.avoided["dead"].products == 0
+        assert found.avoided["bracket"].entries == BATCH * sum(WIDTHS[1:])
+
+
+def test_the_hessian_of_a_relu_network_takes_no_product() -> None:
+    x = iv.asarray(RNG.standard_normal(WIDTHS[0]))
+    found = report(iv.hessian(mlp))(x)
+    assert not found.done.products
+    assert (found.avoided["dead"].products, found.avoided["dead"].multiply_adds) == (6, 2 * FORWARD)
+    assert found.avoided["not needed"].products == 3
+
+
+def sparse(rows: int, columns: int, share: float) -> tuple[iv.Tensor, int]:
+    dense = np.where(RNG.random((rows, columns)) < share, 1.0, 0.0)
+    return iv.asarray(dense).to_layout("csr"), int(dense.sum())
+
+
+def test_a_sparse_product_and_its_gradients() -> None:
+    s, count = sparse(20, 30, 0.1)
+    b = iv.asarray(RNG.standard_normal((30, 4)))
+    found = report(lambda s, b: s @ b)(s, b)
+    assert found.done == Cost(1, count * 4, 0, 20 * 4 * 8)
+    assert found.avoided == {"pattern": Cost(multiply_adds=(20 * 30 - count) * 4)}
+    # In the values, the cotangent is read where they are: as many products of rows.
+    found = report(iv.grad(lambda v: ((s.with_values(v) @ b) ** 2).sum()))(s.values())
+    assert found.done.multiply_adds == 2 * count * 4
+    assert found.avoided["pattern"].multiply_adds == 2 * (20 * 30 - count) * 4
+
+
+def test_a_masked_loss() -> None:
+    """Elementwise work on masked entries alone; none is done for the others in the gradient either."""
+    mask = RNG.random((6, 8)) < 0.3
+    m = iv.masked_tensor(RNG.standard_normal((6, 8)), mask)
+    u = iv.asarray(RNG.standard_normal((6, 8)))
+    absent = mask.size - mask.sum()
+    found = report(lambda u: iv.sin(m * u).sum().to_tensor(0))(u)
+    assert found.avoided == {"mask": Cost(entries=3 * absent, bytes=3 * absent * 8)}
+    assert found.done.entries <= 2 * mask.sum() + 2 * mask.size
+
+
+def test_an_entry_of_a_stack_has_one_cotangent() -> None:
+    a, b = (iv.asarray(RNG.standard_normal((4, 4))) for _ in "ab")
+    f = iv.grad(lambda x: iv.sin(iv.stack([x @ a, (x @ b) @ b]))[0].sum())
+    found = report(f)(iv.ones((3, 4)))
+    assert found.done.products == 4  # three forward, and back through a
+    assert found.avoided["undefined"].products == 2  # back through b
+
+
+def test_a_box_bounds_what_is_computed() -> None:
+    found = report(iv.grad(lambda x: iv.exp(iv.sin(x))[3].sum()))(iv.ones((50, 4)))
+    assert found.avoided["box"].entries >= 4 * 49 * 4  # a derivative and a product with it, twice
+
+
+def _layouts(shape: tuple[int, int]) -> list:
+    """A matrix in several layouts."""
+    dense = np.where(RNG.random(shape) < 0.4, RNG.standard_normal(shape), 0.0)
+    region = Region((1, 0), (shape[0] - 1, shape[1] - 1))
+    made = [value_of(iv.asarray(dense).to_layout(name)) for name in ("coo", "csr", "csc")]
+    return [
+        dense,
+        Box(shape, region, np.ascontiguousarray(dense[region.slices])),
+        Zero(shape, dense.dtype),
+        *made,
+    ]
+
+
+def test_products_cost_what_kernels_count() -> None:
+    """The cost worked out from supports is what the kernels do, in every pair of layouts."""
+    for a in _layouts((6, 9)):
+        for b in _layouts((9, 5)):
+            with iv.explain.count() as work:
+                out = value_of(bind(TABLE["matmul"], (make_handle(a), make_handle(b))))
+            avals = [Aval(x.shape, x.dtype, support_of(x)) for x in (a, b)]
+            found = cost.of(TABLE["matmul"], avals, [Aval(out.shape, out.dtype)], {})
+            assert found.multiply_adds == work.multiply_adds, (type(a), type(b))
+            assert found.products == work.products + work.sparse_products, (type(a), type(b))
+
+
+def test_ops_cost_what_is_counted() -> None:
+    """On the samples of every op: products, multiply-adds, and entries computed one by one."""
+    for op in TABLE.values():
+        for sample in op.samples(Sampler()) if op.samples else ():
+            with iv.explain.count() as work:
+                out = bind(op, sample.args, dict(sample.params))
+            results = [Aval(x.shape, x.dtype) for x in (out if op.multiple else (out,))]
+            operands = [Aval(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in sample.args]
+            found = cost.of(op, operands, results, sample.params, dense=True)
+            assert found.products == work.products + work.sparse_products, op.name
+            assert found.multiply_adds == work.multiply_adds, op.name
+            if work.total_bytes:  # else it gave what it was given
+                assert found.entries == work.total_entrywise, op.name
+
+
+TEXT = """\
+grad: 3 steps
+                products   multiply-adds       entries         bytes
+done                   2              48            12           208
+avoided                1              24            18           168
+  not needed           1              24             0            64
+  dead                 0               0            18           104
+
+steps
+  %3 = matmul(%0, %1): float64[2, 4]; 1 product, 24 multiply-adds, 64 bytes
+"""
+
+
+def test_the_text_of_a_report() -> None:
+    def f(x, w):
+        return iv.sin(x @ w).sum()
+
+    found = str(report(iv.grad(f))(iv.ones((2, 3)), iv.ones((3, 4))))
+    assert re.sub(r"  # \w+\.py:\d+", "", found) == TEXT
+    assert re.findall(r"# (\w+\.py):\d+", found)
+
+
+def test_steps_are_timed_where_that_is_asked_for() -> None:
+    timed, untimed = (report(mlp, time=t)(iv.ones((2, 7))) for t in (True, False))
+    assert str(timed).count(" us") == 1 + len(timed._found.steps)
+    assert " us" not in str(untimed)
+
+
+def test_a_compiled_function_lists_its_program() -> None:
+    found = str(report(iv.jit(mlp))(iv.ones((2, 7))))
+    assert "program: 1 step" in found
+    assert "native" in found
+    assert "library" not in found
+
+
+def test_what_a_report_raises() -> None:
+    with pytest.raises(iv.errors.ArgumentTypeError, match="report: argument 'function'"):
+        report(3)
+    with pytest.raises(iv.errors.GraphError):
+        report(lambda x: x if x.sum() > 0 else -x)(iv.ones(3))
