@@ -331,6 +331,8 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "vmap of a function": lambda: (iv.vmap(squares), Given(matrix())),
     "pull": lambda: (iv.vjp(squares, vector())[1], Given(vector())),
     "explain.count": lambda: (iv.explain.count, Given()),
+    "explain.report": lambda: (iv.explain.report, Given(cubes)),
+    "a report of a function": lambda: (iv.explain.report(cubes), Given(vector())),
     "testing.gradcheck": lambda: (
         testing.gradcheck,
         Given(cubes, (leaf(),), **CHECKED),
