@@ -44,6 +44,8 @@ def exact_functions() -> dict[str, Callable[[Any], Any]]:
         "erf": lambda x: (2 * bell(x), -4 * x * bell(x)),
         "erfc": lambda x: (-2 * bell(x), 4 * x * bell(x)),
         "gelu": lambda x: (mp.ncdf(x) + x * normal(x), (2 - x * x) * normal(x)),
+        "tanh": lambda x: (mp.sech(x) ** 2, -2 * mp.tanh(x) * mp.sech(x) ** 2),
+        "expm1": lambda x: (mp.exp(x), mp.exp(x)),
     }
 
 
@@ -94,6 +96,43 @@ def test_where_values_saturate(way):
     for name, found in WAYS[way](names).items():
         for order, (got, want) in enumerate(zip(found, expected(name), strict=True), 1):
             np.testing.assert_allclose(got, want, rtol=2e-13, atol=1e-300, err_msg=f"{name}, order {order}")
+
+
+#: Points that come near the ends of a domain, where 1 - x * x would be of rounding.
+ENDS = np.array([1 - 2.0**-k for k in (1, 5, 20, 40, 50, 53)])
+NEAR_ENDS = {
+    "asin": (ENDS, lambda mp, x: 1 / mp.sqrt(1 - x * x)),
+    "acos": (-ENDS, lambda mp, x: -1 / mp.sqrt(1 - x * x)),
+    "atanh": (-ENDS, lambda mp, x: 1 / (1 - x * x)),
+    "acosh": (1 / ENDS, lambda mp, x: 1 / mp.sqrt(x * x - 1)),
+    "log1p": (-ENDS, lambda mp, x: 1 / (1 + x)),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_ENDS)
+def test_at_the_ends_of_a_domain(name):
+    import mpmath as mp
+
+    x, derivative = NEAR_ENDS[name]
+    with mp.workprec(200):
+        want = [float(derivative(mp, mp.mpf(v))) for v in x.tolist()]
+    found = jvp(getattr(iv, name), (iv.asarray(x),), (iv.ones(x.shape),))[1].numpy()
+    np.testing.assert_allclose(found, want, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_derivative_is_nan_where_a_function_saturates(dtype):
+    """To third order: products of what vanishes and what overflows must not arise."""
+    x = iv.asarray([0.0, 30, 70, 120, 500, 1e4, math.inf, -90, -800, -math.inf], dtype=dtype)
+
+    def slope(f: Any, x: Any) -> Any:
+        return jvp(f, (x,), (iv.ones(x.shape, dtype=dtype),))[1]
+
+    for f, third in ((iv.tanh, -2.0), (iv.sigmoid, -0.125), (iv.softplus, 0.0)):
+        for _ in range(3):
+            f = functools.partial(slope, f)
+            assert np.isfinite(f(x).numpy()).all()
+        assert f(x).numpy()[0] == third
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -36,6 +36,15 @@ def test_a_namespace_shows_its_public_names_alone(name):
     assert not [n for n in shown if n.startswith("_") or not hasattr(space, n)]
 
 
+def test_hasattr_is_false_for_what_a_namespace_does_not_have():
+    """Whatever looks up names when they are asked for raises what `hasattr` takes for no."""
+    for space in (*map(importlib.import_module, NAMESPACES), iv.te.F, iv.ops.F, iv.asarray(1.0)):
+        for name in ("no_such", "__no_such__", "x"):
+            assert not hasattr(space, name)
+    with pytest.raises(iv.errors.NameMissingError, match=r"te\.F: argument 'sinn': expected one of .*sin"):
+        iv.te.F.sinn
+
+
 def test_every_namespace_is_listed_here():
     modules = {f"iverson.{n}" for n in iv.__all__ if type(getattr(iv, n)).__name__ == "module"}
     assert modules | {"iverson"} == set(NAMESPACES)

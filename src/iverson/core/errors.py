@@ -92,6 +92,10 @@ class ArgumentError(IversonError, ValueError):
     """An argument of the right kind with a value that cannot be used."""
 
 
+class NameMissingError(ArgumentError, AttributeError):
+    """An attribute that a namespace does not have: ``hasattr`` says so."""
+
+
 class DTypeError(IversonError, TypeError):
     """A dtype the operation is not defined for, or that Iverson does not have."""
 
@@ -163,6 +167,7 @@ __all__ = [
     "IversonError",
     "LinearAlgebraError",
     "MissingRuleError",
+    "NameMissingError",
     "OutOfMemoryError",
     "ShapeError",
     "UnsizedError",

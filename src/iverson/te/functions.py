@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import NameMissingError
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import apply, as_expr, const, select
 from iverson.expr.nodes import Expr
@@ -24,9 +24,7 @@ class Functions:
 
     def __getattr__(self, name: str) -> Any:
         if name not in SCALARS:
-            if name.startswith("__"):
-                raise AttributeError(name)
-            raise ArgumentError("te.F", name, got=repr(name), expected=f"one of {', '.join(sorted(SCALARS))}")
+            raise NameMissingError("te.F", name, expected=f"one of {', '.join(sorted(SCALARS))}")
 
         def function(*args: Any) -> Expr:
             return apply(name, *args)

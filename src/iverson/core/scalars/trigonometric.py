@@ -16,6 +16,17 @@ def _atan2_part(sign: float, numerator: int) -> Derivative:
     return rule
 
 
+def _tanh_d(F: Any, _y: Any, x: Any) -> Any:
+    """1 / cosh(x)^2: 1 - tanh(x)^2 would cancel where tanh is near 1.
+
+    Beyond the bound the result is 0 all the same, and the derivative of cosh stays finite.
+    """
+    if x.dtype.kind == "c":
+        return 1 - F.square(F.tanh(x))
+    bound = 60.0 if x.dtype == np.float32 else 400.0
+    return F.square(F.reciprocal(F.cosh(F.clip(x, -bound, bound))))
+
+
 TRIGONOMETRIC = (
     Scalar(
         "sin",
@@ -50,7 +61,7 @@ TRIGONOMETRIC = (
     Scalar(
         "asin",
         np.arcsin,
-        (lambda F, _y, x: 1 / F.sqrt(1 - x * x),),
+        (lambda F, _y, x: 1 / F.sqrt((1 - x) * (1 + x)),),
         result="float",
         zero_preserving=True,
         domain=(UNIT,),
@@ -62,7 +73,7 @@ TRIGONOMETRIC = (
     Scalar(
         "acos",
         np.arccos,
-        (lambda F, _y, x: -1 / F.sqrt(1 - x * x),),
+        (lambda F, _y, x: -1 / F.sqrt((1 - x) * (1 + x)),),
         result="float",
         domain=(UNIT,),
         complex_ok=True,
@@ -117,7 +128,7 @@ HYPERBOLIC = (
     Scalar(
         "tanh",
         np.tanh,
-        (lambda F, y, _x: 1 - y * y,),
+        (_tanh_d,),
         result="float",
         zero_preserving=True,
         complex_ok=True,
@@ -149,7 +160,7 @@ HYPERBOLIC = (
     Scalar(
         "atanh",
         np.arctanh,
-        (lambda F, _y, x: 1 / (1 - x * x),),
+        (lambda F, _y, x: 1 / ((1 - x) * (1 + x)),),
         result="float",
         zero_preserving=True,
         domain=(UNIT,),
