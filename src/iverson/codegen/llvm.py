@@ -51,6 +51,11 @@ def _phase(kernel: Kernel, phase: Stmt, k: int, target: Target, plan: Plan, shar
     """The entry of a phase, which unpacks the arguments, and the function that does the work."""
     work = f"iverson_work_{k}"
     inner = work_function(kernel, phase, work, target, plan, shared)
+    return [inner, entry_function(kernel, entry_name(kernel, k), work, shared)]
+
+
+def entry_function(kernel: Kernel, name: str, work: str, shared: Builder) -> str:
+    """``void name(i64 first, i64 last, ptr arguments)``, which unpacks the arguments for a work function."""
     e = shared.nested()
     actual = ["i64 %first", "i64 %last"]
     for n, type in enumerate([PTR] * (len(kernel.buffers) + 1) + [I64] * len(kernel.sizes)):
@@ -58,8 +63,7 @@ def _phase(kernel: Kernel, phase: Stmt, k: int, target: Target, plan: Plan, shar
         actual.append(f"{type} {e.load(item, type, 8).ref}")
     e.do(f"call void @{work}({', '.join(actual)})")
     e.do("ret void")
-    head = "i64 %first, i64 %last, ptr %arguments"
-    return [inner, function_text(e, entry_name(kernel, k), None, head)]
+    return function_text(e, name, None, "i64 %first, i64 %last, ptr %arguments")
 
 
 def work_function(kernel: Kernel, phase: Stmt, name: str, target: Target, plan: Plan, shared: Builder) -> str:

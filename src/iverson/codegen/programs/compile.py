@@ -21,6 +21,7 @@ from iverson.codegen.programs.arena import ALIGN, Arena, arena, in_place
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
 from iverson.codegen.programs.verify import verify
+from iverson.codegen.programs.workers import TEAM
 from iverson.codegen.target import Machine, host
 from iverson.core import locks
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
@@ -49,7 +50,8 @@ class _Frame:
         place = 0 if self.arena is None else _aligned(self.arena)
         table = made.table or blas.scipy_table() if known.routines else blas.Table("none", {})
         routines = [table.addresses[n] for n in known.routines]
-        self.block[len(known.objects) :] = [*held, place, self.record.ctypes.data, *routines]
+        team = (TEAM.address, TEAM.run)
+        self.block[len(known.objects) :] = [*held, place, self.record.ctypes.data, *team, *routines]
 
 
 def _aligned(a: Array) -> int:
@@ -88,6 +90,8 @@ class CompiledProgram:
     def run(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """As a call, on arrays that fit: others are read and written outside their memory."""
         outputs = tuple([np.empty(shape, dtype) for shape, dtype in self._outputs])
+        if self._shared_out and not TEAM.started:
+            TEAM.start()
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -134,6 +138,10 @@ class CompiledProgram:
     @functools.cached_property
     def _entry(self) -> Any:
         return self.library.functions[emit.ENTRY_NAME]
+
+    @functools.cached_property
+    def _shared_out(self) -> bool:
+        return self.layout.shared_out
 
     @functools.cached_property
     def _inputs(self) -> tuple[Buffer, ...]:

@@ -18,11 +18,12 @@ from itertools import accumulate
 
 import numpy as np
 
+from iverson.codegen.cost import WORTH_THREADS, cost
 from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type, function_text, literal, module_text
 from iverson.codegen.launch import iterations
-from iverson.codegen.llvm import work_function
+from iverson.codegen.llvm import entry_function, work_function
 from iverson.codegen.memory import in_memory
-from iverson.codegen.nodes import Buffer, Kernel
+from iverson.codegen.nodes import Buffer, Kernel, Loop, Stmt
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.print import nameless_text
@@ -39,6 +40,7 @@ from iverson.codegen.programs.nodes import (
     View,
     walk,
 )
+from iverson.codegen.scatter import shared
 from iverson.codegen.target import Machine
 from iverson.expr.nodes import DType
 
@@ -78,7 +80,12 @@ class Layout:
 
     @property
     def length(self) -> int:
-        return self.arena + 2 + len(self.routines)
+        return self.arena + 4 + len(self.routines)
+
+    @property
+    def shared_out(self) -> bool:
+        """Whether threads take part."""
+        return any(is_shared_out(p) for kernel, _, _ in self.nests.values() for p in kernel.phases)
 
 
 def layout(program: Program) -> Layout:
@@ -104,10 +111,19 @@ def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
     for text, (kernel, plan, _) in known.nests.items():
         number = numbers.setdefault(text, len(numbers))
         for k, phase in enumerate(kernel.phases):
-            texts.append(work_function(kernel, phase, _work(number, k), target, plan, shared))
+            work = _work(number, k)
+            texts.append(work_function(kernel, phase, work, target, plan, shared))
+            if is_shared_out(phase):
+                texts.append(entry_function(kernel, f"{work}_share", work, shared))
     made = _Emitter(program, arena, known, numbers, shared.nested())
     texts.append(made.function())
     return module_text(shared, texts, 'nounwind "no-trapping-math"="true"')
+
+
+def is_shared_out(phase: Stmt) -> bool:
+    """Whether threads share a phase: it is long, and no two of its iterations write one entry."""
+    several = isinstance(phase, Loop) and phase.mark == "parallel" and iterations(phase, {}) > 1
+    return several and not shared(phase) and cost(phase, {}) >= WORTH_THREADS
 
 
 def _work(number: int, phase: int) -> str:
@@ -140,7 +156,8 @@ class _Emitter:
         self.bases = {
             x.name: p for x, p in zip(outer, (*data, *argument[len(data) : self.known.arena]), strict=True)
         }
-        self.routines = dict(zip(self.known.routines, argument[self.known.arena + 2 :], strict=True))
+        self.team, self.run = argument[self.known.arena + 2], argument[self.known.arena + 3]
+        self.routines = dict(zip(self.known.routines, argument[self.known.arena + 4 :], strict=True))
         for s in walk(self.program.steps):
             for x in (b for pair in s.swaps for b in pair) if isinstance(s, Repeat) else ():
                 if x.name not in self.swapped:
@@ -202,13 +219,28 @@ class _Emitter:
         text = nameless_text(s.kernel)
         kernel, plan, start = self.known.nests[text]
         faults = self._shifted(self.faults, 16 * start)
-        pointers = ", ".join(f"ptr {p.ref}" for p in (*(self.pointer(v) for v in s.views), faults))
+        given = [*(self.pointer(v) for v in s.views), faults]
+        pointers = ", ".join(f"ptr {p.ref}" for p in given)
+        block: Value | None = None
         for k, phase in enumerate(kernel.phases):
-            total = iterations(phase, {})
-            b.do(f"call void @{_work(self.numbers[text], k)}(i64 0, i64 {total}, {pointers})")
+            total, work = iterations(phase, {}), _work(self.numbers[text], k)
+            if is_shared_out(phase):
+                block = block or self.packed(given)
+                arguments = f"ptr {self.team.ref}, ptr @{work}_share, ptr {block.ref}, i64 {total}"
+                b.do(f"call void {self.run.ref}({arguments})")
+            else:
+                b.do(f"call void @{work}(i64 0, i64 {total}, {pointers})")
             b.wrote()
         if plan.reported:
             self.leave_if_reported(faults, len(plan.reported))
+
+    def packed(self, given: list[Value]) -> Value:
+        """A block of arguments on the stack."""
+        b = self.b
+        block = b.slot(PTR, len(given))
+        for n, p in enumerate(given):
+            b.store(self._shifted(block, 8 * n), p, 8)
+        return block
 
     def leave_if_reported(self, faults: Value, count: int) -> None:
         b = self.b

@@ -1,0 +1,114 @@
+"""The team of workers: every iteration once, whoever calls and however often; forks, stops, sleep."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from iverson.codegen.nodes import Buffer
+from iverson.codegen.programs import Program, build, compile, compile_program, emit, interpret, whole
+from iverson.codegen.programs.workers import TEAM, Team
+from tests.codegen.nests import F64, c
+from tests.codegen.random_programs import arguments, programs
+from tests.codegen.test_programs import assert_alike, compiled, interpreted
+
+
+@pytest.fixture(autouse=True)
+def everything_is_shared_out(monkeypatch: Any) -> Iterator[None]:
+    """Loops of any length go to the team, in code that other tests do not meet."""
+    monkeypatch.setenv("IVERSON_CACHE", "off")
+    monkeypatch.setattr(emit, "WORTH_THREADS", 0.0)
+    compile.forget()
+    TEAM.start(3)
+    yield
+    compile.forget()
+
+
+def counter(rows: int = 37) -> Program:
+    """x += 1, thrice."""
+    x = Buffer("x", F64, (rows, 5), "inout")
+    step = build.elementwise(whole(x), c(1.0, F64), {}, "sum")
+    return Program("counter", (x,), (step, step, step))
+
+
+def test_every_iteration_runs_once_in_calls_from_many_threads() -> None:
+    made = compile_program(counter())
+    assert made.layout.shared_out
+    arrays = [np.zeros((37, 5)) for _ in range(4)]
+
+    def work(x: Any) -> None:
+        for _ in range(300):
+            made(x)
+
+    threads = [threading.Thread(target=work, args=(x,)) for x in arrays]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for x in arrays:
+        np.testing.assert_array_equal(x, 900.0)
+
+
+def test_workers_that_sleep_are_woken() -> None:
+    made = compile_program(counter(2000))
+    x = np.zeros((2000, 5))
+    for n in range(1, 6):
+        deadline = time.monotonic() + 5
+        while TEAM.words[32] < len(TEAM.members) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert TEAM.words[32] == len(TEAM.members)  # all of them sleep
+        made(x)
+        assert (x == 3.0 * n).all()
+
+
+@settings(max_examples=8, phases=(Phase.generate,))
+@given(st.data())
+def test_programs_shared_out_are_the_interpreted_ones(data: Any) -> None:
+    program = data.draw(programs())
+    arrays = data.draw(arguments(program))
+    want = interpreted(program, arrays)
+    assert_alike(compiled(program, arrays), want, 1e-3 if arrays[0].dtype == np.float32 else 1e-9)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_has_a_team_of_its_own() -> None:
+    made = compile_program(counter())
+    x = np.zeros((37, 5))
+    made(x)
+    child = os.fork()
+    if child == 0:
+        alone = not TEAM.started and not TEAM.members
+        made(x)
+        os._exit(0 if alone and TEAM.started and (x == 6).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert TEAM.started
+
+
+def test_a_team_stops_and_starts_again() -> None:
+    team = Team()
+    team.start(3)
+    assert [t.is_alive() for t in team.members] == [True, True]
+    members = list(team.members)
+    team.stop()
+    assert not any(t.is_alive() for t in members)
+    team.start(2)
+    team.stop()
+    team.stop()
+
+
+def test_long_loops_alone_are_shared_out(monkeypatch: Any) -> None:
+    monkeypatch.undo()
+    assert not compile_program(counter()).layout.shared_out
+    assert compile_program(counter(400_000)).layout.shared_out
+    x = np.zeros((37, 5))
+    interpret.run(counter(), [x])
+    assert (x == 3).all()
