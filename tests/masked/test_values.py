@@ -63,8 +63,9 @@ def test_an_op_where_all_is_specified(name):
         assert mask.all() or name in ("scatter_add", "segment_max", "segment_sum")
         assert_same(x, np.ma.MaskedArray(plain.to_dense().numpy(), ~mask))
     if rule_of(op) is whole:
-        some = np.arange(sample.args[0].size).reshape(sample.args[0].shape) > 0
-        args = (iv.masked_tensor(sample.args[0], some), *sample.args[1:])
+        args = list(sample.args)
+        k = next(k for k, a in enumerate(args) if a.size)
+        args[k] = iv.masked_tensor(args[k], np.arange(args[k].size).reshape(args[k].shape) > 0)
         with pytest.raises(iv.errors.ArgumentTypeError, match=rf"{name}: got a MaskedTensor.*to_tensor"):
             getattr(F, name)(*args, **sample.params)
 
