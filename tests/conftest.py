@@ -16,8 +16,15 @@ from iverson.kernels.registry import registered, replace_kernels
 from iverson.layouts import Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells
 
-settings.register_profile("iverson", derandomize=not EXHAUSTIVE, deadline=None)
+settings.register_profile("iverson", deadline=None)
 settings.load_profile("iverson")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    # Derandomized, hypothesis would read the source of a test again for each of its parameters.
+    if config.option.hypothesis_seed is None and not EXHAUSTIVE:
+        config.option.hypothesis_seed = "0"
 
 
 def _checked(kernel: Any) -> Any:

@@ -192,9 +192,8 @@ def _pow_special(a: float, c: float) -> float | None:
         return math.copysign(math.inf, a) if c % 2 == 1 else math.inf
 
 
-@pytest.mark.parametrize("has_fma", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_pow(dtype: Any, has_fma: bool) -> None:
+def test_pow(dtype: Any) -> None:
     count = 8000
     rng = np.random.default_rng(3)
     x = np.abs(samples(dtype, count, seed=3)[:count])
@@ -206,7 +205,9 @@ def test_pow(dtype: Any, has_fma: bool) -> None:
         edges = np.array([*SPECIAL, 2.5, -2.5, 7.0, 4503599627370497.0, 1e300, -1e300]).astype(dtype)
     x = np.concatenate([x, np.repeat(edges, edges.size)])
     y = np.concatenate([y, np.tile(edges, edges.size)])
-    check("pow", apply("pow", x, y, has_fma=has_fma), exact_pow(x, y), x, y)
+    want = exact_pow(x, y)
+    for has_fma in (True, False):
+        check("pow", apply("pow", x, y, has_fma=has_fma), want, x, y)
 
 
 def test_coefficients_are_those_the_script_prints() -> None:

@@ -36,16 +36,17 @@ def test_wrong_rule_is_refused_and_named(mutation: Mutation, fast: bool) -> None
         assert finding.relative_error > 5e-8
 
 
-@both_modes
-@every_mutation
-def test_returns_false_on_request(mutation: Mutation, fast: bool) -> None:
-    assert run(mutation, fast=fast, raise_exception=False) is False
+@pytest.mark.parametrize("name", ["factor 2", "jvp only", "second derivative"])
+def test_returns_false_on_request(name: str) -> None:
+    """In slow mode; in fast mode of every mutation, below."""
+    mutation = next(m for m in MUTATIONS if m.name == name)
+    assert run(mutation, raise_exception=False) is False
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
 @every_mutation
-def test_fast_mode_does_not_live_by_its_seed(mutation: Mutation, seed: int) -> None:
-    assert run(mutation, fast=True, seed=seed, raise_exception=False) is False
+def test_fast_mode_does_not_live_by_its_seed(mutation: Mutation) -> None:
+    passed = [seed for seed in range(1, 6) if run(mutation, fast=True, seed=seed, raise_exception=False)]
+    assert passed == []
 
 
 @both_modes

@@ -205,6 +205,8 @@ def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
         return None
     if a.dtype != b.dtype or a.dtype.kind != "f":
         return None
+    if not a.pattern.count or not b.pattern.count:  # the pass reads an entry of each at every step
+        return None
     known = placements(pattern)
     x, y = known.get(a.pattern), known.get(b.pattern)
     if x is None or y is None or a.dense_shape or b.dense_shape:

@@ -1,0 +1,166 @@
+"""Elementwise ops and sums of sparse operands, beside others: the entries are those of NumPy, no more stored.
+
+All that is stored is positive, so the entries of a result that are not 0 are those it has to store.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson.core.region import Region
+from iverson.kernels import merging
+from iverson.kernels.registry import run
+from iverson.layouts import Box, CooPattern, Sparse, Zero, can_hold, from_strided, layout_of, to_strided
+from iverson.ops import TABLE
+
+pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
+SHAPE = (3, 4)
+KINDS = ("coo", "twice", "rows", "csr", "csr", "csc", "bsr", "bsc")
+
+
+class _Drawn:
+    """Random operands: sparse in every form, and arrays, zeros, boxes and numbers."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(seed)
+        self.g = np.random.default_rng(seed)
+        #: Patterns drawn before, some of which are drawn again.
+        self.known: dict[tuple[int, ...], list[Any]] = {}
+        #: Whether only entries that are not 0 are stored.
+        self.exact = True
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        return self.g.uniform(1, 2, shape)
+
+    def sparse(self, shape: tuple[int, ...] = SHAPE) -> Any:
+        known = self.known.setdefault(shape, [])
+        if known and self.r.random() < 0.4:
+            pattern = self.r.choice(known)
+        else:
+            pattern = self._pattern(shape)
+            known.append(pattern)
+        return pattern.value(self.values((pattern.count, *shape[pattern.ndim :])))
+
+    def _pattern(self, shape: tuple[int, ...]) -> Any:
+        chosen = self.g.random(shape) < self.r.choice([0.0, 0.3, 0.5, 1.0])
+        kind = self.r.choice(KINDS)
+        layout = {"twice": "coo", "rows": "coo"}.get(kind, kind)
+        blocks = (shape[-2], 2) if layout[0] == "b" and len(shape) > 1 and shape[-1] % 2 == 0 else None
+        if len(shape) < 2 or (layout[0] == "b" and blocks is None) or not can_hold(layout, shape, blocks):
+            kind, layout, blocks = "coo", "coo", None
+        axes = 1 if kind == "rows" else None
+        self.exact &= blocks is None and axes is None
+        pattern = from_strided(chosen, layout, blocks, axes).pattern
+        if kind != "twice":
+            return pattern
+        return CooPattern(shape, np.concatenate([pattern.indices, pattern.indices[:, ::-1]], axis=1))
+
+    def beside(self, shape: tuple[int, ...] = SHAPE) -> Any:
+        kind = self.r.randrange(6)
+        if kind < 3 and shape:
+            return self.sparse(shape)
+        if kind == 3:
+            return Zero(shape, np.dtype(self.r.choice(["float64", "float32"])))
+        return np.asarray(self.values(shape)) if kind != 5 else self.r.choice([0.0, 0.0, 2.0, -1.0, 0])
+
+    def shape(self) -> tuple[int, ...]:
+        return self.r.choice([SHAPE, SHAPE, SHAPE, (1, 4), (3, 1), (4,), (2, 3, 4), (1, 1), ()])
+
+    def box(self) -> Any:
+        stop = self.r.choice([(1, 2), (3, 2), (3, 3), (0, 1)])
+        return Box(SHAPE, Region((0, 0), stop), self.values(stop))
+
+    def call(self, name: str) -> list[Any]:
+        if name == "add_n":
+            first = [self.sparse(), *(self.beside() for _ in range(self.r.randrange(4)))]
+            terms = [t if hasattr(t, "shape") else self.box() for t in first]
+            self.r.shuffle(terms)
+            return terms
+        if name in ("negative", "sqrt", "exp"):
+            return [self.sparse()]
+        pair = [self.sparse(), self.beside(self.shape())]
+        if name == "divide":
+            return [pair[0], self.values(SHAPE) if isinstance(pair[1], Sparse | Zero) else pair[1]]
+        return pair if self.r.random() < 0.5 else pair[::-1]
+
+
+def _dense(x: Any) -> Any:
+    return to_strided(x) if hasattr(x, "shape") else x
+
+
+def _stays_sparse(op: Any, values: list[Any]) -> bool:
+    """Whether the result is 0 where nothing is stored, whatever the arrays beside it."""
+    held = (Sparse, Zero, Box)
+    zeros = [np.zeros(v.shape) if isinstance(v, held) else v for v in values]
+    if any(isinstance(v, np.ndarray) for v in values) and not op.linear_in:
+        return False
+    return not np.any(op.forward(*zeros))
+
+
+def _stored(x: Any) -> Any:
+    there = np.zeros(x.shape, bool)
+    if isinstance(x, Sparse):
+        there[tuple(x.pattern.coordinates)] = True
+    return there
+
+
+NAMES = "add subtract multiply divide maximum hypot pow add_n negative sqrt exp"
+
+
+@pytest.mark.parametrize("worthwhile", [0, 1 << 60])
+@pytest.mark.parametrize("name", NAMES.split())
+def test_entries_are_those_of_numpy_and_stored_where_they_may_be_nonzero(name, worthwhile, monkeypatch):
+    monkeypatch.setattr(merging, "WORTHWHILE", worthwhile)
+    op, sparse = TABLE[name], 0
+    for seed in range(80):
+        drawn = _Drawn(seed)
+        values = drawn.call(name)
+        before = [np.array(_dense(v)) for v in values]
+        with np.errstate(all="ignore"):
+            found = run(op, tuple(values), {})
+            wanted = np.asarray(op.forward(*map(_dense, values)))
+            stays = _stays_sparse(op, values)
+        layout_of(found).check(found)
+        assert found.dtype == wanted.dtype
+        finite = np.isfinite(wanted)
+        np.testing.assert_allclose(_dense(found)[finite], wanted[finite], rtol=1e-14, err_msg=str(seed))
+        for value, old in zip(values, before, strict=True):
+            np.testing.assert_array_equal(_dense(value), old)
+        operands = [v for v in values if isinstance(v, Sparse)]
+        small = all(2 * v.region.size < 12 for v in values if isinstance(v, Box))
+        assert isinstance(found, Sparse | Zero) or not (stays and small), seed
+        if not isinstance(found, Sparse):
+            continue
+        sparse += 1
+        there = _stored(found)
+        assert there[finite & (wanted != 0)].all()
+        if drawn.exact and name != "subtract" and not any(np.isscalar(v) and v == 0 for v in values):
+            np.testing.assert_array_equal(there, wanted != 0, err_msg=str(seed))
+        if all(v.shape == found.shape for v in operands) and not any(isinstance(v, Box) for v in values):
+            assert found.pattern.layout == operands[0].pattern.layout, seed
+            one = {id(v.pattern) for v in operands}
+            if (
+                len(one) == 1
+                and operands[0].pattern.distinct
+                and not any(isinstance(v, Zero) for v in values)
+            ):
+                assert found.pattern is operands[0].pattern
+    assert sparse > 2 or name == "exp"
+
+
+@pytest.mark.parametrize("name", ["add", "subtract"])
+def test_beside_zeros_a_term_is_itself(name):
+    op, x = TABLE[name], from_strided(np.eye(*SHAPE), "csr")
+    zero = Zero(SHAPE, np.dtype("float64"))
+    assert run(op, (x, zero), {}) is x
+    turned = run(op, (zero, x), {})
+    assert (turned is x) is (name == "add")
+    np.testing.assert_array_equal(to_strided(turned), op.forward(0, np.eye(*SHAPE)))
+    for other in (Zero((2, *SHAPE), np.dtype("float64")), Zero(SHAPE, np.dtype("complex128"))):
+        found = run(op, (x, other), {})
+        assert (found.shape, found.dtype) == (other.shape, other.dtype)
+        np.testing.assert_array_equal(to_strided(found), np.broadcast_to(np.eye(*SHAPE), other.shape))

@@ -1,0 +1,153 @@
+"""Lines and boxes of matrices, cut out and put back: as NumPy does it, of the entries that are stored."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson.kernels import sparse_parts as parts
+from iverson.layouts import Sparse, from_strided, layout_of, to_strided
+
+SHAPES = (4, 5), (5, 4), (1, 6), (0, 3), (3, 0)
+
+
+def matrices() -> Any:
+    """Matrices with some entries stored, one of them twice the same, in both layouts."""
+    for seed, (shape, layout) in enumerate(itertools.product(SHAPES, ("csr", "csc"))):
+        rng = np.random.default_rng(seed)
+        for share in (0.0, 0.4, 1.0):
+            dense = np.where(rng.random(shape) < share, rng.uniform(1, 2, shape), 0.0)
+            yield dense, from_strided(dense, layout), rng
+
+
+def others() -> Any:
+    """What is not one matrix in CSR or CSC."""
+    rng = np.random.default_rng(0)
+    yield from_strided(rng.random((4, 4)), "coo")
+    yield from_strided(rng.random((4, 4)), "bsr", (2, 2))
+    yield from_strided(rng.random((2, 4, 4)), "csr")
+
+
+def boxes(shape: tuple[int, int], rng: Any) -> Any:
+    yield tuple(slice(0, n, 1) for n in shape)
+    for k in range(2):  # some lines, whole; and, on the other axis, all but one
+        yield tuple(slice(1 if (a == k and n > 1) else 0, n, 1) for a, n in enumerate(shape))
+        yield tuple(slice(0, n - 1 if (a == k and n > 1) else n, 1) for a, n in enumerate(shape))
+    for _ in range(4):
+        corners = [sorted(rng.integers(0, n + 1, 2).tolist()) for n in shape]
+        yield tuple(slice(a, b, 1) for a, b in corners)
+
+
+def same(found: Any, wanted: Any) -> None:
+    """The entries, each that is not 0 stored, and no other."""
+    layout_of(found).check(found)
+    np.testing.assert_array_equal(to_strided(found), wanted)
+    if isinstance(found, Sparse):
+        assert found.pattern.count == np.count_nonzero(wanted)
+
+
+def test_boxes_are_cut_out_and_put_back():
+    for dense, x, rng in matrices():
+        for key in boxes(x.shape, rng):
+            wanted = dense[key]
+            found = parts.cut(x, key)
+            same(found, wanted)
+            assert found.pattern.layout == x.pattern.layout
+            assert (found is x) is (wanted.shape == dense.shape)
+            back = np.zeros_like(dense)
+            back[key] = wanted
+            put = parts.embed(found, key, x.shape)
+            same(put, back)
+            assert put.pattern.layout == x.pattern.layout
+
+
+def test_one_whole_line_is_cut_out():
+    for dense, x, _ in matrices():
+        axis = x.pattern.axis
+        for k in range(x.shape[axis]):
+            across = slice(0, x.shape[1 - axis], 1)
+            key = (k, across) if axis == 0 else (across, k)
+            same(parts.cut(x, key), dense[key])
+            assert parts.cut(x, key[::-1]) is NotImplemented or x.shape[0] == x.shape[1]
+
+
+def test_other_keys_and_layouts_are_left_to_others():
+    x = from_strided(np.ones((4, 4)), "csr")
+    whole, some, steps = slice(0, 4, 1), slice(1, 3, 1), slice(0, 4, 2)
+    for key in (
+        (1, some),
+        (whole, 1),
+        (1, 1),
+        (some,),
+        (steps, whole),
+        (whole, steps),
+        (None, some, some),
+        (1,),
+    ):
+        assert parts.cut(x, key) is NotImplemented
+        if key != (1, some):
+            assert parts.embed(x, key, (4, 4)) is NotImplemented
+    box = (some, some)
+    for other in others():
+        assert parts.cut(other, box) is NotImplemented
+        assert parts.embed(other, box, (6, 6)) is NotImplemented
+        assert parts.concat([other, other], 0, (8, 4), other.dtype) is NotImplemented
+    assert parts.embed(from_strided(np.ones((2, 2)), "csr"), box, (1, 4, 4)) is NotImplemented
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_matrices_are_put_beside_each_other(axis):
+    known = list(matrices())
+    for (a, x, _), (b, y, _) in itertools.product(known, known):
+        if a.shape[1 - axis] != b.shape[1 - axis]:
+            continue
+        wanted = np.concatenate([a, b], axis=axis)
+        found = parts.concat([x, y], axis, wanted.shape, np.dtype("float64"))
+        assert (found is NotImplemented) is (x is y or x.pattern.layout != y.pattern.layout)
+        if found is not NotImplemented:
+            same(found, wanted)
+            assert found.pattern.layout == x.pattern.layout
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_lines_are_taken_in_any_order_and_added_back(axis):
+    put = 0
+    for dense, x, rng in matrices():
+        n = dense.shape[axis]
+        for count in (0, 1, 3, 9) if n else (0,):
+            for chosen in (rng.integers(0, n, count) if n else np.zeros(0, int), np.arange(n)[:count]):
+                found = parts.lines(x, chosen, axis)
+                same(found, dense.take(chosen, axis=axis) if axis == 0 else dense.take(chosen, axis=axis).T)
+                assert found.pattern.axis == (axis != x.pattern.axis)
+                g = found.pattern.value(np.arange(1.0, found.pattern.count + 1))
+                back = parts.put_lines(g, chosen, axis, x.shape)
+                if back is NotImplemented:
+                    continue
+                put += 1
+                sums = np.zeros_like(dense)
+                np.add.at(sums if axis == 0 else sums.T, chosen, to_strided(g))
+                np.testing.assert_array_equal(to_strided(back), sums)
+                assert back.pattern.count == x.pattern.count
+                for no in ((chosen + 1, axis, x.shape), (chosen, axis, (9, 9)), (chosen, 1 - axis, x.shape)):
+                    if len(chosen) or no[0] is chosen:
+                        assert parts.put_lines(g, *no) is NotImplemented
+                whole = from_strided(to_strided(found), "csr")
+                assert parts.put_lines(whole, chosen, axis, x.shape) is NotImplemented
+    assert put > 10
+
+
+def test_diagonals_and_single_entries():
+    for dense, x, rng in matrices():
+        for offset in range(-5, 6):
+            wanted = (
+                np.diagonal(dense, offset)
+                if -dense.shape[0] < offset < dense.shape[1]
+                else dense[:0, :0].ravel()
+            )
+            if wanted.size or offset == 0:
+                same(parts.diagonal(x, wanted.shape, offset), wanted)
+        at = [rng.integers(0, n, 7) if dense.size else np.zeros(0, int) for n in dense.shape]
+        np.testing.assert_array_equal(parts.entries_at(x, at), dense[tuple(at)])
