@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import pytest
 
 from iverson.codegen import interpret
 from iverson.codegen.bounds import (
-    Interval,
     Ranges,
     Scope,
     affine,
@@ -23,10 +23,10 @@ from iverson.codegen.bounds import (
     without_division,
 )
 from iverson.codegen.nodes import BOOL, INT64, Buffer, Load, Local, Loop, Size, Var
+from iverson.expr.intervals import EVERYTHING, Interval
 from iverson.expr.nodes import Apply, Cast, Expr, Select
 from tests.codegen.nests import F32, F64, add, c, f, i, j, k, ld, mul
 
-UNKNOWN: Interval = (None, None)
 N = Size("n")
 READ = {t: Buffer(t, np.dtype(t), (4,)) for t in ("int8", "uint16", "int32", "uint32", "int64", "uint64")}
 FLOATS = Buffer("float64", F64, (4,))
@@ -145,17 +145,17 @@ def test_intervals_hold_all_values(part: int) -> None:
             values.append(int(value))
         assert not (values and never(scope, ranges)), seed
         if values:
-            assert low is None or low <= min(values), seed
-            assert high is None or max(values) <= high, seed
-            known += (low is not None) + (high is not None)
+            assert low <= min(values), seed
+            assert max(values) <= high, seed
+            known += isfinite(low) + isfinite(high)
             reached += (low == min(values)) + (high == max(values))
         for depth, loop in enumerate(scope.loops):
             outer = Scope(scope.loops[:depth])
             first, last = loop_extremes(loop, outer)
             for at in _points(outer, made.env, made.memory):
                 lower, upper = (interpret.evaluate(x, at, made.memory) for x in (loop.lower, loop.upper))
-                assert first is None or first <= lower, seed
-                assert last is None or upper <= last, seed
+                assert first <= lower, seed
+                assert upper <= last, seed
     assert 2 * reached >= known > 0  # most are exact, though parts of an expression vary together
 
 
@@ -170,9 +170,9 @@ EXACT: list[tuple[tuple[Loop, ...], Expr, Ranges, Interval]] = [
     (SPAN, f("negative", i), {}, (-3, 2)),
     (SPAN, mul(c(3), i), {}, (-6, 9)),
     (SPAN, _div(i, 2), {}, (-1, 1)),
-    (SPAN, _div(i, 0), {}, UNKNOWN),
-    (SPAN, _mod(i, 0), {}, UNKNOWN),
-    (SPAN, _div(i, -2), {}, UNKNOWN),
+    (SPAN, _div(i, 0), {}, EVERYTHING),
+    (SPAN, _mod(i, 0), {}, EVERYTHING),
+    (SPAN, _div(i, -2), {}, EVERYTHING),
     (SPAN, _mod(i, 4), {}, (0, 3)),
     (SHORT, _mod(i, 4), {}, (1, 3)),
     (SHORT, _mod(i, 3), {}, (0, 2)),
@@ -181,35 +181,35 @@ EXACT: list[tuple[tuple[Loop, ...], Expr, Ranges, Interval]] = [
     (SHORT, mul(_div(i, 4), c(3)), {}, (3, 3)),
     (SPAN, _low(i, j), {}, (-2, 3)),
     (SPAN, _high(i, j), {}, (-1, 4)),
-    (SPAN, _low(i, T), {}, (None, 3)),
-    (SPAN, _high(T, i), {}, (-2, None)),
+    (SPAN, _low(i, T), {}, (-inf, 3)),
+    (SPAN, _high(T, i), {}, (-2, inf)),
     (SPAN, _low(N, i), {}, (-2, 3)),
     (SPAN, _high(N, i), {"n": (1, 9)}, (1, 9)),
     (SPAN, Select(f("less", i, j), i, c(9)), {}, (-2, 9)),
-    (SPAN, Select(f("less", i, j), i, T), {}, UNKNOWN),
-    (SPAN, Select(f("less", i, j), N, i), {}, (-2, None)),
-    (SPAN, mul(i, N), {}, UNKNOWN),
+    (SPAN, Select(f("less", i, j), i, T), {}, EVERYTHING),
+    (SPAN, Select(f("less", i, j), N, i), {}, (-2, inf)),
+    (SPAN, mul(i, N), {}, EVERYTHING),
     (SPAN, mul(i, N), {"n": (2, 3)}, (-6, 9)),
-    (SPAN, _div(N, 3), {}, (0, None)),
+    (SPAN, _div(N, 3), {}, (0, inf)),
     (SPAN, _mod(N, 3), {"n": (4, 5)}, (1, 2)),
     (SPAN, _mod(_sub(c(0), N), 3), {}, (0, 2)),
-    (SPAN, _div(_sub(c(0), N), 3), {}, (None, 0)),
+    (SPAN, _div(_sub(c(0), N), 3), {}, (-inf, 0)),
     (SPAN, f("bitwise_and", T, c(6)), {}, (0, 6)),
     (SPAN, f("bitwise_and", c(0), T), {}, (0, 0)),
     (SPAN, f("bitwise_and", f("bitwise_and", T, c(-1)), c(9)), {}, (0, 9)),
-    (SPAN, f("bitwise_and", T, c(-2)), {}, UNKNOWN),
-    (SPAN, f("bitwise_or", i, c(6)), {}, UNKNOWN),
-    (SPAN, f("bitwise_or", i, j), {}, UNKNOWN),
-    (SPAN, N, {}, (0, None)),
-    (SPAN, _low(T, Local("u", INT64)), {}, UNKNOWN),
-    (SPAN, f("floor_divide", i, N), {}, UNKNOWN),
-    (SPAN, mul(f("floor_divide", i, N), c(4)), {}, UNKNOWN),
-    (SPAN, f("remainder", i, N), {}, UNKNOWN),
+    (SPAN, f("bitwise_and", T, c(-2)), {}, EVERYTHING),
+    (SPAN, f("bitwise_or", i, c(6)), {}, EVERYTHING),
+    (SPAN, f("bitwise_or", i, j), {}, EVERYTHING),
+    (SPAN, N, {}, (0, inf)),
+    (SPAN, _low(T, Local("u", INT64)), {}, EVERYTHING),
+    (SPAN, f("floor_divide", i, N), {}, EVERYTHING),
+    (SPAN, mul(f("floor_divide", i, N), c(4)), {}, EVERYTHING),
+    (SPAN, f("remainder", i, N), {}, EVERYTHING),
     (SPAN, _div(mul(i, j), 1), {}, (-8, 12)),
     (SPAN, _mod(mul(i, j), 1), {}, (0, 0)),
     (SPAN, _sub(_div(mul(i, j), 1), mul(i, j)), {}, (0, 0)),
     (SPAN, _sub(mul(c(3), i), mul(i, c(3))), {}, (0, 0)),
-    (SPAN, Cast(mul(c(0.5, F32), c(3.0, F32)), INT64), {}, UNKNOWN),
+    (SPAN, Cast(mul(c(0.5, F32), c(3.0, F32)), INT64), {}, EVERYTHING),
     (SPAN, N, {"n": (2, 7)}, (2, 7)),
     (STEPS, i, {}, (0, 9)),
     ((_loop(i, 0, 9, 3),), i, {}, (0, 6)),
@@ -233,25 +233,25 @@ EXACT: list[tuple[tuple[Loop, ...], Expr, Ranges, Interval]] = [
     ),
     ((_loop(i, 0, 9), _loop(j, _high(_sub(i, c(2)), c(0)), _low(add(i, c(3)), c(9)))), j, {}, (0, 8)),
     ((_loop(i, 0, 4), _loop(j, 0, i), _loop(k, 0, j)), k, {}, (0, 1)),
-    ((_loop(i, T, 4),), i, {}, (None, 3)),
-    ((_loop(i, 0, T),), mul(i, c(-1)), {}, (None, 0)),
+    ((_loop(i, T, 4),), i, {}, (-inf, 3)),
+    ((_loop(i, 0, T),), mul(i, c(-1)), {}, (-inf, 0)),
 ]
 EXACT += [
     ((), Cast(Load(READ[name], (c(0),)), INT64), {}, span)
     for name, span in {
         "int8": (-128, 127),
         "uint16": (0, 65535),
-        "int32": UNKNOWN,
-        "uint32": (0, None),
-        "int64": UNKNOWN,
-        "uint64": UNKNOWN,
+        "int32": EVERYTHING,
+        "uint32": (0, inf),
+        "int64": EVERYTHING,
+        "uint64": EVERYTHING,
     }.items()
 ]
 EXACT += [
     ((), Cast(Load(READ["int32"], (c(0),)), INT64), {"[int32]": (3, 5)}, (3, 5)),
-    ((), Cast(Load(FLOATS, (c(0),)), INT64), {"[float64]": (3, 5)}, UNKNOWN),
-    ((), Cast(ld(READ["int32"], c(0)), np.dtype("int8")), {"[int32]": (3, 5)}, UNKNOWN),
-    ((), ld(Buffer("bool", BOOL, (4,)), c(0)), {}, UNKNOWN),
+    ((), Cast(Load(FLOATS, (c(0),)), INT64), {"[float64]": (3, 5)}, EVERYTHING),
+    ((), Cast(ld(READ["int32"], c(0)), np.dtype("int8")), {"[int32]": (3, 5)}, EVERYTHING),
+    ((), ld(Buffer("bool", BOOL, (4,)), c(0)), {}, EVERYTHING),
 ]
 
 
@@ -295,7 +295,7 @@ def test_loops_that_are_empty(loops: tuple[Loop, ...], ranges: Ranges, empty: bo
         (_high(i, c(2)), _low(add(i, c(4)), c(6)), (2, 6)),
         (_high(T, c(2)), _low(c(6), T), (2, 6)),
         (_low(i, c(2)), _high(i, c(2)), (0, 4)),
-        (T, N, UNKNOWN),
+        (T, N, EVERYTHING),
     ],
 )
 def test_extremes_of_a_loops_bounds(lower: Expr, upper: Expr, expected: Interval) -> None:

@@ -7,19 +7,17 @@ cancels here. What follows for accesses is in `plan`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from math import inf
 
 from iverson.codegen.nodes import INT64, Load, Local, Loop, Size, Var
 from iverson.expr.affine import LINEAR, Affine, keep_form, known_form, linear, make, single
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
+from iverson.expr.intervals import Bound, Interval, of_dtype, of_form, of_function
+from iverson.expr.nodes import Apply, Cast, Const, Expr
 
-Interval = tuple[int | None, int | None]
 #: What is known at a call: intervals of sizes by name, and of index buffers' entries by ``"[name]"``.
 Ranges = Mapping[str, Interval]
-UNKNOWN: Interval = (None, None)
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,7 @@ def loop_extremes(loop: Loop, scope: Scope) -> Interval:
     highs = [
         _bound(c, scope, {}, len(scope.loops), upper=True) for c in _candidates(loop.upper, scope, "minimum")
     ]
-    low = max((v for v in lows if v is not None), default=None)
-    return low, min((v for v in highs if v is not None), default=None)
+    return max(lows), min(highs)
 
 
 # --- forms ------------------------------------------------------------------------------------------
@@ -75,8 +72,7 @@ def _form(e: Expr, scope: Scope) -> Affine:
 
 
 def non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
-    low = _bound(form, scope, ranges, len(scope.loops), upper=False)
-    return low is not None and low >= 0
+    return _bound(form, scope, ranges, len(scope.loops), upper=False) >= 0
 
 
 def never(scope: Scope, ranges: Ranges) -> bool:
@@ -84,13 +80,12 @@ def never(scope: Scope, ranges: Ranges) -> bool:
     for k, loop in enumerate(scope.loops):
         around = replace(scope, loops=scope.loops[:k])
         length = affine(loop.upper, around) - affine(loop.lower, around)
-        high = _bound(length, around, ranges, k, upper=True)
-        if high is not None and high <= 0:
+        if _bound(length, around, ranges, k, upper=True) <= 0:
             return True
     return False
 
 
-def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: bool) -> int | None:
+def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: bool) -> Bound:
     """The largest (smallest) value, the innermost ``depth`` loops' variables replaced by their bounds."""
     form = _without_quotients(form, scope)
     while depth:
@@ -106,18 +101,8 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
         for candidate in _candidates(side, scope, "minimum" if at_top else "maximum"):
             value = _last(candidate, loop, scope) if at_top else candidate
             found.append(_bound(rest + value.scaled(c), scope, ranges, depth, upper=upper))
-        known = [v for v in found if v is not None]
-        if not known:
-            return None
-        return min(known) if upper else max(known)
-    total = form.const
-    for e, c in form.terms:
-        low, high = _interval(e, scope, ranges)
-        end = high if (c > 0) == upper else low
-        if end is None:
-            return None
-        total += c * end
-    return total
+        return min(found) if upper else max(found)
+    return of_form(form, lambda e: _interval(e, scope, ranges))[upper]
 
 
 def _last(end: Affine, loop: Loop, scope: Scope) -> Affine:
@@ -160,56 +145,12 @@ def _without_quotients(form: Affine, scope: Scope) -> Affine:
 
 
 def _interval(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
-    return ranges.get(e.name, (0, None)) if isinstance(e, Size) else _atom(e, scope, ranges)
-
-
-def _atom(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
-    """The interval of something that is not affine, from those of its parts."""
+    """The interval of a size, of a load, or of something that is not affine, from those of its parts."""
+    if isinstance(e, Size):
+        return ranges.get(e.name, (0, inf))
     if isinstance(e, Load):
-        known = ranges.get(f"[{e.buffer.name}]")
-        if known is not None:
-            return known
-        if e.dtype.kind in "iu" and e.dtype.itemsize < 4:
-            info = np.iinfo(e.dtype)
-            return int(info.min), int(info.max)
-        return (0, None) if e.dtype.kind == "u" else UNKNOWN
-    if isinstance(e, Select):
-        a, c = (extremes(affine(x, scope), scope, ranges) for x in (e.then, e.other))
-        return _hull(a, c)
-    if not isinstance(e, Apply):
-        return UNKNOWN
-    parts = [extremes(affine(a, scope), scope, ranges) for a in e.args]
-    if e.name == "minimum":
-        return _pick(min, parts, 0, every=True), _pick(min, parts, 1, every=False)
-    if e.name == "maximum":
-        return _pick(max, parts, 0, every=False), _pick(max, parts, 1, every=True)
-    if e.name == "bitwise_and" and any(isinstance(a, Const) and a.value >= 0 for a in e.args):
-        return 0, min(int(a.value) for a in e.args if isinstance(a, Const) and a.value >= 0)
-    if e.name == "multiply":
-        ends = [x * y for x in parts[0] for y in parts[1] if x is not None and y is not None]
-        return (min(ends), max(ends)) if len(ends) == 4 else UNKNOWN
-    if e.name in ("floor_divide", "remainder") and isinstance(e.args[1], Const):
-        d = int(e.args[1].value)
-        low, high = parts[0]
-        if d <= 0:
-            return UNKNOWN
-        if e.name == "floor_divide":
-            return (None if low is None else low // d, None if high is None else high // d)
-        if low is not None and high is not None and low // d == high // d:
-            return low % d, high % d
-        return 0, d - 1
-    return UNKNOWN
-
-
-def _hull(a: Interval, c: Interval) -> Interval:
-    return _pick(min, [a, c], 0, every=True), _pick(max, [a, c], 1, every=True)
-
-
-def _pick(choose: Callable[[list[int]], int], parts: list[Interval], k: int, *, every: bool) -> int | None:
-    known = [v for p in parts if (v := p[k]) is not None]
-    if not known or (every and len(known) < len(parts)):
-        return None
-    return choose(known)
+        return ranges.get(f"[{e.buffer.name}]") or of_dtype(e.dtype)
+    return of_function(e, lambda part: extremes(affine(part, scope), scope, ranges))
 
 
 # --- back to expressions ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import isinf
 
 from iverson.codegen.bounds import Ranges, Scope, affine, extremes
 from iverson.codegen.nodes import If, Load, Loop, Stmt, expressions
@@ -45,7 +46,7 @@ def trips(phase: Stmt, sizes: Mapping[str, int], wanted: Callable[[Stmt], bool])
 def _extent(s: Loop, scope: Scope, ranges: Ranges) -> float:
     length = affine(s.upper, scope) - affine(s.lower, scope)
     low, high = extremes(length, scope, ranges)
-    extent = 16.0 if high is None else ((low or 0) + high) / 2 if low is not None else high / 2
+    extent = 16.0 if isinf(high) else ((0 if isinf(low) else low) + high) / 2
     return max(extent, 0.0) / s.step
 
 

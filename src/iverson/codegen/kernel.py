@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen import bounds, cache, compile, llvm
+from iverson.codegen import cache, compile, llvm
 from iverson.codegen.launch import launch
 from iverson.codegen.nodes import Buffer, Kernel
 from iverson.codegen.plan import Plan, follows, index_buffers
@@ -25,6 +25,7 @@ from iverson.codegen.target import Machine, host
 from iverson.codegen.verify import verify
 from iverson.core import locks
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.expr.intervals import Interval
 
 Array = np.ndarray[Any, Any]
 _KEEP = 4096
@@ -99,7 +100,7 @@ class CompiledKernel:
         """Whether it follows from sizes and ranges of index buffers that every access is inside."""
         if not self.plan.checks:
             return True
-        found: dict[str, bounds.Interval] = {name: (n, n) for name, n in sizes.items()}
+        found: dict[str, Interval] = {name: (n, n) for name, n in sizes.items()}
         by_name = {b.name: a for b, a in zip(self.kernel.arguments, arrays, strict=True)}
         for b in self._indices:
             a = by_name[b.name]

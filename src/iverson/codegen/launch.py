@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -227,6 +227,6 @@ def _first(phase: Loop, sizes: Mapping[str, int]) -> int:
 def _known(form: Affine, phase: Loop, sizes: Mapping[str, int]) -> int:
     ranges = {name: (n, n) for name, n in sizes.items()}
     low, high = bounds.extremes(form, bounds.Scope(), ranges)
-    if high is None or low != high:
+    if not low == high < inf:
         raise ArgumentError("codegen", phase.var, got="bounds that depend on data", expected="sizes")
-    return high
+    return int(high)

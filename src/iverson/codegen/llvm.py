@@ -316,9 +316,7 @@ class _Emitter:
         """The range of all values a loop's variable can ever take, if it is small."""
         around = replace(self.scope, loops=self.scope.loops[:-1])
         low, high = bounds.loop_extremes(s, around)
-        if low is None or high is None or not 0 < high - low <= _WRITTEN_OUT:
-            return None
-        return low, high
+        return (int(low), int(high)) if 0 < high - low <= _WRITTEN_OUT else None
 
     def _extreme(self, values: list[Value], points: Points, how: str) -> Value:
         """The smallest or largest of all lanes that exist."""

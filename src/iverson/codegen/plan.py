@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import isinf
 
 from iverson.codegen.bounds import (
-    Interval,
     Ranges,
     Scope,
     affine,
@@ -44,6 +44,7 @@ from iverson.codegen.nodes import (
 )
 from iverson.expr.affine import Affine, difference, single
 from iverson.expr.functions import NEGATED
+from iverson.expr.intervals import Interval
 from iverson.expr.nodes import Apply, Expr, Select, subexpressions
 
 #: An index of an access: the node's id, and the axis. Equal loads are one node: what one needs, all get.
@@ -247,7 +248,7 @@ def _decidable(access: Access, writable: set[str]) -> bool:
     extent = access.buffer.shape[access.axis]
     news = isinstance(extent, str) or any(isinstance(e, Size) for e in atoms)
     news = news or any(True for e in atoms for _ in _loads(e, scope))
-    return news and None not in extremes(access.index, scope, _Some())
+    return news and not any(map(isinf, extremes(access.index, scope, _Some())))
 
 
 def _asked(access: Access) -> Iterator[Expr]:

@@ -286,7 +286,7 @@ def _reads_cost(task: Task, name: str) -> float:
     spans = 1
     for loop in _loops_of(task.walk, name):
         low, high = loop_extremes(loop, scope)
-        spans *= 64 if low is None or high is None else max(1, min(high - low, 64))
+        spans *= int(max(1, min(high - low, 64)))
     return idle * spans * sum(MOTION_COST[motion(x, name, task.lets)] for x in task.loads)
 
 

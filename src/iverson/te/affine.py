@@ -16,13 +16,10 @@ from math import gcd, inf
 from iverson.expr.affine import Affine, difference, keep_form, known_form, linear, make, single
 from iverson.expr.build import apply, index
 from iverson.expr.functions import NEGATED
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.expr.intervals import EVERYTHING, Bound, Interval, of_form, of_function
+from iverson.expr.nodes import Apply, Cast, Const, Expr, postorder
 from iverson.te.expressions import Extent, Read, Var
 from iverson.te.nodes import Compute
-
-Bound = float  # an integer, or plus or minus infinity
-Interval = tuple[Bound, Bound]
-EVERYTHING: Interval = (-inf, inf)
 
 
 def affine_of(root: Expr) -> Affine:
@@ -161,7 +158,11 @@ def interval(form: Affine, known: Mapping[Expr, Interval] | None = None) -> Inte
 
     ``known`` narrows the range of atoms. Sharp for forms in which each variable occurs once.
     """
-    low, high = _sum_of_ranges(form, known)
+
+    def of_atom(atom: Expr) -> Interval:
+        return _range_of(atom, known)
+
+    low, high = of_form(form, of_atom)
     for atom, c in form.terms:
         parts = floor_parts(atom)
         if parts is None or c % parts[1]:
@@ -172,18 +173,9 @@ def interval(form: Affine, known: Mapping[Expr, Interval] | None = None) -> Inte
         rest = form - (x - make(0, {atom: d})).scaled(m)
         if len(rest.terms) >= len(form.terms):
             continue
-        a, b = _sum_of_ranges(rest, known)
+        a, b = of_form(rest, of_atom)
         low = max(low, a + min(0, m * (d - 1)))
         high = min(high, b + max(0, m * (d - 1)))
-    return low, high
-
-
-def _sum_of_ranges(form: Affine, known: Mapping[Expr, Interval] | None) -> Interval:
-    low = high = float(form.const) if abs(form.const) > 2**53 else form.const
-    for atom, c in form.terms:
-        a, b = _range_of(atom, known)
-        low += c * (a if c > 0 else b)
-        high += c * (b if c > 0 else a)
     return low, high
 
 
@@ -192,20 +184,9 @@ def _range_of(atom: Expr, known: Mapping[Expr, Interval] | None) -> Interval:
         return known[atom]
     if isinstance(atom, Var):
         return _least(atom.lo), _greatest(atom.hi)
-    if isinstance(atom, Apply):
-        args = [interval(affine_of(a), known) for a in atom.args]
-        if atom.name == "floor_divide" and args[1][0] == args[1][1] > 0:
-            return args[0][0] // args[1][0], args[0][1] // args[1][0]
-        if atom.name == "minimum":
-            return min(args[0][0], args[1][0]), min(args[0][1], args[1][1])
-        if atom.name == "maximum":
-            return max(args[0][0], args[1][0]), max(args[0][1], args[1][1])
     if isinstance(atom, Read):
         return _range_of_data(atom)
-    if isinstance(atom, Select) and atom.dtype.kind in "iu":
-        sides = [interval(affine_of(s), known) for s in (atom.then, atom.other)]
-        return min(s[0] for s in sides), max(s[1] for s in sides)
-    return EVERYTHING
+    return of_function(atom, lambda part: interval(affine_of(part), known))
 
 
 def _range_of_data(read: Read) -> Interval:

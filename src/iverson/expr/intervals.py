@@ -1,0 +1,82 @@
+"""Interval arithmetic: what an integer expression can be, from what its leaves can be.
+
+What leaves and affine forms can be is for the levels above to say: `te.affine` knows ranges of variables,
+`codegen.bounds` the loops around a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf, isinf
+
+import numpy as np
+
+from iverson.expr.affine import Affine
+from iverson.expr.nodes import Apply, Const, DType, Expr, Select
+
+Bound = float  # an integer, or plus or minus infinity
+#: The smallest and the largest value; of something that has none, the first is the larger one.
+Interval = tuple[Bound, Bound]
+EVERYTHING: Interval = (-inf, inf)
+
+
+def of_form(form: Affine, of_atom: Callable[[Expr], Interval]) -> Interval:
+    """Of an affine form, each atom anywhere in its own interval."""
+    low = high = float(form.const) if abs(form.const) > 2**53 else form.const
+    for atom, c in form.terms:
+        a, b = of_atom(atom)
+        low += c * (a if c > 0 else b)
+        high += c * (b if c > 0 else a)
+    return low, high
+
+
+def of_function(e: Expr, of_part: Callable[[Expr], Interval]) -> Interval:
+    """Of an integer that is not affine, from the intervals of its parts.
+
+    >>> from iverson.core import dtypes
+    >>> i, three = Const(0, dtypes.int64), Const(3)
+    >>> of_function(Apply("floor_divide", (i, three), dtypes.int64), {i: (4, 7), three: (3, 3)}.__getitem__)
+    (1, 2)
+    """
+    if isinstance(e, Select):
+        return hull([of_part(e.then), of_part(e.other)])
+    if not isinstance(e, Apply):
+        return EVERYTHING
+    parts = [of_part(a) for a in e.args]
+    if e.name in ("minimum", "maximum"):
+        choose = min if e.name == "minimum" else max
+        return choose(low for low, _ in parts), choose(high for _, high in parts)
+    if e.name == "bitwise_and":
+        most = [a.value for a in e.args if isinstance(a, Const) and a.value >= 0]
+        return (0, min(most)) if most else EVERYTHING
+    if e.name == "multiply":
+        bounds = [(x, y) for x in parts[0] for y in parts[1]]
+        ends = [] if any(isinf(x) or isinf(y) for x, y in bounds) else [x * y for x, y in bounds]
+        return (min(ends), max(ends)) if ends else EVERYTHING
+    if e.name in ("floor_divide", "remainder"):
+        (low, high), (d, most) = parts
+        if not 0 < d == most:
+            return EVERYTHING
+        first, last = _quotient(low, d), _quotient(high, d)
+        if e.name == "floor_divide":
+            return first, last
+        return (low % d, high % d) if first == last and not isinf(first) else (0, d - 1)
+    return EVERYTHING
+
+
+def _quotient(x: Bound, d: Bound) -> Bound:
+    return x if isinf(x) else x // d
+
+
+def of_dtype(dtype: DType) -> Interval:
+    """Of what is read of memory: known for narrow integers, from 0 on for unsigned ones."""
+    if dtype.kind in "iu" and dtype.itemsize < 4:
+        info = np.iinfo(dtype)
+        return int(info.min), int(info.max)
+    return (0, inf) if dtype.kind == "u" else EVERYTHING
+
+
+def hull(intervals: Iterable[Interval]) -> Interval:
+    """The smallest interval that holds all of some."""
+    lows, highs = zip(*intervals, strict=True)
+    return min(lows), max(highs)
