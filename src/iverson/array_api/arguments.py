@@ -7,6 +7,7 @@ a Tensor). Shapes and axes are in `iverson.core.shapes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -114,3 +115,12 @@ def check_device(device: Any, operation: str) -> None:
 def tracks(x: Any) -> bool:
     """Whether an operation on x would be recorded now."""
     return is_tracked(x) and is_grad_enabled()
+
+
+@singledispatch
+def addresses_of(x: Any) -> Any:
+    """The row-major addresses of the entries that a handle holds as a vector; None where all entries exist.
+
+    Kinds of operands of which some do not register theirs.
+    """
+    return None

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand
+from iverson.array_api.arguments import addresses_of, as_operand
 from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import flatten
 from iverson.array_api.methods import method
-from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of
+from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import broadcast_shapes, normalize_axis
 from iverson.layouts import nonzero_indices
 from iverson.ops import F
+from iverson.tensor.indexing import as_index
 
 if TYPE_CHECKING:
     from iverson.tensor.array import Array
@@ -28,7 +29,7 @@ def positions(indices: Any, extent: int, operation: str, argument: str = "indice
     Raises DTypeError unless they are integers, IndexingError outside the axis.
     """
     given = as_operand(indices, operation, argument)
-    plain: Any = given._as_index() if isinstance(given, Wrapper) else given
+    plain = as_index(given)
     known = has_entries(plain)
     found: Any = F.to_numpy(plain) if known else plain
     if found.dtype.kind not in "iu":
@@ -117,7 +118,7 @@ def _take_at_held(x: Any, indices: Any, k: int) -> Any:
             got=f"shape {indices.shape} for an array of shape {x.shape}",
             expected="the same extents on the other axes, as some do not exist",
         )
-    at = list(np.unravel_index(indices._addresses(), indices.shape))
+    at = list(np.unravel_index(addresses_of(indices), indices.shape))
     at[k] = chosen
     return rewrap(indices, F.gather(x, *at, axes=tuple(range(x.ndim))))
 
@@ -135,7 +136,7 @@ def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
     x = as_operand(x, "nonzero")
     if not x.ndim:
         raise ShapeError("nonzero", "x", got="rank 0", expected="at least one axis")
-    plain: Any = x._without_meaning() if isinstance(x, Wrapper) else x
+    plain: Any = zero_filled(x)
     return tuple(as_operand(found, "nonzero") for found in nonzero_indices(value_of(plain)))
 
 

@@ -6,6 +6,7 @@ Integers and bools are added up and multiplied in 64 bits; means and variances o
 from __future__ import annotations
 
 import builtins
+from functools import singledispatch
 from math import prod as product
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, value_of
+from iverson.core.dispatch import Wrapper, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError
 from iverson.core.shapes import Shape, normalize_axes, normalize_axis
 from iverson.layouts import Sparse
@@ -238,13 +239,17 @@ def mean(
     """
     held = _floating(x, dtype, "mean")
     axes = normalize_axes(axis, held.ndim, "mean")
-    count = _entries(held, axes, builtins.bool(keepdims))
+    count = entry_count(held, axes, builtins.bool(keepdims))
     return _averaged(F.sum(held, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
 
-def _entries(x: Any, axes: Shape, keepdims: bool) -> Any:
-    """How many entries there are over axes: a number, or where some do not exist an operand."""
-    return x._counts(axes, keepdims) if isinstance(x, Wrapper) else product(x.shape[k] for k in axes)
+@singledispatch
+def entry_count(x: Any, axes: Shape, keepdims: bool) -> Any:
+    """How many entries there are over axes: a number, or where some do not exist an operand.
+
+    Kinds of operands of which some do not register their own.
+    """
+    return product(x.shape[k] for k in axes)
 
 
 def _averaged(total: Any, count: Any) -> Any:
@@ -265,13 +270,11 @@ def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: st
         raise ArgumentTypeError(
             operation, "correction", got=f"a {type(correction).__name__}", expected="a real number"
         )
-    count = _entries(x, axes, builtins.bool(keepdims)) - correction
+    count = entry_count(x, axes, builtins.bool(keepdims)) - correction
     if _is_sparse(x):  # the distances would be dense
         return x, axes, count
     centre = mean(x, axes, keepdims=True)
-    if isinstance(centre, Wrapper):
-        centre = centre._without_meaning()
-    return F.subtract(x, centre), axes, count
+    return F.subtract(x, zero_filled(centre)), axes, count
 
 
 @method

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_weak, check_kind
+from iverson.array_api.arguments import addresses_of, as_operand, as_weak, check_kind
 from iverson.array_api.indexing import flat_take, positions
 from iverson.array_api.manipulation import flatten
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, Wrapper, rewrap, unwrap, value_of
+from iverson.core.dispatch import Handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.layouts import to_strided
@@ -169,9 +169,9 @@ def unique_all(x: Array | ArrayLike, /) -> UniqueAll:
 def _entries(x: Any, operation: str) -> tuple[Any, Any]:
     """The entries that exist, in row-major order; where not all do, their addresses in the order held."""
     x = as_operand(x, operation)
-    if not isinstance(x, Wrapper):
+    addresses = addresses_of(x)
+    if addresses is None:
         return flatten(x, operation), None
-    addresses = x._addresses()
     return F.gather(unwrap(x), np.argsort(addresses, kind="stable"), axes=(0,)), addresses
 
 

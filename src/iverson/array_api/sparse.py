@@ -14,7 +14,7 @@ from iverson.array_api.methods import method, tensor_method, tensor_property
 from iverson.array_api.patterns import compressed_pattern, coo_pattern
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, Wrapper, value_of
+from iverson.core.dispatch import Handle, Wrapper, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, speaking_as
 from iverson.core.shapes import as_int
 from iverson.layouts import (
@@ -343,7 +343,7 @@ def coalesce(x: A, /) -> A:
 
 def as_pattern(x: Any, operation: str, argument: str = "pattern") -> Pattern:
     """The pattern, each entry once, that a user names by a sparse tensor, plain or masked, or by itself."""
-    plain = x._without_meaning() if isinstance(x, Wrapper) else x
+    plain = zero_filled(x)
     x = plain if isinstance(value_of(plain, None), Sparse) else x
     found: Pattern = distinct(x if isinstance(x, Pattern) else sparse_value(x, operation, argument).pattern)
     return found

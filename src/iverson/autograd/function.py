@@ -31,6 +31,7 @@ from iverson.core.dispatch import (
     rewrap,
     unwrap,
     value_of,
+    zero_filled,
 )
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
@@ -324,9 +325,7 @@ def _seeds(operation: str, argument: str, found: tuple[Any, ...], meanings: Any)
         if x is None
         else meaning._seed(x, operation, f"{argument} {k}")
         if meaning is not None
-        else x._without_meaning()
-        if isinstance(x, Wrapper)
-        else x
+        else zero_filled(x)
         for k, (x, meaning) in enumerate(zip(found, meanings, strict=True))
     ]
 

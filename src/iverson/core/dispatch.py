@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -137,31 +138,8 @@ class Wrapper(Operand, ABC):
         """
 
     @abstractmethod
-    def _block(self, rows: Any, columns: Any, block: Any) -> Any:
-        """The block of a Jacobian with entries ``block``, of shape held rows + held columns.
-
-        ``rows`` and ``columns`` are the output and the input that it is of; this operand is one of them.
-        """
-
-    @abstractmethod
     def _become(self, result: Any) -> None:
         """Stand for a result of this operand's kind, shape and dtype from now on."""
-
-    @abstractmethod
-    def _as_index(self) -> Any:
-        """The plain handle or array that this operand stands for as an index."""
-
-    @abstractmethod
-    def _counts(self, axes: tuple[int, ...], keepdims: bool) -> Any:
-        """How many entries there are over axes, as an operand that divides a sum over them."""
-
-    @abstractmethod
-    def _addresses(self) -> Any:
-        """The row-major address, in an array of this shape, of each entry of the held handle, a vector."""
-
-    @abstractmethod
-    def _without_meaning(self) -> Any:
-        """A plain handle with 0 for what is not there."""
 
 
 def unwrap(x: Any) -> Any:
@@ -173,6 +151,12 @@ def rewrap(operand: Any, handle: Any) -> Any:
     """A plain handle with the operand's meaning put on it: its gradient, or itself at another point."""
     is_plain = type(operand) is _handle[0] or not isinstance(operand, Wrapper)
     return handle if is_plain else operand._rewrap(handle)
+
+
+@singledispatch
+def zero_filled(x: Any) -> Any:
+    """A plain handle with 0 for what is not there; what is no wrapper is itself. Wrappers register theirs."""
+    return x
 
 
 class Level(ABC):

@@ -47,8 +47,8 @@ def of_function(e: Expr, of_part: Callable[[Expr], Interval]) -> Interval:
         choose = min if e.name == "minimum" else max
         return choose(low for low, _ in parts), choose(high for _, high in parts)
     if e.name == "bitwise_and":
-        most = [a.value for a in e.args if isinstance(a, Const) and a.value >= 0]
-        return (0, min(most)) if most else EVERYTHING
+        limits = [a.value for a in e.args if isinstance(a, Const) and a.value >= 0]
+        return (0, min(limits)) if limits else EVERYTHING
     if e.name == "multiply":
         bounds = [(x, y) for x in parts[0] for y in parts[1]]
         ends = [] if any(isinf(x) or isinf(y) for x, y in bounds) else [x * y for x, y in bounds]

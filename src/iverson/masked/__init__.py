@@ -4,6 +4,7 @@
 """
 
 from iverson.core.dispatch import Interpreter, register_interpreter
+from iverson.masked import facts  # noqa: F401 - registers what it answers
 from iverson.masked.construct import as_masked_tensor, masked_tensor
 from iverson.masked.policies import policy
 from iverson.masked.rules import interpret

@@ -16,6 +16,7 @@ from iverson.masked.stored import Stored
 from iverson.masked.tensor import MaskedTensor, fits
 from iverson.ops import F
 from iverson.tensor import asarray
+from iverson.tensor.indexing import as_index
 
 
 @checked
@@ -72,7 +73,7 @@ def _mask_of(data: Any, mask: Any) -> Mask:
     if isinstance(mask, np.ma.MaskedArray):
         mask = masked_tensor(mask)
     if isinstance(mask, Wrapper):
-        mask = mask._as_index()
+        mask = as_index(mask)
     given = mask if isinstance(mask, Handle) else asarray(mask)
     if given.dtype.kind != "b":
         raise DTypeError(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import alias, bind, make_handle
+from iverson.core.dispatch import alias, bind, make_handle, zero_filled
 from iverson.core.op import Op
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
@@ -133,7 +133,7 @@ def _without_ties(x: MaskedTensor, out: Any, fill: float, mask: Mask, params: Pa
     count = np.maximum(attained.sum(axis=axis, keepdims=True), 1)
     share = np.broadcast_to(np.asarray(1 / count, x.dtype), x.shape)
     own = MaskedTensor(x._inner, x._mask)
-    terms = F.where(attained, own._without_meaning(), 0.0) * share
+    terms = F.where(attained, zero_filled(own), 0.0) * share
     return F.where(tied, F.sum(terms, axis=axis, keepdims=keepdims), out)
 
 

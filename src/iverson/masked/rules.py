@@ -17,7 +17,7 @@ from iverson.array_api.reductions import mean
 from iverson.autograd.node import user_call
 from iverson.core import work
 from iverson.core.aval import aval_of
-from iverson.core.dispatch import bind, unwrap, value_of
+from iverson.core.dispatch import bind, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
@@ -64,7 +64,7 @@ def where(op: Op, args: Args, params: Params) -> Any:
 
 def _chosen(args: Args, shape: tuple[int, ...]) -> Mask:
     """Where the condition is specified and what it chooses is."""
-    condition = args[0]._without_meaning() if isinstance(args[0], MaskedTensor) else args[0]
+    condition = zero_filled(args[0])
     there, a, b = (x._mask.array if isinstance(x, MaskedTensor) else True for x in args)
     array = np.logical_and(there, np.where(F.to_numpy(condition), a, b))
     return Mask(np.array(np.broadcast_to(array, shape)))
@@ -103,7 +103,7 @@ def matmul(op: Op, args: Args, params: Params) -> Any:
     shape = op.abstract(*map(aval_of, args)).shape
     if all(map(_finite, args)) and not _mostly_empty(shape, *args):
         mask = _mask_of_product(shape, a, b)
-        left, right = (x._without_meaning() if isinstance(x, MaskedTensor) else x for x in args)
+        left, right = map(zero_filled, args)
         return MaskedTensor(mask.pack(bind(op, (left, right), params)), mask)
     # 0 * inf is not 0, and lines without entries have an index too: only the products that count are formed.
     left, right = F.expand_dims(a, axis=(a.ndim,)), F.expand_dims(b, axis=(b.ndim - 2,))
@@ -161,7 +161,7 @@ def cross_entropy(op: Op, args: Args, params: Params) -> Any:
         masks = [classes._mask.stretched(x.shape), *(m for m in _masks((x,)))]
         mask = common(op.name, masks, x.shape, strict=False)
         x = MaskedTensor(entries_at(x, mask), mask)
-        classes = F.to_numpy(classes._without_meaning())
+        classes = F.to_numpy(zero_filled(classes))
     axis, reduction = params["axis"], params["reduction"]
     losses = -F.squeeze(F.take_along(F.log_softmax(x, axis=axis), classes, axis), axis=(axis,))
     if reduction == "none":
@@ -181,7 +181,7 @@ def whole(op: Op, args: Args, params: Params) -> Any:
             expected="a Tensor: it has no meaning where entries do not exist",
             remedy="call to_tensor(fill) first",
         )
-    plain = (F.to_dense(x._without_meaning()) if isinstance(x, MaskedTensor) else x for x in args)
+    plain = (F.to_dense(zero_filled(x)) if isinstance(x, MaskedTensor) else x for x in args)
     out = bind(op, tuple(plain), params)
     return tuple(map(_specified, out)) if op.multiple else _specified(out)
 

@@ -14,12 +14,10 @@ import numpy as np
 
 from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
-from iverson.core import dtypes
-from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, value_of
+from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.masked import printing, pytree
 from iverson.masked.mask import Mask
-from iverson.masked.stored import of_coordinates
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
 from iverson.tensor.array import Array
@@ -88,7 +86,7 @@ class MaskedTensor(Wrapper, Array):
         >>> iv.masked_tensor(iv.asarray([1., 2.]), [True, False]).to_tensor(7)
         iverson.Tensor([1., 7.])
         """
-        plain: Tensor = self._without_meaning()
+        plain: Tensor = zero_filled(self)
         if isinstance(fill, Wrapper) or not hasattr(fill, "shape"):
             fill = _scalar_fill(fill, self.dtype)
             if not np.any(fill != 0):
@@ -119,43 +117,8 @@ class MaskedTensor(Wrapper, Array):
         if isinstance(value, MaskedTensor):
             if value._mask == self._mask:
                 return value._inner
-            value = value._without_meaning()
+            value = zero_filled(value)
         return self._mask.pack(value)
-
-    def _block(self, rows: Any, columns: Any, block: Any) -> MaskedTensor:
-        above, below = (
-            x._mask if isinstance(x, MaskedTensor) else Mask(np.ones(x.shape, bool)) for x in (rows, columns)
-        )
-        vector = F.reshape(block, shape=(above.count * below.count,))
-        if above.layout == below.layout == "strided":
-            return MaskedTensor(vector, Mask(np.logical_and.outer(above.array, below.array)))
-        indices = [
-            *(np.repeat(row, below.count) for row in above.coordinates()),
-            *(np.tile(row, above.count) for row in below.coordinates()),
-        ]
-        return MaskedTensor(vector, of_coordinates(np.array(indices), (*rows.shape, *columns.shape)))
-
-    def _as_index(self) -> Any:
-        if self.dtype.kind != "b" and not self._mask.full:
-            raise ArgumentError(
-                "index",
-                "key",
-                got="an index with unspecified entries",
-                expected="positions that are all specified",
-                remedy="use to_tensor(fill)",
-            )
-        return self._without_meaning()
-
-    def _counts(self, axes: tuple[int, ...], keepdims: bool) -> MaskedTensor:
-        mask, counts = self._mask.over(axes, keepdims)
-        return MaskedTensor(make_handle(counts.astype(dtypes.real_of(self.dtype))), mask)
-
-    def _addresses(self) -> Any:
-        return self._mask.keys
-
-    def _without_meaning(self) -> Any:
-        plain = self._mask.unpack(self._inner)
-        return F.to_dense(plain) if self.layout == "strided" else plain
 
     # -- gradients -----------------------------------------------------------------------------------
 

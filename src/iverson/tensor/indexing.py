@@ -6,6 +6,7 @@ boolean masks. Every index is checked here, before a kernel sees it.
 
 from __future__ import annotations
 
+from functools import singledispatch
 from operator import setitem as _set
 from typing import Any
 
@@ -242,11 +243,16 @@ _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 _OF_AXES = frozenset((int, slice, type(None)))
 
 
+@singledispatch
+def as_index(item: Any) -> Any:
+    """The plain handle or array that an operand stands for as an index. Wrappers register theirs."""
+    return item
+
+
 def _item(item: Any) -> Any:
     if item is None or item is Ellipsis or (isinstance(item, (int, slice)) and not isinstance(item, bool)):
         return item
-    if isinstance(item, Wrapper):
-        item = item._as_index()
+    item = as_index(item)
     if isinstance(item, Handle):
         if not has_entries(item) and item.dtype.kind in "iu":
             return item

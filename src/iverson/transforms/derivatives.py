@@ -18,12 +18,13 @@ from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap, value_of
+from iverson.core.dispatch import alias, is_tracked, is_variable, rewrap, slot_of, unwrap, value_of
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from iverson.core.region import Region
 from iverson.core.shapes import as_int, check_choice
 from iverson.layouts import Box, Zero
+from iverson.masked.facts import jacobian_block
 from iverson.ops import F
 from iverson.tensor import Tensor
 from iverson.transforms.trees import (
@@ -356,19 +357,13 @@ def jacobian(
         rows = [
             unflatten(
                 line.structure,
-                [_block(result, x, part) for x, part in zip(line.given, row, strict=True)],
+                [jacobian_block(result, x, part) for x, part in zip(line.given, row, strict=True)],
             )
             for result, row in zip(line.results, blocks, strict=True)
         ]
         return unflatten(line.out_structure, [row[0] if single else row for row in rows])
 
     return call
-
-
-def _block(result: Any, x: Any, block: Any) -> Any:
-    """The block of a Jacobian with the meaning of the result and the input it is of."""
-    wrapper = next((o for o in (result, x) if isinstance(o, Wrapper)), None)
-    return block if wrapper is None else wrapper._block(result, x, block)
 
 
 def _by_rows(line: Linearization) -> list[list[Any]]:

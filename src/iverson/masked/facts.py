@@ -1,0 +1,68 @@
+"""What other packages ask of an operand, answered for a masked tensor: functions registered by type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.arguments import addresses_of
+from iverson.array_api.reductions import entry_count
+from iverson.core import dtypes
+from iverson.core.dispatch import make_handle, zero_filled
+from iverson.core.errors import ArgumentError
+from iverson.masked.mask import Mask
+from iverson.masked.stored import of_coordinates
+from iverson.masked.tensor import MaskedTensor
+from iverson.ops import F
+from iverson.tensor.indexing import as_index
+
+
+@zero_filled.register
+def _zero_filled(x: MaskedTensor) -> Any:
+    plain = x._mask.unpack(x._inner)
+    return F.to_dense(plain) if x.layout == "strided" else plain
+
+
+@as_index.register
+def _as_index(x: MaskedTensor) -> Any:
+    if x.dtype.kind != "b" and not x._mask.full:
+        raise ArgumentError(
+            "index",
+            "key",
+            got="an index with unspecified entries",
+            expected="positions that are all specified",
+            remedy="use to_tensor(fill)",
+        )
+    return zero_filled(x)
+
+
+@entry_count.register
+def _entry_count(x: MaskedTensor, axes: tuple[int, ...], keepdims: bool) -> MaskedTensor:
+    mask, counts = x._mask.over(axes, keepdims)
+    return MaskedTensor(make_handle(counts.astype(dtypes.real_of(x.dtype))), mask)
+
+
+@addresses_of.register
+def _addresses_of(x: MaskedTensor) -> Any:
+    return x._mask.keys
+
+
+def jacobian_block(rows: Any, columns: Any, block: Any) -> Any:
+    """The block of a Jacobian of shape held rows + held columns, masked where its output or input is.
+
+    rows, columns : the output and the input that it is of.
+    """
+    if not isinstance(rows, MaskedTensor) and not isinstance(columns, MaskedTensor):
+        return block
+    above, below = (
+        x._mask if isinstance(x, MaskedTensor) else Mask(np.ones(x.shape, bool)) for x in (rows, columns)
+    )
+    vector = F.reshape(block, shape=(above.count * below.count,))
+    if above.layout == below.layout == "strided":
+        return MaskedTensor(vector, Mask(np.logical_and.outer(above.array, below.array)))
+    indices = [
+        *(np.repeat(row, below.count) for row in above.coordinates()),
+        *(np.tile(row, above.count) for row in below.coordinates()),
+    ]
+    return MaskedTensor(vector, of_coordinates(np.array(indices), (*rows.shape, *columns.shape)))
