@@ -48,9 +48,8 @@ def test_every_op_compiled_and_its_derivatives(name):
         if not args or not TABLE[name].differentiable:
             continue
         loss, at = loss_of(call.function), tuple(range(len(args)))
-        compiled = iv.jit(loss)
+        compiled = iv.jit(loss, interpret=not EXHAUSTIVE)  # the gradient in machine code is in test_lower
         agree(iv.grad(loss, at), iv.grad(compiled, at), args)
-        agree(iv.grad(loss, at), iv.jit(iv.grad(loss, at)), args)
         agree(lambda *xs: iv.jvp(loss, xs, xs), lambda *xs: iv.jvp(compiled, xs, xs), args)  # noqa: B023
         agree(second(loss, at), second(compiled, at), args)
         if EXHAUSTIVE:

@@ -145,3 +145,22 @@ def test_compiled_as_interpreted(data: st.DataObject, seed: int) -> None:
         return  # what is wrong is in a stage of which the others do not read that entry
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+@given(n=st.integers(1, 6), m=st.integers(1, 8), by=st.integers(-2, 2), summed=st.booleans())
+def test_a_stage_read_in_part_of_a_longer_one(n: int, m: int, by: int, summed: bool) -> None:
+    """What pads a stage, or cuts it, covers all of its own entries, however both are walked."""
+    x = te.placeholder((n, 3), name="x")
+    j = te.reduce_axis(3, "j")
+    first = te.compute((n,), lambda i: te.sum(x[i, j], axis=j) if summed else x[i, 1] * 2.0)
+    second = te.compute(
+        (m,), lambda i: te.F.bracket(te.F.logical_and(i + by >= 0, i + by < n), first[i + by])
+    )
+    program = te.eliminate(te.program_of([second]))
+    data = np.arange(3.0 * n).reshape(n, 3) + 1
+    own = data.sum(axis=1) if summed else 2 * data[:, 1]
+    at = np.arange(m) + by
+    inside = (at >= 0) & (at < n)
+    expected = np.where(inside, own[np.where(inside, at, 0)], 0.0)
+    for found in (run(program, [data]), lower(program)(data)):
+        np.testing.assert_array_equal(found[0], expected)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iverson.autograd.joint import JointOp
-from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.core import locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, is_tracked, level_of, make_handle, value_of
@@ -22,15 +22,13 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
 from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.interpret import interpret
-from iverson.graph.lower import lower
+from iverson.graph.lower import Lowered, lower
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
 from iverson.graph.passes import simplified
 from iverson.kernels.registry import register
 from iverson.layouts import support_of
 
-#: From values for the inputs of a graph to values for its outputs.
-Program = Callable[[Sequence[Any]], Sequence[Any]]
 FAMILY = "compiled"
 
 
@@ -49,12 +47,14 @@ class Compiled:
 
     graph : as it is differentiated; what runs is simplified.
     name : what errors and reports call it.
+    native : whether it runs as a program; if not, op by op.
     """
 
-    def __init__(self, graph: Graph, name: str) -> None:
+    def __init__(self, graph: Graph, name: str, *, native: bool = True) -> None:
         self.graph = graph
         self.name = name
-        self._program: Program | None = None
+        self.native = native
+        self._program: Lowered | None = None
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
@@ -68,22 +68,26 @@ class Compiled:
 
     def run(self, values: Sequence[Any]) -> Sequence[Any]:
         """The program on values."""
-        if self._program is None:
-            self._program = lower(simplified(self.graph))
-        return self._program(values)
+        with no_grad():
+            if not self.native:
+                return [value_of(x, x) for x in interpret(self.graph, list(map(make_handle, values)))]
+            if self._program is None:
+                self._program = lower(simplified(self.graph))
+            return self._program(values)
 
     def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
         """The graph as an op that is differentiated in these inputs."""
         found = self._ops.get(tracked)
         if found is None:
-            found = self._ops.setdefault(tracked, _Differentiable(self.graph, self.name, tracked))
+            found = self._ops.setdefault(tracked, _Differentiable(self, tracked))
         return found
 
 
 class _Differentiable:
     """A compiled graph with respect to some of its inputs: the op, and the variants of its derivatives."""
 
-    def __init__(self, graph: Graph, name: str, tracked: tuple[bool, ...]) -> None:
+    def __init__(self, compiled: Compiled, tracked: tuple[bool, ...]) -> None:
+        graph, name = compiled.graph, compiled.name
         self._lock = locks.lock()
         self.recorded = Recorded(graph, tracked)
         read = self.recorded.reads()
@@ -91,7 +95,8 @@ class _Differentiable:
         self.graph = self.recorded.forward()
         self.real = len(graph.outputs)
         self.given = [k for k, x in enumerate(self.graph.outputs) if x is not UNDEFINED]
-        forward = Compiled(self.graph, name)
+        self._native = compiled.native
+        forward = Compiled(self.graph, name, native=self._native)
         self._variants: dict[Any, tuple[Compiled, tuple[Capture, ...]]] = {}
         self.op = _CompiledOp(
             name=name,
@@ -146,9 +151,12 @@ class _Differentiable:
             with self._lock:
                 if key not in self._variants:
                     graph, captures = make()
-                    self._variants[key] = Compiled(graph, f"{self.name}, {key[0]}"), captures
+                    self._variants[key] = self._compiled(graph, key[0]), captures
                 found = self._variants[key]
         return found
+
+    def _compiled(self, graph: Graph, what: str) -> Compiled:
+        return Compiled(graph, f"{self.name}, {what}", native=self._native)
 
     def _captured(self, captures: Sequence[Capture], node: Any) -> list[Any]:
         """Handles of the values of this call that a variant reads."""

@@ -38,7 +38,7 @@ PRODUCTS = ("matmul",)
 
 @dataclass(frozen=True, eq=False)
 class Native:
-    """A segment in machine code."""
+    """A segment in machine code: of these equations."""
 
     compiled: CompiledProgram
     inputs: tuple[Value, ...]
@@ -91,6 +91,8 @@ class Lowered:
             known[v] = given
         for step in self.steps:
             if isinstance(step, Native):
+                if work.active.count:
+                    step.report()
                 arrays = tuple([_dense(known[v]) for v in step.inputs])
                 known.update(zip(step.outputs, step.compiled.run(arrays), strict=True))
                 if work.active.count:

@@ -84,7 +84,7 @@ def _names(code: CodeType) -> set[str]:
 class _Entry:
     """One trace of a function: its graph, and how its arguments and results are packed."""
 
-    def __init__(self, function: Callable[..., Any], name: str, given: _Given) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, given: _Given, native: bool) -> None:
         self.given = given
         self.guards = guards_of(function)
         with Trace(name) as level, recording(True):
@@ -106,7 +106,7 @@ class _Entry:
             self.rest = [None if isinstance(x, Operand) else x for x in leaves]
             graph = level.graph([unwrap(x) for x in leaves if isinstance(x, Operand)])
         self.captured = [x for _, x in level.captured]
-        self.compiled = Compiled(graph, name)
+        self.compiled = Compiled(graph, name, native=native)
 
     def holds(self) -> bool:
         return all(guard.holds() for guard in self.guards)
@@ -237,10 +237,11 @@ class Static:
 class Jitted(Generic[P, R]):
     """A compiled function: what `jit` returns. It is called as the function is."""
 
-    def __init__(self, function: Callable[P, R], static: Static) -> None:
+    def __init__(self, function: Callable[P, R], static: Static, interpret: bool) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._static = static
+        self._native = not interpret
         self._entries: dict[Any, _Entry] = {}
         self._lock = locks.lock()
         self._name = f"jit({getattr(function, '__name__', type(function).__name__)})"
@@ -279,7 +280,7 @@ class Jitted(Generic[P, R]):
             with self._lock:
                 found = self._entries.get(key)
                 if found is None or not found.holds():
-                    found = self._entries[key] = _Entry(self._function, self._name, given)
+                    found = self._entries[key] = _Entry(self._function, self._name, given, self._native)
         return found
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -303,7 +304,9 @@ def _by_reference(module: str, name: str) -> Any:
 
 
 @checked
-def jit(function: Callable[P, R], static: int | str | Sequence[int | str] = ()) -> Jitted[P, R]:
+def jit(
+    function: Callable[P, R], static: int | str | Sequence[int | str] = (), *, interpret: bool = False
+) -> Jitted[P, R]:
     """A compiled version of a function of tensors.
 
     The function is run once for each structure of arguments, with shapes, dtypes and layouts but no entries,
@@ -334,4 +337,4 @@ def jit(function: Callable[P, R], static: int | str | Sequence[int | str] = ()) 
     (iverson.Tensor(0.84147098), iverson.Tensor([0.        , 1.38177329]))
     """
     as_function(function, "jit", "function")
-    return Jitted(function, Static(static))
+    return Jitted(function, Static(static), interpret)
