@@ -259,7 +259,7 @@ class Jitted(Generic[P, R]):
     def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """A new graph for such arguments, and handles for its inputs."""
         given = _Given(args, kwargs, self._static, self._name)
-        entry = _Entry(self._function, self._name, given)
+        entry = _Entry(self._function, self._name, given, self._native)
         return entry.compiled.graph, [*given.handles, *entry.captured]
 
     def clear_cache(self) -> None:
