@@ -91,8 +91,6 @@ class Lowered:
             known[v] = given
         for step in self.steps:
             if isinstance(step, Native):
-                if work.active.count:
-                    step.report()
                 arrays = tuple([_dense(known[v]) for v in step.inputs])
                 known.update(zip(step.outputs, step.compiled.run(arrays), strict=True))
                 if work.active.count:
