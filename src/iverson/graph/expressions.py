@@ -17,6 +17,7 @@ from iverson import te
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import as_expr, const
 from iverson.graph.nodes import Equation, Value
+from iverson.kernels.keys import key_shape
 from iverson.ops.notation import reduction, stretched_index
 from iverson.te.translate import compiles
 
@@ -25,8 +26,11 @@ Operands = Sequence[Any]
 Notation = Callable[..., Any]
 
 
-def expression(equation: Equation, operands: Operands) -> Any:
-    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it."""
+def expression(equation: Equation, operands: Operands, held: Callable[[Any], Any]) -> Any:
+    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it.
+
+    held : gives a placeholder for an array that is a constant of the op.
+    """
     if not _is_real(equation):
         return None
     name, aval = equation.op.name, equation.results[0].aval
@@ -34,6 +38,9 @@ def expression(equation: Equation, operands: Operands) -> Any:
         made = over(aval, lambda: const(0, aval.dtype))
     elif name in NOTATION:
         made = NOTATION[name](aval, *operands, **equation.params)
+    elif name in SEGMENTS:
+        segments = equation.params["segments"]
+        made = SEGMENTS[name](aval, *operands, held(segments.ids), segments.count)
     elif name in SCALARS:
         made = over(aval, getattr(te.F, name), *operands)
     elif equation.op.te is None or any(type(x) is not Value for x in equation.operands):
@@ -155,34 +162,163 @@ def _cross_entropy(aval: Any, x: Any, classes: Any, *, axis: int, reduction: str
     return te.compute((), lambda: summed[()] / count, dtype=aval.dtype)
 
 
+def _within(i: tuple[Any, ...], key: Any, extents: Any) -> tuple[list[Any], tuple[Any, ...]]:
+    """Where entry i of an array is in what a basic key reads of it, and the conditions that it is there.
+
+    extents : of what the key reads.
+    """
+    inside: list[Any] = []
+    at: list[Any] = []
+    axis = iter(i)
+    for item in key:
+        if item is None:
+            at.append(0)
+        elif isinstance(item, slice):
+            own = next(axis)
+            steps = own - item.start if item.step > 0 else item.start - own
+            place = steps // abs(item.step)
+            inside += [steps >= 0, place < extents[len(at)]]
+            if abs(item.step) != 1:
+                inside.append(te.F.equal(steps % abs(item.step), 0))
+            at.append(place)
+        else:
+            inside.append(te.F.equal(next(axis), item))
+    return inside, tuple(at)
+
+
+def _all_of(conditions: Sequence[Any]) -> Any:
+    found = conditions[0]
+    for c in conditions[1:]:
+        found = te.F.logical_and(found, c)
+    return found
+
+
+def _is_basic(key: Any) -> bool:
+    return all(item is None or isinstance(item, int | slice) for item in key)
+
+
 def _embed(aval: Any, g: Any, *, key: Any, shape: Any) -> Any:
     """Zeros but for the entries that a basic key reads, which are those of g."""
 
     def entry(*i: Any) -> Any:
-        inside, at, k = [], [], 0
-        axis = iter(i)
-        for item in key:
-            if item is None:
-                at.append(0)
-                k += 1
-                continue
-            own = next(axis)
-            if isinstance(item, slice):
-                steps = own - item.start if item.step > 0 else item.start - own
-                place = steps // abs(item.step)
-                inside += [steps >= 0, place < g.shape[k]]
-                if abs(item.step) != 1:
-                    inside.append(te.F.equal(steps % abs(item.step), 0))
-                at.append(place)
-                k += 1
-            else:
-                inside.append(te.F.equal(own, item))
-        condition = inside[0] if inside else True
-        for c in inside[1:]:
-            condition = te.F.logical_and(condition, c)
-        return te.F.bracket(condition, g[tuple(at)]) if inside else g[tuple(at)]
+        inside, at = _within(i, key, g.shape)
+        return te.F.bracket(_all_of(inside), g[at]) if inside else g[at]
 
     return te.compute(shape, entry)
+
+
+def _index_put(aval: Any, x: Any, v: Any, *, key: Any) -> Any:
+    """x, but for the entries that a basic key reads, which are those of v."""
+    if not _is_basic(key):
+        return None
+    extents = key_shape(key, aval.shape)
+
+    def entry(*i: Any) -> Any:
+        inside, at = _within(i, key, extents)
+        new = te.F.astype(read(v, at), aval.dtype)
+        return te.select(_all_of(inside), new, x[i]) if inside else new
+
+    return te.compute(aval.shape, entry)
+
+
+def _overwritten(aval: Any, x: Any, *, key: Any) -> Any:
+    """x, but for the entries that a basic key reads, which are zeros."""
+    if not _is_basic(key):
+        return None
+    extents = key_shape(key, aval.shape)
+
+    def entry(*i: Any) -> Any:
+        inside, _ = _within(i, key, extents)
+        return te.F.bracket(_all_of(inside), x[i], negated=True) if inside else const(0, aval.dtype)
+
+    return te.compute(aval.shape, entry)
+
+
+def _diag_embed(aval: Any, x: Any, *, offset: int, shape: Any) -> Any:
+    """Zeros but for a diagonal."""
+    first = max(-offset, 0)
+
+    def entry(*i: Any) -> Any:
+        *batch, row, column = i
+        k = row - first
+        inside = [te.F.equal(column, row + offset), k >= 0, k < x.shape[-1]]
+        return te.F.bracket(_all_of(inside), x[(*batch, te.clamp(k, 0, x.shape[-1] - 1))])
+
+    return te.compute(shape, entry)
+
+
+# --- reductions by way of others --------------------------------------------------------------------
+
+
+def _norm(aval: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    squares = over(_Like(x.shape, aval.dtype), lambda v: te.F.square(te.F.astype(v, aval.dtype)), x)
+    return over(aval, te.F.sqrt, reduction("sum")(squares, axis=axis, keepdims=keepdims))
+
+
+def _deviation(aval: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool, squared: bool) -> Any:
+    if not axis or x.dtype.kind != "f":
+        return None
+    count = prod(x.shape[k] for k in axis)
+    mean = over(
+        _Like([1 if k in axis else n for k, n in enumerate(x.shape)], x.dtype),
+        lambda s: s / count,
+        reduced("sum", x, axis),
+    )
+    squares = over(x, lambda v, m: te.F.square(v - m), x, mean)
+    found = reduction("sum")(squares, axis=axis, keepdims=keepdims)
+    return found if squared else over(aval, te.F.sqrt, found)
+
+
+def _extremum_shares(aval: Any, x: Any, *, axis: tuple[int, ...], largest: bool) -> Any:
+    """1/n at the n entries of each line that attain its extremum, nan at those that are nan, 0 elsewhere."""
+    top = reduced("max" if largest else "min", x, axis)
+    attained = over(aval, lambda v, m: te.F.astype(te.F.equal(v, m), aval.dtype), x, top)
+    count = reduced("sum", attained, axis)
+
+    def share(v: Any, a: Any, n: Any) -> Any:
+        return te.F.where(te.F.isnan(v), v, a / te.F.maximum(n, 1.0))
+
+    return over(aval, share, x, attained, count)
+
+
+# --- segments ---------------------------------------------------------------------------------------
+
+
+def _combined(kind: str, x: Any, ids: Any, count: int) -> Any:
+    """For each segment, its slices combined."""
+
+    def point(e: Any, *rest: Any) -> Any:
+        return (ids[e], *rest), x[(e, *rest)]
+
+    return te.scatter((count, *x.shape[1:]), x.shape, point, combine=kind)
+
+
+def _repeated(aval: Any, x: Any, ids: Any) -> Any:
+    """For each slice, that of its segment."""
+    return te.compute(aval.shape, lambda e, *rest: x[(ids[e], *rest)])
+
+
+def _segment_softmax(aval: Any, x: Any, ids: Any, count: int) -> Any:
+    top = _repeated(aval, _combined("max", x, ids, count), ids)
+    powers = over(aval, lambda v, m: te.F.exp(v - m), x, top)
+    total = _repeated(aval, _combined("sum", powers, ids, count), ids)
+    return over(aval, lambda p, s: p / s, powers, total)
+
+
+def _softmax_pullback(aval: Any, g: Any, y: Any, ids: Any, count: int) -> Any:
+    weighted = over(aval, lambda a, b: a * b, y, g)
+    total = _repeated(aval, _combined("sum", weighted, ids, count), ids)
+    return over(aval, lambda a, b, s: b * (a - s), g, y, total)
+
+
+#: ``build(aval of the result, *operands, ids, count)``, for ops with the parameter ``segments``.
+SEGMENTS: dict[str, Notation] = {
+    "segment_sum": lambda aval, x, ids, count: _combined("sum", x, ids, count),
+    "segment_max": lambda aval, x, ids, count: _combined("max", x, ids, count),
+    "segment_repeat": lambda aval, x, ids, count: _repeated(aval, x, ids),
+    "segment_softmax": _segment_softmax,
+    "softmax_pullback": _softmax_pullback,
+}
 
 
 def _add_n(aval: Any, *xs: Any) -> Any:
@@ -248,7 +384,13 @@ NOTATION: dict[str, Notation] = {
     "logsumexp": _logsumexp,
     "softmax_error": _softmax_error,
     "cross_entropy": _cross_entropy,
+    "deviation": _deviation,
+    "diag_embed": _diag_embed,
     "embed": _embed,
+    "extremum_shares": _extremum_shares,
+    "index_put": _index_put,
+    "norm": _norm,
+    "overwritten": _overwritten,
     "scatter_add": _scatter_add,
 }
 

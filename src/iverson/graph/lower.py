@@ -1,9 +1,10 @@
 """From a graph to programs: everything between two library steps is one native call.
 
-An equation is one of four things, in this order:
+An equation is one of five things, in this order:
 
 - a view: its result is another value seen through strides (`views`);
 - a product of matrices, by BLAS;
+- a recurrence along an axis, a native loop (`recurrences`);
 - a tensor expression (`expressions`), lowered together with its neighbours (`fuse`);
 - a *library step*: the op's own kernel, called from Python on handles (a solve, an fft, a product of two
   sparse matrices). Library steps cut the graph into segments, as few as the order of the values allows.
@@ -28,6 +29,7 @@ from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.graph.expressions import expression
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.recurrences import is_recurrence
 from iverson.graph.segment import Segment
 from iverson.graph.views import Strided, view
 from iverson.layouts import to_strided
@@ -175,7 +177,7 @@ def lower(graph: Graph) -> Lowered:
 
 
 class _Kinds:
-    """What each equation is: "view", "product", "expression" or "library"."""
+    """What each equation is: "view", "product", "recurrence", "expression" or "library"."""
 
     def __init__(self, graph: Graph) -> None:
         self.views: dict[Value, Strided] = {}
@@ -195,8 +197,14 @@ class _Kinds:
             return "view"
         if e.op.name in PRODUCTS and e.results[0].dtype.name in blas.LETTERS:
             return "product"
+        if is_recurrence(e):
+            return "recurrence"
         given = [te.placeholder(x.shape, x.dtype) if type(x) is Value else x for x in e.operands]
-        return "library" if expression(e, given) is None else "expression"
+        return "library" if expression(e, given, _placeholder) is None else "expression"
+
+
+def _placeholder(array: Any) -> Any:
+    return te.placeholder(array.shape, array.dtype)
 
 
 __all__ = ["Library", "Lowered", "Native", "lower"]

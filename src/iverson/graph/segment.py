@@ -1,7 +1,7 @@
 """A segment of a graph as a program: groups of expressions between products, over planned buffers.
 
 The equations run in rounds: all expressions whose operands are there, as one group that is fused; then all
-products whose operands are there.
+products and recurrences whose operands are there.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from iverson import te
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas, build, whole
 from iverson.codegen.programs.nodes import Step, c_strides
+from iverson.graph import recurrences
 from iverson.graph.expressions import entry_itself, expression, over
 from iverson.graph.fuse import steps_of
 from iverson.graph.nodes import Equation, Value, values_of
+from iverson.graph.recurrences import RECURRENCES
 from iverson.graph.views import Strided, view
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +51,7 @@ class Segment:
         self.buffers: list[Buffer] = []
         self.places: dict[Value, View] = {}
         self.held: dict[str, Array] = {}
+        self.kept: dict[int, View] = {}
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.steps: list[Step] = []
@@ -56,9 +59,12 @@ class Segment:
     def program(self) -> Program:
         """The program; it fills ``inputs`` and ``outputs``."""
         for k, group in enumerate(self.rounds):
-            if group[0].op.name == "matmul" and self._is_product(group[0]):
+            if self._is_apart(group[0]):
                 for e in group:
-                    self.product(e)
+                    if e.op.name in RECURRENCES:
+                        self.recurrence(e)
+                    else:
+                        self.product(e)
             else:
                 self.group(group, k)
         for v in self.views:
@@ -73,20 +79,20 @@ class Segment:
         return self.views[v].root if v in self.views else v
 
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
-        self.products = {id(e) for e in equations if kind(e) == "product"}
+        self.apart = {id(e) for e in equations if kind(e) in ("product", "recurrence")}
         rounds: list[list[Equation]] = []
         there: set[Value] = set()
         left = equations
         while left:
-            for products in (False, True):
+            for apart in (False, True):
                 group, rest = [], []
                 made = set(there)
                 for e in left:
                     roots = {self.root(x) for x in values_of(e.operands)}
                     ready = all(r in made or r not in self.makers for r in roots)
-                    if ready and self._is_product(e) == products:
+                    if ready and self._is_apart(e) == apart:
                         group.append(e)
-                        if not products:
+                        if not apart:
                             made.update(e.results)
                     else:
                         rest.append(e)
@@ -96,8 +102,9 @@ class Segment:
                 left = rest
         return rounds
 
-    def _is_product(self, e: Equation) -> bool:
-        return id(e) in self.products
+    def _is_apart(self, e: Equation) -> bool:
+        """Whether an equation has steps of its own, and is not fused with others."""
+        return id(e) in self.apart
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -124,12 +131,19 @@ class Segment:
         if v not in self.places:
             array = self.constants.get(v)
             if type(array) is np.ndarray:
-                self.places[v] = whole(self.buffer("const", v.dtype, v.shape))
-                self.held[self.places[v].buffer.name] = array
+                self.places[v] = self.hold(array)
             else:
                 self.inputs.append(v)
                 self.places[v] = whole(self.buffer("in", v.dtype, v.shape))
         return self.places[v]
+
+    def hold(self, array: Array) -> View:
+        """Where a constant array is."""
+        found = self.kept.get(id(array))
+        if found is None:
+            found = self.kept[id(array)] = whole(self.buffer("const", array.dtype, array.shape))
+            self.held[found.buffer.name] = array
+        return found
 
     # --- expressions ------------------------------------------------------------------------------
 
@@ -140,7 +154,7 @@ class Segment:
         outputs = []
         for e in group:
             (v,) = e.results
-            tensor = reader.made[v] = expression(e, [reader.tensor(x) for x in e.operands])
+            tensor = reader.made[v] = expression(e, [reader.tensor(x) for x in e.operands], reader.held)
             if v in later:
                 outputs.append((tensor, self.made(v)))
         if outputs:
@@ -151,6 +165,21 @@ class Segment:
         reader = _Reader(self, set())
         tensor = over(v.aval, entry_itself, reader.tensor(v, copied=True))
         self.steps += steps_of([(tensor, out)], reader.inputs, self.temp)
+
+    # --- recurrences ------------------------------------------------------------------------------
+
+    def recurrence(self, e: Equation) -> None:
+        axis, (v,) = e.params["axis"], e.results
+        operands = [_stretched(self.place(x), v.shape) for x in e.operands]
+        out = self.made(v)
+        lines, shape = out, (v.shape[axis], *v.shape[:axis], *v.shape[axis + 1 :])
+        if axis:
+            lines = whole(self.buffer("temp", v.dtype, shape))
+        self.steps += recurrences.steps(e, operands, lines, f"k{len(self.steps)}")
+        if axis:
+            inner = lines.strides[1:]
+            strides = (*inner[:axis], lines.strides[0], *inner[axis:])
+            self.steps.append(build.copy(out, View(lines.buffer, v.shape, strides)))
 
     # --- products ---------------------------------------------------------------------------------
 
@@ -186,6 +215,13 @@ def _live(equations: Sequence[Equation], wanted: set[Value]) -> list[Equation]:
             needed.update(values_of(e.operands))
             found.append(e)
     return found[::-1]
+
+
+def _stretched(v: View, shape: tuple[int, ...]) -> View:
+    """A view broadcast to a shape."""
+    missing = len(shape) - len(v.shape)
+    strides = tuple(0 if n == 1 else s for n, s in zip(v.shape, v.strides, strict=True))
+    return View(v.buffer, shape, (*[0] * missing, *strides), v.offset)
 
 
 def _spread(v: View, batch: tuple[int, ...]) -> View:
@@ -231,7 +267,7 @@ class _Reader:
             contiguous = seen.strides == c_strides(seen.shape)
             if place is None or not contiguous:
                 e = segment.makers[v]
-                made = expression(e, [self.tensor(x) for x in e.operands])
+                made = expression(e, [self.tensor(x) for x in e.operands], self.held)
                 if made is not None:
                     return made
             return self._placeholder(
@@ -239,7 +275,11 @@ class _Reader:
             )
         return self._placeholder(v, segment.place(v))
 
-    def _placeholder(self, v: Value, place: View) -> Any:
+    def held(self, array: Array) -> Any:
+        """Of an array that is a constant of an op."""
+        return self._placeholder(array, self.segment.hold(array))
+
+    def _placeholder(self, v: Any, place: View) -> Any:
         tensor = te.placeholder(v.shape, v.dtype)
         self.inputs[tensor] = place
         return tensor
