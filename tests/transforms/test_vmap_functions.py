@@ -249,3 +249,32 @@ def test_supports_are_carried_by_the_examples():
 def test_errors_say_what_to_do(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+DRAWS = {
+    "normal": lambda g, x: x + g.normal(size=4),
+    "of parameters": lambda g, x: g.normal(x, 2.0),
+    "uniform": lambda g, x: g.uniform() * x,
+    "integers": lambda g, x: g.integers(10, size=3),
+    "bernoulli": lambda g, x: g.bernoulli(0.5, 4) * x,
+    "permutation": lambda g, x: g.permutation(x),
+    "choice": lambda g, x: g.choice(x, 2, replace=False),
+    "numbers": lambda g, x: g.permutation(3),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_random_draws_are_those_of_a_loop(name):
+    def stream():
+        g = iv.random.default_rng(5)
+        return lambda x: DRAWS[name](g, x)
+
+    agree(vmap(stream())(iv.asarray(X)), looped(stream(), (X,)))
+    inside = lambda x: DRAWS[name](iv.random.default_rng(5), x)  # the same numbers for each example
+    agree(vmap(inside)(iv.asarray(X)), looped(inside, (X,)))
+
+
+def test_random_draws_of_a_batch_in_a_batch():
+    g, h = iv.random.default_rng(5), iv.random.default_rng(5)
+    found = vmap(vmap(lambda x: x + g.normal()))(iv.asarray(X))
+    agree(found, [X + entries(h.normal(size=X.shape))])

@@ -5,6 +5,8 @@ Where a distribution is a scaled and shifted standard one, what is drawn differe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +16,9 @@ from iverson.array_api.indexing import positions
 from iverson.array_api.joining import take_positions
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import created
+from iverson.core.dispatch import drawn, levels
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from iverson.core.shapes import as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
+from iverson.core.shapes import Shape, as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
 from iverson.ops import F
 from iverson.tensor import Tensor
 
@@ -29,10 +31,6 @@ def _floating(dtype: Any, operation: str) -> Any:
     if wanted.kind != "f":
         raise DTypeError(operation, "dtype", got=str(wanted), expected="float32 or float64")
     return wanted
-
-
-def _tensor(array: Any, requires_grad: bool = False) -> Any:
-    return created(Tensor(np.asarray(array)).requires_grad_(requires_grad))
 
 
 def _bound(b: Any, argument: str) -> Any:
@@ -63,6 +61,25 @@ class Generator:
 
     def __init__(self, bits: np.random.Generator) -> None:
         self._bits = bits
+        self._known = levels()
+
+    def _each(self, draw: Callable[[Shape], Any]) -> Any:
+        """What is drawn, in `vmap` for each example where this generator was made outside of it.
+
+        ``draw`` is given the extents of the axes that all results stand along.
+        """
+        return drawn(lambda lead: Tensor(np.asarray(draw(lead))), self._known)
+
+    def _one_by_one(self, draw: Callable[[], Any]) -> Any:
+        """The same of what is drawn once for each example."""
+
+        def draws(lead: Shape) -> Any:
+            found = (
+                np.stack([draw() for _ in range(prod(lead))]) if prod(lead) else np.asarray(draw())[None][:0]
+            )
+            return found.reshape(lead + found.shape[1:])
+
+        return self._each(draws)
 
     @property
     def bit_generator(self) -> Any:
@@ -84,7 +101,7 @@ class Generator:
         broadcast_shapes(name, own, shape)
         wanted = _floating(dtype, name)
         check_storable(shape, wanted, name, "size")
-        return created(Tensor(np.asarray(getattr(self._bits, draw)(shape, dtype=wanted))))
+        return self._each(lambda lead: getattr(self._bits, draw)(lead + shape, dtype=wanted))
 
     def _scaled(self, draw: str, size: Any, shift: Any, scale: Any, dtype: Any, grad: bool) -> Any:
         """shift + scale * (standard draws)."""
@@ -182,10 +199,10 @@ class Generator:
         )
         try:
             draw: Any = self._bits.integers
-            drawn = draw(*given, size=shape, dtype=wanted, endpoint=endpoint)
+            own = np.broadcast_shapes(*map(np.shape, given)) if shape is None else shape
+            return self._each(lambda lead: draw(*given, size=lead + own, dtype=wanted, endpoint=endpoint))
         except ValueError as error:
             raise ArgumentError("integers", "high", got=f"range {bounds}", remedy=str(error)) from None
-        return _tensor(drawn)
 
     def permutation(self, x: ArrayLike, *, axis: Axis = 0) -> Tensor:
         """The numbers below an integer x, or a tensor's slices along an axis, in random order.
@@ -193,10 +210,12 @@ class Generator:
         Raises AxisError. A tensor's permutation differentiates.
         """
         if type(x) is int:
-            return _tensor(self._bits.permutation(_count(x, "permutation")))
+            count = _count(x, "permutation")
+            return self._one_by_one(lambda: self._bits.permutation(count))
         x = as_operand(x, "permutation")
         k = normalize_axis(axis, x.ndim, "permutation")
-        return take_positions(x, self._bits.permutation(x.shape[k]), k)
+        order = self._one_by_one(lambda: self._bits.permutation(x.shape[k]))
+        return take_positions(x, order if levels() else F.to_numpy(order), k)
 
     @checked
     def choice(
@@ -227,12 +246,12 @@ class Generator:
         if shape is not None:
             check_storable(shape, dtypes.default_int, "choice", "size")
         try:
-            drawn = np.asarray(self._bits.choice(count, shape, replace, weights))
+            chosen = self._one_by_one(lambda: self._bits.choice(count, shape, replace, weights))
         except ValueError as error:
             raise ArgumentError("choice", "x", got=f"{count} slices", remedy=str(error)) from None
         if type(x) is int:
-            return _tensor(drawn)
-        return take_positions(x, positions(drawn, count, "choice"), k)
+            return chosen
+        return take_positions(x, positions(chosen, count, "choice"), k)
 
 
 def default_rng(seed: Any = None) -> Generator:

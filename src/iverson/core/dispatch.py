@@ -195,6 +195,14 @@ class Level(ABC):
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
         return handle
 
+    def examples(self) -> int | None:
+        """How many runs of a function stand in one of this level; None where it is run once."""
+        return None
+
+    def of_examples(self, handle: Any) -> Any:
+        """What a handle with one array for each example, along axis 0, is in this level."""
+        return handle
+
     def variable_of(self, x: Any) -> Any:
         """What stands in this level for a handle that is to be differentiated in it; by default itself."""
         return x
@@ -266,6 +274,19 @@ def created(handle: Any) -> Any:
     """A new array as the innermost level has it: what creation and random functions return."""
     entered = levels()
     return entered[-1].created(handle) if entered else handle
+
+
+def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...]) -> Any:
+    """New random numbers: ``draw(lead)`` gives a handle with further axes of these extents in front.
+
+    They differ from example to example in the levels that were entered after those in ``known``, in which the
+    source of the numbers was made.
+    """
+    own = [(level, n) for level in levels() if level not in known and (n := level.examples()) is not None]
+    handle = draw(tuple([n for _, n in own]))
+    for level, _ in own:
+        handle = level.of_examples(handle)
+    return created(handle)
 
 
 @dataclass(frozen=True, slots=True)

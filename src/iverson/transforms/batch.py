@@ -7,6 +7,7 @@ function work as on one example; ops on the held handles are recorded as they wo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,14 @@ from iverson.core.aval import Aval
 from iverson.core.caller import warn
 from iverson.core.dispatch import Level, LevelValue, alias, bind, is_tracked, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, plain
-from iverson.core.errors import BatchWarning, GraphError
+from iverson.core.errors import ArgumentError, BatchWarning, GraphError
 from iverson.core.op import Op
 from iverson.core.region import Region
+from iverson.core.shapes import as_int
 from iverson.core.table import F
 from iverson.layouts import Bracket, Layout, Zero, register, support_of, to_strided
 from iverson.ops.batching import Examples, one_by_one, rule_of
+from iverson.ops.shape import concat_offsets
 
 
 class Batched(LevelValue):
@@ -69,9 +72,13 @@ class Batch(Level):
         self.size = size
         self._recording = recording(is_grad_enabled())
 
-    def handle(self, held: Any) -> Any:
+    def examples(self) -> int:
+        """As `Level.examples`."""
+        return self.size
+
+    def of_examples(self, handle: Any) -> Any:
         """A handle of one example, from one with all of them along axis 0."""
-        return make_handle(self.value(held, 1))
+        return make_handle(self.value(handle, 1))
 
     def variable_of(self, x: Any) -> Any:
         """What is to be differentiated in this batch: of what is outside, a handle that the batch knows."""
@@ -148,4 +155,20 @@ register(
     )
 )
 
-__all__ = ["Batch", "Batched"]
+
+def chunk(chunk_size: Any, operation: str) -> int | None:
+    """How many examples to compute together; raises ArgumentError unless that is a positive number."""
+    step = None if chunk_size is None else as_int(chunk_size, operation, "chunk_size")
+    if step is not None and step < 1:
+        raise ArgumentError(operation, "chunk_size", got=str(step), expected="a positive number of examples")
+    return step
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """What chunks of examples gave, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return F.concat(*parts, axis=0, offsets=concat_offsets([p.shape[0] for p in parts]))
+
+
+__all__ = ["Batch", "Batched", "chunk", "joined"]

@@ -18,15 +18,15 @@ from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
 from iverson.core.arguments import checked
-from iverson.core.dispatch import alias, is_tracked, is_variable, rewrap, slot_of, unwrap, value_of
+from iverson.core.dispatch import alias, is_tracked, is_variable, rewrap, slot_of, unwrap
 from iverson.core.entries import FULL
-from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from iverson.core.region import Region
+from iverson.core.errors import ArgumentError, GradientError, ShapeError
 from iverson.core.shapes import as_int, check_choice
-from iverson.layouts import Box, Zero
+from iverson.layouts import Zero
 from iverson.masked.facts import jacobian_block
-from iverson.ops import F
 from iverson.tensor import Tensor
+from iverson.transforms.batch import chunk
+from iverson.transforms.columns import by_columns, by_rows
 from iverson.transforms.trees import (
     Function,
     arguments,
@@ -299,29 +299,12 @@ def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
     return call
 
 
-def _unit(shape: tuple[int, ...], dtype: Any, position: int) -> Any:
-    """A basis vector: zero everywhere but one entry, and stored so."""
-    index = tuple(int(k) for k in np.unravel_index(position, shape))
-    one = np.ones((1,) * len(shape), dtype)
-    region = Region(index, tuple(k + 1 for k in index))
-    return Tensor(one if region.covers(shape) else Box(shape, region, one))
-
-
-def _complex_error(operation: str, dtype: Any) -> DTypeError:
-    return DTypeError(
-        operation,
-        "function",
-        got=f"dtype {dtype}",
-        expected="real inputs and outputs",
-        remedy="split into real and imaginary parts, or use vjp and jvp",
-    )
-
-
 @checked
 def jacobian(
     function: Callable[P, Any],
     argnums: Argnums = 0,
     mode: Literal["auto", "reverse", "forward"] = "auto",
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """A function that returns the full Jacobian of a function.
 
@@ -336,7 +319,9 @@ def jacobian(
     For each output leaf and each input leaf a tensor of shape ``output.shape + input.shape``, as a pytree
     like the output whose leaves are pytrees like the argument. The graph is recorded once.
 
-    Raises DTypeError for complex inputs or outputs.
+    Of a complex input z = a + ib, entry (k, j) is d Re(y[k]) / d a[j] + i d Re(y[k]) / d b[j]: the gradient
+    of Re(y[k]) as `grad` has it, and the conjugate of the derivative where the function is holomorphic. Of a
+    real input, it is d y[k] / d x[j] (docs/conventions.md).
 
     >>> import iverson as iv
     >>> jacobian(lambda x: x * x)(iv.asarray([1.0, 2.0]))
@@ -344,16 +329,14 @@ def jacobian(
                     [0., 4.]])
     """
     check_choice(mode, ("auto", "reverse", "forward"), "jacobian", "mode")
+    step = chunk(chunk_size, "jacobian")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "jacobian")
         line = Linearization(partial, chosen, "jacobian")
-        for x in (*line.inputs, *line.outputs):
-            if x.dtype.kind == "c":
-                raise _complex_error("jacobian", x.dtype)
         inputs, outputs = sum(x.size for x in line.inputs), sum(x.size for x in line.outputs)
         reverse_mode = mode == "reverse" or (mode == "auto" and outputs <= inputs)
-        blocks = _by_rows(line) if reverse_mode else _by_columns(line)
+        blocks = by_rows(line, step) if reverse_mode else by_columns(line, step)
         rows = [
             unflatten(
                 line.structure,
@@ -366,55 +349,20 @@ def jacobian(
     return call
 
 
-def _by_rows(line: Linearization) -> list[list[Any]]:
-    blocks = []
-    for k, o in enumerate(line.outputs):
-        rows: list[list[Any]] = [[] for _ in line.inputs]
-        for position in range(o.size):
-            seeds: list[Any] = [None] * len(line.outputs)
-            seeds[k] = _unit(o.shape, o.dtype, position)
-            for collected, ct in zip(rows, line.pull(seeds), strict=True):
-                collected.append(ct)
-        blocks.append(
-            [_assemble(r, o.shape, x.shape, x.dtype, 0) for r, x in zip(rows, line.inputs, strict=True)]
-        )
-    return blocks
-
-
-def _by_columns(line: Linearization) -> list[list[Any]]:
-    blocks: list[list[Any]] = [[] for _ in line.outputs]
-    for k, x in enumerate(line.inputs):
-        columns: list[list[Any]] = [[] for _ in line.outputs]
-        for position in range(x.size):
-            tangents: list[Any] = [None] * len(line.inputs)
-            tangents[k] = _unit(x.shape, x.dtype, position)
-            for collected, t in zip(columns, line.push(tangents), strict=True):
-                collected.append(t)
-        for block, c, o in zip(blocks, columns, line.outputs, strict=True):
-            block.append(_assemble(c, o.shape, x.shape, o.dtype, -1))
-    return blocks
-
-
-def _assemble(parts: list[Any], out: tuple[int, ...], inp: tuple[int, ...], dtype: Any, at: int) -> Any:
-    """Rows (at=0) or columns (at=-1) of one Jacobian block, stacked and shaped ``out + inp``."""
-    if not parts or all(type(value_of(p)) is Zero and not is_tracked(p) for p in parts):
-        return F.zero(out + inp, dtype)
-    axis = 0 if at == 0 else len(out)
-    return F.reshape(F.stack(*parts, axis=axis), shape=out + inp)
-
-
 @checked
-def hessian(function: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]:
+def hessian(
+    function: Callable[P, Any], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[P, Any]:
     """A function that returns the matrix of second derivatives of a scalar function: forward over reverse.
 
-    Shapes are as for the `jacobian` of the gradient.
+    Shapes, ``chunk_size`` and what complex inputs give are as for the `jacobian` of the gradient.
 
     >>> import iverson as iv
     >>> hessian(lambda x: (x ** 3).sum())(iv.asarray([1.0, 2.0]))
     iverson.Tensor([[ 6.,  0.],
                     [ 0., 12.]])
     """
-    return jacobian(grad(function, argnums), argnums, mode="forward")
+    return jacobian(grad(function, argnums), argnums, mode="forward", chunk_size=chunk_size)
 
 
 @checked

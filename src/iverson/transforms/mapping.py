@@ -11,7 +11,7 @@ from iverson.core.errors import ArgumentError, AxisError, ShapeError
 from iverson.core.shapes import as_int, normalize_axis
 from iverson.kernels.keys import canonical_slice
 from iverson.ops import F
-from iverson.transforms.batch import Batch, Batched
+from iverson.transforms.batch import Batch, Batched, chunk, joined
 from iverson.transforms.trees import tensors
 
 P = ParamSpec("P")
@@ -52,9 +52,7 @@ def vmap(
     iverson.Tensor([[ 2.,  4.],
                     [18., 24.]])
     """
-    step = None if chunk_size is None else as_int(chunk_size, "vmap", "chunk_size")
-    if step is not None and step < 1:
-        raise ArgumentError("vmap", "chunk_size", got=str(step), expected="a positive number of examples")
+    step = chunk(chunk_size, "vmap")
     axes_of = tuple(in_axes) if isinstance(in_axes, list) else in_axes
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +79,7 @@ def _of_chunk(
     own = list(leaves)
     with Batch(stop - start) as level:
         for m in mapped:
-            own[m.position] = level.handle(m.part(start, stop))
+            own[m.position] = level.of_examples(m.part(start, stop))
         out = function(*_unflattened(structure, own), **kwargs)
         results, out_structure = _flattened(out)
         places = _prefix(out_axes, out, "out_axes")
@@ -166,13 +164,8 @@ def _joined(parts: Sequence[Any], axis: int | None) -> Any:
     x = parts[0]
     if axis is None or x is None:
         return x
-    if len(parts) > 1:
-        x = F.concat(*parts, axis=0, offsets=_offsets([p.shape[0] for p in parts]))
+    x = joined(parts)
     return _moved(x, 0, normalize_axis(axis, x.ndim, "vmap", "out_axes"))
-
-
-def _offsets(extents: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sum(extents[:k]) for k in range(len(extents)))
 
 
 def _flattened(tree: Any) -> tuple[list[Any], Any]:

@@ -1,0 +1,148 @@
+"""The entries of a Jacobian: pullbacks of unit cotangents, or pushforwards of unit tangents, many at once.
+
+A batch of unit vectors is zero outside of the box around them, so that passes through what keeps supports
+touch that part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.mode import recording
+from iverson.autograd.node import reachable
+from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
+from iverson.core.errors import GraphError
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.layouts import Box, Zero
+from iverson.ops import F
+from iverson.transforms.batch import Batch, Batched, joined
+
+#: How many passes are made together, and how many entries of the largest recorded value they take in all.
+MOST, ENTRIES = 512, 1 << 23
+
+
+def by_rows(line: Any, chunk_size: int | None) -> list[list[Any]]:
+    """For each output, the blocks of all inputs, by pullbacks."""
+    step = chunk_size or _together(line)
+    real = [x.dtype.kind != "c" for x in line.inputs]
+    blocks = []
+    for k, y in enumerate(line.outputs):
+        ones = _passes(line, line.pull, line.outputs, k, 1, step)
+        if y.dtype.kind == "c" and any(real):
+            imaginary = _passes(line, line.pull, line.outputs, k, 1j, step)
+            ones = [
+                _complex(F.real(a), F.real(b)) if r else a
+                for a, b, r in zip(ones, imaginary, real, strict=True)
+            ]
+        blocks.append([_shaped(rows, y.shape + x.shape) for rows, x in zip(ones, line.inputs, strict=True)])
+    return blocks
+
+
+def by_columns(line: Any, chunk_size: int | None) -> list[list[Any]]:
+    """The same by pushforwards."""
+    step = chunk_size or _together(line)
+    blocks: list[list[Any]] = [[] for _ in line.outputs]
+    for k, x in enumerate(line.inputs):
+        found = _passes(line, line.push, line.inputs, k, 1, step)
+        if x.dtype.kind == "c":
+            imaginary = _passes(line, line.push, line.inputs, k, 1j, step)
+            found = [_complex(F.real(a), F.real(b)) for a, b in zip(found, imaginary, strict=True)]
+        for block, columns, y in zip(blocks, found, line.outputs, strict=True):
+            block.append(_shaped(_last(columns), y.shape + x.shape))
+    return blocks
+
+
+def _complex(real: Any, imaginary: Any) -> Any:
+    return F.add(real, F.multiply(imaginary, 1j))
+
+
+def _together(line: Any) -> int:
+    """How many passes to make at once: what they compute should fit into memory, and mostly into a cache."""
+    nodes = reachable([slot_of(y)[0] for y in line.outputs if is_tracked(y)], 0)
+    sizes = [
+        prod(node.result(k).shape) for node in nodes for k in range(len(node.out) if node.multiple else 1)
+    ]
+    return max(1, min(MOST, ENTRIES // max(sizes, default=1)))
+
+
+def _passes(
+    line: Any, walk: Callable[..., list[Any]], of: Sequence[Any], k: int, weight: complex, step: int
+) -> list[Any]:
+    """Passes from all unit vectors of handle k: for each handle at the other end, results along axis 0."""
+    size = of[k].size
+    parts = [
+        _together_from(line, walk, of, k, weight, start, min(start + step, size))
+        for start in range(0, max(size, 1), step)
+    ]
+    return [joined(p) for p in zip(*parts, strict=True)]
+
+
+def _together_from(
+    line: Any, walk: Any, of: Sequence[Any], k: int, weight: complex, start: int, stop: int
+) -> list[Any]:
+    try:
+        return _batch_from(line, walk, of, k, weight, start, stop)
+    except GraphError:  # a rule reads entries: a custom function's, say
+        each = [_batch_from(line, walk, of, k, weight, n, n + 1, False) for n in range(start, stop)]
+        return [joined(x) for x in zip(*each, strict=True)]
+
+
+def _batch_from(
+    line: Any,
+    walk: Any,
+    of: Sequence[Any],
+    k: int,
+    weight: complex,
+    start: int,
+    stop: int,
+    batch: bool = True,
+) -> list[Any]:
+    seeds: list[Any] = [None] * len(of)
+    held = make_handle(units(of[k].shape, of[k].dtype, start, stop, weight))
+    if not batch:
+        seeds[k] = F.squeeze(held, axis=(0,))
+        return [F.expand_dims(x, axis=(0,)) for x in walk(seeds)]
+    with recording(line.outer), Batch(stop - start) as level:
+        seeds[k] = level.of_examples(held)
+        return [_examples(level, x) for x in walk(seeds)]
+
+
+def _examples(level: Batch, x: Any) -> Any:
+    value = value_of(x)
+    if isinstance(value, Batched) and value._level is level and value.lead:
+        return value.held
+    if type(value) is Zero and not is_tracked(x):
+        return F.zero((level.size, *x.shape), x.dtype)
+    return F.broadcast_to(x, shape=(level.size, *x.shape))
+
+
+def units(shape: Shape, dtype: Any, start: int, stop: int, weight: complex = 1) -> Any:
+    """The unit vectors of row-major positions, times a number, along axis 0: zero outside of a box."""
+    count = stop - start
+    places = np.unravel_index(np.arange(start, stop), shape) if shape else ()
+    region = Region(
+        (0, *(int(p.min()) for p in places)) if count else (0,) * (1 + len(shape)),
+        (count, *(int(p.max()) + 1 for p in places)) if count else (0, *shape),
+    )
+    dense = np.zeros(region.shape, dtype)
+    dense[(np.arange(count), *(p - low for p, low in zip(places, region.start[1:], strict=True)))] = weight
+    whole = (count, *shape)
+    return dense if region.covers(whole) else Box(whole, region, dense)
+
+
+def _shaped(rows: Any, shape: Shape) -> Any:
+    return F.zero(shape, rows.dtype) if _is_zero(rows) else F.reshape(rows, shape=shape)
+
+
+def _last(columns: Any) -> Any:
+    """The passes' axis behind the others."""
+    return columns if _is_zero(columns) else F.permute_dims(columns, axes=(*range(1, columns.ndim), 0))
+
+
+def _is_zero(x: Any) -> bool:
+    return type(value_of(x)) is Zero and not is_tracked(x)
