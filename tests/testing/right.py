@@ -195,4 +195,17 @@ def layouts() -> Iterator[Right]:
         yield Right(f"mask {k}", lambda m: iv.exp(m) * iv.sum(m), (m,))
 
 
-CORPUS = [*elementwise(), *scaled(), *functions(), *dtypes(), *layouts()]
+def on_mixed_scales() -> Iterator[Right]:
+    """Entries whose derivatives are far apart: in the result, in the input and in sums of both."""
+    mixed = np.array([1e-8, 1e8, 1.0, 0.0, 1e4, 1e8])
+    for name in ("sin", "exp", "square"):
+        f = AROUND_0[name]
+        yield Right(f"{name}, result on all scales", lambda x, f=f: mixed * f(x), (normal(6),))
+        yield Right(f"{name}, input on all scales", lambda x, f=f: f(x / (mixed + 1)), (leaf(mixed + 1),))
+        yield Right(f"{name}, sum on all scales", lambda x, f=f: iv.sum(mixed * f(x)), (normal(6),))
+        yield Right(
+            f"{name}, all scales in rows", lambda x, f=f: f(x) @ np.outer(mixed, mixed[1:3]), (normal(6),)
+        )
+
+
+CORPUS = [*elementwise(), *scaled(), *on_mixed_scales(), *functions(), *dtypes(), *layouts()]

@@ -82,6 +82,26 @@ def beside_others() -> Iterator[Wrong]:
         yield Wrong(f"second order near {scale:g}", near, (leaf(scale * POINTS),), second=True)
 
 
+#: Small derivatives among large ones: of other entries of the result, and of other entries of the input.
+MIXED = np.array([1e-8, 1e8, 1.0, 1e-8, 1e4, 1e8])
+
+
+def among_larger() -> Iterator[Wrong]:
+    for small in (1e-8, 1.0):
+        doubled = np.where(small == MIXED, 2.0, 1.0)
+        for name, fn in {"sin": (iv.sin, iv.cos), "square": (iv.square, lambda x: 2 * x)}.items():
+            made = unary(
+                lambda x, f=fn[0]: MIXED * f(x),
+                lambda g, x, d=fn[1], e=doubled: g * (MIXED * e) * d(x),
+            )
+            yield Wrong(f"twice {name} at {small:g} of a result on all scales", made, (normal(6),))
+        mixed = unary(
+            lambda x: iv.reshape(MIXED * iv.sin(x), (2, 3)).T + 1.0,
+            lambda g, x, e=doubled: iv.reshape(g.T, (6,)) * (MIXED * e) * iv.cos(x),
+        )
+        yield Wrong(f"moved, twice at {small:g}", mixed, (normal(6),))
+
+
 def not_linear() -> Iterator[Wrong]:
     rules = {
         "absolute": iv.abs,
@@ -153,4 +173,4 @@ def changed() -> Iterator[Wrong]:
     yield Wrong("rebinds its input", rebound, (leaf(POINTS),))
 
 
-CORPUS = [*on_scales(), *beside_others(), *not_linear(), *dtypes(), *layouts(), *changed()]
+CORPUS = [*on_scales(), *beside_others(), *among_larger(), *not_linear(), *dtypes(), *layouts(), *changed()]

@@ -366,8 +366,8 @@ def _close(a: Vector, b: Vector, rtol: float) -> bool:
     return np.allclose(a, b, rtol=rtol, atol=rtol * largest, equal_nan=True)
 
 
-def by_magnitude(scales: Vector, members: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Coordinates in classes within which scales differ by no more than a factor of 32.
+def by_magnitude(scales: Vector, members: NDArray[np.intp], factor: float = 32.0) -> list[NDArray[np.intp]]:
+    """Coordinates in classes within which scales differ by no more than a factor.
 
     >>> by_magnitude(np.array([1.0, 64.0, 2.0]), np.arange(3))
     [array([0, 2]), array([1])]
@@ -375,7 +375,7 @@ def by_magnitude(scales: Vector, members: NDArray[np.intp]) -> list[NDArray[np.i
     members = members[np.argsort(scales[members], kind="stable")]
     found = []
     while members.size:
-        near = scales[members] <= 32 * scales[members[0]]
+        near = scales[members] <= factor * scales[members[0]]
         found.append(np.sort(members[near]))
         members = members[~near]
     return found
