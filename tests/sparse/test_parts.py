@@ -47,6 +47,7 @@ def same(found: Any, wanted: Any) -> None:
     np.testing.assert_array_equal(to_strided(found), wanted)
     if isinstance(found, Sparse):
         assert found.pattern.count == np.count_nonzero(wanted)
+        assert found.pattern.distinct
 
 
 def test_boxes_are_cut_out_and_put_back():

@@ -46,6 +46,7 @@ TESTS = {
     "iverson.autograd.accumulate": ["tests/layouts/test_box.py"],
     "iverson.autograd.forward": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
     "iverson.autograd.needs": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
+    "iverson.autograd.node": ["tests/autograd/test_nodes.py", "tests/autograd/test_guards.py"],
     "iverson.autograd.plan": ["tests/autograd/test_plan_steps.py"],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.eliminate": ["tests/te/test_walks.py", "tests/te/test_eliminate.py"],
@@ -56,7 +57,10 @@ TESTS = {
     "iverson.kernels.regions": ["tests/layouts/test_box_tables.py"],
     "iverson.kernels.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
     "iverson.layouts.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
+    "iverson.kernels.merging": ["tests/sparse/test_elementwise.py", "tests/layouts/test_merging.py"],
     "iverson.kernels.registry": ["tests/layouts/test_registry.py"],
+    "iverson.kernels.sparse_elementwise": ["tests/sparse/test_elementwise.py"],
+    "iverson.kernels.sparse_parts": ["tests/sparse/test_parts.py"],
     "iverson.layouts": ["tests/layouts/test_merging.py", "tests/sparse/test_layouts.py"],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
 }

@@ -105,10 +105,10 @@ def _only_term(op: Op, values: Values, params: Params) -> Any:
     if op.name not in ("add", "subtract"):
         return None
     k = 1 if type(values[0]) is Zero else 0
-    if type(values[1 - k]) is not Zero or (k and op.name == "subtract"):
+    if k and op.name == "subtract":
         return None
     x, result = values[k], zeros_like_result(op, values, params)
-    return x if is_sparse(x) and x.shape == result.shape and x.dtype == result.dtype else None
+    return x if x.shape == result.shape and x.dtype == result.dtype else None
 
 
 _PRODUCT = ((0,), (1,))
