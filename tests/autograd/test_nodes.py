@@ -8,7 +8,7 @@ from types import CodeType
 import numpy as np
 
 import iverson as iv
-from iverson.autograd.node import grad_slot, line_of
+from iverson.autograd.node import grad_slot, line_of, reachable
 from iverson.core.aval import Aval
 
 
@@ -46,6 +46,31 @@ def test_of_a_result_shape_and_dtype_are_known():
         s = iv.to_layout(x.detach(), layout).requires_grad_()
         for y in (s, iv.sin(s.mT), s @ s.mT):
             assert y._node.result(0) == Aval(y.shape, y.dtype)
+
+
+def test_rules_are_given_the_results_that_callers_have():
+    x = iv.asarray(np.eye(3) + 1, requires_grad=True)
+    exp, parts = iv.exp(x), iv.linalg.svd(x)
+    assert (exp._node.results()._node, exp._node.results()._index) == (exp._node, 0)
+    given = parts[0]._node.results()
+    assert [r._index for r in given if type(r) is not Aval] == [
+        k for k, r in enumerate(given) if type(r) is not Aval
+    ]
+
+
+def test_what_is_reachable_are_all_ancestors_from_a_number_on():
+    x, w = (iv.asarray([1.0, 2.0], requires_grad=True) for _ in range(2))
+    a, b = x * w, w * 2
+    y, z = iv.sum(a * b), iv.exp(b)
+
+    def ancestors(node):
+        return {node}.union(*(ancestors(p) for p in node.parents if p is not None))
+
+    for roots in ([y], [z], [y, z], [x, y], [w], []):
+        above = set().union(*(ancestors(root._node) for root in roots))
+        for floor in range(x._node.number - 1, z._node.number + 2):
+            found = reachable([root._node for root in roots], floor)
+            assert found == sorted((n for n in above if n.number >= floor), key=lambda n: n.number)
 
 
 def test_what_is_not_tracked_has_no_place_for_a_gradient():

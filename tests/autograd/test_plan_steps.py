@@ -19,6 +19,7 @@ from iverson.ops import TABLE, override_vjp
 DTYPE = np.dtype("float64")
 SQUARE = Aval((3, 3), DTYPE)
 LOW, ROW = Box(Region((1, 0), (3, 3))), Box(Region((1, 0), (2, 3)))
+ABOVE = Box(Region((0, 0), (1, 3)))
 HELD = Stored(from_strided(np.eye(3), "csr").pattern)
 PRODUCTS = Stored(HELD.pattern, True)
 C = Bracket(np.eye(3) > 0)
@@ -30,6 +31,7 @@ PULLBACKS: list[tuple[str, tuple[Entries, ...], Entries, list[Any]]] = [
     ("multiply", (NOTHING, NOTHING), FULL, []),
     ("multiply", (LOW, NOTHING), FULL, [("PART", (0,), LOW)]),
     ("multiply", (LOW, FULL), ROW, [("PART", (0,), ROW), ("PART", (1,), ROW)]),
+    ("multiply", (ABOVE, FULL), LOW, [("PART", (1,), LOW)]),
     ("multiply", (HELD, NOTHING), FULL, [("PART", (0,), HELD)]),
     ("multiply", (FULL, FULL), NOTHING, []),
     ("multiply", (FULL, FULL), C, [("EACH", (0,), C), ("EACH", (1,), C)]),

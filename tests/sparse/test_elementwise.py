@@ -167,6 +167,14 @@ def test_entries_are_those_of_numpy_and_stored_where_they_may_be_nonzero(name, w
     assert sparse > 2 or name == "exp"
 
 
+def test_a_sum_on_one_pattern_stays_on_it():
+    for pattern in (CooPattern((3,), np.array([[0, 2, 0]])), from_strided(np.eye(3), "csr").pattern):
+        x, y = pattern.value(np.arange(3.0)), pattern.value(np.ones(3))
+        found = run(TABLE["add_n"], (x, y, x), {})
+        assert found.pattern is pattern
+        np.testing.assert_array_equal(found.entries, 2 * np.arange(3.0) + 1)
+
+
 @pytest.mark.parametrize("name", ["add", "subtract"])
 def test_beside_zeros_a_term_is_itself(name):
     op, x = TABLE[name], from_strided(np.eye(*SHAPE), "csr")

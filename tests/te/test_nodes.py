@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -80,28 +82,40 @@ def test_simplifications() -> None:
 
 
 def test_long_chains_do_not_recurse() -> None:
+    """Chains longer than the stack may be deep, which is set low: longer ones would show no more."""
+    deep, limit = 150, sys.getrecursionlimit()
+    _chains(2)  # what is imported on the way needs more
+    sys.setrecursionlimit(len(inspect.stack(0)) + deep)
+    try:
+        _chains(2 * deep)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _chains(n: int) -> None:
+    """Expressions, stages and conditions of n steps each, through all that takes programs."""
     x = te.placeholder((4,), name="x")
     e = x[0]
-    for k in range(5_000):
+    for k in range(n):
         e = e * 1.5 + k
-    assert len(postorder([e])) > 5_000
+    assert len(postorder([e])) > n
     (moved,) = substitute([e], {x[0]: x[1]})
     assert moved is not e
     assert len(repr(e)) < 10_000
     tensor = te.compute((), lambda: e, "y")
     chain = te.compute((4,), lambda i: x[i], "c0")
-    for k in range(1100):
+    for k in range(n):
         previous = chain
         chain = te.compute((4,), lambda i, previous=previous: previous[i] * 1.01, f"c{k}")
     program = te.program_of([chain, tensor])
     check(program)
     assert program.key()
-    assert len(te.eliminate(te.differentiate(chain, x)[0]).statements) > 1100
+    assert len(te.eliminate(te.differentiate(chain, x)[0]).statements) > n
     te.jvp(chain, {x: te.placeholder((4,), name="t")})
     te.eliminate(te.differentiate(tensor, x)[0])
     i = Var("i", 0, 4)
     condition = i < 0
-    for k in range(2000):
+    for k in range(n):
         condition = condition | (i == k * 7)
     many = te.compute((4,), lambda j: te.select(substitute([condition], {i: j})[0], 0, x[j]), "many")
     te.eliminate(te.differentiate(many, x)[0])
