@@ -111,3 +111,39 @@ def test_a_map_is_the_one_that_follows_from_the_index_notation(name):
                     own = op.entry_map.support(op, where, k, inputs, out, sample.params)
                     found = derived.support(op, where, k, inputs, out, sample.params)
                     assert own is FULL or plain(own, shape) == found
+
+
+WITH_FACTORS = [name for name in WITH_MAPS if any(len(g) == 1 and g != (-1,) for g in TABLE[name].linear_in)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", WITH_FACTORS)
+def test_what_depends_lies_where_a_factor_is_not_zero(name):
+    op = TABLE[name]
+    rng = np.random.default_rng(SEED)
+    for sample in samples_of(op, "float64"):
+        places = floating(sample)
+        pairs = [(k, j) for j in places if (j,) in op.linear_in for k in places if k != j]
+        for k, j in [pair for pair in pairs if all(sample.args[m].size for m in pair)]:
+            x, factor = sample.args[k], sample.args[j]
+            need, where = box(x.shape, rng), box(factor.shape, rng)
+            args, inputs = list(sample.args), known(sample.args)
+            args[j] = np.zeros_like(factor)
+            args[j][where.region.slices] = factor[where.region.slices]
+            inputs[j] = Aval(factor.shape, factor.dtype, plain(where, factor.shape))
+            (before,) = results(op, args, sample.params)
+            there = np.zeros(before.shape, bool)
+            for entry in np.ndindex(x.shape):
+                inside = zip(entry, *need.region, strict=True)
+                if all(start <= n < stop for n, start, stop in inside):
+                    args[k] = x.copy()
+                    args[k][entry] += 1.5
+                    there |= results(op, args, sample.params)[0] != before
+            demands = tuple(plain(need, x.shape) if m == k else NOTHING for m in range(len(inputs)))
+            out = Aval(before.shape, before.dtype)
+            found = plain(op.entry_map.demand(op, demands, inputs, out, sample.params), out.shape)
+            assert holds(found, there)
+            if name in ("multiply", "divide", "matmul") and there.any():
+                at = np.argwhere(there).T
+                smallest = Region(tuple(map(int, at.min(1))), tuple(int(n) + 1 for n in at.max(1)))
+                assert found == plain(Box(smallest), out.shape)

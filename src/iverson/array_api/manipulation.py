@@ -22,6 +22,7 @@ from iverson.core.shapes import (
     permutation,
 )
 from iverson.core.shapes import broadcast_shapes as _broadcast_shapes
+from iverson.layouts import is_strided
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) 
     wanted = tuple(as_int(n, "reshape", "shape") for n in as_tuple(shape))
     wanted = infer_shape(wanted, x.size, "reshape")
     held = value_of(x, None)
-    if copy is False and isinstance(held, np.ndarray):
+    if copy is False and is_strided(held):
         try:
             np.reshape(held, wanted, copy=False)
         except ValueError:

@@ -53,7 +53,7 @@ def _read_sparse(value: Sparse, region: Region) -> np.ndarray[Any, Any]:
 
 
 def _known(values: Values) -> bool:
-    return all(type(v) in (np.ndarray, Box, Zero) or not hasattr(v, "shape") for v in values)
+    return all(is_strided(v) or type(v) in (Box, Zero) or not hasattr(v, "shape") for v in values)
 
 
 def _region(value: Any, shape: Shape) -> Region:

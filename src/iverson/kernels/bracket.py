@@ -268,7 +268,7 @@ def moved(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     parts, conditions = [], []
     for k, v in enumerate(values):
-        if k in data and type(v) not in (np.ndarray, Box, Zero, Bracket):
+        if k in data and not is_strided(v) and type(v) not in (Box, Zero, Bracket):
             return NotImplemented
         parts.append(v.values if type(v) is Bracket else v)
         conditions.append(_there(v) if k in data else v)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, plain
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, meet, plain
 from iverson.core.entry_map import EntryMap
 from iverson.core.op import Op
 from iverson.core.region import Region
@@ -39,9 +39,7 @@ class Elementwise(EntryMap):
             bound = _at_factors(op, demands, inputs, shape)
             if bound is not None:
                 return bound
-        return join(
-            _broadcast(n, getattr(x, "shape", ()), shape) for n, x in zip(demands, inputs, strict=True)
-        )
+        return join(_within_boxes(op, k, need, inputs, shape) for k, need in enumerate(demands))
 
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Params
@@ -61,6 +59,17 @@ def _broadcast(need: Entries, own: Shape, out: Shape) -> Entries:
         return plain(Box(need.region.broadcast(own, out)), out)
     pattern = stretched(need.pattern, own, out) if isinstance(need, Stored) else None
     return FULL if pattern is None else Stored(pattern)
+
+
+def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: Shape) -> Entries:
+    """Where entries of input k go, within the boxes of factors: the op is zero outside of these."""
+    found = _broadcast(need, getattr(inputs[k], "shape", ()), shape)
+    for group in op.groups(len(inputs)) if found is not NOTHING else ():
+        factor = inputs[group[0]]
+        support = getattr(factor, "support", FULL)
+        if k not in group and len(group) == 1 and type(support) is Box:
+            found = meet(found, _broadcast(support, factor.shape, shape))
+    return found
 
 
 def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:

@@ -17,7 +17,7 @@ from iverson.core.shapes import Shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import merging, sparse_kron
-from iverson.layouts import CooPattern, Pattern
+from iverson.layouts import CooPattern, Pattern, is_strided
 from iverson.layouts.batches import of_all
 from iverson.ops.batching import Examples, next_axis
 from iverson.ops.notation import lazy_te
@@ -120,7 +120,7 @@ def _known(need: Entries, shape: Shape) -> Any:
 
 def _other(x: Any) -> Any:
     """The entries of the factor that is multiplied with: as above, or None if that is not known."""
-    if isinstance(x, np.ndarray):
+    if is_strided(x):
         return x.shape
     support = getattr(x, "support", None)
     return support.pattern if isinstance(support, Stored) and support.pattern.ndim == len(x.shape) else None

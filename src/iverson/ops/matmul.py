@@ -13,7 +13,7 @@ from typing import Any
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import is_tracked, value_of
-from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, LowRank, Stored, hull, join
+from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, LowRank, Stored, hull, join, plain
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Body, Op, Rule, Sample
@@ -115,11 +115,7 @@ class Contracted(EntryMap):
             met = _met(demands, patterns, shape)
             if met is not None:
                 return met
-        return join(
-            _reached(need, inputs[k].shape, shape, -2 + k)
-            for k, need in enumerate(demands)
-            if need is not NOTHING
-        )
+        return join(_reached(need, k, inputs, shape) for k, need in enumerate(demands) if need is not NOTHING)
 
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Any
@@ -158,15 +154,22 @@ def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entr
     return Stored(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
 
 
-def _reached(need: Entries, own: Shape, out: Shape, axis: int) -> Entries:
-    """Of a box of a (b): its rows (columns, by ``axis``), in the matrices that its own are multiplied in."""
-    if not isinstance(need, Box):
-        return FULL
-    (*first, _, _), (*last, _, _) = need.region
-    batch = Region(tuple(first), tuple(last)).broadcast(own[:-2], out[:-2])
+def _reached(need: Entries, i: int, inputs: Sequence[Any], out: Shape) -> Entries:
+    """Of a box of a (b) its rows (columns), where the other factor has columns (rows) that are not zero."""
+    region = Region.full(out)
+    for entries, k in ((need, i), (getattr(inputs[1 - i], "support", FULL), 1 - i)):
+        if isinstance(entries, Box):
+            region = region.intersect(_lines(entries.region, inputs[k].shape, out, -2 + k))
+    return plain(Box(region), out)
+
+
+def _lines(own: Region, shape: Shape, out: Shape, axis: int) -> Region:
+    """The rows (columns, by ``axis``) of a box, in the matrices that its own are multiplied in."""
+    (*first, _, _), (*last, _, _) = own
+    batch = Region(tuple(first), tuple(last)).broadcast(shape[:-2], out[:-2])
     low, high = [*batch.start, 0, 0], [*batch.stop, *out[-2:]]
-    low[axis], high[axis] = need.region.start[axis], need.region.stop[axis]
-    return Box(Region(tuple(low), tuple(high)))
+    low[axis], high[axis] = own.start[axis], own.stop[axis]
+    return Region(tuple(low), tuple(high))
 
 
 def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:

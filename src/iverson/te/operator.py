@@ -24,7 +24,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule, frozen
 from iverson.core.shapes import as_int
 from iverson.expr.nodes import same
-from iverson.layouts import Bracket, Zero
+from iverson.layouts import Bracket, Zero, is_strided
 from iverson.te.batch import over_examples
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
@@ -191,7 +191,8 @@ class Expression:
         """
         first, *others = args
         value = value_of(first)
-        if self.multiple or type(value) is not Bracket or not _is_strided(value):
+        selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
+        if self.multiple or not selected:
             return bind(self.op, args, params)
         if not self.compiled(tuple(map(_operand, args)), params).entry_by_entry:
             return bind(self.op, args, params)
@@ -222,10 +223,6 @@ def _same_places(program: Program, source: Tensor, result: Tensor) -> bool:
                     return False
                 dependent.add(s.tensor)
     return result.shape == source.shape
-
-
-def _is_strided(value: Bracket) -> bool:
-    return type(value.values) is type(value.condition) is np.ndarray
 
 
 def _operand(x: Any) -> Any:
