@@ -15,13 +15,13 @@ import numpy as np
 from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
-from iverson.autograd.node import Node, line_of, reachable
+from iverson.autograd.node import Node, differentiated, line_of, reachable
 from iverson.autograd.plan import Kind, Plan, pullback
 from iverson.autograd.record import selected
 from iverson.autograd.skipped import report_planned, report_unreached
 from iverson.autograd.watch import watch
 from iverson.core import work
-from iverson.core.dispatch import Handle, alias, make_handle
+from iverson.core.dispatch import Handle, alias, levels, make_handle
 from iverson.core.entries import (
     NOTHING,
     Box,
@@ -58,8 +58,13 @@ def reverse(
         floor = min((node.number for node, _ in targets), default=0)
         order = reachable([node for (node, _), _ in seeds], floor)
     needs = find_needs(order, targets, create_graph)
-    with recording(create_graph):
-        return _walk(order, needs, seeds, targets, create_graph)
+    before = differentiated.get()
+    try:
+        with recording(create_graph):
+            return _walk(order, needs, seeds, targets, create_graph)
+    finally:
+        if levels():
+            differentiated.set(before)
 
 
 @silent
@@ -77,6 +82,7 @@ def _walk(
     found: dict[Slot, Any] = {}
     asked = {node for node, _ in targets}
     of_args = needs.of_args
+    in_level = bool(levels())
     # Without a need nothing arrives; to count what is skipped, all nodes are passed by.
     path: Any = order if work.active.count else list(needs.of_results)
     for node in reversed(path):
@@ -90,6 +96,8 @@ def _walk(
         demands = of_args.get(node)
         if demands is not None:
             parents = node.parents
+            if in_level:
+                differentiated.set(node.where)
             for k, ct in _cotangents(node, g, demands, recording):
                 parent = parents[k]
                 if parent in arrived or parent.multiple:

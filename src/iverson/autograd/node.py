@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from operator import attrgetter
 from types import CodeType
 from typing import Any
@@ -181,6 +182,10 @@ def user_call() -> Where | None:
     """The code object and instruction of the innermost frame outside this package."""
     frame = user_frame()
     return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+#: The user's call whose derivative is being written down in a level; None outside of such a pass.
+differentiated: ContextVar[Where | None] = ContextVar("iverson_differentiated", default=None)
 
 
 def line_of(where: Where) -> str:

@@ -44,8 +44,8 @@ class Step:
     """An equation that is carried out.
 
     text : the equation, without types.
-    types : of its results.
-    layouts : of its results, as they came.
+    types : of its results: dtype and shape.
+    layouts : of its results, as they came, with how many entries are stored if not all are.
     reason : why ``avoided`` was: what is stored of its operands or results.
     seconds : the least of several runs; None if it was not timed.
     """
@@ -67,6 +67,7 @@ class Piece:
 
     what : in words.
     equation : the one that is not carried out, or of which this is a part or a cotangent.
+    of_cotangent : whether it is of a cotangent of one of the equation's inputs.
     """
 
     reason: str
@@ -74,6 +75,7 @@ class Piece:
     cost: Cost
     line: Line | None = None
     equation: Equation | None = None
+    of_cotangent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

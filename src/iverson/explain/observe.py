@@ -5,6 +5,8 @@ from __future__ import annotations
 import linecache
 import time
 from collections.abc import Callable, Sequence
+from inspect import unwrap
+from math import prod
 from typing import Any
 
 from iverson.autograd.mode import no_grad
@@ -22,7 +24,7 @@ from iverson.graph.interpret import evaluated, interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
 from iverson.graph.print import Printer, type_text
 from iverson.graph.trace import Traced
-from iverson.layouts import layout_of, support_of
+from iverson.layouts import entries, layout_of, support_of
 from iverson.transforms.jit import Jitted, jit
 
 #: Of so many runs the fastest is reported.
@@ -37,7 +39,7 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
     with counting(notes=True) as work:
         traced, handles = jitted.traced(*args, **kwargs)
     graph, gone, between = simplified(traced)
-    names = _names(graph, [e for e, _ in gone])
+    names = _names(graph, traced, [e for e, _ in gone])
     values = [make_handle(value_of(h)) for h in handles]
     with no_grad():
         steps = _run(graph, values, names, timed=timed)
@@ -79,9 +81,27 @@ def _call_time(function: Any, args: Any, kwargs: Any) -> float:
 
 
 def _name(function: Any) -> str:
-    """What a function is called; one that a transform made, by that."""
+    """What a function is called; one that a transform made, by that and by the function that it is of."""
+    if isinstance(function, Jitted):
+        return f"jit({_name(unwrap(function))})"
     name = getattr(function, "__qualname__", type(function).__name__)
-    return str(name.partition(".<locals>")[0] if name.endswith(".call") else name.rpartition(".")[2])
+    maker, inside, _ = name.partition(".<locals>.")
+    return f"{maker} of {_innermost(function)}" if inside and _is_ours(function) else name.rpartition(".")[2]
+
+
+def _innermost(function: Any) -> str:
+    """The function of the user's that one of ours was made of."""
+    while _is_ours(function):
+        inside = [c.cell_contents for c in getattr(function, "__closure__", None) or ()]
+        given = next((f for f in inside if callable(f)), None)
+        if given is None:
+            return "a function"
+        function = unwrap(given)
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _is_ours(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "iverson"
 
 
 # -- passes ------------------------------------------------------------------------------------------
@@ -159,8 +179,8 @@ def _step(
     return Step(
         equation,
         _text(equation, names),
-        tuple(type_text(v.aval, _kind) for v in equation.results),
-        tuple("undefined" if x is UNDEFINED else layout_of(x).name for x in results),
+        tuple(type_text(Aval(v.shape, v.dtype)) for v in equation.results),
+        tuple(map(_layout, results)),
         done,
         dense.beyond(done),
         reason,
@@ -193,7 +213,8 @@ def _from_notes(work: Work, traced: Graph) -> list[Piece]:
             saved = whole.beyond(costs.of(note.node, note.position, note.part))
             which = "" if note.part is NOTHING else "part of "
             what = f"{which}the cotangent of input {note.position} of {note.node.op.name}"
-            pieces.append(Piece(note.reason, what, saved, _line(note.node.where), equations.of(note.node)))
+            of = equations.of(note.node)
+            pieces.append(Piece(note.reason, what, saved, _line(note.node.where), of, of_cotangent=True))
         elif isinstance(note, Annihilated):
             pieces.append(_annihilated(note))
         elif isinstance(note, Unspecified) and note.name not in PRODUCTS:
@@ -233,8 +254,8 @@ class _Equations:
 # -- words ---------------------------------------------------------------------------------------------
 
 
-def _names(graph: Graph, others: Sequence[Equation]) -> dict[Any, str]:
-    values = [*graph.inputs, *(v for v, _ in graph.constants)]
+def _names(graph: Graph, traced: Graph, others: Sequence[Equation]) -> dict[Any, str]:
+    values = [v for g in (graph, traced) for v in (*g.inputs, *(c for c, _ in g.constants))]
     values += [v for e in (*graph.equations, *others) for v in e.results]
     return {v: f"%{k}" for k, v in enumerate(dict.fromkeys(values))}
 
@@ -262,8 +283,12 @@ def _described(equation: Equation) -> str:
     return f"{equation.op.name} of {' and '.join(map(str, shapes))}" if shapes else equation.op.name
 
 
-def _kind(pattern: Any) -> str:
-    return f"{pattern.count} of {pattern.layout}"
+def _layout(value: Any) -> str:
+    """The layout of a value, with how many entries it stores if not all."""
+    if value is UNDEFINED:
+        return "undefined"
+    name, held = layout_of(value).name, entries(value)
+    return name if held >= prod(value.shape) else f"{name} with {held} entries"
 
 
 def _line(where: Any) -> Line | None:

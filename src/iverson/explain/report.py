@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from iverson.core.arguments import as_function, checked
 from iverson.core.cost import Cost
 from iverson.explain.model import Found
 from iverson.explain.observe import observe
+from iverson.explain.page import as_page
 from iverson.explain.text import as_text
 
 
 class Report:
     """What a function did on some arguments and what it avoided: what `report` makes.
 
-    ``str(report)`` is the account as text.
+    ``str(report)`` is the account as text; notebooks show it as the page of `html`.
 
     Attributes
     ----------
@@ -30,6 +34,20 @@ class Report:
 
     def __str__(self) -> str:
         return as_text(self._found)
+
+    def html(self) -> str:
+        """The account as one HTML page, with the graph drawn; it needs no other file and no network."""
+        return as_page(self._found)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the page into a file, whose path it returns."""
+        where = Path(path)
+        where.write_text(self.html(), encoding="utf-8")
+        return where
+
+    def _repr_html_(self) -> str:
+        page = escape(self.html())
+        return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:0"></iframe>'
 
     def __repr__(self) -> str:
         return f"<report of {self._found.name}: {len(self._found.steps)} steps>"

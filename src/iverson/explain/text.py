@@ -42,7 +42,7 @@ def brief(cost: Cost) -> str:
         (cost.bytes, "bytes"),
     )
     words = (f"{n:,} {w}" if w in ("entries", "bytes") else _counted(n, w) for n, w in parts if n)
-    return ", ".join(words) or "nothing"
+    return ", ".join(words) or "no work"
 
 
 def _counted(n: int, what: str) -> str:
@@ -56,7 +56,7 @@ def _numbers(cost: Cost) -> str:
 def _step(step: Step) -> str:
     took = "" if step.seconds is None else f"{step.seconds * 1e6:>9,.1f} us  "
     kinds = ", ".join(
-        kind if layout == "strided" else f"{kind.split('] ')[0].rstrip(']')}] {layout}"
+        kind if layout == "strided" else f"{kind} {layout}"
         for kind, layout in zip(step.types, step.layouts, strict=True)
     )
     avoided = f"; avoided {brief(step.avoided)} ({step.reason})" if step.avoided else ""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
-from iverson.autograd.node import line_of, user_call
+from iverson.autograd.node import differentiated, line_of, user_call
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, Level, LevelValue, is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL, Bracket, Entries
@@ -151,7 +151,9 @@ class Trace(Level):
             type(x) is Value and isinstance(x.aval.support, Bracket) for x in operands
         )
         results = tuple([Value(_selecting(a) if selects or op.name == "bracket" else a) for a in several])
-        self.equations.append(Equation(op, operands, dict(params), results, user_call()))
+        self.equations.append(
+            Equation(op, operands, dict(params), results, differentiated.get() or user_call())
+        )
         made = tuple([Traced(self, v) for v in results])
         return made if op.multiple else made[0]
 

@@ -1,0 +1,149 @@
+"""A report as one HTML page that needs nothing else: no script, no font, no picture from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from iverson.core.cost import Cost
+from iverson.explain.model import REASONS, Found, Line
+from iverson.explain.picture import picture
+from iverson.explain.text import brief
+
+_STYLE = """
+:root { --ink: #1c2430; --soft: #5d6875; --line: #c9d0d8; --paper: #ffffff; --ground: #f5f6f8;
+  --product: #dbe8fb; --product-line: #3b78c9; --step: #ffffff; --moved: #f3f0e6; --input: #e3f1e5;
+  --grey: #e6e7ea; --grey-ink: #80868f; --done: #3b78c9; --avoided: #a9afb8; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --soft: #9aa5b1; --line: #444d58;
+  --paper: #1b2027; --ground: #12161b; --product: #1d3557; --product-line: #6ea3ea; --step: #242b34;
+  --moved: #2f2d24; --input: #20382a; --grey: #2a2e34; --grey-ink: #7d858f; --done: #6ea3ea;
+  --avoided: #5b636d; } }
+body { margin: 0; padding: 24px 32px 48px; background: var(--ground); color: var(--ink);
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 22px; margin: 0 0 2px; } h2 { font-size: 16px; margin: 32px 0 8px; }
+p { margin: 4px 0 12px; color: var(--soft); max-width: 75ch; }
+table { border-collapse: collapse; background: var(--paper); font-size: 13px; }
+th, td { padding: 4px 12px; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.code, code { font: 12px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
+tr.part td { color: var(--soft); } tr.part td:first-child { padding-left: 28px; }
+.bar { display: inline-block; height: 10px; border-radius: 2px; background: var(--done); }
+.bar.grey { background: var(--avoided); }
+.frame { overflow: auto; background: var(--paper); border: 1px solid var(--line);
+  border-radius: 6px; }
+.wide { overflow-x: auto; }
+label { font-size: 13px; color: var(--soft); }
+#plain:checked ~ .frame .avoided { display: none; }
+svg { display: block; margin: auto; max-width: 100%; height: auto; }
+#large:checked ~ .frame svg { max-width: none; }
+svg text { font: 11px ui-monospace, "DejaVu Sans Mono", monospace; fill: var(--soft); white-space: pre; }
+svg text.head { font-weight: 600; fill: var(--ink); }
+svg rect { fill: var(--step); stroke: var(--line); }
+svg .product rect { fill: var(--product); stroke: var(--product-line); }
+svg .moved rect { fill: var(--moved); } svg .input rect, svg .output rect { fill: var(--input); }
+svg .constant rect { fill: var(--ground); stroke-dasharray: 2 2; }
+svg .avoided rect { fill: var(--grey); stroke: var(--grey-ink); stroke-dasharray: 5 3; }
+svg .avoided text, svg .avoided text.head { fill: var(--grey-ink); }
+svg g rect.part { fill: var(--avoided); fill-opacity: 0.35; stroke: none; }
+svg path.edge { fill: none; stroke: var(--soft); stroke-width: 1.1; }
+svg path.edge.avoided { stroke: var(--avoided); stroke-dasharray: 4 3; }
+svg marker path { fill: var(--soft); }
+"""
+
+
+_LEGEND = (
+    "<p>Blue: products. White: entries computed. Sand: entries moved. Grey: what is not computed, with the "
+    "reason; a box that is grey in part does less by that part than its shapes say.</p>"
+)
+
+
+def as_page(found: Found) -> str:
+    """The whole page."""
+    title = escape(f"What {found.name} does and avoids")
+    took = "" if found.seconds is None else f" A call takes {found.seconds * 1e6:,.0f} us."
+    parts = [
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>{title}</title>',
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>",
+        f"<p>{len(found.steps)} steps, {brief(found.done)}.{took}</p>",
+        _sums(found),
+        "<h2>Graph</h2>",
+        _LEGEND,
+        '<input type="checkbox" id="plain"/><label for="plain"> hide what was avoided</label>',
+        '<input type="checkbox" id="large"/><label for="large"> full size</label>',
+        f'<div class="frame">\n{picture(found)}\n</div>',
+        _steps(found),
+        _pieces(found),
+        _program(found),
+        "</body>\n</html>\n",
+    ]
+    return "\n".join(p for p in parts if p)
+
+
+def _sums(found: Found) -> str:
+    avoided = found.avoided()
+    rows = [("done", found.done, "", "")]
+    if found.compiling:
+        rows.append(("while compiling", found.compiling, "", "once: what depends on no input"))
+    rows.append(("avoided", sum(avoided.values(), Cost()), "", ""))
+    rows += [(reason, cost, "part", REASONS.get(reason, "")) for reason, cost in avoided.items()]
+    weighs = "multiply_adds" if any(c.multiply_adds for _, c, _, _ in rows) else "entries"
+    most = max(getattr(c, weighs) for _, c, _, _ in rows)
+    lines = []
+    for name, cost, kind, why in rows:
+        grey = " grey" if kind or name == "avoided" else ""
+        width = 160 * getattr(cost, weighs) / most if most else 0
+        cells = f"<td>{escape(name)}</td>{_numbers(cost)}"
+        cells += f'<td><span class="bar{grey}" style="width:{width:.0f}px"></span></td><td>{escape(why)}</td>'
+        lines.append(f'<tr class="{kind}">{cells}</tr>')
+    return _table(("", *_COLUMNS, "share", "why"), lines)
+
+
+_COLUMNS = ("products", "multiply-adds", "entries", "bytes")
+
+
+def _numbers(cost: Cost) -> str:
+    numbers = (cost.products, cost.multiply_adds, cost.entries, cost.bytes)
+    return "".join(f'<td class="n">{n:,}</td>' for n in numbers)
+
+
+def _table(heads: Iterable[str], rows: Iterable[str]) -> str:
+    cells = "".join(f"<th{_side(h)}>{escape(h)}</th>" for h in heads)
+    return f'<div class="wide"><table>\n<tr>{cells}</tr>\n' + "\n".join(rows) + "\n</table></div>"
+
+
+def _side(head: str) -> str:
+    return ' class="n"' if head in (*_COLUMNS, "us") else ""
+
+
+def _source(line: Line | None) -> str:
+    if line is None:
+        return "<td></td>"
+    return f'<td class="code" title="{escape(line.file)}">{escape(line.place)}  {escape(line.text)}</td>'
+
+
+def _steps(found: Found) -> str:
+    timed = any(s.seconds is not None for s in found.steps)
+    rows = []
+    for s in found.steps:
+        took = f'<td class="n">{(s.seconds or 0) * 1e6:,.1f}</td>' if timed else ""
+        less = f"{escape(s.reason)}: {escape(brief(s.avoided))}" if s.avoided else ""
+        kinds = "<br/>".join(escape(f"{t} {x}") for t, x in zip(s.types, s.layouts, strict=True))
+        rows.append(
+            f'<tr><td class="code">{escape(s.text)}</td><td class="code">{kinds}</td>{_numbers(s.done)}{took}'
+            f"<td>{less}</td>{_source(s.line)}</tr>"
+        )
+    heads = ("step", "type and layout", *_COLUMNS, *(("us",) if timed else ()), "avoided", "source")
+    return "<h2>Steps</h2>\n" + _table(heads, rows) if rows else "<h2>Steps</h2>\n<p>Nothing runs.</p>"
+
+
+def _pieces(found: Found) -> str:
+    rows = [
+        f"<tr><td>{escape(p.reason)}</td><td>{escape(p.what)}</td>{_numbers(p.cost)}{_source(p.line)}</tr>"
+        for p in found.pieces
+    ]
+    return "<h2>Avoided</h2>\n" + _table(("reason", "what", *_COLUMNS, "source"), rows) if rows else ""
+
+
+def _program(found: Found) -> str:
+    rows = [f"<tr><td>{escape(s.kind)}</td><td>{escape(s.what)}</td></tr>" for s in found.program]
+    return "<h2>Program</h2>\n" + _table(("step", "what it holds"), rows) if rows else ""
