@@ -68,7 +68,7 @@ class Generator:
 
         ``draw`` is given the extents of the axes that all results stand along.
         """
-        return drawn(lambda lead: Tensor(np.asarray(draw(lead))), self._known)
+        return drawn(lambda lead: Tensor(np.asarray(draw(lead))), self._known, self._bits.bit_generator)
 
     def _one_by_one(self, draw: Callable[[], Any]) -> Any:
         """The same of what is drawn once for each example."""

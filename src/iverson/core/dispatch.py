@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -170,9 +170,11 @@ class Level(ABC):
     ----------
     name : what errors call it.
     depth : how many levels it is within; None while it is not entered.
+    draws_later : whether random numbers are drawn when what it writes down runs.
     """
 
     __slots__ = ("depth", "name")
+    draws_later = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -194,6 +196,10 @@ class Level(ABC):
     def created(self, handle: Any) -> Any:
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
         return handle
+
+    def drawn(self, draw: Draw) -> Any:
+        """What will be drawn at random when what a level that `draws_later` writes down runs."""
+        raise NotImplementedError
 
     def examples(self) -> int | None:
         """How many runs of a function stand in one of this level; None where it is run once."""
@@ -270,23 +276,48 @@ def seen_from(level: Level, args: Iterable[Any], values: Iterable[Any]) -> tuple
     return tuple([v if getattr(v, "_level", None) is level else a for a, v in zip(args, values, strict=True)])
 
 
+class Draw:
+    """Random entries, drawn when they are asked for: what a trace keeps of a draw."""
+
+    __slots__ = ("_bits", "_draw", "dtype", "shape")
+
+    def __init__(self, bits: Any, draw: Callable[[], Handle]) -> None:
+        self._bits, self._draw = bits, draw
+        state = bits.state
+        drawn = draw()  # as an example, after which the bits are as before
+        self.shape, self.dtype = drawn.shape, drawn.dtype
+        bits.state = state
+
+    def __call__(self) -> Handle:
+        """The next draw."""
+        return self._draw()
+
+
 def created(handle: Any) -> Any:
     """A new array as the innermost level has it: what creation and random functions return."""
     entered = levels()
     return entered[-1].created(handle) if entered else handle
 
 
-def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...]) -> Any:
+def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits: Any) -> Any:
     """New random numbers: ``draw(lead)`` gives a handle with further axes of these extents in front.
 
     They differ from example to example in the levels that were entered after those in ``known``, in which the
-    source of the numbers was made.
+    source of the numbers was made. Within a level that writes down what runs later, they are drawn then.
+
+    bits : what they are made of, with a ``state`` that can be read and set.
     """
-    own = [(level, n) for level in levels() if level not in known and (n := level.examples()) is not None]
-    handle = draw(tuple([n for _, n in own]))
-    for level, _ in own:
-        handle = level.of_examples(handle)
-    return created(handle)
+    inside: list[tuple[Level, int]] = []
+    traces = (k for k, level in enumerate(levels(), 1) if level.draws_later)
+    first = max(traces, default=0)
+    for level in levels()[first:]:
+        if level not in known and (n := level.examples()) is not None:
+            inside.append((level, n))
+    lead = tuple([n for _, n in inside])
+    made = levels()[first - 1].drawn(Draw(bits, partial(draw, lead))) if first else created(draw(lead))
+    for level, _ in inside:
+        made = level.of_examples(made)
+    return made
 
 
 @dataclass(frozen=True, slots=True)

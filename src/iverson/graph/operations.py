@@ -12,7 +12,7 @@ from typing import Any
 
 from iverson.autograd.record import is_undefined
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand, Wrapper, make_handle, unwrap
+from iverson.core.dispatch import Draw, Operand, Wrapper, make_handle, unwrap
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 from iverson.core.table import TABLE, F
@@ -132,8 +132,23 @@ function_op = GraphOp(
     pure=False,
 )
 
+
+def _random(_args: Sequence[Any], *, draw: Draw) -> list[Any]:
+    return [draw()]
+
+
+#: Random entries, drawn when the graph runs.
+random = GraphOp(
+    name="random",
+    forward=None,
+    abstract=lambda *, draw: Aval(draw.shape, draw.dtype),
+    evaluate=_random,
+    takes_undefined=False,
+    pure=False,
+)
+
 #: The ops of graphs by name.
-OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of, function_op)}
+OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of, function_op, random)}
 
 
 def is_pure(op: Op) -> bool:

@@ -16,12 +16,21 @@ import numpy as np
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import differentiated, line_of, user_call
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, Level, LevelValue, is_tracked, make_handle, slot_of, value_of
+from iverson.core.dispatch import (
+    Draw,
+    Handle,
+    Level,
+    LevelValue,
+    is_tracked,
+    make_handle,
+    slot_of,
+    value_of,
+)
 from iverson.core.entries import FULL, Bracket, Entries
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
-from iverson.graph.operations import FunctionCall, function_op
+from iverson.graph.operations import FunctionCall, function_op, random
 from iverson.graph.regions import closed
 from iverson.layouts import Layout, register, support_of
 
@@ -88,6 +97,7 @@ class Trace(Level):
 
     captured : tracked handles from outside that were read, each with the value it has here. Other arrays from
         outside are constants.
+    read : handles from outside that are constants, each with what it held.
     """
 
     __slots__ = (
@@ -99,7 +109,10 @@ class Trace(Level):
         "constants",
         "equations",
         "inputs",
+        "read",
     )
+
+    draws_later = True
 
     def __init__(self, name: str = "trace") -> None:
         super().__init__(name)
@@ -107,6 +120,7 @@ class Trace(Level):
         self.equations: list[Equation] = []
         self.constants: list[tuple[Value, Any]] = []
         self.captured: list[tuple[Value, Any]] = []
+        self.read: list[tuple[Any, Any]] = []
         self._known: dict[Any, Value] = {}
         self._in_function = False
         self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
@@ -139,6 +153,8 @@ class Trace(Level):
                 self.captured.append((value, x))
             else:
                 self.constants.append((value, held))
+                if isinstance(x, Handle):
+                    self.read.append((x, held))
         return self._known[key]
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -173,6 +189,12 @@ class Trace(Level):
         params = {"name": function.__name__, "call": call, "body": body}
         self.equations.append(Equation(function_op, body.inputs, params, made, user_call()))
         return call.packed(list(map(self.handle, made)))
+
+    def drawn(self, draw: Draw) -> Any:
+        """An equation that draws when the graph runs."""
+        value = Value(Aval(draw.shape, draw.dtype))
+        self.equations.append(Equation(random, (), {"draw": draw}, (value,), user_call()))
+        return self.handle(value)
 
     @contextmanager
     def region(self) -> Iterator[list[Equation]]:

@@ -9,6 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from iverson.autograd.guards import check_in_place
 from iverson.autograd.mode import recording
 from iverson.core import locks
 from iverson.core.arguments import as_function, checked
@@ -23,7 +24,7 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.entries import FULL, Box, Bracket
-from iverson.core.errors import ArgumentTypeError, GraphError, described
+from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.table import overrides
 from iverson.graph.compiled import Compiled
 from iverson.graph.nodes import Graph
@@ -82,41 +83,45 @@ def _names(code: CodeType) -> set[str]:
 
 
 class _Entry:
-    """One trace of a function: its graph, and how its arguments and results are packed."""
+    """One trace of a function: its graph, and how its arguments and results are packed.
+
+    written : which of the arguments' handles it writes in place; their new values are outputs after the
+        results.
+    """
 
     def __init__(self, function: Callable[..., Any], name: str, given: _Given, native: bool) -> None:
-        self.given = given
         self.guards = guards_of(function)
+        self._name = name
         with Trace(name) as level, recording(True):
             handles = [level.input(_aval(x)) for x in given.handles]
             inputs = list(map(alias, handles))
             args, kwargs = given.rebuilt(inputs)
-            out = function(*args, **kwargs)
-            leaves, self.structure = flatten(out)
-            for before, after in zip(handles, inputs, strict=True):
-                if value_of(before) is not value_of(after):
-                    raise GraphError(
-                        name,
-                        got="an argument that is written in place",
-                        expected="a function that returns what it computes",
-                        remedy="return the new value, or write into a copy: iverson.asarray(x, copy=True)",
-                    )
+            leaves, self.structure = flatten(function(*args, **kwargs))
+            pairs = enumerate(zip(handles, inputs, strict=True))
+            self.written = [k for k, (a, b) in pairs if value_of(a) is not value_of(b)]
             self.like = [_kind(x) for x in leaves]
             self.positions = [isinstance(x, Operand) for x in leaves]
             self.rest = [None if isinstance(x, Operand) else x for x in leaves]
-            graph = level.graph([unwrap(x) for x in leaves if isinstance(x, Operand)])
+            results = [unwrap(x) for x in leaves if isinstance(x, Operand)]
+            graph = level.graph([*results, *(inputs[k] for k in self.written)])
         self.captured = [x for _, x in level.captured]
+        self.read = level.read
         self.compiled = Compiled(graph, name, native=native)
 
     def holds(self) -> bool:
-        return all(guard.holds() for guard in self.guards)
+        """Whether what the function read from outside, while it was traced, is what is there now."""
+        return all(guard.holds() for guard in self.guards) and all(value_of(x) is v for x, v in self.read)
 
     def __call__(self, handles: Sequence[Any]) -> Any:
+        for k in self.written:
+            check_in_place(handles[k], self._name)
         results = iter(self.compiled([*handles, *self.captured]))
         leaves = [
             rewrap(kind, next(results)) if is_tensor else x
             for is_tensor, kind, x in zip(self.positions, self.like, self.rest, strict=True)
         ]
+        for k, value in zip(self.written, results, strict=True):
+            handles[k]._become(value)
         return unflatten(self.structure, leaves)
 
 

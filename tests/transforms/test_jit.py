@@ -1,0 +1,272 @@
+"""jit as users meet it: what is traced again, what is an error, what is written, drawn and forgotten."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import multiprocessing
+import pickle
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core.errors import ArgumentTypeError, GradientError, GraphError, IndexingError, ShapeError
+
+X = np.linspace(-1.0, 2.0, 12).reshape(4, 3)
+scale = 2.0
+
+
+def times_scale(x):
+    return x * scale
+
+
+@iv.jit
+def of_module(x):
+    return (x * x).sum()
+
+
+def same(a, b):
+    assert (a.shape, a.dtype) == (b.shape, b.dtype)
+    np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12)
+
+
+def test_one_trace_for_each_kind_of_arguments():
+    traces = []
+
+    @iv.jit
+    def f(x, y=1, *, name="a"):
+        traces.append((x.shape, x.dtype, y, name))
+        return x * y
+
+    x = iv.asarray(X)
+    for args, kwargs in [
+        ((x,), {}),
+        ((x + 1,), {}),  # other entries
+        ((X,), {}),  # an array
+        ((x.astype(iv.float32),), {}),
+        ((x[:2],), {}),
+        ((x, 1), {}),  # written down
+        ((x, 1.0), {}),
+        ((x, True), {}),
+        ((x, iv.asarray(2.0)), {}),
+        ((x, iv.asarray(3.0)), {}),
+        ((x,), {"name": "b"}),
+        ((iv.eye(3).to_layout("csr"),), {}),
+        ((iv.eye(3).to_layout("coo"),), {}),
+    ]:
+        f(*args, **kwargs)
+    assert len(traces) == f.cache_size == 10
+    f.clear_cache()
+    assert f.cache_size == 0
+
+
+def test_trees_and_values_that_are_no_tensors():
+    f = iv.jit(lambda p: {"sum": p["a"] + p["b"][0], "none": None, "n": 3, "same": p["a"]})
+    given = {"a": iv.asarray(X), "b": [iv.asarray(2 * X), "text"]}
+    out = f(given)
+    same(out["sum"], iv.asarray(3 * X))
+    assert out["none"] is None
+    assert out["n"] == 3
+    same(out["same"], given["a"])
+    with pytest.raises(ArgumentTypeError, match="hash"):
+        f({"a": iv.asarray(X), "b": [iv.asarray(X), bytearray(b"x")]})
+
+
+def test_static_arguments():
+    f = iv.jit(lambda x, n, how="sum": getattr(x[:n], how)(), static=(1, "how"))
+    same(f(X, 2), iv.asarray(X[:2].sum()))
+    same(f(X, 2, how="mean"), iv.asarray(X[:2].mean()))
+    assert f.cache_size == 2
+    with pytest.raises(ArgumentTypeError, match="static"):
+        f(X, iv.asarray(2))
+
+
+def test_what_reads_entries_is_an_error_at_the_users_line():
+    x = iv.asarray(X)
+    for f in (
+        lambda x: x if x.sum() > 0 else -x,
+        lambda x: float(x.sum()),
+        lambda x: x[x > 0],
+        np.asarray,
+        lambda x: x.tolist(),
+        iv.nonzero,
+        lambda x: range(x.sum().astype(iv.int64)),
+    ):
+        with pytest.raises(GraphError, match=r"test_jit\.py"):
+            iv.jit(f)(x)
+
+
+def test_a_value_does_not_outlive_its_trace():
+    leaked = []
+    iv.jit(lambda x: leaked.append(x * 2) or x)(X)
+    with pytest.raises(iv.errors.ArgumentError, match="after its end"):
+        leaked[0] + 1
+
+
+def test_globals_and_cells_that_change_are_seen(monkeypatch):
+    f = iv.jit(times_scale)
+    same(f(X), iv.asarray(2 * X))
+    with monkeypatch.context() as patch:
+        patch.setitem(globals(), "scale", 5.0)
+        same(f(X), iv.asarray(5 * X))
+    w = iv.asarray(3.0)
+    g = iv.jit(lambda x: times_scale(x) * w)
+    same(g(X), iv.asarray(6 * X))
+    w = iv.asarray(4.0)
+    same(g(X), iv.asarray(8 * X))
+    w[...] = 1.0  # in place
+    same(g(X), iv.asarray(2 * X))
+    assert g.cache_size == 1
+
+
+def test_tensors_that_are_closed_over():
+    """Constants, unless they track gradients."""
+    w, c = iv.asarray([1.0, 2.0, 3.0], requires_grad=True), iv.asarray([3.0, 2.0, 1.0])
+    f = iv.jit(lambda x: ((x * w + c) ** 2).sum())
+    f(X).backward()
+    np.testing.assert_allclose(w.grad.numpy(), (2 * (X * [1, 2, 3] + [3, 2, 1]) * X).sum(0))
+    with iv.no_grad():
+        w -= 1.0
+    same(f(X), iv.asarray(((X * [0, 1, 2] + [3, 2, 1]) ** 2).sum()))
+
+
+def test_arguments_written_in_place_are_written():
+    def f(x, y):
+        x[0] = 1.0
+        x *= 2
+        return x.sum() + y
+
+    a, b = iv.asarray(X, copy=True), iv.asarray(X, copy=True)
+    view = a
+    same(iv.jit(f)(a, 1.0), f(b, 1.0))
+    same(a, b)
+    assert view is a
+    leaf = iv.asarray(X, requires_grad=True)
+    with pytest.raises(GradientError, match="leaf"):
+        iv.jit(f)(leaf, 1.0)
+    result = leaf * 1
+    iv.jit(f)(result, 0.0)
+    g = iv.autograd.grad((result**2).sum(), leaf)
+    expected = 8 * X
+    expected[0] = 0
+    np.testing.assert_allclose(g.numpy(), expected)
+    held = iv.asarray(X)
+    iv.jit(lambda x: iv.asarray(x, copy=True).__setitem__(0, 1.0))(held)
+    same(held, iv.asarray(X))
+
+
+def test_random_draws_stay_random_and_follow_the_seed():
+    for draw in (
+        lambda g: g.normal(size=3),
+        lambda g: g.uniform(-1, 1, 3),
+        lambda g: g.integers(0, 1000, 3),
+        lambda g: g.permutation(5),
+        lambda g: g.permutation(iv.asarray(X)),
+        lambda g: g.choice(iv.asarray(X), 2),
+    ):
+        compiled_bits, bits = iv.random.default_rng(3), iv.random.default_rng(3)
+        f = iv.jit(lambda x, draw=draw, bits=compiled_bits: draw(bits) * x)
+        seen = [f(iv.asarray(2)) for _ in range(3)]
+        for found in seen:
+            same(found, draw(bits) * iv.asarray(2))
+        assert f.cache_size == 1
+    noisy = iv.jit(iv.grad(lambda x: (x * iv.random.default_rng(0).normal(size=3)).sum()))
+    same(noisy(X[0]), iv.random.default_rng(0).normal(size=3))
+
+
+def test_nothing_given_is_kept():
+    f = iv.jit(lambda x, y: (x @ y).sum())
+    x, y = iv.asarray(X.copy()), iv.asarray(X.T.copy())
+    f(x, y)
+    iv.grad(f)(x, y)
+    alive = [weakref.ref(x), weakref.ref(x._value), weakref.ref(y._value)]
+    del x, y
+    gc.collect()
+    assert all(ref() is None for ref in alive)
+
+
+def test_threads():
+    f = iv.jit(lambda x: (x.sin() * x).sum())
+    g = iv.grad(f)
+    xs = [iv.asarray(X + k) for k in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(g, xs))
+    for x, a in zip(xs, found, strict=True):
+        same(a, iv.asarray(np.sin(x.numpy()) + x.numpy() * np.cos(x.numpy())))
+    assert f.cache_size == 1
+
+
+def _in_child(queue):
+    queue.put(of_module(iv.asarray(X)).item())
+
+
+def test_fork_and_pickle():
+    of_module(iv.asarray(X))
+    again = pickle.loads(pickle.dumps(of_module))
+    assert again is of_module
+    assert copy.copy(of_module) is of_module
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=60) == pytest.approx((X * X).sum())
+    child.join()
+
+
+def test_methods():
+    class Model:
+        def __init__(self, w):
+            self.w = w
+
+        @iv.jit
+        def __call__(self, x):
+            return x * self.w
+
+    model, other = Model(iv.asarray(2.0)), Model(iv.asarray(3.0))
+    same(model(X), iv.asarray(2 * X))
+    same(other(X), iv.asarray(3 * X))
+
+
+def test_in_other_transforms():
+    f = iv.jit(lambda x: (x**3).sum())
+    x = iv.asarray(X)
+    same(iv.vmap(f)(x), iv.asarray((X**3).sum(1)))
+    same(iv.jit(iv.vmap(iv.grad(f)))(x), iv.asarray(3 * X**2))
+    same(iv.vmap(iv.jit(iv.grad(f)))(x), iv.asarray(3 * X**2))
+    same(iv.jit(lambda x: f(x) + f(2 * x))(x), iv.asarray(9 * (X**3).sum()))
+    same(iv.jit(iv.grad(iv.jit(iv.grad(lambda x: x**4))))(2.0), iv.asarray(48.0))
+
+
+def test_errors_of_ops_are_those_of_the_function():
+    with pytest.raises(ShapeError, match="matmul"):
+        iv.jit(lambda x: x @ x)(X)
+    with pytest.raises(IndexingError):
+        iv.jit(lambda x, k: x[k])(X, iv.asarray([0, 9]))
+    f = iv.jit(lambda x, k: x[k])
+    same(f(X, iv.asarray([0, -1])), iv.asarray(X[[0, -1]]))
+    with pytest.raises(IndexingError):
+        f(X, iv.asarray([0, 9]))
+
+
+def test_masked_and_sparse_arguments():
+    m = iv.masked_tensor(X, X > 0)
+    f = iv.jit(lambda m: (m * m).sum())
+    same(f(m).to_tensor(0.0), iv.asarray((X[X > 0] ** 2).sum()))
+    g = iv.grad(f)(m)
+    assert isinstance(g, iv.masked.MaskedTensor)
+    np.testing.assert_allclose(g.to_tensor(0.0).numpy(), np.where(X > 0, 2 * X, 0))
+    s = iv.to_sparse(iv.asarray(np.where(X > 0, X, 0)))
+    product = iv.jit(lambda s, x: (s @ x.T).sum())
+    same(product(s, X), iv.asarray((np.where(X > 0, X, 0) @ X.T).sum()))
+    of_values = iv.grad(iv.jit(lambda s: (s * s).sum()))(s)
+    assert of_values.layout == "coo"
+
+
+def test_repr_and_name():
+    f = iv.jit(times_scale)
+    assert f.__name__ == "times_scale"
+    assert repr(f) == "<jit(times_scale): 0 traces>"
+    assert "multiply" in str(f.graph(iv.asarray(X)).equations[0].op.name)
