@@ -307,12 +307,10 @@ def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits
 
     bits : what they are made of, with a ``state`` that can be read and set.
     """
-    inside: list[tuple[Level, int]] = []
     traces = (k for k, level in enumerate(levels(), 1) if level.draws_later)
     first = max(traces, default=0)
-    for level in levels()[first:]:
-        if level not in known and (n := level.examples()) is not None:
-            inside.append((level, n))
+    counts = ((level, level.examples()) for level in levels()[first:] if level not in known)
+    inside = [(level, n) for level, n in counts if n is not None]
     lead = tuple([n for _, n in inside])
     made = levels()[first - 1].drawn(Draw(bits, partial(draw, lead))) if first else created(draw(lead))
     for level, _ in inside:
