@@ -11,11 +11,13 @@ import pytest
 
 import iverson as iv
 from iverson import te
+from iverson.autograd import grad
 from iverson.core import work
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.ops import TABLE, remove
 from iverson.testing import gradcheck, gradgradcheck
+from iverson.transforms import jvp
 
 rng = np.random.default_rng(0)
 
@@ -291,3 +293,36 @@ def test_an_op_that_mixes_entries_selects_first():
     x = iv.asarray([1.0, 4.0, 9.0])
     g = iv.grad(lambda x: iv.where(iv.asarray([True, False, True]), running_roots(x), 0.0).sum())(x)
     np.testing.assert_allclose(g.numpy(), [1.0, 0.25, 1 / 6])
+
+
+#: Where entry (i, j) of a result of a square matrix of n rows is read from.
+PLACES = {
+    "transposed": lambda i, j, n: (j, i),
+    "reversed": lambda i, j, n: (i, n - 1 - j),
+    "turned": lambda i, j, n: (n - 1 - j, i),
+    "in place": lambda i, j, n: (i, j),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", PLACES)
+def test_what_a_selection_leaves_out_is_not_multiplied_wherever_it_is_read_from(name):
+    """sqrt has an infinite derivative at 0: read in another place, in two stages, and after another op."""
+    n, place = 3, PLACES[name]
+    array = np.array([[0.0, 4.0, 9.0], [1.0, 0.0, 16.0], [25.0, 2.0, 0.0]])
+
+    @te.op(name=f"root {name}")
+    def root(x):
+        moved = te.compute((n, n), lambda i, j: x[place(i, j, n)] * 1.0)
+        return te.compute((n, n), lambda i, j: te.F.sqrt(moved[i, j]) + moved[i, j])
+
+    index = np.indices((n, n))
+    at = tuple(np.array(p) for p in place(*index, n))
+    wanted = np.where(array == 0, 0.0, 0.5 / np.sqrt(np.where(array == 0, 1.0, array)) + 1.0)
+    x = iv.asarray(array, requires_grad=True)
+    y = iv.where(iv.asarray(array[at] == 0), 0.0, root(x))
+    np.testing.assert_allclose(grad(y.sum(), x).numpy(), wanted, rtol=1e-14)
+    chain = iv.where(iv.asarray(array[at] == 0), 0.0, root(iv.sqrt(x) ** 2))
+    np.testing.assert_allclose(grad(chain.sum(), x).numpy(), wanted, rtol=1e-13)
+    through = jvp(lambda x: root(iv.where(x == 0, 0.0, x)), (x.detach(),), (iv.ones((n, n)),))[1]
+    np.testing.assert_allclose(through.numpy(), wanted[at], rtol=1e-14)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+import numpy as np
+
 from iverson.core.entries import FULL, NOTHING, Box, Entries, hull, plain
 from iverson.core.entry_map import EntryMap
 from iverson.core.region import Region
@@ -105,6 +107,79 @@ def _followed(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where entry e of a tensor is read from: entry ``turn @ e + offset`` of another, or nowhere."""
+
+    turn: np.ndarray[Any, Any]
+    offset: np.ndarray[Any, Any]
+
+    def after(self, other: Place) -> Place:
+        """From where this one's place in a tensor is read, if ``other`` is that of the tensor."""
+        return Place(other.turn @ self.turn, other.turn @ self.offset + other.offset)
+
+    def same(self, other: Place) -> bool:
+        return np.array_equal(self.turn, other.turn) and np.array_equal(self.offset, other.offset)
+
+    def moved(self, array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+        """The entries of an array at the places of those of a shape; where there is none, any."""
+        rank = len(shape)
+        if array.shape == shape and self.same(Place(np.eye(rank, dtype=int), np.zeros(rank, int))):
+            return array
+        at = np.ix_(*map(np.arange, shape))
+        index = []
+        for row, first, n in zip(self.turn, self.offset, array.shape, strict=True):
+            found = first + sum((c * e for c, e in zip(row, at, strict=True)), np.zeros((1,) * rank, int))
+            index.append(np.clip(found, 0, max(n - 1, 0)))
+        return np.broadcast_to(array[tuple(index)], shape)
+
+
+def single_place(links: Iterable[Link], source: Tensor, result: Tensor) -> Place | None:
+    """The one entry of ``source`` that an entry of ``result`` depends on; None where that may be several."""
+    rank = source.ndim
+    known = {source: Place(np.eye(rank, dtype=int), np.zeros(rank, int))}
+    for link in links:
+        before = known.get(link.read.tensor)
+        if before is None:
+            continue
+        own = _place(link)
+        if own is None:
+            return None
+        found = own.after(before)
+        if not found.same(known.setdefault(link.written.tensor, found)):
+            return None
+    return known.get(result)
+
+
+def _place(link: Link) -> Place | None:
+    """Where the entry that is written at a point is read from; None unless each is written at one point."""
+    axes: dict[Any, tuple[int, int, int]] = {}  # by variable: a dimension, a sign and an offset
+    for d, (form, n) in enumerate(zip(link.written.forms, link.written.shape, strict=True)):
+        if len(form.terms) > 1 or (not form.terms and n > 1):
+            return None
+        for v, c in form.terms:
+            if v in axes or c not in (1, -1):
+                return None
+            axes[v] = d, c, -c * form.const
+    turn = np.zeros((len(link.read.forms), len(link.written.forms)), int)
+    offset = np.zeros(len(link.read.forms), int)
+    rest = {id(v): v for v in link.axes if v not in axes}
+    if any(not isinstance(v.lo, int) or v.hi != v.lo + 1 for v in rest.values()):
+        return None
+    for k, form in enumerate(link.read.forms):
+        offset[k] = form.const
+        for v, c in form.terms:
+            if v in axes:
+                d, sign, first = axes[v]
+                turn[k, d] += c * sign
+                offset[k] += c * first
+            elif id(v) in rest:
+                offset[k] += c * rest[id(v)].lo
+            else:  # it depends on data
+                return None
+    return Place(turn, offset)
+
+
 class Relation:
     """How entries of a program's inputs correspond to those of its outputs: what `IndexMaps` reads.
 
@@ -115,8 +190,17 @@ class Relation:
         self.program = program
         self.inputs = inputs
         self._links = cache(lambda: links_of(program))
+        self.place = cache(self._place)
         self.image = lru_cache(MANY)(self._image)
         self.preimage = lru_cache(MANY)(self._preimage)
+
+    def _place(self) -> Place | None:
+        """The entry of the first input that an entry of every output depends on, if it is the same one."""
+        if not self.inputs:
+            return None
+        found = [single_place(self._links(), self.inputs[0], t) for t in self.program.outputs]
+        first = found[0]
+        return first if first is not None and all(f is not None and f.same(first) for f in found) else None
 
     def _image(self, *regions: Region | None) -> tuple[Entries, ...]:
         """Of each output, the entries that depend on these of the inputs."""

@@ -23,17 +23,16 @@ from iverson.core.dispatch import bind, is_tracked, make_handle, slot_of, value_
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule, frozen
 from iverson.core.shapes import as_int
-from iverson.expr.nodes import same
 from iverson.layouts import Bracket, Zero, is_strided
 from iverson.te.batch import over_examples
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
-from iverson.te.expressions import Placeholder, Tensor, reads_of
+from iverson.te.expressions import Placeholder, Tensor
 from iverson.te.forward import jvp
 from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.language import placeholder
 from iverson.te.lower import Lowered, lower
-from iverson.te.nodes import Program, program_of
+from iverson.te.nodes import program_of
 from iverson.te.site import operation
 
 Build = Callable[..., Any]
@@ -49,14 +48,12 @@ _defining = locks.lock()
 class Compiled:
     """An op at given shapes, dtypes and parameters: its program, and which arguments that reads.
 
-    entry_by_entry : each entry of a result reads the first argument at its own place alone.
     relation : which entries of the results depend on which of the arguments.
     """
 
     lowered: Lowered
     reads: tuple[int, ...]
     results: tuple[Aval, ...]
-    entry_by_entry: bool
     relation: Relation
 
 
@@ -111,12 +108,11 @@ class Expression:
         inputs = tuple(placeholder(o.shape, o.dtype, n) for o, n in zip(operands, names, strict=False))
         outputs = self.outputs(inputs, params)
         program = program_of(outputs)
-        alone = bool(inputs) and all(_same_places(program, inputs[0], t) for t in outputs)
         relation = Relation(program, inputs)
         program = eliminate(program)
         reads = tuple(inputs.index(t) for t in program.inputs)
         results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
-        return Compiled(lower(program), reads, results, alone, relation)
+        return Compiled(lower(program), reads, results, relation)
 
     def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
         """What the function makes of placeholders, checked to be tensors."""
@@ -186,19 +182,20 @@ class Expression:
     def applied(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """This derivative, linear in the cotangent or tangent that comes first.
 
-        If that is a selection, so is a result that reads it entry by entry: what was left out meets no factor
-        (`iverson.layouts.bracket`). Otherwise the selection is made first.
+        If that is a selection, so is a result whose entries read one entry of it each, in any order: what was
+        left out meets no factor (`iverson.layouts.bracket`). Otherwise the selection is made first.
         """
         first, *others = args
         value = value_of(first)
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
         if self.multiple or not selected:
             return bind(self.op, args, params)
-        if not self.compiled(tuple(map(_operand, args)), params).entry_by_entry:
+        place = self.compiled(tuple(map(_operand, args)), params).relation.place()
+        if place is None:
             return bind(self.op, args, params)
         everywhere = make_handle(value.values, *slot_of(first))
         found = bind(self.op, (everywhere, *others), params)
-        return table.F.bracket(value.condition, found, negated=value.negated)
+        return table.F.bracket(place.moved(value.condition, found.shape), found, negated=value.negated)
 
     def _push(self, i: int, t: Placeholder, *xs: Placeholder, **params: Any) -> Any:
         found = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
@@ -211,18 +208,6 @@ class Expression:
                 label = ".".join(map(str, key[: 1 + isinstance(key[1], int)]))
                 self._derived[key] = Expression(build, f"{self.name}.{label}", names, multiple)
             return self._derived[key]
-
-
-def _same_places(program: Program, source: Tensor, result: Tensor) -> bool:
-    """Whether each entry of what depends on ``source`` reads it, or what lies between, at its own place."""
-    dependent: set[Tensor] = {source}
-    for s in program.statements:
-        for read in reads_of(s.roots):
-            if read.tensor in dependent:
-                if not same(read.indices, s.write):
-                    return False
-                dependent.add(s.tensor)
-    return result.shape == source.shape
 
 
 def _operand(x: Any) -> Any:
