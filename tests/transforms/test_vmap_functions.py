@@ -278,3 +278,70 @@ def test_random_draws_of_a_batch_in_a_batch():
     g, h = iv.random.default_rng(5), iv.random.default_rng(5)
     found = vmap(vmap(lambda x: x + g.normal()))(iv.asarray(X))
     agree(found, [X + entries(h.normal(size=X.shape))])
+
+
+class Steep(iv.autograd.Function):
+    """Its derivative is not that of what forward computes."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        y = x * w
+        ctx.save_for_backward(x, w, y)
+        ctx.factor = 3.0
+        ctx.root = iv.abs(x)
+        return y, iv.sum(y)
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, w, y = ctx.saved_tensors
+        return ctx.factor * (g + h) * w * y, ctx.factor * g * x * iv.abs(x)
+
+
+class Host(iv.autograd.Function):
+    """Reads entries."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.x = x.detach().numpy()
+        ctx.w = w.detach().numpy()
+        return iv.asarray(ctx.x**2 * ctx.w)
+
+    @staticmethod
+    @iv.autograd.once_differentiable
+    def backward(ctx, g):
+        return iv.asarray(5 * ctx.x * ctx.w * g.numpy()), None
+
+
+class Ruled(Host):
+    """As that, with a rule."""
+
+    @staticmethod
+    def vmap(size, in_axes, x, w):
+        assert in_axes == (0, None)
+        return Host.apply(x, iv.broadcast_to(w, (size, *w.shape))), 0
+
+
+def test_functions_are_mapped_with_their_own_derivatives():
+    x, w = iv.asarray(X), W[0]
+    f = scalar(Steep.apply)
+    agree(vmap(Steep.apply, (0, None))(x, w), looped(lambda x: Steep.apply(x, w), (X,)))
+    of_x, of_w = grad(lambda x, w: vmap(f, (0, None))(x, w).sum(), (0, 1))(x, w)
+    agree((of_x,), looped(lambda x: grad(f)(x, w), (X,)))
+    agree((of_w,), [sum(looped(lambda x: grad(f, 1)(x, w), (X,))[0])])
+    agree(vmap(grad(f), (0, None))(x, w), looped(lambda x: grad(f)(x, w), (X,)))
+    second = grad(lambda x: grad(lambda x: vmap(f, (0, None))(x, w).sum())(x).sum())(x)
+    agree(second, looped(grad(lambda x: grad(f)(x, w).sum()), (X,)))
+
+
+@pytest.mark.parametrize("cls", [Host, Ruled])
+def test_functions_that_read_entries(cls):
+    x, w = iv.asarray(X), W[0]
+    run = lambda x: vmap(cls.apply, (0, None))(x, w)
+    if cls is Host:
+        with pytest.warns(iv.errors.BatchWarning, match="Host reads entries.*static method vmap"):
+            agree(run(x), [X**2 * w.numpy()])
+        with pytest.warns(iv.errors.BatchWarning):
+            agree(grad(lambda x: run(x).sum())(x), [5 * X * w.numpy()])
+    else:
+        agree(run(x), [X**2 * w.numpy()])
+        agree(grad(lambda x: run(x).sum())(x), [5 * X * w.numpy()])

@@ -123,6 +123,12 @@ class Function:
     results of ``forward``, and Iverson's functions. A second derivative through anything else (NumPy, what
     ``forward`` computed on the way) raises GradientError; see also `once_differentiable`.
 
+    In `iverson.vmap`, both run on tensors of one example, whose entries are not known. A Function that reads
+    entries (NumPy) is carried out example by example, with a BatchWarning, unless it defines a static method
+    ``vmap(size, in_axes, *args)``: it gets the arguments of all examples, with these along axis 0 where
+    ``in_axes`` is 0 and not None, and returns the results and the axis of the examples in each of them (a
+    tuple of axes for a tuple of results, None where there is none). Gradients go through what it computes.
+
     Where an argument is a MaskedTensor, ``forward`` gets one. The gradient or tangent of a MaskedTensor is
     one with its mask, as it comes and as it is returned; of a plain Tensor returned for it, only the
     specified entries are read.

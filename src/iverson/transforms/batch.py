@@ -16,7 +16,7 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import line_of, user_call
 from iverson.core.aval import Aval
 from iverson.core.caller import warn
-from iverson.core.dispatch import Level, LevelValue, alias, bind, is_tracked, make_handle, value_of
+from iverson.core.dispatch import Level, LevelValue, Wrapper, alias, bind, is_tracked, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, plain
 from iverson.core.errors import ArgumentError, BatchWarning, GraphError
 from iverson.core.op import Op
@@ -26,6 +26,7 @@ from iverson.core.table import F
 from iverson.layouts import Bracket, Layout, Zero, register, support_of, to_strided
 from iverson.ops.batching import Examples, one_by_one, rule_of
 from iverson.ops.shape import concat_offsets
+from iverson.transforms.functions import by_rule, over_examples
 
 
 class Batched(LevelValue):
@@ -86,6 +87,25 @@ class Batch(Level):
         return (
             x if isinstance(own, Batched) and own._level is self else make_handle(Batched(self, alias(x), 0))
         )
+
+    def function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """As `Level.function`: a Function on all examples, so that its derivative outside is the user's."""
+        held = [
+            (v.held, v.lead) if isinstance(v := value_of(a, a), Batched) and v._level is self else (a, 0)
+            for a in args
+        ]
+        if any(isinstance(a, Wrapper) for a in args) or not any(lead for _, lead in held):
+            return None
+        with self._recording:
+            if hasattr(function, "vmap"):
+                found, several = by_rule(function, self.size, held)
+            else:
+                over = over_examples(function, self.size, [lead for _, lead in held], Batch)
+                out = over.apply(*(x for x, _ in held))
+                several = isinstance(out, tuple)
+                found = [(x, 1) for x in (out if several else (out,))]
+        results = tuple([make_handle(self.value(x, lead)) for x, lead in found])
+        return results if several else results[0]
 
     def value(self, held: Any, lead: int) -> Any:
         """What a handle of one example holds: a constant zero is the same for all, and stays one."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, alias, value_of
+from iverson.core.dispatch import Operand, Wrapper, alias, is_tracked, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, AxisError, ShapeError
 from iverson.core.shapes import as_int, normalize_axis
 from iverson.kernels.keys import canonical_slice
@@ -37,8 +37,9 @@ def vmap(
     chunk_size : how many examples are computed together at most, to save memory; all, by default.
 
     In the function, a tensor has the shape of one example and no entries to read: a branch on one, and its
-    conversion to a number, raise GraphError. Random draws of `iverson.random` differ from example to
-    example. Gradients go through the mapped function, and `grad`, `jvp` and `vmap` may stand inside it.
+    conversion to a number, raise GraphError. Random draws of `iverson.random` differ from example to example,
+    unless their generator is made inside. Gradients go through the mapped function, and `grad`, `jvp`, `jit`
+    and `vmap` may stand inside it.
 
     Raises, at the call, ShapeError unless all arguments have as many examples, AxisError for an axis that an
     argument does not have, and ArgumentError for ``in_axes`` or ``out_axes`` that do not fit.
@@ -76,8 +77,8 @@ def _of_chunk(
     function: Any, leaves: Any, structure: Any, kwargs: Any, mapped: Any, out_axes: Any, start: int, stop: int
 ) -> tuple[list[Any], list[int | None], Any]:
     """The results for some examples, with the axes they are to get and the structure they have."""
-    own = list(leaves)
     with Batch(stop - start) as level:
+        own = [_same_for_all(level, x) for x in leaves]
         for m in mapped:
             own[m.position] = level.of_examples(m.part(start, stop))
         out = function(*_unflattened(structure, own), **kwargs)
@@ -135,6 +136,12 @@ def _size(mapped: Sequence[_Mapped]) -> int:
         got = ", ".join(f"{n} in leaf {m.position}" for n, m in sizes.items())
         raise ShapeError("vmap", got=f"examples: {got}", expected="as many in all arguments")
     return next(iter(sizes))
+
+
+def _same_for_all(level: Batch, x: Any) -> Any:
+    """An argument without examples: if it is tracked, that is outside of the batch."""
+    held = unwrap(x)
+    return rewrap(x, level.variable_of(held)) if isinstance(held, Operand) and is_tracked(held) else x
 
 
 def _left(level: Batch, result: Any, axis: int | None) -> Any:

@@ -1,0 +1,193 @@
+"""Custom Functions in a batch: by their own rule, else mapped themselves, else example by example.
+
+A call on values of a batch is a call outside of it, of a Function on all examples whose forward and backward
+are the user's in a batch of their own. So a gradient outside is the user's, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iverson.autograd.function import Context, Function
+from iverson.core.caller import warn
+from iverson.core.dispatch import Handle, Level, value_of
+from iverson.core.errors import ArgumentError, BatchWarning, GraphError
+from iverson.ops import F
+
+#: Makes and enters a level for a number of examples.
+NewLevel = Callable[[int], Any]
+#: What is held for all examples, and 1 if they are along its axis 0, else 0.
+Held = tuple[Any, int]
+
+
+class _Restored(Context):
+    """A context in another batch than the one in which it was filled."""
+
+    _tensors: tuple[Any, ...] = ()
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return self._tensors
+
+
+def by_rule(cls: type[Function], size: int, held: Sequence[Held]) -> tuple[list[Held], bool]:
+    """The results of the user's static method ``vmap``, and whether there are several."""
+    rule: Any = cls.vmap  # type: ignore[attr-defined]
+    in_axes = tuple(0 if lead else None for _, lead in held)
+    made = rule(size, in_axes, *(x for x, _ in held))
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise ArgumentError(
+            f"{cls.__name__}.vmap",
+            got=f"{made!r}",
+            expected="a pair of the results and the axes of their examples",
+        )
+    results, axes = made
+    several = isinstance(results, tuple | list)
+    pairs = zip(results, axes, strict=True) if several else [(results, axes)]
+    return [
+        (x, 0) if axis is None else (F.permute_dims(x, axes=_first(axis, x.ndim)), 1) for x, axis in pairs
+    ], several
+
+
+def _first(axis: int, ndim: int) -> tuple[int, ...]:
+    return axis, *(k for k in range(ndim) if k != axis)
+
+
+def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewLevel) -> type[Function]:
+    """The Function on all examples: of arguments that have them along axis 0 where ``of`` says so."""
+
+    class Over(Function):
+        several = False
+
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            own = Context(ctx.needs_input_grad)
+            try:
+                with enter(size) as level:
+                    out = _run(cls, own, _inside(level, zip(args, of, strict=True)))
+                    Over.several = isinstance(out, tuple | list)
+                    results = [_outside(level, r) for r in (out if Over.several else (out,))]
+                    results = [
+                        x if lead else F.broadcast_to(x, shape=(size, *x.shape)) for x, lead in results
+                    ]
+                    _keep(ctx, own, level, out if Over.several else (out,), results)
+            except GraphError:
+                warn(
+                    f"vmap: {cls.__name__} reads entries: it is carried out example by example; define a "
+                    "static method vmap, or compute with functions of iverson",
+                    BatchWarning,
+                )
+                ctx.each = [Context(ctx.needs_input_grad) for _ in range(size)]
+                outs = [_run(cls, c, _at(args, of, k)) for k, c in enumerate(ctx.each)]
+                results = _stacked(outs)
+                Over.several = isinstance(outs[0], tuple | list)
+                for c in ctx.each:
+                    c._tensors = c._to_save
+            return tuple(results) if Over.several else results[0]
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            if hasattr(ctx, "each"):
+                rows = [
+                    _tuple(cls.backward(_restored(c, c._tensors, ctx), *_at(grads, (1,) * len(grads), k)))
+                    for k, c in enumerate(ctx.each)
+                ]
+                found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
+            else:
+                with enter(size) as level:
+                    given = [level.of_examples(g) for g in grads]
+                    made = _tuple(cls.backward(_back(ctx, level), *given))
+                    found = [None if x is None else _repeated(*_outside(level, x), size) for x in made]
+            return tuple(
+                x if x is None or lead else F.sum(x, axis=(0,), keepdims=False)
+                for x, lead in zip(found, of, strict=True)
+            )
+
+    Over.__name__ = cls.__name__
+    return Over
+
+
+def _tuple(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, tuple | list) else (x,)
+
+
+def _run(cls: Any, ctx: Context, args: Sequence[Any]) -> Any:
+    setup = getattr(cls, "setup_context", None)
+    if setup is None:
+        return cls.forward(ctx, *args)
+    out = cls.forward(*args)
+    setup(ctx, tuple(args), out)
+    return out
+
+
+def _inside(level: Any, held: Any) -> list[Any]:
+    return [level.of_examples(x) if lead else x for x, lead in held]
+
+
+def _outside(level: Level, x: Any) -> Held:
+    value = value_of(x, None)
+    return (value.held, value.lead) if getattr(value, "_level", None) is level else (x, 0)
+
+
+def _repeated(x: Any, lead: int, size: int) -> Any:
+    return x if lead else F.broadcast_to(x, shape=(size, *x.shape))
+
+
+def _keep(ctx: Any, own: Context, level: Level, out: Sequence[Any], results: Sequence[Any]) -> None:
+    """Keep outside of the batch what the user's forward kept inside."""
+    known = {id(r): x for r, x in zip(out, results, strict=True)}
+
+    def outside(x: Any) -> Held:
+        return (known[id(x)], 1) if id(x) in known else _outside(level, x)
+
+    own.__dict__.pop("needs_input_grad")
+    names = [n for n, x in vars(own).items() if isinstance(x, Handle)]
+    held = [
+        outside(x) if x is not None else (None, 0) for x in (*own._to_save, *(getattr(own, n) for n in names))
+    ]
+    ctx.save_for_backward(*(x for x, _ in held))
+    ctx.leads = tuple(lead for _, lead in held)
+    ctx.names = tuple(names)
+    ctx.others = {n: x for n, x in vars(own).items() if n not in names and not n.startswith("_")}
+
+
+def _back(ctx: Any, level: Any) -> Context:
+    """The user's context, in a batch."""
+    tensors = tuple(
+        x if x is None or not lead else level.of_examples(x)
+        for x, lead in zip(ctx.saved_tensors, ctx.leads, strict=True)
+    )
+    count = len(tensors) - len(ctx.names)
+    own = _restored(None, tensors[:count], ctx)
+    own.__dict__.update(ctx.others)
+    own.__dict__.update(zip(ctx.names, tensors[count:], strict=True))
+    return own
+
+
+def _restored(filled: Context | None, tensors: Sequence[Any], ctx: Any) -> Context:
+    own = _Restored(ctx.needs_input_grad)
+    if filled is not None:
+        own.__dict__.update({n: x for n, x in vars(filled).items() if not n.startswith("_")})
+        own.needs_input_grad = ctx.needs_input_grad
+    own._tensors = tuple(tensors)
+    return own
+
+
+def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
+    """The arguments of one example."""
+    keys = [
+        (k, *(slice(0, n, 1) for n in x.shape[1:])) if lead else () for x, lead in zip(args, of, strict=True)
+    ]
+    return [F.index_basic(x, key=key) if key else x for x, key in zip(args, keys, strict=True)]
+
+
+def _stacked(outs: Sequence[Any]) -> list[Any]:
+    return [_stack(list(parts)) for parts in zip(*map(_tuple, outs), strict=True)]
+
+
+def _stack(parts: list[Any]) -> Any:
+    if all(x is None for x in parts):
+        return None
+    like = next(x for x in parts if x is not None)
+    return F.stack(*(F.zero(like.shape, like.dtype) if x is None else x for x in parts), axis=0)
