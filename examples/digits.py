@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -96,37 +97,67 @@ def picture(path: Path, losses, images, labels, predicted) -> None:
     plt.close(figure)
 
 
-def second_derivative(layers, images: np.ndarray) -> None:
-    """The derivative of the input gradient's sum, with every matrix product counted."""
-    x = iv.asarray(images[:100], requires_grad=True)
-    rows = []
+def second_derivative(layers, images: np.ndarray, out: Path) -> None:
+    """The derivative of the input gradient's sum, with what each takes and what it avoids."""
+    x = iv.asarray(images[:100])
 
-    def counted(name: str, function):
-        with explain.count() as work:
-            result = function()
-        rows.append((name, work.products, work.unneeded_of["matmul"] + work.undefined_of["matmul"]))
-        return result
+    def score(x: iv.Tensor) -> iv.Tensor:
+        return logits(layers, x)[:, 3].sum()
 
-    score = counted("scores of 100 images", lambda: logits(layers, x)[:, 3].sum())  # noqa: PLW0108
-    gradient = counted("gradient in the images", lambda: autograd.grad(score, x, create_graph=True))
-    second = counted("second derivative in them", lambda: autograd.grad(gradient.sum(), x))
-    print("\nMatrix products                 done   skipped")
-    for name, done, skipped in rows:
-        print(f"  {name:<28} {done:>5} {skipped:>8}")
-    if second.layout != "zero" or rows[2][1] != 0:
+    def loss(x: iv.Tensor) -> iv.Tensor:
+        return iv.cross_entropy(logits(layers, x), iv.asarray(np.full(100, 3)))
+
+    gradient = iv.grad(score)
+    second = iv.grad(lambda x: gradient(x).sum())
+    functions = {
+        "scores of 100 images": score,
+        "and their gradient": gradient,
+        "second derivative alone": second,
+    }
+    reports = {name: explain.report(function)(x) for name, function in functions.items()}
+    print("\nMatrix products                 done   avoided")
+    for name, report in reports.items():
+        reasons = ", ".join(f"{cost.products} {why}" for why, cost in report.avoided.items() if cost.products)
+        avoided = sum(cost.products for cost in report.avoided.values())
+        print(f"  {name:<28} {report.done.products:>5} {avoided:>9}  {reasons}".rstrip())
+    if second(x).layout != "zero" or reports["second derivative alone"].done.products:
         raise SystemExit("the second derivative of a ReLU network should need no product")
+    page = reports["and their gradient"].save(out / "gradient.html")
     print(
         "A ReLU network is linear around almost every input, so this second derivative is zero.\n"
         "Iverson knows it from the structure: the result is a tensor without storage, and no product ran\n"
-        "to find that out. In the first gradient the products for the weights were skipped: nobody asked."
+        "to find that out. In the first gradient the products for the weights were skipped: nobody asked.\n"
+        f"The gradient's graph, with what was avoided in grey: {page}"
     )
-    loss = iv.cross_entropy(logits(layers, x), iv.asarray(np.full(100, 3)))
-    gradient = autograd.grad(loss, x, create_graph=True)
-    with explain.count() as work:
-        curved = autograd.grad((gradient * gradient).sum(), x)
+    curved = explain.report(iv.grad(lambda x: (iv.grad(loss)(x) ** 2).sum()))(x)
     print(
         "The loss is curved by its softmax: there the same question takes "
-        f"{work.products} products ({curved.layout})."
+        f"{curved.done.products} products, with the forward pass and the gradient."
+    )
+
+
+def compiled_step(layers, images: np.ndarray, labels: np.ndarray) -> None:
+    """The loss of a batch and its gradient in all weights, eager and as one compiled program."""
+
+    def step(layers, x, y):
+        return iv.value_and_grad(lambda layers: iv.cross_entropy(logits(layers, x), y))(layers)
+
+    weights = [(w.detach(), b.detach()) for w, b in layers]
+    batch = iv.asarray(images[:64]), iv.asarray(labels[:64])
+    took = {}
+    for name, function in (("eager", step), ("compiled", iv.jit(step))):
+        value, _ = function(weights, *batch)
+        times = []
+        for _ in range(30):
+            started = time.perf_counter()
+            function(weights, *batch)
+            times.append(time.perf_counter() - started)
+        took[name] = float(value), min(times) * 1e6
+    (eager, eager_us), (compiled, compiled_us) = took["eager"], took["compiled"]
+    if abs(eager - compiled) > 1e-5 * abs(eager):
+        raise SystemExit("the compiled step computes another loss")
+    print(
+        f"A step (loss and gradients of 64 images): eager {eager_us:.0f} us, compiled {compiled_us:.0f} us."
     )
 
 
@@ -176,5 +207,6 @@ def run(out: Path, *, quick: bool) -> None:
     print(f"Held-out accuracy: {accuracy:.3f} (wanted: at least {wanted}). Picture: {out / 'digits.png'}")
     if accuracy < wanted:
         raise SystemExit("the classifier did not learn what it should")
-    second_derivative(layers, test_x)
+    second_derivative(layers, test_x, out)
+    compiled_step(layers, train_x, train_y)
     check_custom_function()
