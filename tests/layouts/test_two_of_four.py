@@ -470,7 +470,7 @@ def test_values_differentiate_and_demand_only_their_pattern():
     [lambda x: x @ x.mT @ x, lambda x: iv.sin(x) * D[:2], lambda x: x.sum(axis=0) ** 2],
     ids=["cube", "sin", "sum"],
 )
-def test_gradcheck_in_both_meanings(f, fast, masked):
+def test_gradcheck_in_both_semantics(f, fast, masked):
     x = held(LEAF[:2], True)[0]
     assert gradcheck(f, (x,), masked=masked, fast=fast)
     assert gradgradcheck(f, (x,), masked=masked, fast=True)

@@ -166,7 +166,7 @@ def test_jacobians_are_in_the_order_of_the_entries(layout):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_both_meanings_of_a_cubed_matrix(layout, fast):
+def test_both_semantics_of_a_cubed_matrix(layout, fast):
     """The two Jacobians of PyTorch's pull request 95405, at [[0, 1], [2, 3]]."""
     x = sparse(np.array([[0.0, 1.0], [2.0, 3.0]]), layout, requires_grad=True)
 

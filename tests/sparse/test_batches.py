@@ -1,4 +1,4 @@
-"""Batches of compressed matrices: the layout law, both meanings, constructors, demand."""
+"""Batches of compressed matrices: the layout law, both semantics, constructors, demand."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_one_list_of_blocks_for_each_matrix(layout):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("layout", COMPRESSED)
-def test_gradcheck_in_both_meanings(layout, masked):
+def test_gradcheck_in_both_semantics(layout, masked):
     x = in_layout(batch_of((2, 2, 3)), layout, True)
     w = np.random.default_rng(2).standard_normal((3, 2))
     for f in (lambda x: x @ w, lambda x: x * x, lambda x: x @ x.mT, lambda x: x.sum(axis=(0, 2))):

@@ -1,4 +1,4 @@
-"""gradcheck of sparse inputs of every kind, in regular meaning (every entry) and masked (the stored ones)."""
+"""gradcheck of all kinds of sparse inputs: in regular semantics (all entries) and masked (stored ones)."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ FUNCTIONS = {
 
 
 def cases() -> list[tuple[str, str, bool]]:
-    """A third of the product, moved by the seed: each input in both meanings, and each function."""
+    """A third of the product, moved by the seed: each input in both semantics, and each function."""
     everything = list(product(FUNCTIONS, INPUTS, (False, True)))
     return everything if EXHAUSTIVE else everything[SEED % 3 :: 3]
 
 
 @pytest.mark.parametrize(("name", "kind", "masked"), cases())
-def test_both_meanings(name, kind, masked):
+def test_both_semantics(name, kind, masked):
     f, x = FUNCTIONS[name], INPUTS[kind]("float64").requires_grad_()
     assert gradcheck(f, (x,), masked=masked)
     assert gradgradcheck(f, (x,), masked=masked, fast=True)

@@ -39,7 +39,7 @@ class WrongOutside(iv.autograd.Function):
 @pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_regular_meaning(layout, fast):
+def test_regular_semantics(layout, fast):
     assert gradcheck(cubed, (sparse(layout),), fast=fast)
     assert gradgradcheck(cubed, (sparse(layout),), fast=fast)
 

@@ -136,7 +136,7 @@ def dtypes() -> Iterator[Wrong]:
 
 
 def dense(x: Any) -> Any:
-    """The tensor as an array, in either meaning."""
+    """The tensor as an array, in either semantics."""
     return x.to_tensor(0).to_dense() if isinstance(x, iv.MaskedTensor) else x.to_dense()
 
 

@@ -108,7 +108,7 @@ def take_along_axis(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis =
 
 
 def _take_at_held(x: Any, indices: Any, k: int) -> Any:
-    """x at the positions that exist, with the meaning of the indices on it."""
+    """x at the positions that exist, masked as the indices are."""
     chosen = positions(unwrap(indices), x.shape[k], "take_along_axis")
     others = tuple(1 if j == k else n for j, n in enumerate(indices.shape))
     if indices.ndim != x.ndim or broadcast_shapes("take_along_axis", x.shape, others) != x.shape:

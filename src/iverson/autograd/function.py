@@ -83,13 +83,13 @@ class Context:
     def _restore(self, place: Any) -> Any:
         if place is None:
             return None
-        value, parent, index, meaning = place
+        value, parent, index, wrapper = place
         if index < 0:
             made = make_handle(value, None, index)
             self._bar([made])
-            return rewrap(meaning, made)
+            return rewrap(wrapper, made)
         # Without a node of its own, it is one of this node's results.
-        return rewrap(meaning, make_handle(value, self._node if parent == _PLACE else parent, index))
+        return rewrap(wrapper, make_handle(value, self._node if parent == _PLACE else parent, index))
 
     def _bar(self, handles: Sequence[Any]) -> None:
         """In a pass that is recorded, let no derivative flow through what forward did not record."""
@@ -214,13 +214,13 @@ def _recorded(
     multiple = len(results) != 1
     handles = tuple(map(unwrap, results))
     avals = tuple(Aval((), dtypes.default_float) if h is None else Aval(h.shape, h.dtype) for h in handles)
-    meanings = tuple(map(_meaning, args)), tuple(map(_meaning, results))
+    wrappers = tuple(map(_wrapper, args)), tuple(map(_wrapper, results))
     op = JointOp(
         name=cls.__name__,
         forward=cls.forward,
         abstract=lambda *_args: avals if multiple else avals[0],
-        joint=_joint(cls, ctx, *meanings),
-        joint_jvp=_joint_jvp(cls, ctx, *meanings),
+        joint=_joint(cls, ctx, *wrappers),
+        joint_jvp=_joint_jvp(cls, ctx, *wrappers),
         multiple=multiple,
     )
     known = tuple(
@@ -283,7 +283,7 @@ def _is_number(x: Any) -> bool:
     return not isinstance(x, (int, str, bytes, slice, range, type, np.dtype, type(None), type(...)))
 
 
-def _meaning(x: Any) -> Any:
+def _wrapper(x: Any) -> Any:
     """What an operand means beyond its handle, without keeping the handle: for `rewrap`."""
     return x._rewrap(None) if isinstance(x, Wrapper) else None
 
@@ -294,8 +294,8 @@ def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any
         return None
     handle = unwrap(tensor)
     if id(tensor) in result_of and not any(tensor is a for a in args):
-        return handle._value, _PLACE, result_of[id(tensor)], _meaning(tensor)
-    return handle._value, handle._node, handle._index, _meaning(tensor)
+        return handle._value, _PLACE, result_of[id(tensor)], _wrapper(tensor)
+    return handle._value, handle._node, handle._index, _wrapper(tensor)
 
 
 def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
@@ -321,7 +321,7 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     return joint
 
 
-def _seeds(operation: str, argument: str, found: tuple[Any, ...], meanings: Any) -> list[Any]:
+def _seeds(operation: str, argument: str, found: tuple[Any, ...], wrappers: Any) -> list[Any]:
     """What a user's rule returned, as plain handles for those that arguments or results hold.
 
     Of a plain tensor's gradient, what does not exist is zero.
@@ -329,10 +329,10 @@ def _seeds(operation: str, argument: str, found: tuple[Any, ...], meanings: Any)
     return [
         x
         if x is None
-        else meaning._seed(x, operation, f"{argument} {k}")
-        if meaning is not None
+        else wrapper._seed(x, operation, f"{argument} {k}")
+        if wrapper is not None
         else zero_filled(x)
-        for k, (x, meaning) in enumerate(zip(found, meanings, strict=True))
+        for k, (x, wrapper) in enumerate(zip(found, wrappers, strict=True))
     ]
 
 
@@ -416,12 +416,12 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
 
     def joint_jvp(tangents: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
         given: list[Any] = []
-        for t, known, meaning in zip(tangents, node.args, inputs, strict=True):
+        for t, known, wrapper in zip(tangents, node.args, inputs, strict=True):
             if t is None and known is None:
                 given.append(None)
                 continue
             handle = make_handle(Zero(known.shape, known.dtype)) if t is None else alias(t)
-            given.append(rewrap(meaning, handle))
+            given.append(rewrap(wrapper, handle))
         arrived = [t for t in tangents if t is not None]
         with _watched(ctx, user_jvp, arrived) as call:
             found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)

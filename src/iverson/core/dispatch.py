@@ -1,7 +1,7 @@
 """How a call finds its interpreter: the protocol of a handle and one registry of interpreters.
 
 `bind(op, args, params)` is the only door into an op. What happens behind it depends on the arguments: a call
-goes to the meaning put on one of them (`Wrapper`: masked), else it is carried out eagerly and recorded: by
+goes to a `Wrapper` among them (masked), else it is carried out eagerly and recorded: by
 kernels, or, where a handle holds a value of one, by the innermost `Level` (a trace, a batch). Levels nest in
 any order, with each other and with gradients.
 """
@@ -116,7 +116,7 @@ def rebind(x: Any, value: Any, *slot: Any) -> None:
 
 
 class Wrapper(Operand, ABC):
-    """The protocol of an operand that is one plain handle (``_inner``) with a meaning put on it.
+    """The protocol of an operand that is one plain handle (``_inner``) with semantics of its own.
 
     What differentiates (the engine, transforms, gradcheck) works on the held handle and wraps what comes out,
     by `unwrap` and `rewrap`; what computes is an interpreter registered for the kind.
@@ -128,7 +128,7 @@ class Wrapper(Operand, ABC):
 
     @abstractmethod
     def _rewrap(self, handle: Any) -> Any:
-        """The same meaning on another handle, of the held one's shape: plain, or with a meaning itself."""
+        """The same semantics for another handle, of the held one's shape: plain, or a wrapper itself."""
 
     @abstractmethod
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
@@ -148,7 +148,7 @@ def unwrap(x: Any) -> Any:
 
 
 def rewrap(operand: Any, handle: Any) -> Any:
-    """A plain handle with the operand's meaning put on it: its gradient, or itself at another point."""
+    """A plain handle with the operand's semantics: its gradient, or itself at another point."""
     is_plain = type(operand) is _handle[0] or not isinstance(operand, Wrapper)
     return handle if is_plain else operand._rewrap(handle)
 
@@ -163,7 +163,7 @@ class Level(ABC):
     """A context in which handles have a meaning: a trace, a batch. It is left when its ``with`` block ends.
 
     Its values (`LevelValue`) are held in handles like those of a layout, so that functions, gradients and
-    meanings on top of them work as on any other. Ops on them are carried out by the level's `bind`, which
+    wrappers on top of them work as on any other. Ops on them are carried out by the level's `bind`, which
     calls ops on what its values stand for: handles of levels outside, or eager ones.
 
     Attributes

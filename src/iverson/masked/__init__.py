@@ -1,4 +1,4 @@
-"""Masked tensors: meaning on top of tensors. An entry that a mask leaves out does not exist.
+"""Masked tensors: semantics on top of tensors. An entry that a mask leaves out does not exist.
 
 `iverson.masked_tensor` makes them; `policy` says what happens where masks differ.
 """

@@ -1,7 +1,7 @@
 """Rules of ops that go along axes: reductions, scans, softmax and orders.
 
 The entries are put in place with a neutral one where nothing is specified, and the specified ones of the
-result are packed again; entries in a list are first bundled to small matrices (`iverson.masked.bundles`).
+result are packed again; entries in a list are first put in small matrices (`iverson.masked.buckets`).
 The table that names these rules is in `iverson.masked.rules`.
 """
 
@@ -17,7 +17,7 @@ from iverson.core.dispatch import alias, bind, make_handle, zero_filled
 from iverson.core.op import Op
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
-from iverson.masked.bundles import Lines
+from iverson.masked.buckets import Lines
 from iverson.masked.mask import Mask, taken
 from iverson.masked.stored import Stored, of_numbers
 from iverson.masked.tensor import MaskedTensor
@@ -87,30 +87,30 @@ def _over_lines(op: Op, x: MaskedTensor, own: Lines) -> Any:
     """One entry for each line."""
     if op.name == "sum":
         return F.segment_sum(x._inner, segments=own.segments)
-    parts = [part._inner for part in _bundled(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
-    return taken(parts, np.argsort(own.bundled))
+    parts = [part._inner for part in _by_bucket(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
+    return taken(parts, np.argsort(own.bucketed))
 
 
-def _bundled(rule: Any, op: Op, x: MaskedTensor, own: Lines, params: Params) -> list[Any]:
-    """What a rule gives for each bundle of lines, along axis 1."""
+def _by_bucket(rule: Any, op: Op, x: MaskedTensor, own: Lines, params: Params) -> list[Any]:
+    """What a rule gives for each bucket of lines, along axis 1."""
     held = taken([x._inner], own.order)
-    whole = len(own.bundles) == 1
+    whole = len(own.buckets) == 1
     return [
         rule(
             op,
             (MaskedTensor(held if whole else F.index_basic(held, key=(slice(b.start, b.stop, 1),)), b.mask),),
             params,
         )
-        for b in own.bundles
+        for b in own.buckets
     ]
 
 
 def _along(rule: Any, op: Op, x: MaskedTensor, axis: int) -> Any:
     """A rule that keeps the mask, on lines of stored entries."""
     own = x._mask.lines((axis,))  # type: ignore[attr-defined]
-    if not own.bundles:
+    if not own.buckets:
         return MaskedTensor(alias(x._inner), x._mask)
-    parts = [part._inner for part in _bundled(rule, op, x, own, {"axis": 1})]
+    parts = [part._inner for part in _by_bucket(rule, op, x, own, {"axis": 1})]
     return MaskedTensor(taken(parts, np.argsort(own.order)), x._mask)
 
 
@@ -145,9 +145,9 @@ def search(op: Op, args: Args, params: Params) -> Any:
     mask, _ = x._mask.over(axes, keepdims)
     if isinstance(x._mask, Stored):
         own = x._mask.lines(axes)
-        parts = _bundled(search, op, x, own, {"axis": 1, "keepdims": False})
+        parts = _by_bucket(search, op, x, own, {"axis": 1, "keepdims": False})
         ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._inner) for part in parts)])
-        return MaskedTensor(make_handle(own.inner[own.at(ranks)][np.argsort(own.bundled)]), mask)
+        return MaskedTensor(make_handle(own.inner[own.at(ranks)][np.argsort(own.bucketed)]), mask)
     values = F.to_numpy(_filled(x, NEUTRAL[op.name](x.dtype)))
     there = x._mask.array
     if axis is None:
@@ -202,9 +202,9 @@ def argsort(op: Op, args: Args, params: Params) -> Any:
         order, there = _order(x, **params)
         return MaskedTensor(make_handle(order[there]), Mask(there))
     own = x._mask.lines((params["axis"],))
-    parts = _bundled(argsort, op, x, own, {**params, "axis": 1})
+    parts = _by_bucket(argsort, op, x, own, {**params, "axis": 1})
     ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._inner) for part in parts)])
-    # Ranks are on a line, whose first entry in bundled order is where its own rank is 0.
+    # Ranks are on a line, whose first entry in bucketed order is where its own rank is 0.
     first = np.arange(ranks.size) - own.ranks
     return _on_ranks(x, own, params["axis"], make_handle(own.inner[own.order[first + ranks]]))
 
@@ -216,12 +216,12 @@ def sort(op: Op, args: Args, params: Params) -> Any:
     if not isinstance(x._mask, Stored):
         return F.take_along(x, _order(x, stable=True, **params)[0], axis)
     own = x._mask.lines((axis,))
-    parts = [part._inner for part in _bundled(sort, op, x, own, {**params, "axis": 1})]
+    parts = [part._inner for part in _by_bucket(sort, op, x, own, {**params, "axis": 1})]
     return _on_ranks(x, own, axis, taken(parts, np.arange(x._mask.count)) if parts else x._inner)
 
 
 def _on_ranks(x: MaskedTensor, own: Lines, axis: int, vector: Any) -> Any:
-    """A vector in bundled order as the first entries of each line."""
+    """A vector in bucketed order as the first entries of each line."""
     rest = [k for k in range(x.ndim) if k != axis]
     indices = np.empty((x.ndim, own.ranks.size), np.int64)
     indices[rest] = x._mask.coordinates(rest)[:, own.order]

@@ -13,7 +13,7 @@ from iverson.core.shapes import Shape, reduced_shape
 from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, to_strided
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 from iverson.layouts.placement import converted
-from iverson.masked.bundles import Lines
+from iverson.masked.buckets import Lines
 from iverson.masked.mask import Array, Mask, read_axes, seen_from
 from iverson.ops import TABLE, F
 

@@ -183,7 +183,7 @@ def _warn_lost_write() -> None:
 
 
 class Array(Operand, Methods):
-    """Base of the kinds of arrays that users hold: `Tensor`, and those that put a meaning on one."""
+    """Base of the kinds of arrays that users hold: `Tensor`, and those with semantics of their own."""
 
     __slots__ = ()
 

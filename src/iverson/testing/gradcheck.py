@@ -20,12 +20,12 @@ from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
 from iverson.testing.directions import lowest
 from iverson.testing.jacobians import Check, check_slow
-from iverson.testing.masked import as_masked, check_unspecified, other_meaning
-from iverson.testing.meanings import with_meanings
+from iverson.testing.masked import as_masked, check_unspecified, other_semantics
 from iverson.testing.numerical import Numerical
 from iverson.testing.perturbation import Problem, flatten_outputs
 from iverson.testing.probes import check_fast
 from iverson.testing.report import GradcheckError
+from iverson.testing.semantics import with_semantics
 from iverson.testing.settings import Settings, Tolerances
 from iverson.testing.subsets import check_subsets
 
@@ -96,7 +96,7 @@ def gradcheck(
     derivative in every entry, a masked one in its specified entries. There it is also checked that results
     are the same with other numbers (nan) at the unspecified entries, and that masks of results do not move.
     For a sparse or masked input a failure says which contract broke, the value on the pattern or the support
-    off it, and what the derivative is in the other meaning.
+    off it, and what the derivative is in the other semantics.
 
     Returns True. Raises `GradcheckError` with the worst entry and a diagnosis; ArgumentError if no input
     requires grad, one was computed from another, or ``project`` moves them; whatever ``fn`` raises at
@@ -156,14 +156,14 @@ def gradgradcheck(
 
 
 def _guarded(problem: Callable[[Any], Problem], inputs: Any, masked: bool, settings: Settings) -> bool:
-    """Check the problem that is made of inputs, in the meaning asked for."""
+    """Check the problem that is made of inputs, in the semantics asked for."""
     given = as_masked(inputs) if masked else inputs
     try:
         made = problem(given)
         try:
             _check(made, settings)
         except GradcheckError as error:
-            told = with_meanings(error, made, lambda: problem(other_meaning(given)), settings.eps)
+            told = with_semantics(error, made, lambda: problem(other_semantics(given)), settings.eps)
             if told is error:
                 raise
             raise told from error.__cause__

@@ -114,7 +114,7 @@ def as_masked(inputs: Any) -> Any:
     return _mapped(_masked, inputs)
 
 
-def other_meaning(inputs: Any) -> Any:
+def other_semantics(inputs: Any) -> Any:
     """The inputs with each sparse tensor masked, and each masked one plain (0 where it has no entry)."""
     return _mapped(lambda x: _plain(x) if isinstance(x, MaskedTensor) else _masked(x), inputs)
 

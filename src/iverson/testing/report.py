@@ -33,8 +33,8 @@ class Finding:
     tolerance : how far apart the two values may be.
     contract : for an input that is sparse or masked, which of its contracts broke: `ON_PATTERN` or
         `OFF_PATTERN`; "" for other inputs and failures.
-    other_meaning : what the numerical value would be if the input were masked instead of regular, or regular
-        instead of masked; None where there is no such derivative, or the function refuses such an input.
+    other_semantics : what the numerical value would be if the input were masked, not regular, or regular
+        and not masked; None where there is no such derivative, or the function refuses such an input.
     diagnosis : "wrong rule", "kink", "jump", "rounding", "nan or inf" or "".
     explanation : the diagnosis in a sentence, with what to do.
     """
@@ -51,7 +51,7 @@ class Finding:
     diagnosis: str = ""
     explanation: str = ""
     contract: str = ""
-    other_meaning: float | None = None
+    other_semantics: float | None = None
 
     @property
     def relative_error(self) -> float | None:

@@ -27,7 +27,7 @@ def _is_wrapper(x: Any) -> bool:
 
 
 def wrapped(operands: Sequence[Any], handles: Sequence[Any]) -> list[Any]:
-    """Plain handles with the meaning of the operands they belong to."""
+    """Plain handles with the semantics of the operands they belong to."""
     return list(map(rewrap, operands, handles))
 
 

@@ -1,4 +1,4 @@
-"""Lines of entries, and bundles of lines: how what goes along an axis is done for entries in a list.
+"""Lines of entries, and buckets of lines: how what goes along an axis is done for entries in a list.
 
 Lines whose numbers of entries are between two powers of two make a matrix with a mask that is at least half
 full. So an op along an axis is that op on a few small masked matrices, with work that grows with the number
@@ -17,8 +17,8 @@ from iverson.masked.mask import Array, Mask
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """The entries from ``start`` to ``stop`` in bundled order, and the mask of the matrix of their lines."""
+class Bucket:
+    """The entries from ``start`` to ``stop`` in bucketed order, and the mask of the matrix of their lines."""
 
     mask: Mask
     start: int
@@ -50,39 +50,39 @@ class Lines:
         return Segments(self.line, self.keys.size)
 
     @cached_property
-    def bundled(self) -> Array:
-        """The lines, those of one bundle after the other."""
+    def bucketed(self) -> Array:
+        """The lines, those of one bucket after the other."""
         found: Array = np.argsort(np.ceil(np.log2(self.lengths)), kind="stable")
         return found
 
     @cached_property
     def order(self) -> Array:
-        """The entries in bundled order: by bundle, line and inner address."""
-        lengths = self.lengths[self.bundled]
-        skipped = np.repeat(self._starts[self.bundled] - np.cumsum(lengths) + lengths, lengths)
+        """The entries in bucketed order: by bucket, line and inner address."""
+        lengths = self.lengths[self.bucketed]
+        skipped = np.repeat(self._starts[self.bucketed] - np.cumsum(lengths) + lengths, lengths)
         found: Array = self._order[np.arange(skipped.size) + skipped]
         return found
 
     @cached_property
     def ranks(self) -> Array:
-        """The position of each entry on its line, in bundled order."""
-        lengths = self.lengths[self.bundled]
+        """The position of each entry on its line, in bucketed order."""
+        lengths = self.lengths[self.bucketed]
         found: Array = np.arange(self.line.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return found
 
     @cached_property
-    def bundles(self) -> list[Bundle]:
-        """The bundles, shortest lines first."""
-        lengths = self.lengths[self.bundled]
+    def buckets(self) -> list[Bucket]:
+        """The buckets, shortest lines first."""
+        lengths = self.lengths[self.bucketed]
         ends = np.append(np.flatnonzero(np.diff(np.ceil(np.log2(lengths)))) + 1, lengths.size)
         found, line, entry = [], 0, 0
         for end in ends.tolist() if lengths.size else []:
             mask = Mask(np.arange(lengths[line:end].max()) < lengths[line:end, None])
-            found.append(Bundle(mask, entry, entry + mask.count))
+            found.append(Bucket(mask, entry, entry + mask.count))
             line, entry = end, entry + mask.count
         return found
 
     def at(self, ranks: Array) -> Array:
-        """The entry with a given position on each line, in the order of ``bundled``."""
-        found: Array = self._order[self._starts[self.bundled] + ranks]
+        """The entry with a given position on each line, in the order of ``bucketed``."""
+        found: Array = self._order[self._starts[self.bucketed] + ranks]
         return found

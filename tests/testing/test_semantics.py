@@ -1,4 +1,4 @@
-"""What gradcheck says of sparse and masked inputs: both contracts, the other meaning, projections, memory."""
+"""What gradcheck says of sparse and masked inputs: both contracts, other semantics, projections, memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_failure_says_which_contract_broke(layout, fast, stored, contract):
     assert wrong[error.finding.input_index]
 
 
-def test_a_failure_of_the_other_meaning_is_told():
+def test_a_failure_of_the_other_semantics_is_told():
     """Regular: d (x @ x)[0, 0] / dx[0, 0] = 2 x[0, 0] = 0 and off the pattern. Masked: no such entry."""
 
     class Square(iv.autograd.Function):
@@ -73,12 +73,12 @@ def test_a_failure_of_the_other_meaning_is_told():
         lambda x: Square.apply(x) if not isinstance(x, iv.MaskedTensor) else x @ x, (sparse("csr"),)
     )
     assert error.finding.input_index == (0, 0)
-    assert error.finding.other_meaning is None
-    assert "in the masked meaning it would be absent (masked=True" in str(error)
+    assert error.finding.other_semantics is None
+    assert "in the masked semantics it would be absent (masked=True" in str(error)
 
 
-def test_the_other_meaning_has_its_own_number():
-    """mean: over 4 entries in the regular meaning, over the 3 stored ones in the masked one."""
+def test_the_other_semantics_has_its_own_number():
+    """mean: over 4 entries in the regular semantics, over the 3 stored ones in the masked one."""
     mean = lambda x: Quarter.apply(x) if not isinstance(x, iv.MaskedTensor) else iv.mean(x)
 
     class Quarter(iv.autograd.Function):
@@ -92,8 +92,8 @@ def test_the_other_meaning_has_its_own_number():
 
     error = failure(mean, (sparse("coo"),))
     assert error.finding.numerical == pytest.approx(1 / 4)
-    assert error.finding.other_meaning == pytest.approx(1 / 3)
-    assert "in the masked meaning it would be 0.333333333" in str(error)
+    assert error.finding.other_semantics == pytest.approx(1 / 3)
+    assert "in the masked semantics it would be 0.333333333" in str(error)
 
 
 @pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
@@ -109,8 +109,8 @@ def test_the_other_meaning_has_its_own_number():
     ],
     ids=["rank 0", "another shape", "complex", "fails", "two outputs", "nothing"],
 )
-def test_results_that_differ_between_the_meanings_do_not_hide_the_report(there, check):
-    """The entry at fault need not be there in the other meaning."""
+def test_results_that_differ_between_the_semantics_do_not_hide_the_report(there, check):
+    """The entry at fault need not be there in the other semantics."""
 
     class Wrong(iv.autograd.Function):
         @staticmethod
@@ -129,7 +129,7 @@ def test_results_that_differ_between_the_meanings_do_not_hide_the_report(there, 
     assert "the contract that broke" in str(caught.value)
 
 
-def test_a_masked_input_hears_of_the_regular_meaning():
+def test_a_masked_input_hears_of_the_regular_semantics():
     class WrongMean(iv.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -147,7 +147,7 @@ def test_a_masked_input_hears_of_the_regular_meaning():
     error = failure(mean, (iv.masked_tensor(sparse("csr").detach(), requires_grad=True),))
     assert error.finding.contract == ON_PATTERN
     assert error.finding.numerical == pytest.approx(1 / 3)
-    assert error.finding.other_meaning == pytest.approx(1 / 4)
+    assert error.finding.other_semantics == pytest.approx(1 / 4)
     assert "the input is masked" in str(error)
 
 
@@ -281,7 +281,7 @@ NONE = lambda: iv.sparse_coo_tensor(np.zeros((2, 0), int), np.zeros(0), (0, 2), 
 @pytest.mark.parametrize(
     "make", [HYBRID, REPEATED, EMPTY, NONE], ids=["hybrid", "repeated", "empty", "no rows"]
 )
-def test_sparse_inputs_of_all_kinds_in_both_meanings(make, fast):
+def test_sparse_inputs_of_all_kinds_in_both_semantics(make, fast):
     x = make()
     b = iv.asarray(np.arange(1.0, 7.0).reshape(2, 3), requires_grad=True)
     assert gradcheck(lambda x, b: x @ b + (x * x).sum(), (x, b), fast=fast)
@@ -300,7 +300,7 @@ def test_sparse_results(layout, dtype):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_memory_in_the_masked_meaning_grows_with_what_is_specified(fast):
+def test_memory_in_the_masked_semantics_grows_with_what_is_specified(fast):
     n = 200_000
     s = iv.sparse_coo_tensor([[5, 7, n - 1], [n - 1, 0, 3]], [1.0, 2.0, 3.0], (n, n), requires_grad=True)
     gradcheck(lambda m: m * m, (s,), masked=True, fast=fast)

@@ -1,7 +1,7 @@
-"""What a failure means for a sparse or masked input: which of its contracts broke, and the other meaning.
+"""What a failure means for a sparse or masked input: which of its contracts broke, and the other semantics.
 
 A gradient in such an input keeps two contracts: its value at the entries of the pattern, and its support off
-it. In the regular meaning every entry has a derivative; in the masked one only those of the pattern exist.
+it. In the regular semantics every entry has a derivative; in the masked one only those of the pattern exist.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from iverson.testing.perturbation import Problem, Variable
 from iverson.testing.report import OFF_PATTERN, ON_PATTERN, Finding, GradcheckError
 
 
-def with_meanings(
+def with_semantics(
     error: GradcheckError, problem: Problem, other: Callable[[], Problem], eps: float | None
 ) -> GradcheckError:
-    """The error with what it says of the meaning of a sparse or masked input; itself for any other.
+    """The error with what it says of the semantics of a sparse or masked input; itself for any other.
 
-    other : makes the same problem in the other meaning.
+    other : makes the same problem in the other semantics.
     """
     finding = error.finding
     v = next((v for v in problem.variables if v.name == finding.input), None)
@@ -31,8 +31,8 @@ def with_meanings(
     contract = ON_PATTERN if stored else OFF_PATTERN
     value = _numerical(finding, other, eps)
     told = (
-        f"the contract that broke is the {contract}: {_meaning(v, stored)}; "
-        f"in the {'regular' if v.space.partial else 'masked'} meaning it would be "
+        f"the contract that broke is the {contract}: {_contract(v, stored)}; "
+        f"in the {'regular' if v.space.partial else 'masked'} semantics it would be "
         + ("absent" if value is None else f"{value:.9g}")
         + ("" if v.space.partial else " (masked=True, or masked_tensor(x), to mean that)")
     )
@@ -42,7 +42,7 @@ def with_meanings(
         got=error.got,
         expected=error.expected,
         remedy="; ".join(filter(None, (error.remedy, told))),
-        finding=replace(finding, contract=contract, other_meaning=value),
+        finding=replace(finding, contract=contract, other_semantics=value),
     )
     for note in getattr(error, "__notes__", ()):
         found.add_note(note)
@@ -53,7 +53,7 @@ def _is_sparse(v: Variable) -> bool:
     return v.space.addresses is not None
 
 
-def _meaning(v: Variable, stored: bool) -> str:
+def _contract(v: Variable, stored: bool) -> str:
     if v.space.partial:
         return "the input is masked, and the entry specified"
     where = "is stored" if stored else "is not stored, which is a zero like any other"
@@ -61,7 +61,7 @@ def _meaning(v: Variable, stored: bool) -> str:
 
 
 def _numerical(finding: Finding, other: Callable[[], Problem], eps: float | None) -> float | None:
-    """The difference quotient of the same entries in the other meaning; None where there is none."""
+    """The difference quotient of the same entries in the other semantics; None where there is none."""
     assert finding.input_index is not None
     try:
         problem = other()
@@ -76,7 +76,7 @@ def _numerical(finding: Finding, other: Callable[[], Problem], eps: float | None
         return None
     try:
         return float(numerical.along_unit(k, coordinate).central[row])
-    except GradcheckError:  # the function is not defined nearby in this meaning
+    except GradcheckError:  # the function is not defined nearby in this semantics
         return None
 
 
@@ -91,4 +91,4 @@ def _row(record: Record, finding: Finding) -> int | None:
     return None
 
 
-__all__ = ["with_meanings"]
+__all__ = ["with_semantics"]
