@@ -222,12 +222,12 @@ def test_products_of_any_layout(dtype: Any, m: int, k: int, n: int) -> None:
 
 
 def test_small_products_are_nests_and_large_ones_are_not() -> None:
-    def step(n: int) -> Any:
+    def step(n: int, *, across: bool = False) -> Any:
         a, b, o = (Buffer(x, F64, (n, n), r) for x, r in (("a", "in"), ("b", "in"), ("o", "out")))
-        return build.product(whole(o), whole(a), whole(b))
+        return build.product(whole(o), whole(a), whole(b).transposed if across else whole(b))
 
-    assert isinstance(step(8), Nest)
-    assert isinstance(step(100), Product)
+    assert [type(step(n)) for n in (8, 32, 33)] == [Nest, Nest, Product]
+    assert [type(step(n, across=True)) for n in (8, 17)] == [Nest, Product]
 
 
 # --- loops --------------------------------------------------------------------------------------------

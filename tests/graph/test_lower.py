@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen.programs import Nest, Product
+from iverson.codegen.programs import Nest, Product, Repeat
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import make_handle
 from iverson.core.errors import ArgumentError, IndexingError, MissingRuleError, ShapeError
@@ -154,6 +154,38 @@ def test_views_of_inputs_and_outputs() -> None:
 
     lowered = agree(f, [normal(6, 5)])
     assert len(lowered.steps) == 1
+
+
+def test_integers_and_bools() -> None:
+    def f(n: Any, b: Any, x: Any) -> Any:
+        m = iv.astype(n, iv.int32)
+        return (
+            n @ n.T, n + 1.5, n // 3 + n % 3, m * 2, iv.sum(n, axis=0), iv.sum(m), iv.max(m, axis=1),
+            iv.argmax(n, axis=1), iv.any(b, axis=0), iv.all(b), iv.where(b, n, -n),
+            iv.astype(b, iv.float32) + x,
+            iv.cumulative_sum(m, axis=1), iv.sum(b), n > 2, ~b, b & (n > 0), iv.flip(b), iv.concat([b, b]),
+            iv.prod(n, axis=1), x**2, x / 3, iv.bitwise_xor(n, 5), n << 2, iv.mean(x, axis=0),
+        )  # fmt: skip
+
+    rng = np.random.default_rng(0)
+    n = rng.integers(-5, 6, (4, 5))
+    lowered = agree(f, [n, n > 1, normal(4, 5, dtype=np.float32)], 1e-5)
+    assert not library_of(lowered)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_recurrences_along_any_axis_of_a_view(axis: int) -> None:
+    """A loop for the places of an axis: as many steps however long it is."""
+
+    def f(x: Any) -> Any:
+        y = iv.permute_dims(iv.tanh(x), (1, 2, 0))
+        return iv.cumulative_sum(y, axis=axis), iv.cumulative_prod(y[::-1], axis=axis)
+
+    lowered = agree(f, [normal(3, 4, 5)])
+    (step,) = lowered.steps
+    assert isinstance(step, Native)
+    loops = [s for s in step.compiled.program.steps if isinstance(s, Repeat)]
+    assert len(loops) == 2
 
 
 def test_arguments_are_checked_and_indices_too() -> None:

@@ -47,9 +47,23 @@ def expression(equation: Equation, operands: Operands, held: Callable[[Any], Any
         return None
     else:
         made = equation.op.te(*operands, **equation.params)
-    if made is None or (tuple(made.shape), made.dtype) != (aval.shape, aval.dtype):
+    if made is None or tuple(made.shape) != aval.shape:
         return None
-    return made if all(compiles(s) for s in made.statements) else None
+    if made.dtype != aval.dtype:  # of a choice between bools and 0
+        made = over(aval, entry_itself, made)
+    return made
+
+
+def is_expression(equation: Equation) -> bool:
+    """Whether compiled loops can carry an equation out, all stages of its expression included."""
+    given = [placeholder(x) if type(x) is Value else x for x in equation.operands]
+    made = expression(equation, given, placeholder)
+    return made is not None and all(compiles(s) for s in te.program_of([made]).statements)
+
+
+def placeholder(x: Any) -> Any:
+    """Of a value or an array."""
+    return te.placeholder(x.shape, x.dtype)
 
 
 def _is_real(equation: Equation) -> bool:

@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from iverson import te
 from iverson.codegen.programs import CompiledProgram, blas, compile_program
 from iverson.core import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.graph.expressions import expression
+from iverson.graph.expressions import is_expression
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.recurrences import is_recurrence
 from iverson.graph.segment import Segment
@@ -199,12 +198,7 @@ class _Kinds:
             return "product"
         if is_recurrence(e):
             return "recurrence"
-        given = [te.placeholder(x.shape, x.dtype) if type(x) is Value else x for x in e.operands]
-        return "library" if expression(e, given, _placeholder) is None else "expression"
-
-
-def _placeholder(array: Any) -> Any:
-    return te.placeholder(array.shape, array.dtype)
+        return "expression" if is_expression(e) else "library"
 
 
 __all__ = ["Library", "Lowered", "Native", "lower"]

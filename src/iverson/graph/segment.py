@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from iverson import te
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas, build, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.graph import recurrences
-from iverson.graph.expressions import entry_itself, expression, over
+from iverson.graph.expressions import entry_itself, expression, over, placeholder
 from iverson.graph.fuse import steps_of
 from iverson.graph.nodes import Equation, Value, values_of
 from iverson.graph.recurrences import RECURRENCES
@@ -280,7 +279,7 @@ class _Reader:
         return self._placeholder(array, self.segment.hold(array))
 
     def _placeholder(self, v: Any, place: View) -> Any:
-        tensor = te.placeholder(v.shape, v.dtype)
+        tensor = placeholder(v)
         self.inputs[tensor] = place
         return tensor
 
