@@ -362,6 +362,25 @@ def test_needs_of_several_results_are_each_of_its_own():
     assert of({}) == [NOTHING] * 3
 
 
+def test_what_follows_one_of_several_results_is_needed_where_that_is():
+    a = iv.asarray(np.eye(3) + W.numpy(), requires_grad=True)
+    u, s, _ = iv.linalg.svd(a)
+    of_u, of_s = iv.exp(u), iv.exp(s)
+    both = u * s
+    order, box = reachable([x._node for x in (of_u, of_s, both)], 0), Demand(Region((0,), (1,)))
+    for targets, expected in (
+        ({(s._node, 1): box}, (NOTHING, box, FULL)),
+        ({(u._node, 0): FULL}, (FULL, NOTHING, FULL)),
+        ({(a._node, 0): FULL}, (FULL, FULL, FULL)),
+        ({}, (NOTHING, NOTHING, NOTHING)),
+    ):
+        needs = find_needs(order, targets)
+        found = tuple(needs.result(x._node, 0) for x in (of_u, of_s))
+        assert found == expected[:2]
+        assert (of_s._node in needs.of_args) is (expected[1] is not NOTHING)
+        assert (needs.result(both._node, 0) is NOTHING) is (expected[2] is NOTHING)
+
+
 OF_BROADCAST = {
     "add": iv.add,
     "subtract": iv.subtract,

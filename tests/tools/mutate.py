@@ -46,7 +46,7 @@ TESTS = {
     "iverson.autograd.accumulate": ["tests/layouts/test_box.py"],
     "iverson.autograd.forward": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
     "iverson.autograd.needs": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
-    "iverson.autograd.node": ["tests/autograd/test_nodes.py", "tests/autograd/test_guards.py"],
+    "iverson.autograd.node": ["tests/autograd/test_nodes.py", "tests/autograd/test_handles.py"],
     "iverson.autograd.plan": ["tests/autograd/test_plan_steps.py"],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.eliminate": ["tests/te/test_walks.py", "tests/te/test_eliminate.py"],
