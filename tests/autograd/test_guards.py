@@ -332,8 +332,10 @@ def test_needs_follow_from_demands():
     padded = iv.pad(x, ((1, 2),))
     assert need(padded, FULL) == Demand(Region((1,), (6,)))
     assert need(padded, part) == Demand(Region((2,), (4,)))
-    for s in (iv.Tensor(held), variable(held)):
-        assert need(x * s, part) == need(x * s, part, True) == part
+    both = Demand(Region((2,), (3,)))
+    assert need(x * iv.Tensor(held), part) == need(x * iv.Tensor(held), part, True) == both
+    assert need(x * variable(held), part) == both
+    assert need(x * variable(held), part, True) == part
 
 
 @pytest.mark.parametrize("demand", [FULL, Demand(Region((1, 0), (3, 2)))])

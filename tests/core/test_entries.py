@@ -279,3 +279,8 @@ def test_a_part_of_a_pattern_knows_its_places(layout):
     assert inside[1:3, 1:].sum() == (held[1:3, 1:] != 0).sum()
     np.testing.assert_array_equal(to_strided(some)[inside], to_strided(whole)[inside])
     assert pattern.within(Region((0, 0), (4, 4))) is pattern
+
+
+def test_a_box_of_nothing_lies_within_any_other():
+    for start in range(6):
+        assert covers(Box(Region((2,), (4,))), Box(Region((start,), (start,))), (5,))
