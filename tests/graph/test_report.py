@@ -95,6 +95,27 @@ def test_a_box_bounds_what_is_computed() -> None:
     assert found.avoided["box"].entries == 3 * 49 * 4  # one product for exp, two factors for sin
 
 
+def test_what_is_computed_once() -> None:
+    found = report(lambda x: iv.sin(x) * iv.exp(iv.sin(x)))(iv.ones(7))
+    assert found.avoided["common"] == Cost(entries=7, bytes=56)
+
+
+def test_pieces_are_of_the_equation_whose_cotangent_they_are() -> None:
+    """Calls on one line of code, in a loop: each has its own."""
+    biases = [iv.ones(n) for n in (3, 3, 1)]
+
+    def f(x):
+        for b in biases:
+            x = iv.sin(x + b)
+        return x.sum()
+
+    found = report(iv.grad(f))(iv.ones((2, 3)))._found
+    adds = [e for e in found.traced.equations if e.op.name == "add"]
+    of = [p.equation for p in found.pieces if p.reason == "not needed"]
+    assert len(of) == len(adds) == 3
+    assert set(of) == set(adds)
+
+
 def _layouts(shape: tuple[int, int]) -> list:
     """A matrix in several layouts."""
     dense = np.where(RNG.random(shape) < 0.4, RNG.standard_normal(shape), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import unwrap
 from math import prod
 from typing import Any
@@ -205,9 +205,10 @@ def _reason(values: Sequence[Any]) -> str:
 
 
 def _from_notes(work: Work, traced: Graph) -> list[Piece]:
-    costs, equations = RuleCosts(), _Equations(traced)
+    notes = work.notes or []
+    costs, equations = RuleCosts(), _Equations(traced, (n.node for n in notes if isinstance(n, Skip)))
     pieces = []
-    for note in work.notes or ():
+    for note in notes:
         if isinstance(note, Skip):
             whole = costs.of(note.node, note.position)
             saved = whole.beyond(costs.of(note.node, note.position, note.part))
@@ -234,21 +235,36 @@ def _annihilated(note: Annihilated) -> Piece:
 
 
 class _Equations:
-    """Which equation of a graph recorded which node: the one that made, or read, the values that it holds."""
+    """Which equation of a graph recorded which node.
 
-    def __init__(self, graph: Graph) -> None:
-        self._by_call: dict[Any, list[Equation]] = {}
+    One of the same op, user's call and shapes; of several, that which made or read the values that the node
+    holds, or as many equations of that kind before it as there are nodes.
+    """
+
+    def __init__(self, graph: Graph, nodes: Iterable[Node]) -> None:
+        self._alike: dict[Any, list[Equation]] = {}
         for e in graph.equations:
-            self._by_call.setdefault((e.op, e.where), []).append(e)
+            key = e.op, e.where, tuple(getattr(x, "shape", None) for x in e.operands)
+            self._alike.setdefault(key, []).append(e)
+        self._nodes: dict[Any, list[Node]] = {}
+        for node in sorted(set(nodes), key=lambda n: n.number):
+            self._nodes.setdefault(self._key(node), []).append(node)
+
+    @staticmethod
+    def _key(node: Node) -> Any:
+        return node.op, node.where, tuple(getattr(x, "shape", None) for x in node.args)
 
     def of(self, node: Node) -> Equation | None:
-        alike = self._by_call.get((node.op, node.where), [])
-        if len(alike) < 2:
-            return alike[0] if alike else None
+        key = self._key(node)
+        alike, nodes = self._alike.get(key, []), self._nodes[key]
+        if not alike:
+            return None
         outs = node.out if node.multiple else (node.out,)
         held = {x.value for x in (*node.args, *outs) if isinstance(x, Traced)}
-        ranked = [(len(held.intersection((*values_of(e.operands), *e.results))), e) for e in alike]
-        return max(ranked, key=lambda pair: pair[0])[1]
+        shared = [len(held.intersection((*values_of(e.operands), *e.results))) for e in alike]
+        if max(shared):
+            return alike[shared.index(max(shared))]
+        return alike[min(nodes.index(node), len(alike) - 1)]
 
 
 # -- words ---------------------------------------------------------------------------------------------
