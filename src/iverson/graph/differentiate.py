@@ -26,7 +26,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, MissingRuleError
 from iverson.core.float_warnings import silent
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
@@ -67,9 +67,10 @@ class Recorded:
     """A graph that was run on variables of a trace, from whose nodes its derivatives are written down.
 
     requires_grad : which inputs are variables.
+    keep : whether derivatives read outputs and residuals. If not, they compute these again from the inputs.
     """
 
-    def __init__(self, graph: Graph, requires_grad: Sequence[bool]) -> None:
+    def __init__(self, graph: Graph, requires_grad: Sequence[bool], *, keep: bool = True) -> None:
         self.level = Trace("differentiate")
         with self.level, recording(True):
             handles = [self.level.input(v.aval) for v in graph.inputs]
@@ -81,23 +82,32 @@ class Recorded:
             self.primal = self.level.graph(self.outputs)
         #: By position, the inputs that are variables.
         self.wanted = tuple([k for k, wanted in enumerate(requires_grad) if wanted])
-        self._reads: list[Value] | None = None
+        self._keep = keep
+        self._reads: list[Value] | None = None if keep else []
 
     # -- one pattern ---------------------------------------------------------------------------------
 
     def reads(self) -> list[Value]:
-        """The results of equations that the pullback of all outputs to all variables reads."""
+        """The values of the function that the pullback of all outputs to all variables reads: inputs and
+        results of equations.
+
+        Where it has no pullback, those that its pushforward reads.
+        """
         if self._reads is None:
             avals = [Aval(x.shape, x.dtype) if _has_cotangent(x) else None for x in self.outputs]
-            equations, _, _ = self._pulled(avals, self.wanted, recording=True)
-            made = {v for e in self.primal.equations for v in e.results}
+            try:
+                equations, _, _ = self._pulled(avals, self.wanted, recording=True)
+            except MissingRuleError:
+                equations, _, _ = self._pushed([k in self.wanted for k in range(len(self.variables))], True)
+            made = {v for e in self.primal.equations for v in e.results}.union(self.primal.inputs)
             found = dict.fromkeys(v for e in equations for v in values_of(e.operands))
             self._reads = [v for v in found if v in made]
         return self._reads
 
     def residuals(self) -> list[Value]:
-        """Those that are no outputs."""
-        return [v for v in self.reads() if v not in self.primal.outputs]
+        """Those that are neither inputs nor outputs."""
+        known = {*self.primal.inputs, *self.primal.outputs}
+        return [v for v in self.reads() if v not in known]
 
     def forward(self) -> Graph:
         """The function with its residuals as further outputs."""
@@ -118,6 +128,11 @@ class Recorded:
 
     def pushforward(self, given: Sequence[bool], *, recording: bool) -> tuple[Graph, tuple[Capture, ...]]:
         """The graph from tangents of the given inputs to those of `forward`, and its other inputs."""
+        return self.closed(*self._pushed(given, recording))
+
+    def _pushed(
+        self, given: Sequence[bool], recording: bool
+    ) -> tuple[list[Equation], list[Value], list[Operand]]:
         with self.level, self.level.region() as equations:
             avals = [Aval(x.shape, x.dtype) for x, has in zip(self.variables, given, strict=True) if has]
             seeds = [Value(a) for a in avals]
@@ -126,7 +141,7 @@ class Recorded:
             slots = self.slots()
             pushed = forward.push([s for s in slots if s], tangents, create_graph=recording)
             found = [self.level.operand(pushed[s]) if s in pushed else UNDEFINED for s in slots]
-        return self.closed(equations, seeds, found)
+        return equations, seeds, found
 
     def _pulled(
         self, cotangents: Sequence[Aval | None], wanted: Sequence[int], *, recording: bool
@@ -180,7 +195,7 @@ class Recorded:
         p = self.primal
         of_input: dict[Value, Capture] = {v: ("input", k) for k, v in enumerate(p.inputs)}
         of_output: dict[Operand, Capture] = {
-            v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals()))
+            v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals())) if self._keep
         }
         kept = {**of_output, **of_input}
         needed = set(values_of(outputs)).union(*(values_of(e.operands) for e in equations))

@@ -169,10 +169,15 @@ def lower(graph: Graph) -> Lowered:
         for e in rest:
             if kinds.of(e) == "library" and all(x in made for x in e.operands if type(x) is Value):
                 steps.append(Library(e))
+                getattr(e.op, "prepare", _nothing)(e.params)
                 made.update(e.results)
             else:
                 left.append(e)
     return Lowered(graph, tuple(steps))
+
+
+def _nothing(_params: Any) -> None:
+    """What is to be done before an op of the table is a library step."""
 
 
 class _Kinds:

@@ -86,7 +86,7 @@ class Graph:
     equations: tuple[Equation, ...]
     outputs: tuple[Operand, ...]
     constants: tuple[tuple[Value, Any], ...] = ()
-    _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, key: Any, make: Any) -> Any:
         """What follows from the graph under ``key``, made at the first call."""

@@ -7,7 +7,7 @@ is no result; what passes an undefined side through needs no zero, and no shape.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iverson.autograd.record import is_undefined
@@ -16,8 +16,9 @@ from iverson.core.dispatch import Draw, Operand, Wrapper, make_handle, unwrap
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 from iverson.core.table import TABLE, F
+from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
-from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
 from iverson.layouts import Zero
 
 
@@ -26,11 +27,13 @@ class GraphOp(Op):
     """An op of graphs alone.
 
     evaluate : ``evaluate(args, **params)``: the results (a sequence) from handles, numbers and UNDEFINED.
+    narrow : ``narrow(equation, read)``: the equation without results that are not read.
     takes_undefined : whether operands may be undefined.
     pure : whether it gives the same on the same operands, and does nothing else.
     """
 
     evaluate: Rule
+    narrow: Rule | None = None
     takes_undefined: bool = True
     pure: bool = True
 
@@ -74,7 +77,28 @@ def _pulled_abstract(*_avals: Any, body: Graph, **_: Any) -> tuple[Any, ...]:
     return tuple([None if x is UNDEFINED else x.aval for x in body.outputs])
 
 
-grad_of = GraphOp(name="grad_of", forward=None, abstract=_pulled_abstract, multiple=True, evaluate=_pulled)
+def _narrow_pullback(equation: Equation, read: set[Value]) -> Equation:
+    """A pullback of which only the results that are read are computed, from what they need."""
+    params: dict[str, Any] = dict(equation.params)
+    at = [k for k, v in enumerate(equation.results) if v in read]
+    body: Graph = params["body"]
+    count = params["count"]
+    body = dead_code(replace(body, outputs=tuple(body.outputs[k] for k in at)))
+    used = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
+    inputs = [k for k, v in enumerate(body.inputs) if k < count or v in used]
+    params["body"] = replace(body, inputs=tuple(body.inputs[k] for k in inputs))
+    operands = tuple(equation.operands[k] for k in inputs)
+    return replace(equation, operands=operands, params=params, results=tuple(equation.results[k] for k in at))
+
+
+grad_of = GraphOp(
+    name="grad_of",
+    forward=None,
+    abstract=_pulled_abstract,
+    multiple=True,
+    evaluate=_pulled,
+    narrow=_narrow_pullback,
+)
 
 
 class FunctionCall:

@@ -13,6 +13,7 @@ from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Stored
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
 from iverson.core.region import Region
+from iverson.graph import scan, while_loop  # noqa: F401  (which define their ops)
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.operations import op_named
 

@@ -1,11 +1,27 @@
-"""Functions of functions: derivatives `grad vjp jvp value_and_grad jacobian hessian hvp`, compilation `jit`
-and batches `vmap`; over pytrees, to any order, in any mixture."""
+"""Functions of functions: derivatives `grad vjp jvp value_and_grad jacobian hessian hvp`, compilation `jit`,
+batches `vmap`, and control flow; over pytrees, to any order, in any mixture."""
 
+from iverson.transforms.control import checkpoint, cond, fori_loop, scan, while_loop
 from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from iverson.transforms.jit import jit
 from iverson.transforms.mapping import vmap
 
-__all__ = ["grad", "hessian", "hvp", "jacobian", "jit", "jvp", "value_and_grad", "vjp", "vmap"]
+__all__ = [
+    "checkpoint",
+    "cond",
+    "fori_loop",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jit",
+    "jvp",
+    "scan",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    "while_loop",
+]
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from iverson.autograd.guards import check_in_place
-from iverson.autograd.mode import recording
 from iverson.core import locks
 from iverson.core.arguments import as_function, checked
 from iverson.core.aval import Aval
@@ -18,7 +17,6 @@ from iverson.core.dispatch import (
     LevelValue,
     Operand,
     Wrapper,
-    alias,
     rewrap,
     unwrap,
     value_of,
@@ -28,9 +26,9 @@ from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.table import overrides
 from iverson.graph.compiled import Compiled
 from iverson.graph.nodes import Graph
-from iverson.graph.trace import Trace
 from iverson.layouts import Zero, layout_of, support_of
 from iverson.tensor import asarray
+from iverson.transforms.tracing import TracedFunction
 from iverson.transforms.trees import flatten, unflatten
 
 P = ParamSpec("P")
@@ -83,51 +81,26 @@ def _names(code: CodeType) -> set[str]:
 
 
 class _Entry:
-    """One trace of a function: its graph, and how its arguments and results are packed.
-
-    written : which of the arguments' handles it writes in place; their new values are outputs after the
-        results.
-    """
+    """One trace of a function: its graph, and how its arguments and results are packed."""
 
     def __init__(self, function: Callable[..., Any], name: str, given: _Given, native: bool) -> None:
         self.guards = guards_of(function)
         self._name = name
-        with Trace(name) as level, recording(True):
-            handles = [level.input(_aval(x)) for x in given.handles]
-            inputs = list(map(alias, handles))
-            args, kwargs = given.rebuilt(inputs)
-            leaves, self.structure = flatten(function(*args, **kwargs))
-            pairs = enumerate(zip(handles, inputs, strict=True))
-            self.written = [k for k, (a, b) in pairs if value_of(a) is not value_of(b)]
-            self.like = [_kind(x) for x in leaves]
-            self.positions = [isinstance(x, Operand) for x in leaves]
-            self.rest = [None if isinstance(x, Operand) else x for x in leaves]
-            results = [unwrap(x) for x in leaves if isinstance(x, Operand)]
-            graph = level.graph([*results, *(inputs[k] for k in self.written)])
-        self.captured = [x for _, x in level.captured]
-        self.read = level.read
-        self.compiled = Compiled(graph, name, native=native)
+        self.traced = TracedFunction(function, name, list(map(_aval, given.handles)), given.rebuilt)
+        self.compiled = Compiled(self.traced.graph, name, native=native)
 
     def holds(self) -> bool:
         """Whether what the function read from outside, while it was traced, is what is there now."""
-        return all(guard.holds() for guard in self.guards) and all(value_of(x) is v for x, v in self.read)
+        return all(guard.holds() for guard in self.guards) and self.traced.holds()
 
     def __call__(self, handles: Sequence[Any]) -> Any:
-        for k in self.written:
+        for k in self.traced.written:
             check_in_place(handles[k], self._name)
-        results = iter(self.compiled([*handles, *self.captured]))
-        leaves = [
-            rewrap(kind, next(results)) if is_tensor else x
-            for is_tensor, kind, x in zip(self.positions, self.like, self.rest, strict=True)
-        ]
-        for k, value in zip(self.written, results, strict=True):
+        results = iter(self.compiled([*handles, *self.traced.captured]))
+        packed = self.traced.packed(results)
+        for k, value in zip(self.traced.written, results, strict=True):
             handles[k]._become(value)
-        return unflatten(self.structure, leaves)
-
-
-def _kind(x: Any) -> Any:
-    """The meaning of a result beyond its handle."""
-    return x._rewrap(None) if isinstance(x, Wrapper) else None
+        return packed
 
 
 def _aval(x: Any) -> Aval:
@@ -265,7 +238,7 @@ class Jitted(Generic[P, R]):
         """A new graph for such arguments, and handles for its inputs."""
         given = _Given(args, kwargs, self._static, self._name)
         entry = _Entry(self._function, self._name, given, self._native)
-        return entry.compiled.graph, [*given.handles, *entry.captured]
+        return entry.compiled.graph, [*given.handles, *entry.traced.captured]
 
     def clear_cache(self) -> None:
         """Forget all that was traced."""

@@ -1,0 +1,305 @@
+"""Ops that run graphs: a branch, and a function that is computed again for its derivative.
+
+Loops are in `scan` and `while_loop`. The graphs are parameters of the op and closed, so that a call is one
+equation, its gradient is one too, and so on to any order. An op's `evaluate` is the way in: where an operand
+is tracked it binds an op made for that, whose further results are what its derivative reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iverson.autograd.joint import JointOp
+from iverson.autograd.mode import is_grad_enabled
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind
+from iverson.core.entries import NOTHING
+from iverson.core.op import Op, Rule
+from iverson.graph.bodies import Derivatives, aval, defined, flags, let_be_native, run, zero_constant
+from iverson.graph.dead_code import dead_code
+from iverson.graph.differentiate import Capture
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
+from iverson.graph.operations import OPERATIONS, is_absent
+from iverson.kernels.registry import register
+from iverson.layouts import to_strided
+
+FAMILY = "control"
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class ControlOp(JointOp):
+    """An op that runs graphs.
+
+    evaluate : ``evaluate(args, **params)``: its results, recorded where an argument is tracked.
+    narrow : ``narrow(equation, read)``: the equation without results that are not read.
+    kept : of an op made for tracked operands, which results its derivative reads.
+    """
+
+    evaluate: Rule
+    narrow: Rule
+    joint: Any = None
+    joint_jvp: Any = None
+    kept: tuple[bool, ...] | None = None
+
+    def prepare(self, params: Params) -> None:
+        """Let the graphs among the parameters run as programs: the op is a step of one."""
+        let_be_native(p for p in params.values() if isinstance(p, Graph))
+
+    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
+        return (True,) * len(tracked), self.kept if self.kept is not None else False
+
+
+def define(op: ControlOp) -> ControlOp:
+    """Let graphs have the op, and its values any layout."""
+    OPERATIONS[op.name] = op
+    return op
+
+
+@register(FAMILY, object)
+def _run(op: Op, values: tuple[Any, ...], params: Any) -> Any:
+    return op.forward(*values, **params)
+
+
+def avals_of(body: Graph) -> tuple[Aval, ...]:
+    """What is known of the outputs of a body."""
+    return tuple([Aval(x.shape, x.dtype) for x in body.outputs])
+
+
+def given_avals(cotangents: Sequence[Any]) -> tuple[Aval | None, ...]:
+    """What is known of cotangents, or tangents: None for those that are undefined."""
+    recording = is_grad_enabled()
+    return tuple([None if x is None or is_absent(x) else aval(x, recording) for x in cotangents])
+
+
+def wanted_of(demands: Sequence[Any]) -> tuple[int, ...]:
+    """The inputs whose cotangents are demanded."""
+    return tuple([k for k, need in enumerate(demands) if need is not NOTHING])
+
+
+def narrowed_inputs(body: Graph) -> list[int]:
+    """The inputs that a body reads."""
+    read = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
+    return [k for k, v in enumerate(body.inputs) if v in read]
+
+
+# --- checkpoint ---------------------------------------------------------------------------------------
+
+
+def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
+    """The outputs of a body, of which nothing but its inputs is kept for a derivative."""
+    op = checkpoint_op
+    tracked = flags(args)
+    if any(tracked) and is_grad_enabled():
+        op = body.once(("checkpoint", tracked), lambda: _Checkpoint(body, tracked).op)
+    return bind(op, tuple(args), {"body": body})  # type: ignore[no-any-return]
+
+
+def _narrow_checkpoint(equation: Equation, read: set[Value]) -> Equation:
+    at = [k for k, v in enumerate(equation.results) if v in read]
+    body: Graph = equation.params["body"]
+    body = dead_code(replace(body, outputs=tuple(body.outputs[k] for k in at)))
+    inputs = narrowed_inputs(body)
+    return replace(
+        equation,
+        operands=tuple(equation.operands[k] for k in inputs),
+        params={"body": replace(body, inputs=tuple(body.inputs[k] for k in inputs))},
+        results=tuple(equation.results[k] for k in at),
+    )
+
+
+checkpoint_op = define(
+    ControlOp(
+        name="checkpoint",
+        family=FAMILY,
+        forward=lambda *values, body: tuple(run(body, values)),
+        abstract=lambda *_, body: avals_of(body),
+        multiple=True,
+        evaluate=checkpointed,
+        narrow=_narrow_checkpoint,
+    )
+)
+
+
+class _Checkpoint:
+    """The derivatives of a checkpointed body in its tracked inputs: checkpointed bodies themselves."""
+
+    def __init__(self, body: Graph, tracked: Sequence[bool]) -> None:
+        self.derivatives = Derivatives(body, tracked, keep=False)
+        self.op = replace(
+            checkpoint_op,
+            joint=self.pull,
+            joint_jvp=self.push,
+            kept=(False,) * len(body.outputs),
+        )
+
+    def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
+        found: list[Any] = [None] * len(demands)
+        wanted, avals = wanted_of(demands), given_avals(g)
+        variant = self.derivatives.pullback(avals, wanted, is_grad_enabled())
+        given = [x for x, a in zip(g, avals, strict=True) if a is not None]
+        for k, ct in self._outputs(variant, given, node).items():
+            found[wanted[k]] = ct
+        return found
+
+    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+        given = [t for t in tangents if t is not None]
+        variant = self.derivatives.pushforward([t is not None for t in tangents], is_grad_enabled())
+        outputs = self._outputs(variant, given, node)
+        return [outputs.get(k) for k in range(len(node.out))]
+
+    def _outputs(self, variant: Any, given: list[Any], node: Any) -> dict[int, Any]:
+        graph, captures = variant
+        at, body = graph.once("defined", lambda: defined(graph))
+        inputs = node.inputs()
+        captured = [inputs[k] for _, k in captures]
+        return dict(zip(at, checkpointed([*given, *captured], body=body), strict=True)) if at else {}
+
+
+# --- cond ---------------------------------------------------------------------------------------------
+
+
+def chosen(args: Sequence[Any], *, on_true: Graph, on_false: Graph) -> Sequence[Any]:
+    """The outputs of one of two bodies, which have the same inputs, by the first operand."""
+    op = cond_op
+    tracked = flags(args[1:])
+    if any(tracked) and is_grad_enabled():
+        made: _Cond = on_true.once(("cond", id(on_false), tracked), lambda: _Cond(on_true, on_false, tracked))
+        found = bind(made.op, tuple(args), made.params)
+        return found[: made.count]  # type: ignore[no-any-return]
+    return bind(op, tuple(args), {"on_true": on_true, "on_false": on_false})  # type: ignore[no-any-return]
+
+
+def _chosen_run(pred: Any, *values: Any, on_true: Graph, on_false: Graph) -> tuple[Any, ...]:
+    return tuple(run(on_true if to_strided(pred).item() else on_false, values))
+
+
+def _narrow_cond(equation: Equation, read: set[Value]) -> Equation:
+    at = [k for k, v in enumerate(equation.results) if v in read]
+    names = ("on_true", "on_false")
+    bodies: list[Graph] = [equation.params[n] for n in names]
+    bodies = [dead_code(replace(b, outputs=tuple(b.outputs[k] for k in at))) for b in bodies]
+    inputs = sorted(set(narrowed_inputs(bodies[0])).union(narrowed_inputs(bodies[1])))
+    bodies = [replace(b, inputs=tuple(b.inputs[k] for k in inputs)) for b in bodies]
+    return replace(
+        equation,
+        operands=(equation.operands[0], *(equation.operands[k + 1] for k in inputs)),
+        params=dict(zip(names, bodies, strict=True)),
+        results=tuple(equation.results[k] for k in at),
+    )
+
+
+cond_op = define(
+    ControlOp(
+        name="cond",
+        family=FAMILY,
+        forward=_chosen_run,
+        abstract=lambda *_, on_true, on_false: avals_of(on_true),
+        multiple=True,
+        evaluate=chosen,
+        narrow=_narrow_cond,
+    )
+)
+
+
+class _Cond:
+    """A branch with what its derivatives read: residuals of one body are zeros where the other is run."""
+
+    def __init__(self, on_true: Graph, on_false: Graph, tracked: Sequence[bool]) -> None:
+        self.on_false = on_false  # keeps it alive: it is found by its identity
+        self.count = len(on_true.outputs)
+        self.sides = [Derivatives(body, tracked) for body in (on_true, on_false)]
+        own = [side.forward.outputs[self.count :] for side in self.sides]
+        #: Where among the results the residuals of each side start.
+        self.starts = (self.count, self.count + len(own[0]))
+        bodies = []
+        for n, side in enumerate(self.sides):
+            zeros = [zero_constant(x) for x in own[1 - n]]
+            rest = (*own[0], *(v for v, _ in zeros)) if n == 0 else (*(v for v, _ in zeros), *own[1])
+            f = side.forward
+            outputs = (*f.outputs[: self.count], *rest)
+            bodies.append(Graph(f.inputs, f.equations, outputs, (*f.constants, *zeros)))
+        self.params = {"on_true": bodies[0], "on_false": bodies[1]}
+        reads = set().union(*(side.reads for side in self.sides))
+        kept = [
+            any(b.outputs[k] in reads for b in bodies) or k >= self.count
+            for k in range(len(bodies[0].outputs))
+        ]
+        self.op = replace(cond_op, joint=self.pull, joint_jvp=self.push, kept=tuple(kept))
+
+    def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
+        wanted, recording = wanted_of(demands[1:]), is_grad_enabled()
+        of_sides: list[Any] = []
+        for n, side in enumerate(self.sides):
+            cts = [*g[: self.count], *self._residuals(n, g)]
+            avals = given_avals(cts)
+            variant = side.pullback(avals, wanted, recording)
+            of_sides.append((variant, [x for x, a in zip(cts, avals, strict=True) if a is not None]))
+        found: list[Any] = [None] * len(demands)
+        for k, ct in self._outputs(of_sides, node).items():
+            found[wanted[k] + 1] = ct
+        return found
+
+    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+        given = [t is not None for t in tangents[1:]]
+        pushed = [t for t in tangents[1:] if t is not None]
+        variants = [self._pushed(n, given, is_grad_enabled()) for n in (0, 1)]
+        outputs = self._outputs([(variant, pushed) for variant in variants], node)
+        return [outputs.get(k) for k in range(len(node.out))]
+
+    def _pushed(self, side: int, given: Sequence[bool], recording: bool) -> tuple[Graph, Sequence[Capture]]:
+        """The pushforward of a side: of its outputs, then of the residuals of both, in order."""
+        own = self.sides[side]
+        graph, captures = own.pushforward(given, recording)
+        outputs, residuals = graph.outputs[: self.count], graph.outputs[self.count :]
+        none = (UNDEFINED,) * (len(self.sides[1 - side].forward.outputs) - self.count)
+        rest = (*residuals, *none) if side == 0 else (*none, *residuals)
+        key = "pushed", tuple(given), recording
+        return own.once(key, lambda: (replace(graph, outputs=(*outputs, *rest)), captures))  # type: ignore[no-any-return]
+
+    def _residuals(self, side: int, of_results: Sequence[Any]) -> Sequence[Any]:
+        start = self.starts[side]
+        return of_results[start : start + len(self.sides[side].forward.outputs) - self.count]
+
+    def _outputs(self, of_sides: list[tuple[tuple[Graph, Sequence[Capture]], list[Any]]], node: Any) -> Any:
+        """The outputs of the side that was run which are defined on any, by number."""
+        graphs = [graph for (graph, _), _ in of_sides]
+        at = [k for k in range(len(graphs[0].outputs)) if any(g.outputs[k] is not UNDEFINED for g in graphs)]
+        if not at:
+            return {}
+        inputs, results = node.inputs(), node.results()
+        operands: list[list[Any]] = []
+        for n, ((_, captures), given) in enumerate(of_sides):
+            captured = [
+                inputs[k + 1]
+                if kind == "input"
+                else results[k if k < self.count else k - self.count + self.starts[n]]
+                for kind, k in captures
+            ]
+            operands.append([*given, *captured])
+        bodies = self.sides[0].once(
+            ("bodies", *map(id, graphs)), lambda: (graphs, _joined(graphs, operands, at))
+        )[1]
+        args = [inputs[0], *operands[0], *operands[1]]
+        return dict(zip(at, chosen(args, on_true=bodies[0], on_false=bodies[1]), strict=True))
+
+
+def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Any]], at: Sequence[int]) -> list[Graph]:
+    """Two graphs as bodies with the inputs of both, which give the outputs at some places."""
+    others = [tuple(Value(Aval(x.shape, x.dtype)) for x in own) for own in operands]
+    bodies = []
+    for n, graph in enumerate(graphs):
+        outputs, zeros = [], []
+        for k in at:
+            x = graph.outputs[k]
+            if x is UNDEFINED:
+                x, held = zero_constant(graphs[1 - n].outputs[k])
+                zeros.append((x, held))
+            outputs.append(x)
+        inputs = (*graph.inputs, *others[1]) if n == 0 else (*others[0], *graph.inputs)
+        bodies.append(Graph(inputs, graph.equations, tuple(outputs), (*graph.constants, *zeros)))
+    return bodies
+
+
+__all__ = ["ControlOp", "checkpointed", "chosen", "cond_op", "define"]

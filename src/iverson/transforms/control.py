@@ -1,0 +1,532 @@
+"""Control flow over pytrees: `cond`, `scan`, `while_loop`, `fori_loop`, and `checkpoint`.
+
+A function that is given is run once, on tensors without entries, and becomes a graph that an op runs
+(`iverson.graph.control`, `scan`, `while_loop`); eagerly, too, so that a call leaves one node behind.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from iverson.core.arguments import as_function, checked
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Operand, Wrapper, rewrap, unwrap, value_of
+from iverson.core.entries import FULL, Stored
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    GraphError,
+    ShapeError,
+    described,
+    speaking_as,
+)
+from iverson.core.shapes import as_int
+from iverson.graph.bodies import interned, lifted
+from iverson.graph.control import checkpointed, chosen
+from iverson.graph.nodes import Graph, Value
+from iverson.graph.scan import scanned, scanned_in_blocks
+from iverson.graph.while_loop import repeated
+from iverson.layouts import support_of
+from iverson.tensor import asarray
+from iverson.transforms.tracing import TracedFunction
+from iverson.transforms.trees import flatten, tensors, unflatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Leaves:
+    """A pytree of tensors, as plain handles."""
+
+    def __init__(self, tree: Any, operation: str, argument: str) -> None:
+        leaves, self.structure = flatten(tree)
+        self.operation, self.argument = operation, argument
+        self.leaves = tensors(leaves, operation, argument)
+        self.handles = list(map(unwrap, self.leaves))
+
+    def tree(self, handles: Sequence[Any]) -> Any:
+        """The tree with other handles."""
+        return unflatten(self.structure, list(map(rewrap, self.leaves, handles)))
+
+    def avals(self) -> list[Aval]:
+        """What a body counts on of them: shapes, dtypes, and patterns."""
+        return [_aval(x) for x in self.handles]
+
+
+def _aval(x: Any) -> Aval:
+    support = support_of(value_of(x))
+    return Aval(x.shape, x.dtype, support if isinstance(support, Stored) else FULL)
+
+
+def _path(structure: Any, k: int, name: str) -> str:
+    """A leaf of a tree as Python says it."""
+    return str(structure.accessors()[k].codify(name))
+
+
+def _traced(function: Any, name: str, *how: Any) -> TracedFunction:
+    """A function traced, if it does not write into what it is given."""
+    traced = TracedFunction(function, name, *how)
+    if traced.written:
+        raise GraphError(
+            name,
+            got="an argument that is written in place",
+            expected="a function that returns what it computes",
+            remedy="return the new value, or write into a copy: iverson.asarray(x, copy=True)",
+        )
+    return traced
+
+
+class _Body:
+    """A function traced: its graph, whose first inputs are ``consts``, handles of what it closes over."""
+
+    def __init__(self, function: Any, name: str, avals: Sequence[Aval], arguments: Any) -> None:
+        self.name = name
+        self.traced = _traced(function, name, avals, lambda h: (arguments(h), {}), self._tensors)
+        self.graph, self.consts = lifted(self.traced.graph, self.traced.captured)
+
+    def _tensors(self, leaves: list[Any]) -> list[Any]:
+        return tensors(leaves, self.name, "the function's result")
+
+    def with_others(self, before: Sequence[Any], after: Sequence[Any]) -> Graph:
+        """The graph with inputs that it does not read, for other handles around its own constants."""
+        own = len(self.consts)
+        fresh = [tuple(Value(Aval(x.shape, x.dtype)) for x in held) for held in (before, after)]
+        inputs = (*fresh[0], *self.graph.inputs[:own], *fresh[1], *self.graph.inputs[own:])
+        return Graph(inputs, self.graph.equations, self.graph.outputs, self.graph.constants)
+
+
+def _check_same(
+    operation: str,
+    argument: str,
+    name: str,
+    got: Any,
+    got_leaves: Sequence[Any],
+    expected: Any,
+    expected_leaves: Sequence[Any],
+    remedy: str,
+) -> None:
+    """Raise unless two trees have one structure, and their leaves one shape, dtype and mask.
+
+    Leaves are pairs of a plain handle (or value) and what it means beyond that.
+    """
+    if got != expected:
+        raise ArgumentError(
+            operation, argument, got=f"a tree {got}", expected=f"a tree {expected}", remedy=remedy
+        )
+    for k, ((a, like), (b, other)) in enumerate(zip(got_leaves, expected_leaves, strict=True)):
+        path = _path(expected, k, name)
+        if _meaning(like) != _meaning(other):
+            raise ArgumentTypeError(
+                operation,
+                argument,
+                got=f"{path} as a {_kind(like)}",
+                expected=f"a {_kind(other)}" + (" with the same mask" if type(like) is type(other) else ""),
+                remedy=remedy,
+            )
+        if a.shape != b.shape:
+            raise ShapeError(
+                operation,
+                argument,
+                got=f"{path} of shape {a.shape}",
+                expected=f"shape {b.shape}",
+                remedy=remedy,
+            )
+        if a.dtype != b.dtype:
+            raise DTypeError(
+                operation,
+                argument,
+                got=f"{path} of dtype {a.dtype}",
+                expected=f"dtype {b.dtype}",
+                remedy=remedy,
+            )
+
+
+def _meaning(like: Any) -> Any:
+    return None if like is None else (type(like), id(getattr(like, "_mask", like)))
+
+
+def _kind(like: Any) -> str:
+    return "Tensor" if like is None else type(like).__name__
+
+
+def _with_meaning(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return [(unwrap(x), x._rewrap(None) if isinstance(x, Wrapper) else None) for x in leaves]
+
+
+def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
+    """What is known of a body's outputs, with what they mean."""
+    meanings = [like for like, _ in body.traced.leaves]
+    return list(zip(body.graph.outputs, meanings, strict=True))[start:]
+
+
+# --- cond ---------------------------------------------------------------------------------------------
+
+
+def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
+    """``true_fun(*operands)`` where a predicate is True, else ``false_fun(*operands)``: one of them is run.
+
+    Parameters
+    ----------
+    pred : a boolean of rank 0. A Python bool picks at once: only that function is called.
+    true_fun, false_fun : take the operands and return pytrees of tensors, of the same structure, shapes and
+        dtypes. They may close over tensors.
+    operands : pytrees of tensors.
+
+    Differentiable in both modes, to any order, also in tensors that the functions close over: what was not
+    run is not differentiated. In `vmap`, where the predicate differs from example to example, both are run
+    and `where` chooses.
+
+    Raises DTypeError or ShapeError for a predicate that is not one boolean, and ArgumentError,
+    ArgumentTypeError, ShapeError or DTypeError for results that do not fit each other.
+
+    >>> import iverson as iv
+    >>> f = lambda x: cond(x > 0, lambda x: x**2, lambda x: -x, x)
+    >>> f(iv.asarray(3.0)), iv.grad(f)(iv.asarray(-3.0))
+    (iverson.Tensor(9.), iverson.Tensor(-1.))
+    """
+    as_function(true_fun, "cond", "true_fun")
+    as_function(false_fun, "cond", "false_fun")
+    if isinstance(pred, bool | np.bool_):
+        return (true_fun if pred else false_fun)(*operands)
+    flag = unwrap(tensors([pred], "cond", "pred")[0])
+    if flag.dtype != np.dtype(bool):
+        raise DTypeError(
+            "cond", "pred", got=f"dtype {flag.dtype}", expected="dtype bool", remedy="compare it: pred != 0"
+        )
+    if flag.shape != ():
+        raise ShapeError(
+            "cond",
+            "pred",
+            got=f"shape {flag.shape}",
+            expected="shape (), one flag",
+            remedy="use iverson.where to choose entry by entry",
+        )
+    given = _Leaves(operands, "cond", "operands")
+    sides = [_Body(f, "cond", given.avals(), given.tree) for f in (true_fun, false_fun)]
+    on_true, on_false = sides
+    _check_same(
+        "cond",
+        "false_fun",
+        "result",
+        on_false.traced.structure,
+        _results(on_false),
+        on_true.traced.structure,
+        _results(on_true),
+        "let both functions return the same structure, shapes and dtypes",
+    )
+    args = [flag, *on_true.consts, *on_false.consts, *given.handles]
+    out = chosen(
+        args,
+        on_true=interned(on_true.with_others((), on_false.consts)),
+        on_false=interned(on_false.with_others(on_true.consts, ())),
+    )
+    return on_true.traced.packed(iter(out))  # type: ignore[no-any-return]
+
+
+# --- loops --------------------------------------------------------------------------------------------
+
+
+def _check_carry(
+    operation: str, function: str, body: _Body, given: _Leaves, structure: Any, count: int
+) -> None:
+    _check_same(
+        operation,
+        function,
+        "carry",
+        structure,
+        _results(body)[:count],
+        given.structure,
+        _with_meaning(given.leaves),
+        "a carry keeps its structure, shapes and dtypes: convert what is passed first, or what is returned",
+    )
+
+
+@checked
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[Any, Any]:
+    """A loop with a carry over slices: ``carry, y = f(carry, x)`` for each x along the first axis of ``xs``.
+
+    Parameters
+    ----------
+    f : ``f(carry, x) -> (carry, y)``, all pytrees of tensors. The carry keeps its structure, shapes and
+        dtypes. f may close over tensors.
+    init : the carry of the first step.
+    xs : a pytree of tensors with the steps along their first axes, or None; x is then None.
+    length : how many steps there are; it may be left out where ``xs`` says it.
+    reverse : from the last slice to the first. Results stand where their slices do.
+    checkpoint : what is kept for the derivative. False: of each step, what its derivative reads. True: of
+        each step the carry, from which it is run again. An integer k: the carry of every k-th step, from
+        which k steps are run again; with the square root of the number of steps, memory and time balance
+        (Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
+        differentiation", 1992).
+
+    Returns
+    -------
+    The last carry, and y of all steps, stacked along a new first axis.
+
+    Differentiable in both modes, to any order, also in tensors that f closes over. The derivative is a loop
+    too, over the steps that something is asked of: of a loss on ``ys[3]``, four.
+
+    Raises ShapeError for lengths that do not fit, and ArgumentError, ArgumentTypeError, ShapeError or
+    DTypeError for a carry that changes.
+
+    >>> import iverson as iv
+    >>> total, sums = scan(lambda c, x: (c + x, c + x), iv.asarray(0.0), iv.asarray([1.0, 2.0, 3.0]))
+    >>> total, sums
+    (iverson.Tensor(6.), iverson.Tensor([1., 3., 6.]))
+    >>> iv.grad(lambda x: scan(lambda c, x: (c * x, None), iv.asarray(1.0), x)[0])(iv.asarray([2.0, 3.0]))
+    iverson.Tensor([3., 2.])
+    """
+    as_function(f, "scan", "f")
+    every = _every(checkpoint)
+    carry, slices = _Leaves(init, "scan", "init"), _Leaves(xs, "scan", "xs")
+    steps = _length(slices, length)
+    count = len(carry.handles)
+    avals = [*carry.avals(), *(Aval(x.shape[1:], x.dtype) for x in slices.handles)]
+    returned: list[Any] = []
+
+    def step(carry: Any, x: Any) -> Any:
+        out = f(carry, x)
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise ArgumentError(
+                "scan",
+                "f",
+                got=f"a result that is {described(out)}"
+                + (f" of {len(out)}" if isinstance(out, tuple) else ""),
+                expected="a pair (carry, y)",
+                remedy="return (carry, None) where a step has no result",
+            )
+        returned[:] = [flatten(part)[1] for part in out]
+        return out
+
+    def arguments(handles: Sequence[Any]) -> tuple[Any, Any]:
+        return carry.tree(handles[:count]), slices.tree(handles[count:])
+
+    body = _Body(step, "scan", avals, arguments)
+    _check_carry("scan", "f", body, carry, returned[0], returned[0].num_leaves)
+    for _, like in _results(body, count):
+        if like is not None:
+            raise ArgumentTypeError(
+                "scan",
+                "f",
+                got=f"a result y that is a {_kind(like)}",
+                expected="Tensors",
+                remedy="call to_tensor",
+            )
+    call: dict[str, Any] = {
+        "consts": len(body.consts),
+        "carry": count,
+        "length": steps,
+        "reverse": bool(reverse),
+    }
+    args = [*body.consts, *carry.handles, *slices.handles]
+    if every:
+        out = scanned_in_blocks(args, body=body.graph, every=min(every, max(steps, 1)), **call)
+    else:
+        out = scanned(args, body=body.graph, **call)
+    return body.traced.packed(iter(out))  # type: ignore[no-any-return]
+
+
+def _every(checkpoint: Any) -> int:
+    if isinstance(checkpoint, bool):
+        return int(checkpoint)
+    every = as_int(checkpoint, "scan", "checkpoint")
+    if every < 0:
+        raise ArgumentError(
+            "scan", "checkpoint", got=str(every), expected="True, False, or a number of steps"
+        )
+    return every
+
+
+def _length(slices: _Leaves, length: Any) -> int:
+    """How many steps there are."""
+    found: dict[int, int] = {}
+    if length is not None:
+        steps = as_int(length, "scan", "length")
+        if steps < 0:
+            raise ArgumentError("scan", "length", got=str(steps), expected="a number of steps")
+        found[steps] = -1
+    for k, (x, leaf) in enumerate(zip(slices.handles, slices.leaves, strict=True)):
+        path = _path(slices.structure, k, "xs")
+        if isinstance(leaf, Wrapper):
+            raise ArgumentTypeError(
+                "scan",
+                "xs",
+                got=f"{path} as a {type(leaf).__name__}",
+                expected="a Tensor",
+                remedy="pass its data and its mask: what is specified may differ from step to step",
+            )
+        if not x.ndim:
+            raise ShapeError("scan", "xs", got=f"{path} of rank 0", expected="steps along a first axis")
+        found.setdefault(x.shape[0], k)
+    if not found:
+        raise ArgumentError("scan", "length", got="None, and no xs", expected="a number of steps")
+    if len(found) > 1:
+        got = ", ".join(
+            f"length {n}" if k < 0 else f"{n} steps in {_path(slices.structure, k, 'xs')}"
+            for n, k in found.items()
+        )
+        raise ShapeError("scan", "xs", got=got, expected="as many steps in all of them")
+    return next(iter(found))
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init: R) -> R:
+    """``carry = body_fun(carry)`` while ``cond_fun(carry)`` is True, from ``carry = init``.
+
+    Parameters
+    ----------
+    cond_fun : takes the carry and returns a boolean of rank 0.
+    body_fun : takes and returns the carry: a pytree of tensors that keeps its structure, shapes and dtypes.
+    init : the first carry.
+
+    Differentiable in forward mode (`jvp`), to any order. In reverse mode it raises GradientError: how many
+    steps to keep something of is not known before; use `scan` or `fori_loop`. In `vmap` it runs until the
+    loops of all examples have ended.
+
+    Raises ArgumentError, ArgumentTypeError, ShapeError or DTypeError for a carry that changes, or for a
+    condition that is not one boolean.
+
+    >>> import iverson as iv
+    >>> while_loop(lambda x: x < 100, lambda x: x * x, iv.asarray(3.0))
+    iverson.Tensor(6561.)
+    """
+    as_function(cond_fun, "while_loop", "cond_fun")
+    as_function(body_fun, "while_loop", "body_fun")
+    carry = _Leaves(init, "while_loop", "init")
+    condition = _Body(cond_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),))
+    _check_flag(condition)
+    body = _Body(body_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),))
+    _check_carry("while_loop", "body_fun", body, carry, body.traced.structure, len(carry.handles))
+    out = repeated(
+        [*condition.consts, *body.consts, *carry.handles],
+        condition=interned(condition.with_others((), body.consts)),
+        body=interned(body.with_others(condition.consts, ())),
+        consts=len(condition.consts) + len(body.consts),
+    )
+    return carry.tree(out)  # type: ignore[no-any-return]
+
+
+def _check_flag(condition: _Body) -> None:
+    results = _results(condition)
+    if len(results) != 1 or results[0][1] is not None or condition.traced.structure != flatten(0)[1]:
+        raise ArgumentError(
+            "while_loop",
+            "cond_fun",
+            got=f"a tree {condition.traced.structure}",
+            expected="one boolean of shape ()",
+        )
+    ((flag, _),) = results
+    if flag.dtype != np.dtype(bool):
+        raise DTypeError(
+            "while_loop",
+            "cond_fun",
+            got=f"dtype {flag.dtype}",
+            expected="dtype bool",
+            remedy="compare: x != 0",
+        )
+    if flag.shape != ():
+        raise ShapeError(
+            "while_loop", "cond_fun", got=f"shape {flag.shape}", expected="shape ()", remedy="use all or any"
+        )
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, R], R], init: R) -> R:
+    """``carry = body_fun(i, carry)`` for i from ``lower`` to ``upper``, which is left out.
+
+    Parameters
+    ----------
+    lower, upper : Python integers, or integer tensors of rank 0. Between Python integers the loop is a
+        `scan`, and differentiable in both modes; else a `while_loop`, differentiable in forward mode.
+    body_fun : takes the number of the step, an int64 tensor of rank 0, and the carry, which it returns: a
+        pytree of tensors that keeps its structure, shapes and dtypes.
+    init : the first carry.
+
+    Raises ArgumentError, ArgumentTypeError, ShapeError or DTypeError for bounds that are no integers, and for
+    a carry that changes.
+
+    >>> import iverson as iv
+    >>> fori_loop(0, 4, lambda i, x: x + i, iv.asarray(0))
+    iverson.Tensor(6)
+    """
+    as_function(body_fun, "fori_loop", "body_fun")
+    bounds = [_bound(x, name) for x, name in ((lower, "lower"), (upper, "upper"))]
+
+    def once(state: Any, i: Any) -> tuple[Any, None]:
+        return body_fun(i, state), None
+
+    if all(isinstance(b, int) for b in bounds):
+        with speaking_as("fori_loop", f="body_fun"):
+            return scan(once, init, asarray(np.arange(*bounds, dtype=np.int64)))[0]  # type: ignore[no-any-return]
+    start, stop = (asarray(np.asarray(b, np.int64)) if isinstance(b, int) else b for b in bounds)
+    with speaking_as("fori_loop"):
+        return while_loop(
+            lambda state: state[0] < stop, lambda state: (state[0] + 1, body_fun(*state)), (start, init)
+        )[1]
+
+
+def _bound(x: Any, argument: str) -> Any:
+    """A bound of a loop: a Python integer, or a tensor."""
+    if not isinstance(x, Operand | np.ndarray):
+        return as_int(x, "fori_loop", argument)
+    (x,) = map(unwrap, tensors([x], "fori_loop", argument))
+    if x.dtype.kind not in "iu":
+        raise DTypeError("fori_loop", argument, got=f"dtype {x.dtype}", expected="an integer dtype")
+    if x.shape != ():
+        raise ShapeError("fori_loop", argument, got=f"shape {x.shape}", expected="shape ()")
+    return x.astype(np.dtype(np.int64))
+
+
+# --- checkpoint ---------------------------------------------------------------------------------------
+
+
+def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of which only the arguments are kept for its derivative, which computes the rest again.
+
+    Parameters
+    ----------
+    function : takes and returns pytrees of tensors; other leaves are passed on as they are. It is traced, as
+        by `jit`: it must not depend on entries nor have effects.
+
+    The values between are then in memory only while they are used, at the price of a second run. Derivatives
+    of any order keep arguments alone.
+
+    >>> import iverson as iv
+    >>> f = checkpoint(lambda x: iv.sin(iv.sin(x)))
+    >>> iv.grad(f)(iv.asarray(0.0))
+    iverson.Tensor(1.)
+    """
+    as_function(function, "checkpoint", "function")
+    name = f"checkpoint({getattr(function, '__name__', type(function).__name__)})"
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        leaves, structure = flatten((args, kwargs))
+        leaves = [asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in leaves]
+        given = [x for x in leaves if isinstance(x, Operand)]
+        handles = list(map(unwrap, given))
+
+        def arguments(inputs: Sequence[Any]) -> Any:
+            own = iter(inputs)
+            return unflatten(
+                structure, [rewrap(x, next(own)) if isinstance(x, Operand) else x for x in leaves]
+            )
+
+        traced = _traced(function, name, list(map(_aval, handles)), arguments)
+        body, consts = lifted(traced.graph, traced.captured)
+        return traced.packed(iter(checkpointed([*consts, *handles], body=body)))  # type: ignore[no-any-return]
+
+    return call
+
+
+__all__ = ["checkpoint", "cond", "fori_loop", "scan", "while_loop"]
