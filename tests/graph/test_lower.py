@@ -160,7 +160,7 @@ def test_integers_and_bools() -> None:
     def f(n: Any, b: Any, x: Any) -> Any:
         m = iv.astype(n, iv.int32)
         return (
-            n @ n.T, n + 1.5, n // 3 + n % 3, m * 2, iv.sum(n, axis=0), iv.sum(m), iv.max(m, axis=1),
+            n @ n.T, n @ x.T, n + 1.5, n // 3 + n % 3, m * 2, iv.sum(n, axis=0), iv.sum(m), iv.max(m, axis=1),
             iv.argmax(n, axis=1), iv.any(b, axis=0), iv.all(b), iv.where(b, n, -n),
             iv.astype(b, iv.float32) + x,
             iv.cumulative_sum(m, axis=1), iv.sum(b), n > 2, ~b, b & (n > 0), iv.flip(b), iv.concat([b, b]),

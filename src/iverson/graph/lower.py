@@ -199,7 +199,8 @@ class _Kinds:
         if seen is not None:
             self.views[e.results[0]] = seen
             return "view"
-        if e.op.name in PRODUCTS and e.results[0].dtype.name in blas.LETTERS:
+        alike = len({v.dtype for v in values}) == 1 and values[0].dtype.name in blas.LETTERS
+        if e.op.name in PRODUCTS and alike:
             return "product"
         if is_recurrence(e):
             return "recurrence"
