@@ -10,6 +10,7 @@ from collections.abc import Callable
 from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Graph
 from iverson.graph.passes.algebra import algebra
+from iverson.graph.passes.brackets import brackets
 from iverson.graph.passes.common import common
 from iverson.graph.passes.constants import constants
 from iverson.graph.passes.demands import demands
@@ -20,6 +21,7 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     inline,
     dead_code,
+    brackets,
     algebra,
     demands,
     dead_code,
