@@ -54,6 +54,17 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not kept.all()": "a shortcut: with all that is contracted, the product is the same",
         "0 -> 1 in conditions.append(Bracket(": "of what a condition is of, nothing is looked at",
     },
+    "iverson.kernels.merging": {
+        "delete the guard: if 8 * indices.size >": "few entries may be looked for, or all passed over",
+        "negate: 8 * indices.size >": "few entries may be looked for, or all passed over",
+        "drop: 8 * indices.size >": "few entries may be looked for, or all passed over",
+        "8 * indices.size > stored[1].size ->": "few entries may be looked for, or all passed over",
+        "8 -> 9": "few entries may be looked for, or all passed over",
+        "pattern.count < WORTHWHILE ->": "from how many entries one pass pays",
+        "drop: pattern.count < WORTHWHILE": "from how many entries one pass pays",
+        "drop: not target.distinct": "a shortcut: what is stored once is coalesced to itself",
+        "False -> True in pair =": "whether arrays of the right type are copied",
+    },
     "iverson.kernels.registry": {
         "delete the guard: if _plain.issuperset": "a shortcut: plain operands have no kernel in a layout",
         "delete the guard: if Zero not in map(type, values)": "a shortcut: no group is found then",
