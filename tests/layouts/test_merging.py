@@ -360,3 +360,22 @@ def test_entries_that_are_carried_come_from_where_is_found_later():
             back = read_at(first, x.pattern)
             np.testing.assert_array_equal(back[back != 0], x.entries[back != 0])
             assert np.count_nonzero(back) == first.pattern.count
+
+
+def test_reshaped_and_back_is_the_same_pattern():
+    """Row by row, entries stay in order: nothing is looked for on the way back, forward or in a gradient."""
+    dense = np.where(np.random.default_rng(1).random((6, 8)) < 0.4, 1.5, 0)
+    for layout in ("csr", "csc", "coo", "bsr"):
+        s = iv.asarray(dense).to_layout(layout, blocksize=(2, 2) if layout == "bsr" else None)
+        v = s.values().detach().requires_grad_()
+        x = iv.ops.F.from_values(v, pattern=s._value.pattern)
+        turned = x.reshape((12, 4))
+        assert layout == "bsr" or turned._value.pattern is x.reshape((12, 4))._value.pattern
+        back = turned.reshape((6, 8))
+        np.testing.assert_array_equal(to_strided(back.detach()._value), dense)
+        assert layout not in ("csr", "coo") or back._value.pattern is x._value.pattern
+        np.testing.assert_array_equal(grad((turned * turned).sum(), v).numpy(), 2 * v.detach().numpy())
+        weights = np.arange(48.0).reshape(12, 4)
+        at = tuple(s._value.pattern.coordinates)
+        expected = weights.reshape(6, 8)[at].reshape(v.shape)
+        np.testing.assert_array_equal(grad((turned * weights).sum(), v).numpy(), expected)

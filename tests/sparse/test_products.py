@@ -160,3 +160,15 @@ def test_a_masked_tensor_names_its_pattern():
         ours, theirs = f(iv.masked_tensor(s)), f(s)
         assert ours._value.pattern is theirs._value.pattern is s._value.pattern
         np.testing.assert_array_equal(ours.to_dense().numpy(), theirs.to_dense().numpy())
+
+
+def test_a_product_sampled_by_columns_moves_no_entry(monkeypatch):
+    """It is the transposed product, sampled by rows: of a matrix by columns nothing is turned."""
+    monkeypatch.setattr("iverson.kernels.sparse_loops.WORTHWHILE", 0)
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((5, 3)), rng.standard_normal((3, 7))
+    pattern = iv.asarray(np.where(rng.random((5, 7)) < 0.5, 1.0, 0)).to_layout("csc")._value.pattern
+    found = iv.ops.F.sampled_product(a, b, pattern=pattern).numpy()
+    np.testing.assert_allclose(found, (a @ b)[tuple(pattern.coordinates)], rtol=1e-14)
+    assert "turned" not in pattern._facts
+    assert ("converted", "csr", None) not in pattern._facts

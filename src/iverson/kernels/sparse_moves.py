@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from iverson.kernels.sparse_forms import (
 from iverson.layouts import (
     CompressedPattern,
     CooPattern,
+    Pattern,
     Sparse,
     Zero,
     coalesced,
@@ -33,7 +35,7 @@ from iverson.layouts import (
 )
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
-from iverson.layouts.placement import subset
+from iverson.layouts.placement import reordered, subset
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -79,8 +81,24 @@ def reshape(op: Op, values: Values, params: Params) -> Any:
     if dense and (lead < 1 or shape[lead:] != dense):
         x = sparse_only(x)
         lead = len(shape)
-    indices = coordinates_of(x.pattern.keys, shape[:lead], _index_dtype(x, shape))
-    return moved(x, shape, indices)
+    if dense or not shape or x.pattern.blocksize or not x.pattern.distinct:
+        return moved(x, shape, coordinates_of(x.pattern.keys, shape[:lead], _index_dtype(x, shape)))
+    source = x.pattern._facts.get(("reshaped from", shape), lambda: None)()
+    if source is not None:
+        return source.value(x.entries)
+    made, order = x.pattern.once(("reshaped", shape), lambda: _reshaped(x, shape))
+    return made.value(reordered(x.entries, order))
+
+
+def _reshaped(x: Sparse, shape: Shape) -> tuple[Pattern, Array | None]:
+    """The pattern of another shape, and the order of entries on it: None, and known to be, where it stays."""
+    positions = np.arange(x.pattern.count)
+    indices = coordinates_of(x.pattern.keys, shape, _index_dtype(x, shape))
+    found = moved(x.pattern.value(positions), shape, indices)
+    if not np.array_equal(found.entries, positions):
+        return found.pattern, found.entries
+    found.pattern._facts["reshaped from", x.shape] = ref(x.pattern)
+    return found.pattern, None
 
 
 def _index_dtype(x: Sparse, shape: Shape) -> Any:

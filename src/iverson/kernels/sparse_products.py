@@ -189,6 +189,8 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     rows = np.asarray(b).swapaxes(0, 1)
     dtype = np.result_type(a, b)
     if sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype) and pattern.distinct:
+        if pattern.layout == "csc":  # the transposed product at the transposed pattern: no entry is moved
+            return sampled_product(b.swapaxes(0, 1), a.swapaxes(0, 1), pattern=pattern.permuted((1, 0)))
         csr, source = converted(pattern, "csr") if pattern.layout != "csr" else (pattern, None)
         assert isinstance(csr, CompressedPattern)
         if not isinstance(source, Padded):
