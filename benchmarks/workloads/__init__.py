@@ -2,6 +2,7 @@
 
 from benchmarks.workload import Workload
 from benchmarks.workloads import (
+    batches,
     digits_step,
     lstm_backward,
     overhead,
@@ -27,6 +28,7 @@ MODULES = (
     te_sparse,
     sparse,
     sparse_models,
+    batches,
 )
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS
