@@ -92,15 +92,17 @@ def _linear(indices: tuple[Array, ...], extents: Shape) -> Array:
     return np.ravel_multi_index(np.broadcast_arrays(*indices), extents).ravel()
 
 
-def _product(multiply: Any) -> Callable[[Array, Array], Array]:
+def _product(multiply: Any, of_entries: Any) -> Callable[[Array, Array], Array]:
     def matmul(a: Array, b: Array) -> Array:
         """The product of matrices or batches of them, reported as work.
 
-        A batch times one matrix is one product, of all rows at once.
+        A batch times one matrix is one product, of all rows at once; in a batch of columns times rows each entry
+        is one product of two.
         """
         if b.ndim == 2 and a.ndim > 2 and a.size:
             return matmul(a.reshape(-1, a.shape[-1]), b).reshape((*a.shape[:-1], b.shape[-1]))
-        out: Array = multiply(a, b)
+        outer = a.shape[-1] == 1 == b.shape[-2] and max(a.ndim, b.ndim) > 2
+        out: Array = (of_entries if outer else multiply)(a, b)
         if work.active.count:
             batch = prod(out.shape[:-2])
             work.product(a.shape[-2], a.shape[-1], b.shape[-1], batch)
@@ -109,8 +111,8 @@ def _product(multiply: Any) -> Callable[[Array, Array], Array]:
     return matmul
 
 
-matmul = _product(np.matmul)
-trapping_matmul = _product(trapping(np.matmul))
+matmul = _product(np.matmul, np.multiply)
+trapping_matmul = _product(trapping(np.matmul), trapping(np.multiply))
 
 
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
