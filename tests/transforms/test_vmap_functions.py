@@ -345,3 +345,47 @@ def test_functions_that_read_entries(cls):
     else:
         agree(run(x), [X**2 * w.numpy()])
         agree(grad(lambda x: run(x).sum())(x), [5 * X * w.numpy()])
+
+
+MASK = np.array([[True, False, True, True], [True, True, False, True], [True, False, True, True]])
+MASKED = {
+    "sum": lambda m: m.sum(),
+    "square": lambda m: m * m,
+    "mean and softmax": lambda m: (m.mean(), iv.softmax(m, axis=0)),
+    "with a plain one": lambda m: (m * W[0]).sum(),
+    "product": lambda m: (m.to_tensor(2.0) @ W, m * 2),
+    "none": lambda m: m.to_tensor(iv.sum(W)),
+}
+
+
+@pytest.mark.parametrize("mask", [MASK, MASK[:1].repeat(3, 0)], ids=["of each", "shared"])
+@pytest.mark.parametrize("name", MASKED)
+def test_masked_arguments_and_results(name, mask):
+    f = MASKED[name]
+    m = iv.masked_tensor(X, mask)
+    alone = [as_tuple(f(iv.masked_tensor(X[k], mask[k]))) for k in range(3)]
+    for run in (vmap(f), vmap(f, chunk_size=1)):
+        for found, each in zip(as_tuple(run(m)), zip(*alone, strict=True), strict=True):
+            assert pytest.approx(flat(found.tolist())) == flat([x.tolist() for x in each])
+    turned = vmap(f, 1, 0)(iv.masked_tensor(X.T, mask.T))
+    for x, y in zip(as_tuple(turned), as_tuple(vmap(f)(m)), strict=True):
+        assert pytest.approx(flat(x.tolist())) == flat(y.tolist())
+    loss = lambda m: sum(as_plain(x).sum() for x in as_tuple(f(m)))
+    inside = vmap(grad(loss))(m)
+    assert isinstance(inside, iv.MaskedTensor)
+    outside = grad(lambda m: vmap(loss)(m).sum())(m)
+    for k in range(3):
+        expected = grad(loss)(iv.masked_tensor(X[k], mask[k])).tolist()
+        assert pytest.approx(flat(inside.tolist()[k])) == flat(expected)
+        assert pytest.approx(flat(outside.tolist()[k])) == flat(expected)
+
+
+def as_plain(x):
+    return x.to_tensor(0) if isinstance(x, iv.MaskedTensor) else x
+
+
+def flat(entries):
+    """Nested lists as one, with inf for what does not exist."""
+    if isinstance(entries, list):
+        return [x for row in entries for x in flat(row)]
+    return [np.inf if entries is None else entries]

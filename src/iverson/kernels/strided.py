@@ -96,8 +96,8 @@ def _product(multiply: Any, of_entries: Any) -> Callable[[Array, Array], Array]:
     def matmul(a: Array, b: Array) -> Array:
         """The product of matrices or batches of them, reported as work.
 
-        A batch times one matrix is one product, of all rows at once; in a batch of columns times rows each entry
-        is one product of two.
+        A batch times one matrix is one product, of all rows at once; one of columns times rows is multiplied
+        entry by entry.
         """
         if b.ndim == 2 and a.ndim > 2 and a.size:
             return matmul(a.reshape(-1, a.shape[-1]), b).reshape((*a.shape[:-1], b.shape[-1]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, NamedTuple, ParamSpec
+
+import numpy as np
 
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Operand, Wrapper, alias, is_tracked, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, AxisError, ShapeError
 from iverson.core.shapes import as_int, normalize_axis
 from iverson.kernels.keys import canonical_slice
+from iverson.masked import MaskedTensor, masked_tensor
 from iverson.ops import F
 from iverson.transforms.batch import Batch, Batched, chunk, joined
 from iverson.transforms.trees import tensors
@@ -61,26 +64,24 @@ def vmap(
         axes = _prefix(axes_of, args, "in_axes")
         mapped = [_Mapped(leaves[k], n, k) for k, n in enumerate(axes) if n is not None]
         size = _size(mapped)
-        chunks = [
-            _of_chunk(function, leaves, structure, kwargs, mapped, out_axes, start, min(start + n, size))
-            for n in (step or max(size, 1),)
-            for start in range(0, max(size, 1), n)
-        ]
+        pieces, order = _pieces(mapped, size, step)
+        chunks = [_of_chunk(function, leaves, structure, kwargs, mapped, out_axes, piece) for piece in pieces]
         places, out_structure = chunks[0][1:]
         parts = zip(*(results for results, *_ in chunks), strict=True)
-        return _unflattened(out_structure, [_joined(p, n) for p, n in zip(parts, places, strict=True)])
+        whole = [_joined(p, n, order) for p, n in zip(parts, places, strict=True)]
+        return _unflattened(out_structure, whole)
 
     return call
 
 
 def _of_chunk(
-    function: Any, leaves: Any, structure: Any, kwargs: Any, mapped: Any, out_axes: Any, start: int, stop: int
+    function: Any, leaves: Any, structure: Any, kwargs: Any, mapped: Any, out_axes: Any, piece: Piece
 ) -> tuple[list[Any], list[int | None], Any]:
     """The results for some examples, with the axes they are to get and the structure they have."""
-    with Batch(stop - start) as level:
+    with Batch(piece.stop - piece.start if isinstance(piece, slice) else piece.size) as level:
         own = [_same_for_all(level, x) for x in leaves]
         for m in mapped:
-            own[m.position] = level.of_examples(m.part(start, stop))
+            own[m.position] = m.example(level, piece)
         out = function(*_unflattened(structure, own), **kwargs)
         results, out_structure = _flattened(out)
         places = _prefix(out_axes, out, "out_axes")
@@ -89,9 +90,13 @@ def _of_chunk(
 
 
 class _Mapped:
-    """A leaf with examples, in front."""
+    """A leaf with examples, in front.
 
-    __slots__ = ("held", "position")
+    held : all of them, a plain handle.
+    masks : of a MaskedTensor, which entries are specified.
+    """
+
+    __slots__ = ("held", "masks", "position")
 
     def __init__(self, leaf: Any, axis: Any, position: int) -> None:
         (x,) = tensors([leaf], "vmap", "arguments")
@@ -103,6 +108,10 @@ class _Mapped:
                 expected="None, for what is the same for all examples",
             )
         axis = normalize_axis(axis, x.ndim, "vmap", "in_axes")
+        self.masks: Any = None
+        if isinstance(x, MaskedTensor):
+            self.masks = np.moveaxis(F.to_numpy(x.get_mask()), axis, 0)
+            x = F.to_dense(x.to_tensor(0))
         self.held = _moved(alias(x), axis, 0)
         self.position = position
 
@@ -110,12 +119,45 @@ class _Mapped:
     def size(self) -> int:
         return self.held.shape[0]  # type: ignore[no-any-return]
 
-    def part(self, start: int, stop: int) -> Any:
-        """Some of the examples."""
-        if (start, stop) == (0, self.size):
-            return self.held
-        key = (slice(start, stop, 1), *(canonical_slice(slice(None), n) for n in self.held.shape[1:]))
-        return F.index_basic(self.held, key=key)
+    def example(self, level: Batch, piece: Piece) -> Any:
+        """The argument in the batch of some of the examples, which share a mask."""
+        x = self.held
+        if not isinstance(piece, slice):
+            x = F.gather(x, piece, axes=(0,))
+        elif (piece.start, piece.stop) != (0, self.size):
+            x = F.index_basic(x, key=(piece, *(canonical_slice(slice(None), n) for n in x.shape[1:])))
+        one = level.of_examples(x)
+        return one if self.masks is None else masked_tensor(one, self._mask(piece))
+
+    def _mask(self, piece: Piece) -> Any:
+        first = piece.start if isinstance(piece, slice) else piece[0]
+        return self.masks[first] if self.size else np.ones(self.masks.shape[1:], bool)
+
+
+#: Some examples: a range of them, or their numbers.
+Piece = Any
+
+
+def _pieces(mapped: Sequence[_Mapped], size: int, step: int | None) -> tuple[list[Piece], Any]:
+    """The examples that are computed together, and where each of them is then found if not in order.
+
+    Examples are together if their masks are equal: entries that do not exist in all of them have no axis.
+    """
+    groups: dict[bytes, list[int]] = {}
+    for k in range(size):
+        key = b"".join([np.packbits(m.masks[k]).tobytes() for m in mapped if m.masks is not None])
+        groups.setdefault(key, []).append(k)
+        if not key:
+            break
+    if len(groups) <= 1:
+        n = step or max(size, 1)
+        return [slice(start, min(start + n, size), 1) for start in range(0, max(size, 1), n)], None
+    pieces = [
+        np.array(group[start : start + (step or size)])
+        for group in groups.values()
+        for start in range(0, len(group), step or size)
+    ]
+    return pieces, np.argsort(np.concatenate(pieces))
 
 
 def _moved(x: Any, start: int, stop: int) -> Any:
@@ -149,6 +191,10 @@ def _left(level: Batch, result: Any, axis: int | None) -> Any:
     if result is None:
         return None
     (x,) = tensors([result], "vmap", "the function's result")
+    if isinstance(x, MaskedTensor):
+        mask = F.to_numpy(x.get_mask())
+        held = _left(level, F.to_dense(x.to_tensor(0)), axis)
+        return _MaskedPart(held, mask if axis is None else np.broadcast_to(mask, (level.size, *mask.shape)))
     value = value_of(x)
     if isinstance(value, Batched) and value._level is level:
         if value.lead and axis is None:
@@ -166,12 +212,29 @@ def _left(level: Batch, result: Any, axis: int | None) -> Any:
     return F.broadcast_to(x, shape=(level.size, *x.shape))
 
 
-def _joined(parts: Sequence[Any], axis: int | None) -> Any:
-    """The results of all chunks as one, with the examples' axis in its place."""
+class _MaskedPart(NamedTuple):
+    """A result with a mask, of some examples: its entries, 0 where there is none, and which there are."""
+
+    held: Any
+    mask: Any
+
+
+def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
+    """The results of all chunks as one, with the examples' axis in its place.
+
+    order : where each example is, if not in order.
+    """
+    if isinstance(parts[0], _MaskedPart):
+        held, masks = ([getattr(p, name) for p in parts] for name in _MaskedPart._fields)
+        mask = masks[0] if axis is None else np.concatenate(masks)
+        mask = mask if axis is None or order is None else mask[order]
+        whole = _joined(held, axis, order)
+        return masked_tensor(whole, mask if axis is None else np.moveaxis(mask, 0, axis))
     x = parts[0]
     if axis is None or x is None:
         return x
     x = joined(parts)
+    x = x if order is None else F.gather(x, order, axes=(0,))
     return _moved(x, 0, normalize_axis(axis, x.ndim, "vmap", "out_axes"))
 
 
