@@ -205,3 +205,12 @@ def test_import_is_light():
         "from iverson.core.errors import ShapeError"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("layout", ["strided", "csr", "coo"])
+@pytest.mark.parametrize("k", [2**70, -(2**70), 2**62, -(2**62)])
+def test_diagonals_beyond_any_index(layout: str, k: int) -> None:
+    """A matrix without the diagonal has no entries; one that has it would need too many addresses."""
+    assert iv.eye(3, k=k, layout=layout).to_dense().sum() == 0
+    with pytest.raises(iv.errors.ShapeError, match="diag: argument 'k'"):
+        iv.diag(iv.ones(3), k=k, layout=layout)

@@ -381,6 +381,8 @@ def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided
     check_layout(layout, "diag", blocked=False)
     offset = as_int(k, "diag", "k")
     n = v.shape[0] + abs(offset)
+    # In a sparse layout too, each entry has an address.
+    check_storable((n, n), v.dtype if layout == "strided" else np.dtype(bool), "diag", "k")
     if layout == "strided":
         return F.to_dense(F.diag_embed(v, offset=offset, shape=(n, n)))
     held = F.from_values(F.to_dense(v), pattern=_diagonal_pattern((n, n), offset))
@@ -393,6 +395,8 @@ def _diagonal_pattern(shape: tuple[int, ...], offset: int) -> CooPattern:
     rows, columns = shape
     length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     along = np.arange(length, dtype=index_dtype(*shape))
+    if not length:  # where an offset may be too large for an index
+        return CooPattern(shape, np.stack([along, along]), True)
     indices = np.stack([along + max(-offset, 0), along + max(offset, 0)]).astype(along.dtype, copy=False)
     return CooPattern(shape, indices, True)
 
