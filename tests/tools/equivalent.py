@@ -106,6 +106,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: inside": "the loops over outputs come first",
     },
     "iverson.codegen.bounds": {
+        "drop: known_form(e)": "a shortcut: the form is found again",
         "c > 0 -> c >= 0": "no coefficient is 0",
         "sign > 0 -> sign >= 0": "a sign is 1 or -1",
         "4 -> 5": "how many candidates are tried",

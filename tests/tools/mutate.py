@@ -62,6 +62,11 @@ TESTS = {
     "iverson.kernels.sparse_elementwise": ["tests/sparse/test_elementwise.py"],
     "iverson.kernels.sparse_parts": ["tests/sparse/test_parts.py"],
     "iverson.layouts": ["tests/layouts/test_merging.py", "tests/sparse/test_layouts.py"],
+    "iverson.layouts.counting": [
+        "tests/layouts/test_merging.py",
+        "tests/sparse/test_layouts.py",
+        "tests/sparse/test_parts.py",
+    ],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
 }
 #: Seconds of work: of a test that is not left out; of the tests of a mutant; until a mutant is given up.
