@@ -211,10 +211,11 @@ SHIFTS = {
 }
 #: Functions that take no array, or a function in place of one.
 OTHERS = {
-    "arange", "broadcast_shapes", "can_cast", "enable_grad", "eye", "empty", "finfo", "from_dlpack",
-    "from_scipy", "full", "grad", "hessian", "hvp", "iinfo", "is_grad_enabled", "isdtype", "jacobian", "jvp",
-    "linspace", "no_grad", "ones", "result_type", "set_grad_enabled", "value_and_grad", "vjp", "zeros",
-    "fftfreq", "rfftfreq",
+    "arange", "broadcast_shapes", "can_cast", "checkpoint", "cond", "empty", "enable_grad", "eye",
+    "fftfreq", "finfo", "fori_loop", "from_dlpack", "from_scipy", "full", "grad", "hessian", "hvp",
+    "iinfo", "is_grad_enabled", "isdtype", "jacobian", "jit", "jvp", "linspace", "no_grad", "ones",
+    "result_type", "rfftfreq", "scan", "set_grad_enabled", "value_and_grad", "vjp", "vmap", "while_loop",
+    "zeros",
 }  # fmt: skip
 
 
