@@ -11,7 +11,7 @@ import numpy as np
 
 from iverson.autograd import unrecorded
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, user_call
+from iverson.autograd.node import Node, differentiated, user_call
 from iverson.core import cost, dispatch, work
 from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
@@ -107,7 +107,8 @@ def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params
     """The op's result as a value of a level, unless operands that are zero make it one of no level."""
     if op.linear_in and annihilated(op, tuple(values)) is not None:
         if work.active.count:
-            work.note(work.Annihilated(op, tuple(map(_avals, values)), params, user_call()))
+            where = differentiated.get() or user_call()
+            work.note(work.Annihilated(op, tuple(map(_avals, values)), params, where))
         return zeros_like_result(op, tuple(values), params)
     return level.bind(op, dispatch.seen_from(level, args, values), params)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from iverson.core.cost import Cost
 from iverson.explain.model import Found, Piece, Step
 
@@ -35,18 +37,13 @@ def brief(cost: Cost) -> str:
     >>> brief(Cost(1, 24, bytes=8))
     '1 product, 24 multiply-adds, 8 bytes'
     """
-    parts = (
-        (cost.products, "product"),
-        (cost.multiply_adds, "multiply-add"),
-        (cost.entries, "entries"),
-        (cost.bytes, "bytes"),
-    )
-    words = (f"{n:,} {w}" if w in ("entries", "bytes") else _counted(n, w) for n, w in parts if n)
-    return ", ".join(words) or "no work"
+    words = zip(astuple(cost), ("product", "multiply-add", "entry", "byte"), strict=True)
+    return ", ".join(_counted(n, what) for n, what in words if n) or "no work"
 
 
 def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+    several = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
+    return f"{n:,} {what if n == 1 else several}"
 
 
 def _numbers(cost: Cost) -> str:
