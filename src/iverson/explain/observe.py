@@ -30,7 +30,13 @@ from iverson.transforms.jit import Jitted, jit
 #: Of so many runs the fastest is reported.
 _RUNS = 5
 #: What the passes that take equations away are called as reasons.
-_PASSES = {"dead_code": "dead", "common": "common", "constants": "constant", "demands": "not needed"}
+_PASSES = {
+    "brackets": "bracket",
+    "dead_code": "dead",
+    "common": "common",
+    "constants": "constant",
+    "demands": "not needed",
+}
 
 
 def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool) -> Found:
@@ -124,11 +130,16 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
         if not made:
             gone += [(e, reason) for e in lost]
         else:
-            saved = sum(map(of_equation, lost), Cost()).beyond(sum(map(of_equation, made), Cost()))
+            dense = run.__name__ == "brackets"  # a selection in itself is made of its values later
+            saved = _total(lost, dense).beyond(_total(made, dense))
             if saved and run.__name__ != "inline":
                 pieces.append(Piece(reason, f"{len(lost)} equations became {len(made)}", saved))
         graph = after
     return graph, gone, pieces
+
+
+def _total(equations: Iterable[Equation], dense: bool) -> Cost:
+    return sum((of_equation(e, dense=dense) for e in equations), Cost())
 
 
 # -- steps -------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iverson.autograd.mode import no_grad
+from iverson.autograd.node import differentiated
 from iverson.core.dispatch import bind, is_tracked, value_of
 from iverson.core.entries import NOTHING
 from iverson.core.table import F
@@ -65,9 +66,14 @@ def brackets(graph: Graph) -> Graph:
         level.inputs = list(graph.inputs)
         level.constants = list(graph.constants)
         walk = _Walk(level)
-        for equation in graph.equations:
-            walk.equation(equation)
-        return level.graph([walk.made(x) for x in graph.outputs])
+        before = differentiated.get()
+        try:
+            for equation in graph.equations:
+                differentiated.set(equation.where)  # what is written for it is of the same call
+                walk.equation(equation)
+            return level.graph([walk.made(x) for x in graph.outputs])
+        finally:
+            differentiated.set(before)
 
 
 class _Walk:
