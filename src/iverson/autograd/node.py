@@ -184,7 +184,7 @@ def user_call() -> Where | None:
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
-#: The user's call that is differentiated, or written in other words, while a level writes that down; else None.
+#: The user's call that is differentiated, or said otherwise, while a level writes that down; else None.
 differentiated: ContextVar[Where | None] = ContextVar("iverson_differentiated", default=None)
 
 
