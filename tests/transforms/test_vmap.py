@@ -8,13 +8,21 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import iverson as iv
+from iverson import te
+from iverson.core.aval import Aval, aval_of
 from iverson.core.dispatch import make_handle
-from iverson.ops import TABLE, batching
+from iverson.core.op import Op
+from iverson.graph.interpret import interpret
+from iverson.graph.trace import trace_flat
+from iverson.graph.verify import check
+from iverson.ops import TABLE, F, batching, defined
 from iverson.transforms import vmap
 from tests.conformance.product import EXHAUSTIVE, SEED
-from tests.graph.programs import as_tuple, calls_of, close, entries, loss_of
+from tests.graph.programs import Call, as_tuple, calls_of, close, entries, loss_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 SIZE = 3
@@ -96,3 +104,135 @@ def through(call, args, which):
     singles = looped(gradient_of(call), args, which)
     for k, (found, each) in enumerate(zip(total, singles, strict=True)):
         close(found, make_handle(np.asarray(each if k in which else each.sum(0))), 1e-8)
+
+
+@te.op
+def blurred(x, w):
+    n = x.shape[0] - 2
+    k = te.reduce_axis((0, 3))
+    return te.compute((n,), lambda i: te.sum(x[i + k] * w[k], axis=k) + te.F.sin(x[i]))
+
+
+@te.op(results=2)
+def scattered(x, at):
+    total = te.scatter((4,), (x.shape[0],), lambda e: (at[e], x[e] * x[e]))
+    return total, te.compute((2,), lambda i: total[i] + total[i + 2])
+
+
+@pytest.mark.parametrize("which", [(0,), (1,), (0, 1)])
+def test_tensor_expressions_gain_an_index(which):
+    args = examples_of((np.linspace(0, 2, 6), np.array([1.0, -2.0, 0.5])), which)
+    agree(blurred, args, which)
+    agree(iv.grad(lambda x, w: (blurred(x, w) ** 2).sum(), (0, 1)), args, which)
+    through(Call("blurred", 0, lambda x, w: (blurred(x, w),), tuple(args)), args, which)
+
+
+@pytest.mark.parametrize("which", [(0,), (1,), (0, 1)])
+def test_tensor_expressions_that_scatter(which):
+    x, at = examples_of((np.linspace(0, 2, 5), np.array([0, 3, 3, 1, 0])), which)
+    at = (at + np.arange(SIZE)[:, None]) % 4 if 1 in which else at
+    agree(scattered, (x, at), which)
+    agree(iv.grad(lambda x, at: (scattered(x, at)[1] ** 2).sum()), (x, at), which)
+
+
+def test_an_op_without_a_rule_is_carried_out_one_by_one():
+    op = Op(
+        name="halved_lines",
+        forward=lambda x, *, by: x[: len(x) // by],
+        abstract=lambda x, *, by: Aval((x.shape[0] // by, *x.shape[1:]), x.dtype),
+        linear_in=((0,),),
+    )
+    x = iv.asarray(np.arange(12.0).reshape(3, 4))
+    with defined(op), pytest.warns(iv.errors.BatchWarning, match="'halved_lines'.*batch"):
+        found = vmap(lambda x: F.halved_lines(x, by=2))(x)
+    np.testing.assert_array_equal(found.numpy(), x.numpy()[:, :2])
+
+
+def test_batches_of_sparse_matrices():
+    """Each example has a pattern of its own."""
+    dense = np.random.default_rng(0).normal(size=(3, 4, 5)) * (np.arange(60).reshape(3, 4, 5) % 7 < 3)
+    y = iv.asarray(np.linspace(-1, 1, 15).reshape(3, 5))
+    for layout in ("csr", "csc", "coo"):
+        s = iv.asarray(dense).to_layout(layout)
+        found = vmap(lambda s, y: iv.tanh(s @ y) + (s * y).sum(axis=1))(s, y)
+        expected = np.einsum("bij,bj->bi", dense, y.numpy())
+        np.testing.assert_allclose(found.numpy(), np.tanh(expected) + expected, rtol=1e-12)
+        g = vmap(iv.grad(lambda s: (s * s).sum()))(s)
+        assert g.layout == layout
+        np.testing.assert_array_equal(g.to_dense().numpy(), 2 * dense)
+
+
+def test_a_batch_is_traced():
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    graph, captured, _ = trace_flat(
+        lambda h: ([vmap(iv.grad(lambda r: iv.sum(iv.sin(r) * r)))(h)], None), [aval_of(x)]
+    )
+    assert not captured
+    (found,) = interpret(check(graph), [iv.asarray(x)])
+    np.testing.assert_allclose(found.numpy(), np.sin(x) + x * np.cos(x), rtol=1e-12)
+
+
+#: Functions of two vectors that random programs are made of.
+STEPS = {
+    "sin": lambda x, y: iv.sin(x),
+    "product": lambda x, y: x * y,
+    "larger": iv.maximum,
+    "mean": lambda x, y: x - iv.mean(x),
+    "scan": lambda x, y: iv.cumulative_sum(x) * y[0],
+    "softmax": lambda x, y: iv.softmax(x) + y,
+    "matrix": lambda x, y: MATRIX @ x,
+    "outer": lambda x, y: (x[:, None] * y[None, :]) @ x,
+    "slice": lambda x, y: iv.concat([x[1:], y[:1]]),
+    "sort": lambda x, y: iv.sort(x) + y,
+    "where": lambda x, y: iv.where(x > y, x * x, y),
+    "gradient": lambda x, y: iv.grad(lambda x: iv.sum(iv.tanh(x) * y))(x),
+    "batch": lambda x, y: vmap(lambda a: iv.sum(a * x) + y[0])(MATRIX),
+    "norm": lambda x, y: x / (1 + iv.linalg.norm(y)),
+}
+MATRIX = iv.asarray(np.random.default_rng(2).normal(size=(4, 4)) / 2)
+
+
+@settings(max_examples=500 if EXHAUSTIVE else 40, deadline=None, derandomize=True)
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.booleans()), min_size=1, max_size=6),
+    st.sampled_from([(0,), (1,), (0, 1)]),
+    st.integers(0, 2**16),
+)
+def test_random_programs(steps, which, seed):
+    def run(x, y):
+        for name, other in steps:
+            x, y = (STEPS[name](x, y), y) if other else (STEPS[name](y, x), x)
+        return x, y
+
+    rng = np.random.default_rng(seed)
+    args = [rng.normal(size=(SIZE, 4) if k in which else 4) for k in range(2)]
+    agree(run, args, which)
+    call = Call("program", 0, run, tuple(args))
+    agree(iv.grad(loss_of(run), (0, 1)), args, which)
+    through(call, args, which)
+
+
+@pytest.mark.peers
+def test_against_jax_and_torch():
+    """Per-sample gradients, Hessians and Jacobians, axes given in all places."""
+    import jax
+    import jax.numpy as jnp
+    import torch
+
+    jax.config.update("jax_enable_x64", True)
+    rng = np.random.default_rng(3)
+    w, x = rng.normal(size=(4, 4)), rng.normal(size=(4, 5))
+
+    def loss(xp):
+        return lambda w, x: (xp.tanh(w @ x) * x).sum() + (w[0] * w[1]).sum()
+
+    def of(xp, t, array):
+        g = t.vmap(t.grad(loss(xp), (0, 1)), (None, 1), (2, 0))(array(w), array(x))
+        h = t.vmap(t.hessian(lambda x: loss(xp)(array(w), x)), 1)(array(x))
+        j = t.vmap(lambda x: t.vmap(lambda row: xp.sin(row @ x))(array(w)), 1, 1)(array(x))
+        return [np.asarray(a) for a in (*g, h, j)]
+
+    ours = of(iv, iv, iv.asarray)
+    for theirs in (of(jnp, jax, jnp.asarray), of(torch, torch.func, torch.tensor)):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
