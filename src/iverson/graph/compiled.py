@@ -59,21 +59,23 @@ class Compiled:
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
         """The outputs (UNDEFINED for those that are), from one handle an input."""
-        if level_of(map(value_of, handles)) is not None:
+        values = list(map(value_of, handles))
+        if level_of(values) is not None:
             return interpret(self.graph, handles)
-        tracked = tuple(map(is_tracked, handles))
-        if any(tracked) and is_grad_enabled():
-            return self.differentiable(tracked)(handles)
-        return [x if x is UNDEFINED else make_handle(x) for x in self.run(list(map(value_of, handles)))]
+        if is_grad_enabled():
+            tracked = tuple(map(is_tracked, handles))
+            if True in tracked:
+                return self.differentiable(tracked)(handles)
+        return [x if x is UNDEFINED else make_handle(x) for x in self.run(values)]
 
     def run(self, values: Sequence[Any]) -> Sequence[Any]:
         """The program on values."""
-        with no_grad():
-            if not self.native:
+        if not self.native:
+            with no_grad():
                 return [value_of(x, x) for x in interpret(self.graph, list(map(make_handle, values)))]
-            if self._program is None:
-                self._program = lower(simplified(self.graph))
-            return self._program(values)
+        if self._program is None:
+            self._program = lower(simplified(self.graph))
+        return self._program.run(values)
 
     def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
         """The graph as an op that is differentiated in these inputs."""

@@ -85,11 +85,15 @@ class Lowered:
         if len(values) != len(self.graph.inputs):
             expected = f"{len(self.graph.inputs)}, one an input"
             raise ArgumentError("lower", got=f"{len(values)} values", expected=expected)
-        known: dict[Value, Any] = {v: value_of(held, held) for v, held in self.graph.constants}
         for v, given in zip(self.graph.inputs, values, strict=True):
             if (given.shape, given.dtype) != (v.shape, v.dtype):
                 raise ShapeError("lower", got=f"{given.dtype}{given.shape}", expected=f"{v.dtype}{v.shape}")
-            known[v] = given
+        return self.run(values)
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """As a call, on values that fit."""
+        known: dict[Value, Any] = dict(self.graph.constants)
+        known.update(zip(self.graph.inputs, values, strict=True))
         for step in self.steps:
             if isinstance(step, Native):
                 arrays = tuple([_dense(known[v]) for v in step.inputs])
@@ -110,12 +114,9 @@ class Lowered:
 
 
 def _dense(value: Any) -> Array:
-    array = value_of(value, value)
-    if type(array) is not np.ndarray:
-        array = to_strided(array)
-    shape = array.shape
-    if not (array.flags.c_contiguous and array.flags.aligned):
-        array = np.ascontiguousarray(array).reshape(shape)
+    array = value if type(value) is np.ndarray else to_strided(value)
+    if not array.flags.carray and not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.ascontiguousarray(array).reshape(array.shape)
     return array
 
 

@@ -27,12 +27,13 @@ from iverson.core.table import overrides
 from iverson.graph.compiled import Compiled
 from iverson.graph.nodes import Graph
 from iverson.layouts import Zero, layout_of, support_of
-from iverson.tensor import asarray
+from iverson.tensor import Tensor, asarray
 from iverson.transforms.tracing import TracedFunction
 from iverson.transforms.trees import flatten, unflatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_ARRAYS = (np.ndarray, np.generic)
 
 
 class Guard:
@@ -120,16 +121,21 @@ class _Given:
         self.handles: list[Any] = []
         self.leaves: list[Any] = []
         key: list[Any] = [self.structure, *((k, type(v), v) for k, v in fixed.items())]
+        plain = True
         for leaf in leaves:
-            x = leaf if not isinstance(leaf, np.ndarray | np.generic) else asarray(leaf)
-            self.leaves.append(x)
-            if isinstance(x, Operand):
+            x = leaf if type(leaf) is Tensor or not isinstance(leaf, _ARRAYS) else asarray(leaf)
+            if type(x) is Tensor and type(held := value_of(x)) is np.ndarray:
+                self.handles.append(x)
+                key.append((held.shape, held.dtype))
+            elif isinstance(x, Operand):
                 handle = unwrap(x)
+                plain = False
                 self.handles.append(handle)
                 key.append((_wrapper_key(x), _key(value_of(handle))))
             else:
                 key.append((type(x), repr(x) if isinstance(x, float | complex) else x))
-        self.is_traced = any(isinstance(value_of(h), LevelValue) for h in self.handles)
+            self.leaves.append(x)
+        self.is_traced = not plain and any(isinstance(value_of(h), LevelValue) for h in self.handles)
         self.key = tuple(key)
         try:
             hash(self.key)
@@ -251,8 +257,9 @@ class Jitted(Generic[P, R]):
         return len(self._entries)
 
     def _entry(self, given: _Given) -> _Entry:
-        replacing = overrides()
-        key = (given.key, tuple(sorted((k, id(v)) for k, v in replacing.items())))
+        key = given.key
+        if replacing := overrides():
+            key = (key, tuple(sorted((k, id(v)) for k, v in replacing.items())))
         found = self._entries.get(key)
         if found is None or not found.holds():
             with self._lock:

@@ -11,7 +11,10 @@ from iverson.core import dtypes
 from iverson.core.dispatch import Operand, Wrapper, alias, bind, is_tracked, levels, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import TABLE
-from iverson.tensor import asarray
+from iverson.tensor import Tensor, asarray
+
+#: What trees are mostly made of.
+_PLAIN = frozenset((Tensor, tuple, list, dict, int, float, str))
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
@@ -23,7 +26,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def _is_wrapper(x: Any) -> bool:
-    return isinstance(x, Wrapper)
+    return type(x) not in _PLAIN and isinstance(x, Wrapper)
 
 
 def wrapped(operands: Sequence[Any], handles: Sequence[Any]) -> list[Any]:
