@@ -206,6 +206,13 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "value_and_grad": lambda: Given(cubes, argnums=0, has_aux=False),
     "vjp": lambda: Given(cubes, vector(), has_aux=False),
     "vmap": lambda: Given(squares, in_axes=0, out_axes=0, chunk_size=2),
+    "checkpoint": lambda: Given(cubes),
+    "cond": lambda: Given(iv.asarray(True), squares, squares, vector()),
+    "fori_loop": lambda: Given(0, 3, lambda i, x: x * 0.5, vector()),
+    "scan": lambda: Given(
+        lambda c, x: (c + x, c), vector(), matrix(), length=None, reverse=False, checkpoint=2
+    ),
+    "while_loop": lambda: Given(lambda x: (x > x).any(), lambda x: x + 1, vector()),
 }
 LINALG: dict[str, Callable[[], Given | list[Given]]] = {
     **{
@@ -329,6 +336,7 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "hessian of a function": lambda: (iv.hessian(cubes), Given(vector())),
     "a compiled function": lambda: (iv.jit(cubes), Given(vector())),
     "vmap of a function": lambda: (iv.vmap(squares), Given(matrix())),
+    "a checkpointed function": lambda: (iv.checkpoint(cubes), Given(vector())),
     "pull": lambda: (iv.vjp(squares, vector())[1], Given(vector())),
     "explain.count": lambda: (iv.explain.count, Given()),
     "explain.report": lambda: (iv.explain.report, Given(cubes)),

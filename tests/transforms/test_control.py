@@ -415,3 +415,56 @@ def test_graphs_of_control_flow_print_parse_and_are_checked():
 def test_misuse_is_an_error_that_says_what_to_do(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def stacked_one_by_one(f, axes, args):
+    """`vmap` as a loop."""
+    count = next(a.shape[0] for a, n in zip(args, axes, strict=True) if n == 0)
+    each = [f(*(a[k] if n == 0 else a for a, n in zip(args, axes, strict=True))) for k in range(count)]
+    return optree.tree_map(lambda *x: iv.stack(x), *each)
+
+
+WS, HS = iv.asarray(RNG.normal(size=(4, 3, 3)) * 0.5), iv.asarray(RNG.normal(size=(4, 3)))
+XSS = iv.asarray(RNG.normal(size=(4, T, 3)))
+
+
+def growing(w, h):
+    """A loop that takes more steps for some examples than for others."""
+    return iv.while_loop(lambda c: (c**2).sum() < 30.0, lambda c: c * 1.5 + iv.sin(c @ w), h)
+
+
+@pytest.mark.parametrize(
+    ("f", "axes", "args"),
+    [
+        (partial(LOOPS["rnn"], iv.scan), (None, None, 0, None), (W, V, HS, XS)),
+        (partial(LOOPS["two steps"], iv.scan), (None, None, None, 0), (W, V, H, XSS)),
+        (partial(LOOPS["branch"], iv.scan), (0, None, None, 0), (WS, V, H, XSS)),
+        (partial(LOOPS["nested"], iv.scan), (0, None, 0, None), (WS, V, HS, XS)),
+        (lambda w, h: by_sign(h, w)[0].sum(), (None, 0), (W, HS)),
+        (lambda w, h: by_sign(H, w)[0].sum() + h[0], (0, 0), (WS, HS)),
+        (lambda w, h: iv.checkpoint(lambda h: iv.sin(h @ w))(h).sum(), (None, 0), (W, HS)),
+    ],
+)
+def test_a_batch_of_control_flow_is_its_examples(f, axes, args):
+    for g in (f, iv.grad(f, tuple(range(len(args))))):
+        tree_close(iv.vmap(g, axes)(*args), stacked_one_by_one(g, axes, args))
+    at = tuple(range(len(args)))
+    tree_close(
+        iv.grad(lambda *a: (iv.vmap(f, axes)(*a) ** 2).sum(), at)(*args),
+        iv.grad(lambda *a: (stacked_one_by_one(f, axes, a) ** 2).sum(), at)(*args),
+    )
+
+
+def test_a_batch_of_loops_runs_until_all_have_ended():
+    expected = stacked_one_by_one(growing, (None, 0), (W, HS))
+    tree_close(iv.vmap(growing, (None, 0))(W, HS), expected)
+    pushed = partial(lambda h, w: iv.jvp(partial(growing, w), (h,), (h,))[1], w=W)
+    tree_close(iv.vmap(pushed)(HS), stacked_one_by_one(pushed, (0,), (HS,)))
+    tree_close(traced(iv.vmap(growing, (0, None)))(WS, H), stacked_one_by_one(growing, (0, None), (WS, H)))
+
+
+def test_what_examples_do_not_choose_reaches_nothing():
+    """Of an example whose other side has an infinite derivative."""
+    x = iv.asarray([[1.0, 0.0], [0.0, 4.0]])
+    f = lambda x: iv.cond(x[0] > 0, lambda x: x[0] * 2, lambda x: iv.sqrt(x[1]), x)
+    tree_close(iv.vmap(iv.grad(f))(x), iv.asarray([[2.0, 0.0], [0.0, 0.25]]))

@@ -26,6 +26,17 @@ from iverson.kernels.registry import register
 from iverson.layouts import to_strided
 
 FAMILY = "control"
+#: By op, how it is carried out on a batch (`Op.batch`): rules that make bodies of batches stand above graphs.
+BATCHES: dict[str, Rule] = {}
+
+
+def batch_rule(name: str) -> Rule:
+    """The rule of an op on a batch."""
+
+    def rule(F: Any, examples: Any, *args: Any, **params: Any) -> Any:
+        return BATCHES[name](F, examples, *args, **params)
+
+    return rule
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -112,6 +123,7 @@ def _narrow_checkpoint(equation: Equation, read: set[Value]) -> Equation:
 checkpoint_op = define(
     ControlOp(
         name="checkpoint",
+        batch=batch_rule("checkpoint"),
         family=FAMILY,
         forward=lambda *values, body: tuple(run(body, values)),
         abstract=lambda *_, body: avals_of(body),
@@ -193,6 +205,7 @@ def _narrow_cond(equation: Equation, read: set[Value]) -> Equation:
 cond_op = define(
     ControlOp(
         name="cond",
+        batch=batch_rule("cond"),
         family=FAMILY,
         forward=_chosen_run,
         abstract=lambda *_, on_true, on_false: avals_of(on_true),

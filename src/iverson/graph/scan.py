@@ -31,7 +31,15 @@ from iverson.graph.bodies import (
     run,
     zero,
 )
-from iverson.graph.control import FAMILY, ControlOp, checkpointed, define, narrowed_inputs, wanted_of
+from iverson.graph.control import (
+    FAMILY,
+    ControlOp,
+    batch_rule,
+    checkpointed,
+    define,
+    narrowed_inputs,
+    wanted_of,
+)
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture
 from iverson.graph.interpret import interpret
@@ -213,6 +221,7 @@ def _narrow(equation: Equation, read: set[Value]) -> Equation:
 scan_op = define(
     ControlOp(
         name="scan",
+        batch=batch_rule("scan"),
         family=FAMILY,
         forward=_loop,
         abstract=_abstract,

@@ -18,7 +18,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.errors import MissingRuleError
 from iverson.graph.bodies import Derivatives, flags, reached, run, zero
-from iverson.graph.control import FAMILY, ControlOp, avals_of, define, narrowed_inputs
+from iverson.graph.control import FAMILY, ControlOp, avals_of, batch_rule, define, narrowed_inputs
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
@@ -72,6 +72,7 @@ def _narrow(equation: Equation, read: set[Value]) -> Equation:
 while_op = define(
     ControlOp(
         name="while",
+        batch=batch_rule("while"),
         family=FAMILY,
         forward=_loop,
         abstract=lambda *_, condition, body, consts: avals_of(body),

@@ -122,6 +122,8 @@ class Batch(Level):
             if lead := any(of):
                 rule = rule_of(op, params) or _warned(op)
                 found = rule(F, Examples(op, self.size, of), *own, **params)
+            elif hasattr(op, "evaluate"):
+                found = op.evaluate(own, **params)
             else:
                 found = bind(op, tuple(own), params)
         if op.multiple:

@@ -33,6 +33,7 @@ from iverson.graph.scan import scanned, scanned_in_blocks
 from iverson.graph.while_loop import repeated
 from iverson.layouts import support_of
 from iverson.tensor import asarray
+from iverson.transforms import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.tracing import TracedFunction
 from iverson.transforms.trees import flatten, tensors, unflatten
 
@@ -478,7 +479,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, R], R], init: R) 
 def _bound(x: Any, argument: str) -> Any:
     """A bound of a loop: a Python integer, or a tensor."""
     if not isinstance(x, Operand | np.ndarray):
-        return as_int(x, "fori_loop", argument)
+        bound = as_int(x, "fori_loop", argument)
+        if abs(bound) >= 2**63:
+            raise ArgumentError("fori_loop", argument, got=str(bound), expected="an integer of 64 bits")
+        return bound
     (x,) = map(unwrap, tensors([x], "fori_loop", argument))
     if x.dtype.kind not in "iu":
         raise DTypeError("fori_loop", argument, got=f"dtype {x.dtype}", expected="an integer dtype")
