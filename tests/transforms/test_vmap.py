@@ -213,6 +213,7 @@ def test_random_programs(steps, which, seed):
 
 
 @pytest.mark.peers
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, in its own code
 def test_against_jax_and_torch():
     """Per-sample gradients, Hessians and Jacobians, axes given in all places."""
     import jax
