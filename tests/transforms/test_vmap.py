@@ -86,7 +86,8 @@ def differentiable(name):
 
 @pytest.mark.parametrize("name", [n for n in NAMES if differentiable(n)])
 def test_gradients_in_and_through(name):
-    for call in calls_of(name):
+    calls = calls_of(name)
+    for call in calls if EXHAUSTIVE else calls[SEED % len(calls) :][:2]:
         for which in subsets(len(call.args), call.number):
             args = examples_of(call.args, which)
             with warnings.catch_warnings(), contextlib.suppress(iv.errors.MissingRuleError):
@@ -192,7 +193,7 @@ STEPS = {
 MATRIX = iv.asarray(np.random.default_rng(2).normal(size=(4, 4)) / 2)
 
 
-@settings(max_examples=500 if EXHAUSTIVE else 40, deadline=None, derandomize=True)
+@settings(max_examples=500 if EXHAUSTIVE else 25, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.booleans()), min_size=1, max_size=6),
     st.sampled_from([(0,), (1,), (0, 1)]),
