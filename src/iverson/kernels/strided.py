@@ -102,6 +102,8 @@ def _product(multiply: Any, of_entries: Any) -> Callable[[Array, Array], Array]:
         if b.ndim == 2 and a.ndim > 2 and a.size:
             return matmul(a.reshape(-1, a.shape[-1]), b).reshape((*a.shape[:-1], b.shape[-1]))
         outer = a.shape[-1] == 1 == b.shape[-2] and max(a.ndim, b.ndim) > 2
+        if outer:  # in the order of the result
+            a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
         out: Array = (of_entries if outer else multiply)(a, b)
         if work.active.count:
             batch = prod(out.shape[:-2])
