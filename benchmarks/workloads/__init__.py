@@ -3,6 +3,7 @@
 from benchmarks.workload import Workload
 from benchmarks.workloads import (
     batches,
+    compiled,
     digits_step,
     lstm_backward,
     overhead,
@@ -29,6 +30,7 @@ MODULES = (
     sparse,
     sparse_models,
     batches,
+    compiled,
 )
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS
