@@ -186,10 +186,26 @@ def test_steps_that_nobody_asks_for_are_not_run_back():
         return iv.scan(lambda c, x: (iv.tanh(c @ w + x),) * 2, h, xs)[1][3].sum()
 
     for at, back in {0: 7, 1: 3, 2: 4, (0, 1, 2): 8}.items():
-        for f in (loss, traced(loss)):
+        for f, forward in (
+            (iv.grad(loss, at), 16),
+            (iv.grad(traced(loss), at), 16),
+            (iv.jit(iv.grad(loss, at)), 4),
+        ):
             with iv.explain.count() as count:
-                iv.grad(f, at)(w, xs, h)
-            assert count.products == 16 + back
+                found = f(w, xs, h)
+            assert count.products == forward + back
+            tree_close(found, iv.grad(loss, at)(w, xs, h))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_compiled_loop_has_as_many_steps_as_are_read(reverse):
+    def f(xs):
+        _, (a, b) = iv.scan(lambda c, x: (c @ W + x, (c, x * c)), H, xs, reverse=reverse)
+        return a[1:3].sum() + b[2]
+
+    with iv.explain.count() as count:
+        close(iv.jit(f)(XS), f(XS))
+    assert count.products == 5 + (T - 1 if reverse else 3)
 
 
 def test_what_a_checkpoint_keeps_and_runs_again():

@@ -45,11 +45,14 @@ class ControlOp(JointOp):
 
     evaluate : ``evaluate(args, **params)``: its results, recorded where an argument is tracked.
     narrow : ``narrow(equation, read)``: the equation without results that are not read.
+    shorten : ``shorten(equation, demands)``: equations with the same results where they are demanded, that do
+        less; None where there are none.
     kept : of an op made for tracked operands, which results its derivative reads.
     """
 
     evaluate: Rule
     narrow: Rule
+    shorten: Rule | None = None
     joint: Any = None
     joint_jvp: Any = None
     kept: tuple[bool, ...] | None = None

@@ -20,7 +20,8 @@ import numpy as np
 from iverson.autograd.mode import is_grad_enabled, no_grad, recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, make_handle, value_of
-from iverson.core.table import F
+from iverson.core.entries import NOTHING, Box, Entries
+from iverson.core.table import TABLE, F
 from iverson.graph.bodies import (
     Derivatives,
     compiled,
@@ -45,7 +46,7 @@ from iverson.graph.differentiate import Capture
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
 from iverson.graph.operations import is_absent
-from iverson.graph.steps import Part, Run, State, at, cut, follow, joined, state_at
+from iverson.graph.steps import Part, Run, State, at, cut, follow, joined, slices, state_at
 from iverson.graph.trace import Trace
 from iverson.kernels.keys import canonical_slice
 from iverson.layouts import aligned_empty
@@ -218,6 +219,41 @@ def _narrow(equation: Equation, read: set[Value]) -> Equation:
     )
 
 
+def _shorten(equation: Equation, where: Sequence[Entries]) -> list[Equation] | None:
+    """A loop without the steps after the last one whose result is read, if nothing reads the last carry.
+
+    %c, %ys = scan[length=16](%h, %xs)             %1 = index_basic[key=(slice(0, 4, 1),)](%xs)
+    %y = index_basic[key=(3,)](%ys)         ->     %c, %2 = scan[length=4](%h, %1)
+                                                   %ys = embed[key=(slice(0, 4, 1),)](%2)
+                                                   %y = index_basic[key=(3,)](%ys)
+    """
+    carry, length = equation.params["carry"], equation.params["length"]
+    read = [need for need in where if need is not NOTHING]
+    if any(need is not NOTHING for need in where[:carry]) or not all(isinstance(n, Box) for n in read):
+        return None
+    regions = [need.region for need in read if isinstance(need, Box)]
+    lo, hi = min(r.start[0] for r in regions), max(r.stop[0] for r in regions)
+    lo, hi = (lo, length) if equation.params["reverse"] else (0, hi)
+    if (lo, hi) == (0, length):
+        return None
+    first = equation.params["consts"] + carry
+    made: list[Equation] = []
+    operands = list(equation.operands[:first])
+    for x in equation.operands[first:]:
+        operands.append(Value(Aval((hi - lo, *x.shape[1:]), x.dtype)))
+        key = {"key": slices(lo, hi, x.shape)}
+        made.append(Equation(TABLE["index_basic"], (x,), key, (operands[-1],), equation.where))
+    ys = equation.results[carry:]
+    parts = tuple([Value(Aval((hi - lo, *y.shape[1:]), y.dtype)) for y in ys])
+    results = (*equation.results[:carry], *parts)
+    params = {**equation.params, "length": hi - lo}
+    made.append(replace(equation, operands=tuple(operands), params=params, results=results))
+    for y, part in zip(ys, parts, strict=True):
+        key = {"key": slices(lo, hi, y.shape), "shape": y.shape}
+        made.append(Equation(TABLE["embed"], (part,), key, (y,), equation.where))
+    return made
+
+
 scan_op = define(
     ControlOp(
         name="scan",
@@ -228,6 +264,7 @@ scan_op = define(
         multiple=True,
         evaluate=scanned,
         narrow=_narrow,
+        shorten=_shorten,
     )
 )
 

@@ -88,7 +88,7 @@ def cut(x: Any, lo: int, hi: int) -> Any:
     """Positions ``lo <= k < hi`` of a handle along its first axis."""
     if (lo, hi) == (0, x.shape[0]):
         return x
-    return F.index_basic(x, key=(slice(lo, hi, 1), *_whole(x.shape[1:])))
+    return F.index_basic(x, key=slices(lo, hi, x.shape))
 
 
 def at(x: Any, k: int) -> Any:
@@ -110,7 +110,7 @@ def joined(parts: Sequence[tuple[int, int, Any]], like: Any) -> Any:
     for lo, hi, held in pieces:
         x = held[0] if len(held) == 1 else _concat(held)
         if (lo, hi) != (0, like.shape[0]):
-            x = F.embed(x, key=(slice(lo, hi, 1), *_whole(like.shape[1:])), shape=like.shape)
+            x = F.embed(x, key=slices(lo, hi, like.shape), shape=like.shape)
         total = x if total is None else F.add(total, x)
     return total
 
@@ -118,6 +118,11 @@ def joined(parts: Sequence[tuple[int, int, Any]], like: Any) -> Any:
 def _concat(held: Sequence[Any]) -> Any:
     offsets = tuple(sum(x.shape[0] for x in held[:k]) for k in range(len(held)))
     return F.concat(*held, axis=0, offsets=offsets)
+
+
+def slices(lo: int, hi: int, shape: Sequence[int]) -> tuple[slice, ...]:
+    """The key of positions ``lo <= k < hi`` along the first axis."""
+    return slice(lo, hi, 1), *_whole(shape[1:])
 
 
 def _whole(shape: Sequence[int]) -> list[slice]:

@@ -5,7 +5,7 @@
 
 Demands go backwards: the entries of each operand that the demanded entries of the results depend on, by the
 op's entry map (`iverson.core.entry_map`). An operand of which nothing is demanded is zero; what made it is
-dead then.
+dead then. A loop is shortened by its own rule (`iverson.graph.scan`).
 """
 
 from __future__ import annotations
@@ -73,6 +73,11 @@ def demands(graph: Graph) -> Graph:
     for equation in graph.equations:
         where = [read.get(v, NOTHING) for v in equation.results]
         operands: tuple[Operand, ...] = equation.operands
+        shorten = getattr(equation.op, "shorten", None)
+        shorter = None if shorten is None or all(n is NOTHING for n in where) else shorten(equation, where)
+        if shorter is not None:
+            equations += shorter
+            continue
         if any(need not in (FULL, NOTHING) for need in where):
             operands = tuple(
                 _zero(x, zeros)
