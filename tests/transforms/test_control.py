@@ -349,6 +349,16 @@ def test_checkpoint_runs_again_and_keeps_arguments_alone():
     assert count.products == 2
 
 
+def test_what_a_checkpoint_draws_is_the_same_when_it_runs_again():
+    generator = iv.random.default_rng(0)
+    f = iv.checkpoint(lambda x: (generator.standard_normal((3,)) * x**2).sum())
+    x = iv.asarray(np.ones(3))
+    value, slope = iv.value_and_grad(f)(x)
+    close(slope.sum(), 2 * value)
+    with pytest.raises(iv.errors.GraphError, match="draw before it"):
+        iv.scan(lambda c, x: (c + generator.standard_normal((3,)), None), H, XS, checkpoint=2)
+
+
 def test_closed_over_tensors_get_gradients():
     w = iv.asarray(W, requires_grad=True)
     loss = (iv.scan(lambda c, x: (iv.sin(c @ w + x), None), H, XS)[0] ** 2).sum()

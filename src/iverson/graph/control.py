@@ -16,12 +16,14 @@ from iverson.autograd.mode import is_grad_enabled
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.entries import NOTHING
+from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
 from iverson.graph.bodies import Derivatives, aval, defined, flags, let_be_native, run, zero_constant
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
-from iverson.graph.operations import OPERATIONS, is_absent
+from iverson.graph.interpret import interpret
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
+from iverson.graph.operations import OPERATIONS, is_absent, random
 from iverson.kernels.registry import register
 from iverson.layouts import to_strided
 
@@ -104,10 +106,36 @@ def narrowed_inputs(body: Graph) -> list[int]:
 def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
     """The outputs of a body, of which nothing but its inputs is kept for a derivative."""
     op = checkpoint_op
+    draws, body = body.once("drawn", lambda: _drawn_before(body))
+    args = [*args, *interpret(draws, ())]
     tracked = flags(args)
     if any(tracked) and is_grad_enabled():
         op = body.once(("checkpoint", tracked), lambda: _Checkpoint(body, tracked).op)
     return bind(op, tuple(args), {"body": body})  # type: ignore[no-any-return]
+
+
+def _drawn_before(body: Graph) -> tuple[Graph, Graph]:
+    """What a body draws, and the body with that as further inputs: it is drawn once, however often it runs.
+
+    Raises GraphError where a body inside of this one draws.
+    """
+    draws = tuple(e for e in body.equations if e.op is random)
+    rest = tuple(e for e in body.equations if e.op is not random)
+    if any(_draws(sub) for e in rest if isinstance(e.op, ControlOp) for _, sub in subgraphs(e)):
+        raise GraphError(
+            "checkpoint",
+            got="random draws inside of a loop or a branch that is to run again",
+            expected="the same numbers in both runs",
+            remedy="draw before it, and pass what was drawn: as xs of a scan",
+        )
+    drawn = tuple(e.results[0] for e in draws)
+    return Graph((), draws, drawn), body if not draws else Graph(
+        (*body.inputs, *drawn), rest, body.outputs, body.constants
+    )
+
+
+def _draws(body: Graph) -> bool:
+    return any(e.op is random or any(_draws(sub) for _, sub in subgraphs(e)) for e in body.equations)
 
 
 def _narrow_checkpoint(equation: Equation, read: set[Value]) -> Equation:

@@ -503,7 +503,9 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
         by `jit`: it must not depend on entries nor have effects.
 
     The values between are then in memory only while they are used, at the price of a second run. Derivatives
-    of any order keep arguments alone.
+    of any order keep arguments alone, and what was drawn at random.
+
+    Raises GraphError where a loop or a branch inside draws.
 
     >>> import iverson as iv
     >>> f = checkpoint(lambda x: iv.sin(iv.sin(x)))
