@@ -175,8 +175,24 @@ def _key(value: Any) -> Any:
     return layout_of(value).name, value.shape, value.dtype, known
 
 
+class _Same:
+    """An object as part of a key: equal to itself alone, and alive as long as the key is."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other._of is self._of
+
+    def __hash__(self) -> int:
+        return id(self._of)
+
+
 def _wrapper_key(x: Any) -> Any:
-    return None if not isinstance(x, Wrapper) else (type(x), id(x._rewrap(None)._mask))
+    """What a wrapper says of its handle: its mask, which is part of what is traced."""
+    return None if not isinstance(x, Wrapper) else (type(x), _Same(x._rewrap(None)._mask))
 
 
 class Static:
@@ -259,7 +275,7 @@ class Jitted(Generic[P, R]):
     def _entry(self, given: _Given) -> _Entry:
         key = given.key
         if replacing := overrides():
-            key = (key, tuple(sorted((k, id(v)) for k, v in replacing.items())))
+            key = (key, frozenset((k, _Same(v)) for k, v in replacing.items()))
         found = self._entries.get(key)
         if found is None or not found.holds():
             with self._lock:
