@@ -142,3 +142,14 @@ def test_steps_that_nobody_reads_are_not_made():
     assert len([e for e in graph.equations if e.op.name == "matmul"]) == 12
     cut = dead_code(demands(graph))
     assert len([e for e in cut.equations if e.op.name == "matmul"]) == 4
+
+
+def test_what_draws_inside_of_a_loop_is_not_folded():
+    bits = iv.random.default_rng(0)
+
+    def f(x):
+        return [iv.scan(lambda h, _: (h + bits.normal(), None), iv.asarray(0.0), None, length=3)[0] + x * 0]
+
+    graph = simplified(graph_of(f, np.ones(())))
+    a, b = (interpret(graph, [iv.asarray(1.0)])[0].item() for _ in range(2))
+    assert a != b

@@ -18,7 +18,7 @@ from iverson.ops import TABLE
 from tests.graph.programs import as_tuple, calls_of, close, loss_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
-NAMES = tuple(TABLE)
+NAMES = tuple(name for name, op in TABLE.items() if op.samples)  # those of other tests have none
 #: Ops that read entries to know the shape of what they give, or whether it exists.
 READS_ENTRIES = {"pack", "unpack"}
 

@@ -134,7 +134,7 @@ def hoisted(body: Graph, count: int) -> tuple[Graph, Graph] | None:
     before: list[Equation] = []
     rest: list[Equation] = []
     for equation in body.equations:
-        if is_pure(equation.op) and known.issuperset(values_of(equation.operands)):
+        if is_pure(equation) and known.issuperset(values_of(equation.operands)):
             before.append(equation)
             known.update(equation.results)
         else:

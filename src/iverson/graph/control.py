@@ -23,7 +23,7 @@ from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
-from iverson.graph.operations import OPERATIONS, is_absent, random
+from iverson.graph.operations import OPERATIONS, bound, is_absent, random
 from iverson.kernels.registry import register
 from iverson.layouts import to_strided
 
@@ -111,7 +111,7 @@ def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
     tracked = flags(args)
     if any(tracked) and is_grad_enabled():
         op = body.once(("checkpoint", tracked), lambda: _Checkpoint(body, tracked).op)
-    return bind(op, tuple(args), {"body": body})  # type: ignore[no-any-return]
+    return bound(op, tuple(args), {"body": body})  # type: ignore[no-any-return]
 
 
 def _drawn_before(body: Graph) -> tuple[Graph, Graph]:
@@ -211,7 +211,7 @@ def chosen(args: Sequence[Any], *, on_true: Graph, on_false: Graph) -> Sequence[
         made: _Cond = on_true.once(("cond", id(on_false), tracked), lambda: _Cond(on_true, on_false, tracked))
         found = bind(made.op, tuple(args), made.params)
         return found[: made.count]  # type: ignore[no-any-return]
-    return bind(op, tuple(args), {"on_true": on_true, "on_false": on_false})  # type: ignore[no-any-return]
+    return bound(op, tuple(args), {"on_true": on_true, "on_false": on_false})  # type: ignore[no-any-return]
 
 
 def _chosen_run(pred: Any, *values: Any, on_true: Graph, on_false: Graph) -> tuple[Any, ...]:

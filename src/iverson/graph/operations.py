@@ -12,13 +12,13 @@ from typing import Any
 
 from iverson.autograd.record import is_undefined
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Draw, Operand, Wrapper, make_handle, unwrap
+from iverson.core.dispatch import Draw, Operand, Wrapper, bind, levels, make_handle, unwrap
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 from iverson.core.table import TABLE, F
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
 from iverson.layouts import Zero
 
 
@@ -175,9 +175,20 @@ random = GraphOp(
 OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of, function_op, random)}
 
 
-def is_pure(op: Op) -> bool:
-    """Whether an op gives the same on the same operands, and does nothing else."""
-    return getattr(op, "pure", True)
+def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
+    """As `bind`. In a trace, what draws random numbers is written down, whatever it is called on."""
+    entered = levels()
+    draws = not all(is_pure(e) for p in params.values() if isinstance(p, Graph) for e in p.equations)
+    if not draws or not entered or not entered[-1].draws_later:
+        return bind(op, args, dict(params))
+    found = entered[-1].bind(op, args, dict(params))
+    return tuple(map(make_handle, found)) if op.multiple else make_handle(found)
+
+
+def is_pure(equation: Equation) -> bool:
+    """Whether an equation gives the same on the same operands, and does nothing else: nor do its graphs."""
+    inside = (e for _, graph in subgraphs(equation) for e in graph.equations)
+    return getattr(equation.op, "pure", True) and all(map(is_pure, inside))
 
 
 def op_named(name: str) -> Op:

@@ -45,7 +45,7 @@ from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
-from iverson.graph.operations import is_absent
+from iverson.graph.operations import bound, is_absent
 from iverson.graph.steps import Part, Run, State, at, cut, follow, joined, slices, state_at
 from iverson.graph.trace import Trace
 from iverson.kernels.keys import canonical_slice
@@ -63,7 +63,7 @@ def scanned(
         made = body.once(("scan", tracked, consts, carry), lambda: _Scan(body, tracked, consts, carry))
         found = bind(made.op, tuple(args), {**params, "body": made.forward})
         return found[: len(body.outputs)]  # type: ignore[no-any-return]
-    return bind(scan_op, tuple(args), params)  # type: ignore[no-any-return]
+    return bound(scan_op, tuple(args), params)  # type: ignore[no-any-return]
 
 
 def scanned_in_blocks(

@@ -15,13 +15,13 @@ from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind
 from iverson.core.errors import MissingRuleError
 from iverson.graph.bodies import Derivatives, flags, reached, run, zero
 from iverson.graph.control import FAMILY, ControlOp, avals_of, batch_rule, define, narrowed_inputs
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.operations import bound
 from iverson.graph.trace import Trace
 from iverson.layouts import to_strided
 
@@ -33,7 +33,7 @@ def repeated(args: Sequence[Any], *, condition: Graph, body: Graph, consts: int)
     if any(tracked) and is_grad_enabled():
         key = "while", id(condition), tracked, consts
         op = body.once(key, lambda: _While(condition, body, tracked, consts)).op
-    return bind(op, tuple(args), {"condition": condition, "body": body, "consts": consts})  # type: ignore[no-any-return]
+    return bound(op, tuple(args), {"condition": condition, "body": body, "consts": consts})  # type: ignore[no-any-return]
 
 
 def _loop(*values: Any, condition: Graph, body: Graph, consts: int) -> tuple[Any, ...]:

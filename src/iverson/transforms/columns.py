@@ -67,7 +67,7 @@ def _together(line: Any) -> int:
     sizes = [
         prod(node.result(k).shape) for node in nodes for k in range(len(node.out) if node.multiple else 1)
     ]
-    return max(1, min(MOST, ENTRIES // max(sizes, default=1)))
+    return max(1, min(MOST, ENTRIES // max([1, *sizes])))
 
 
 def _passes(

@@ -52,7 +52,7 @@ def common(graph: Graph) -> Graph:
 
 def _key(equation: Equation) -> Any:
     """What tells equations apart; None for one that is not pure, or whose parameters can't be compared."""
-    if not is_pure(equation.op):
+    if not is_pure(equation):
         return None
     operands = tuple(x if type(x) is Value else (type(x), repr(x)) for x in equation.operands)
     key = equation.op, operands, frozen(equation.params)

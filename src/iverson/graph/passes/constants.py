@@ -43,7 +43,7 @@ def constants(graph: Graph) -> Graph:
 
 
 def _folds(equation: Equation, known: dict[Value, object]) -> bool:
-    if not is_pure(equation.op):
+    if not is_pure(equation):
         return False
     read = [x for x in equation.operands if type(x) is Value]
     if any(x not in known for x in read):
