@@ -24,11 +24,11 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import (
     Handle,
     Operand,
-    Wrapper,
     alias,
     level_of,
     make_handle,
     rewrap,
+    semantics_of,
     unwrap,
     value_of,
     zero_filled,
@@ -214,7 +214,7 @@ def _recorded(
     multiple = len(results) != 1
     handles = tuple(map(unwrap, results))
     avals = tuple(Aval((), dtypes.default_float) if h is None else Aval(h.shape, h.dtype) for h in handles)
-    wrappers = tuple(map(_wrapper, args)), tuple(map(_wrapper, results))
+    wrappers = tuple(map(semantics_of, args)), tuple(map(semantics_of, results))
     op = JointOp(
         name=cls.__name__,
         forward=cls.forward,
@@ -283,19 +283,14 @@ def _is_number(x: Any) -> bool:
     return not isinstance(x, (int, str, bytes, slice, range, type, np.dtype, type(None), type(...)))
 
 
-def _wrapper(x: Any) -> Any:
-    """What an operand means beyond its handle, without keeping the handle: for `rewrap`."""
-    return x._rewrap(None) if isinstance(x, Wrapper) else None
-
-
 def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any:
     """Where a saved tensor comes from, without keeping its handle."""
     if tensor is None:
         return None
     handle = unwrap(tensor)
     if id(tensor) in result_of and not any(tensor is a for a in args):
-        return handle._value, _PLACE, result_of[id(tensor)], _wrapper(tensor)
-    return handle._value, handle._node, handle._index, _wrapper(tensor)
+        return handle._value, _PLACE, result_of[id(tensor)], semantics_of(tensor)
+    return handle._value, handle._node, handle._index, semantics_of(tensor)
 
 
 def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:

@@ -147,6 +147,11 @@ def unwrap(x: Any) -> Any:
     return x if type(x) is _handle[0] or not isinstance(x, Wrapper) else x._inner
 
 
+def semantics_of(x: Any) -> Any:
+    """What a wrapper says of its handle, without the handle: for `rewrap`. None for anything else."""
+    return x._rewrap(None) if isinstance(x, Wrapper) else None
+
+
 def rewrap(operand: Any, handle: Any) -> Any:
     """A plain handle with the operand's semantics: its gradient, or itself at another point."""
     is_plain = type(operand) is _handle[0] or not isinstance(operand, Wrapper)
@@ -170,11 +175,12 @@ class Level(ABC):
     ----------
     name : what errors call it.
     depth : how many levels it is within; None while it is not entered.
-    draws_later : whether random numbers are drawn when what it writes down runs.
+    drawn : ``drawn(draw)`` gives what will be drawn at random when what the level writes down runs; None
+        where numbers are drawn at once.
     """
 
     __slots__ = ("depth", "name")
-    draws_later = False
+    drawn: Any = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -196,10 +202,6 @@ class Level(ABC):
     def created(self, handle: Any) -> Any:
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
         return handle
-
-    def drawn(self, draw: Draw) -> Any:
-        """What will be drawn at random when what a level that `draws_later` writes down runs."""
-        raise NotImplementedError
 
     def examples(self) -> int | None:
         """How many runs of a function stand in one of this level; None where it is run once."""
@@ -307,7 +309,7 @@ def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits
 
     bits : what they are made of, with a ``state`` that can be read and set.
     """
-    traces = (k for k, level in enumerate(levels(), 1) if level.draws_later)
+    traces = (k for k, level in enumerate(levels(), 1) if level.drawn is not None)
     first = max(traces, default=0)
     counts = ((level, level.examples()) for level in levels()[first:] if level not in known)
     inside = [(level, n) for level, n in counts if n is not None]

@@ -12,7 +12,16 @@ from typing import Any
 
 from iverson.autograd.record import is_undefined
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Draw, Operand, Wrapper, bind, levels, make_handle, unwrap
+from iverson.core.dispatch import (
+    Draw,
+    Operand,
+    bind,
+    levels,
+    make_handle,
+    rewrap,
+    semantics_of,
+    unwrap,
+)
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 from iverson.core.table import TABLE, F
@@ -111,7 +120,7 @@ class FunctionCall:
         self.function = function
         self._at = [k for k, a in enumerate(args) if isinstance(a, Operand)]
         self._args = [None if k in self._at else a for k, a in enumerate(args)]
-        self._like = [_template(args[k]) for k in self._at]
+        self._like = [semantics_of(args[k]) for k in self._at]
         self._several = False
         self._results: list[Any] = []
         self.handles = [unwrap(args[k]) for k in self._at]
@@ -120,26 +129,18 @@ class FunctionCall:
         """Plain handles of the results that are not None."""
         args = list(self._args)
         for k, like, handle in zip(self._at, self._like, handles, strict=True):
-            args[k] = handle if like is None else like._rewrap(handle)
+            args[k] = rewrap(like, handle)
         out = self.function.apply(*args)
         self._several = isinstance(out, tuple)
         results = out if self._several else (out,)
-        self._results = [None if r is None else (_template(r),) for r in results]
+        self._results = [None if r is None else (semantics_of(r),) for r in results]
         return [unwrap(r) for r in results if r is not None]
 
     def packed(self, handles: Sequence[Any]) -> Any:
         """What ``apply`` returns, of plain handles for its results."""
         given = iter(handles)
-        results = tuple(
-            None if like is None else next(given) if like[0] is None else like[0]._rewrap(next(given))
-            for like in self._results
-        )
+        results = tuple(None if like is None else rewrap(like[0], next(given)) for like in self._results)
         return results if self._several else results[0]
-
-
-def _template(x: Any) -> Any:
-    """What an operand means beyond its handle."""
-    return x._rewrap(None) if isinstance(x, Wrapper) else None
 
 
 def _called(args: Sequence[Any], *, call: FunctionCall, **_: Any) -> list[Any]:
@@ -179,7 +180,7 @@ def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
     """As `bind`. In a trace, what draws random numbers is written down, whatever it is called on."""
     entered = levels()
     draws = not all(is_pure(e) for p in params.values() if isinstance(p, Graph) for e in p.equations)
-    if not draws or not entered or not entered[-1].draws_later:
+    if not draws or not entered or entered[-1].drawn is None:
         return bind(op, args, dict(params))
     found = entered[-1].bind(op, args, dict(params))
     return tuple(map(make_handle, found)) if op.multiple else make_handle(found)

@@ -112,8 +112,6 @@ class Trace(Level):
         "read",
     )
 
-    draws_later = True
-
     def __init__(self, name: str = "trace") -> None:
         super().__init__(name)
         self.inputs: list[Value] = []

@@ -14,7 +14,7 @@ import numpy as np
 
 from iverson.core.arguments import as_function, checked
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand, Wrapper, rewrap, unwrap, value_of
+from iverson.core.dispatch import Operand, Wrapper, rewrap, semantics_of, unwrap, value_of
 from iverson.core.entries import FULL, Stored
 from iverson.core.errors import (
     ArgumentError,
@@ -156,7 +156,7 @@ def _kind(like: Any) -> str:
 
 
 def _with_meaning(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
-    return [(unwrap(x), x._rewrap(None) if isinstance(x, Wrapper) else None) for x in leaves]
+    return [(unwrap(x), semantics_of(x)) for x in leaves]
 
 
 def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:

@@ -18,6 +18,7 @@ from iverson.core.dispatch import (
     Operand,
     Wrapper,
     rewrap,
+    semantics_of,
     unwrap,
     value_of,
 )
@@ -192,7 +193,7 @@ class _Same:
 
 def _wrapper_key(x: Any) -> Any:
     """What a wrapper says of its handle: its mask, which is part of what is traced."""
-    return None if not isinstance(x, Wrapper) else (type(x), _Same(x._rewrap(None)._mask))
+    return None if not isinstance(x, Wrapper) else (type(x), _Same(semantics_of(x)._mask))
 
 
 class Static:

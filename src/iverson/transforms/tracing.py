@@ -7,7 +7,7 @@ from typing import Any
 
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand, Wrapper, alias, rewrap, unwrap, value_of
+from iverson.core.dispatch import Operand, alias, rewrap, semantics_of, unwrap, value_of
 from iverson.graph.trace import Trace
 from iverson.transforms.trees import flatten, unflatten
 
@@ -41,12 +41,7 @@ class TracedFunction:
         self.captured = [x for _, x in level.captured]
         self._read = level.read
         #: Of each leaf, what it means beyond its handle, or what it is where it is no tensor.
-        self.leaves = [
-            (x._rewrap(None) if isinstance(x, Wrapper) else None, True)
-            if isinstance(x, Operand)
-            else (x, False)
-            for x in self.leaves
-        ]
+        self.leaves = [(semantics_of(x), True) if isinstance(x, Operand) else (x, False) for x in self.leaves]
 
     def holds(self) -> bool:
         """Whether tensors from outside that it read are what they were."""
