@@ -121,7 +121,7 @@ def _check_same(
         )
     for k, ((a, like), (b, other)) in enumerate(zip(got_leaves, expected_leaves, strict=True)):
         path = _path(expected, k, name)
-        if _meaning(like) != _meaning(other):
+        if _semantics(like) != _semantics(other):
             raise ArgumentTypeError(
                 operation,
                 argument,
@@ -147,7 +147,7 @@ def _check_same(
             )
 
 
-def _meaning(like: Any) -> Any:
+def _semantics(like: Any) -> Any:
     return None if like is None else (type(like), id(getattr(like, "_mask", like)))
 
 
@@ -155,14 +155,14 @@ def _kind(like: Any) -> str:
     return "Tensor" if like is None else type(like).__name__
 
 
-def _with_meaning(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
+def _with_semantics(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
     return [(unwrap(x), semantics_of(x)) for x in leaves]
 
 
 def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
     """What is known of a body's outputs, with what they mean."""
-    meanings = [like for like, _ in body.traced.leaves]
-    return list(zip(body.graph.outputs, meanings, strict=True))[start:]
+    own = [like for like, _ in body.traced.leaves]
+    return list(zip(body.graph.outputs, own, strict=True))[start:]
 
 
 # --- cond ---------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def _check_carry(
         structure,
         _results(body)[:count],
         given.structure,
-        _with_meaning(given.leaves),
+        _with_semantics(given.leaves),
         "a carry keeps its structure, shapes and dtypes: convert what is passed first, or what is returned",
     )
 
