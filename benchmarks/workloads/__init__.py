@@ -15,6 +15,7 @@ from benchmarks.workloads import (
     te_pairs,
     te_segments,
     te_sparse,
+    training,
 )
 
 MODULES = (
@@ -31,6 +32,7 @@ MODULES = (
     sparse_models,
     batches,
     compiled,
+    training,
 )
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS

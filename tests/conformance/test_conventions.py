@@ -10,7 +10,6 @@ import pytest
 import iverson as iv
 from iverson.autograd import grad
 from iverson.core.errors import GradientError
-from iverson.layouts import Segments
 from iverson.ops import TABLE, F
 
 DOCS = Path(__file__).parents[2] / "docs" / "conventions.md"
@@ -48,9 +47,7 @@ VALUES = {
     "clip": [("clip", ([0.0, 1.0], 0.0, 1.0), {}, [[1.0, 1.0], 0.0, 0.0])],
     "max": [("max", ([1.0, 3.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.0, 0.5, 0.5]])],
     "min": [("min", ([1.0, 1.0, 3.0],), {"axis": (0,), "keepdims": False}, [[0.5, 0.5, 0.0]])],
-    "segment_max": [
-        ("segment_max", ([1.0, 3.0, 3.0],), {"segments": Segments(np.array([0, 1, 1]), 2)}, [[1.0, 0.5, 0.5]])
-    ],
+    "segment_max": [("segment_max", ([1.0, 3.0, 3.0], np.array([0, 1, 1])), {"count": 2}, [[1.0, 0.5, 0.5]])],
     "deviation": [
         ("deviation", ([2.0, 2.0],), {"axis": (0,), "keepdims": False, "squared": False}, [[0.0, 0.0]])
     ],

@@ -18,7 +18,7 @@ from iverson.core.region import Region
 from iverson.core.scalars import keep_where
 from iverson.kernels import bracket
 from iverson.kernels.registry import run
-from iverson.layouts import Box, Bracket, Packed, Segments, Zero, layout_of, support_of, to_strided
+from iverson.layouts import Box, Bracket, Packed, Zero, layout_of, support_of, to_strided
 from iverson.layouts.bracket import held, select
 from iverson.ops import TABLE
 
@@ -128,8 +128,6 @@ class _Drawn:
         if name == "scatter_add":
             where = [self.at(0, 2, (3, 4)), self.at(0, 3, (3, 4))]
             return [x, *where], {"axes": (0, 1), "shape": (2, 3)}
-        if name == "segment_sum":
-            return [x], {"segments": Segments(self.at(0, 2, (3,)), 2)}
         if name == "bracket":
             condition = self.condition(r.choice([SHAPE, (4,), (1, 4)]))
             mask = self.condition(SHAPE)
@@ -153,7 +151,7 @@ def _plain(x: Any) -> Any:
 LOOSE = {"exp", "maximum", "subtract", "cumulative_sum"}
 NAMES = (
     "negative square sqrt exp abs add multiply maximum subtract divide add_n sum matmul permute_dims "
-    "broadcast_to reshape flip concat stack index_basic gather scatter_add segment_sum bracket"
+    "broadcast_to reshape flip concat stack index_basic gather scatter_add bracket"
 )
 
 

@@ -32,7 +32,6 @@ from iverson.layouts import (
     Layout,
     Packed,
     Pattern,
-    Segments,
     Sparse,
     Zero,
     from_strided,
@@ -259,8 +258,6 @@ CALLS = {
     ],
     "scatter_add": [call("scatter_add", after=(np.array([2, 0, 2, 1]),), axes=(0,), shape=(3, 8))],
     "selected": [call("selected")],
-    "segment_repeat": [call("segment_repeat", segments=Segments(np.array([3, 0, 0, 1, 2]), 4))],
-    "segment_sum": [call("segment_sum", segments=Segments(np.array([2, 0, 2, 1]), 3))],
     "solve": [
         lambda x: iv.linalg.solve(dominant(x), D),
         lambda x: iv.linalg.solve(D[:, :4] + 5 * np.eye(4), x),

@@ -15,7 +15,7 @@ import iverson as iv
 from iverson.autograd import grad
 from iverson.errors import ArgumentError, IndexingError, ShapeError
 from iverson.kernels import nests, sparse_loops, strided
-from iverson.layouts import Segments
+from iverson.layouts import row_numbers, segment_starts, segments
 from iverson.testing import gradcheck, gradgradcheck
 from tests.sparse.common import LAYOUTS, held, holds
 
@@ -145,9 +145,25 @@ def test_segments_out_of_order_are_those_in_order():
 def test_the_rows_of_a_pattern_are_worked_out_once():
     s = held(holds((5, 6)), "csr")
     pattern = s._value.pattern
-    assert Segments.rows(pattern) is Segments.rows(s.with_values(s.values() * 2)._value.pattern)
-    assert Segments.rows(pattern).starts is pattern.indptr
-    assert Segments.rows(held(holds((5, 6)), "csc")._value.pattern).starts is None
+    rows = row_numbers(pattern)
+    assert rows is row_numbers(s.with_values(s.values() * 2)._value.pattern)
+    assert segment_starts(rows, 5) is pattern.indptr
+    assert segment_starts(row_numbers(held(holds((5, 6)), "csc")._value.pattern), 5) is None
+
+
+def test_where_segments_start_is_kept_for_numbers_that_nobody_writes_to():
+    ids = np.array([0, 0, 2, 3])
+    assert segment_starts(ids, 4).tolist() == [0, 2, 2, 3, 4]
+    ids[1] = 1
+    assert segment_starts(ids, 4).tolist() == [0, 1, 2, 3, 4]
+    ids.flags.writeable = False
+    kept = segment_starts(ids, 5)
+    assert segment_starts(ids, 5) is kept
+    assert kept.tolist() == [0, 1, 2, 3, 4, 4]
+    known, key = segments._known, id(ids)
+    assert key in known
+    del ids
+    assert key not in known
 
 
 def test_what_names_no_segments_is_an_error():

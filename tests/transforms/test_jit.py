@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.core.errors import ArgumentTypeError, GradientError, GraphError, IndexingError, ShapeError
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    GradientError,
+    GraphError,
+    IndexingError,
+    ShapeError,
+)
 
 X = np.linspace(-1.0, 2.0, 12).reshape(4, 3)
 scale = 2.0
@@ -175,6 +182,35 @@ def test_random_draws_stay_random_and_follow_the_seed():
         assert f.cache_size == 1
     noisy = iv.jit(iv.grad(lambda x: (x * iv.random.default_rng(0).normal(size=3)).sum()))
     same(noisy(X[0]), iv.random.default_rng(0).normal(size=3))
+
+
+def test_segment_numbers_are_arguments():
+    """One program serves all, a batch may have its own in each example, and what is outside is refused."""
+    traces = []
+
+    def f(x, ids):
+        traces.append(ids.shape)
+        y = iv.segment_softmax(x, ids, 3) * iv.segment_sum(x, ids, 3)[ids]
+        return y.sum() + (iv.segment_max(x, ids, 3)[ids] ** 2).sum()
+
+    gradient = iv.grad(f)
+    compiled = iv.jit(gradient)
+    numbers = np.array([[0, 2, 1, 2], [1, 1, 0, 0], [2, 2, 2, 2]])
+    expected = [gradient(iv.asarray(X), i) for i in numbers]
+    traces.clear()
+    for i, out in zip(numbers, expected, strict=True):
+        same(compiled(iv.asarray(X), iv.asarray(i)), out)
+    assert len(traces) == 1
+    xs = iv.asarray(np.stack([X] * 3))
+    same(iv.vmap(gradient)(xs, iv.asarray(numbers)), iv.stack(expected))
+    same(iv.vmap(gradient, (0, None))(xs, numbers[0]), iv.stack([expected[0]] * 3))
+    for wrong in ([0, 1, 3, 0], [0, -1, 0, 0]):
+        with pytest.raises(
+            IndexingError, match=r"segment_softmax: argument 'segment_ids'.*expected one in \[0, 3\)"
+        ):
+            compiled(iv.asarray(X), iv.asarray(wrong))
+    with pytest.raises(ArgumentError, match=r"segment_sum: argument 'num_segments'.*how many segments"):
+        iv.jit(lambda ids: iv.segment_sum(X, ids))(iv.asarray(numbers[0]))
 
 
 def test_nothing_given_is_kept():

@@ -8,10 +8,10 @@ from iverson.array_api.arguments import as_operand
 from iverson.array_api.indexing import positions
 from iverson.array_api.methods import tensor_method
 from iverson.core.arrays import plain
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import Handle, has_entries, value_of
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
-from iverson.layouts import CooPattern, Segments, Sparse, frozen
+from iverson.layouts import CooPattern, Pattern, frozen, row_numbers, support_pattern
 from iverson.layouts.pattern import index_dtype
 from iverson.ops import TABLE, F
 
@@ -44,32 +44,45 @@ def _array(ids: Any, operation: str) -> Any:
     return plain(ids, operation, "segment_ids") if isinstance(ids, (list, tuple)) else ids
 
 
-def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Segments]:
+def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Any, int]:
+    """The slices, the segment of each (an array, or a handle of a level) and how many segments there are."""
     x = as_operand(x, operation)
-    held = value_of(ids, ids)
-    if isinstance(held, Sparse):
-        return x, _rows_of(held, count, operation)
-    given = F.to_numpy(as_operand(_array(ids, operation), operation, "segment_ids"))
+    pattern = support_pattern(value_of(ids)) if isinstance(ids, Handle) else None
+    if pattern is not None:
+        return x, *_rows_of(ids, pattern, count, operation)
+    given = as_operand(_array(ids, operation), operation, "segment_ids")
     if given.dtype.kind not in "iu":
         raise DTypeError(operation, "segment_ids", got=f"dtype {given.dtype}", expected="integers")
+    known = has_entries(given)
+    given = F.to_numpy(given) if known else given
     if count is None:
+        if not known:
+            raise ArgumentError(
+                operation,
+                "num_segments",
+                got="None, with segment_ids that are not known until the program runs",
+                expected="how many segments there are",
+            )
         count = int(given.max()) + 1 if given.size else 0
     count = as_int(count, operation, "num_segments")
     if not 0 <= count < 2**60:
         raise ArgumentError(operation, "num_segments", got=str(count), expected="a number in [0, 2**60)")
     if given.ndim != 1:
         raise ShapeError(operation, "segment_ids", got=f"shape {given.shape}", expected="one axis")
+    if not known:
+        said = {"operation": operation, "argument": "segment_ids"}
+        return x, F.checked_index(given, least=0, extent=count, **said), count
     if given.size and given.min() < 0:
         raise ArgumentError(operation, "segment_ids", got=f"segment {given.min()}", expected="none below 0")
-    return x, Segments(frozen(positions(given, count, operation, "segment_ids")), count)
+    return x, frozen(positions(given, count, operation, "segment_ids")), count
 
 
-def _rows_of(x: Sparse, count: Any, operation: str) -> Segments:
-    if len(x.pattern.shape) != 2 or x.pattern.blocksize or x.dense_shape:
+def _rows_of(x: Any, pattern: Pattern, count: Any, operation: str) -> tuple[Any, int]:
+    if len(pattern.shape) != 2 or pattern.blocksize or pattern.ndim != len(x.shape):
         raise ArgumentError(
             operation,
             "segment_ids",
-            got=f"a tensor of shape {x.shape} in layout '{x.pattern.layout}'",
+            got=f"a tensor of shape {x.shape} in layout '{pattern.layout}'",
             expected="a matrix of single entries",
             remedy="call to_layout(x, 'csr') first",
         )
@@ -77,7 +90,7 @@ def _rows_of(x: Sparse, count: Any, operation: str) -> Segments:
         raise ArgumentError(
             operation, "num_segments", got=str(count), expected=f"{x.shape[0]}, as there are rows, or None"
         )
-    return Segments.rows(x.pattern)
+    return row_numbers(pattern), x.shape[0]
 
 
 @tensor_method
@@ -85,7 +98,8 @@ def segment_sum(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Suppo
     """The sum of the slices of x (along its first axis) with each number; 0 for a segment without any.
 
     segment_ids : an integer for each slice, or a sparse matrix with a stored entry for each: its row counts.
-    num_segments : by default one more than the largest number, or as many as the matrix has rows.
+    num_segments : by default one more than the largest number, or as many as the matrix has rows; to be given
+        where the numbers are arguments of a function that is compiled, or differ between examples of a batch.
 
     Raises IndexingError for numbers beyond ``num_segments``, ArgumentError below 0, DTypeError for ones that
     are not integers, ShapeError unless there is one for each slice.
@@ -94,9 +108,16 @@ def segment_sum(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Suppo
     >>> segment_sum(asarray([1.0, 2.0, 4.0]), [0, 2, 0])
     iverson.Tensor([5., 0., 2.])
     """
-    x, segments = _segments(x, segment_ids, num_segments, "segment_sum")
-    TABLE["segment_sum"].abstract(x, segments=segments)
-    return F.segment_sum(x, segments=segments)
+    slices: Any
+    slices, ids, count = _segments(x, segment_ids, num_segments, "segment_sum")
+    if slices.shape[:1] != ids.shape:
+        raise ShapeError(
+            "segment_sum",
+            "segment_ids",
+            got=f"shape {ids.shape} for x of shape {slices.shape}",
+            expected="one number for each slice of x along its first axis",
+        )
+    return F.scatter_add(slices, ids, axes=(0,), shape=(count, *slices.shape[1:]))
 
 
 @tensor_method
@@ -107,9 +128,9 @@ def segment_max(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Suppo
     >>> segment_max(asarray([1.0, 2.0, 4.0]), [0, 1, 0])
     iverson.Tensor([4., 2.])
     """
-    x, segments = _segments(x, segment_ids, num_segments, "segment_max")
-    TABLE["segment_max"].abstract(x, segments=segments)
-    return F.segment_max(x, segments=segments)
+    x, ids, count = _segments(x, segment_ids, num_segments, "segment_max")
+    TABLE["segment_max"].abstract(x, ids, count=count)
+    return F.segment_max(x, ids, count=count)
 
 
 @tensor_method
@@ -125,9 +146,9 @@ def segment_softmax(
     >>> segment_softmax(asarray([1.0, 2.0, 1.0]), [0, 1, 0])
     iverson.Tensor([0.5, 1. , 0.5])
     """
-    x, segments = _segments(x, segment_ids, num_segments, "segment_softmax")
-    TABLE["segment_softmax"].abstract(x, segments=segments)
-    return F.segment_softmax(x, segments=segments)
+    x, ids, count = _segments(x, segment_ids, num_segments, "segment_softmax")
+    TABLE["segment_softmax"].abstract(x, ids, count=count)
+    return F.segment_softmax(x, ids, count=count)
 
 
 __all__ = ["embedding", "segment_max", "segment_softmax", "segment_sum"]

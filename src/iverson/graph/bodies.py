@@ -22,7 +22,7 @@ from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
 from iverson.graph.operations import is_pure
 from iverson.graph.print import text_and_objects
-from iverson.layouts import Pattern, Segments, Zero, support_of
+from iverson.layouts import Pattern, Zero, support_of
 
 #: As many bodies as are kept; then the oldest goes.
 _MANY = 256
@@ -69,7 +69,7 @@ def interned(graph: Graph) -> Graph:
 
 def _told(x: Any) -> Any:
     """What tells an object in a graph from others; None where it is not known when two are the same."""
-    if isinstance(x, Pattern | Segments):
+    if isinstance(x, Pattern):
         return id(x)  # alive as long as the graph
     held = value_of(x, x)
     if type(held) is Zero:

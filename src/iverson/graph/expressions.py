@@ -26,11 +26,8 @@ Operands = Sequence[Any]
 Notation = Callable[..., Any]
 
 
-def expression(equation: Equation, operands: Operands, held: Callable[[Any], Any]) -> Any:
-    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it.
-
-    held : gives a placeholder for an array that is a constant of the op.
-    """
+def expression(equation: Equation, operands: Operands) -> Any:
+    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it."""
     if not _is_real(equation):
         return None
     name, aval = equation.op.name, equation.results[0].aval
@@ -38,9 +35,6 @@ def expression(equation: Equation, operands: Operands, held: Callable[[Any], Any
         made = over(aval, lambda: const(0, aval.dtype))
     elif name in NOTATION:
         made = NOTATION[name](aval, *operands, **equation.params)
-    elif name in SEGMENTS:
-        segments = equation.params["segments"]
-        made = SEGMENTS[name](aval, *operands, held(segments.ids), segments.count)
     elif name in SCALARS:
         made = over(aval, getattr(te.F, name), *operands)
     elif equation.op.te is None or any(type(x) is not Value for x in equation.operands):
@@ -57,7 +51,7 @@ def expression(equation: Equation, operands: Operands, held: Callable[[Any], Any
 def is_expression(equation: Equation) -> bool:
     """Whether compiled loops can carry an equation out, all stages of its expression included."""
     given = [placeholder(x) if type(x) is Value else x for x in equation.operands]
-    made = expression(equation, given, placeholder)
+    made = expression(equation, given)
     return made is not None and all(compiles(s) for s in te.program_of([made]).statements)
 
 
@@ -312,27 +306,17 @@ def _repeated(aval: Any, x: Any, ids: Any) -> Any:
     return te.compute(aval.shape, lambda e, *rest: x[(ids[e], *rest)])
 
 
-def _segment_softmax(aval: Any, x: Any, ids: Any, count: int) -> Any:
+def _segment_softmax(aval: Any, x: Any, ids: Any, *, count: int) -> Any:
     top = _repeated(aval, _combined("max", x, ids, count), ids)
     powers = over(aval, lambda v, m: te.F.exp(v - m), x, top)
     total = _repeated(aval, _combined("sum", powers, ids, count), ids)
     return over(aval, lambda p, s: p / s, powers, total)
 
 
-def _softmax_pullback(aval: Any, g: Any, y: Any, ids: Any, count: int) -> Any:
+def _softmax_pullback(aval: Any, g: Any, y: Any, ids: Any, *, count: int) -> Any:
     weighted = over(aval, lambda a, b: a * b, y, g)
     total = _repeated(aval, _combined("sum", weighted, ids, count), ids)
     return over(aval, lambda a, b, s: b * (a - s), g, y, total)
-
-
-#: ``build(aval of the result, *operands, ids, count)``, for ops with the parameter ``segments``.
-SEGMENTS: dict[str, Notation] = {
-    "segment_sum": lambda aval, x, ids, count: _combined("sum", x, ids, count),
-    "segment_max": lambda aval, x, ids, count: _combined("max", x, ids, count),
-    "segment_repeat": lambda aval, x, ids, count: _repeated(aval, x, ids),
-    "segment_softmax": _segment_softmax,
-    "softmax_pullback": _softmax_pullback,
-}
 
 
 def _add_n(aval: Any, *xs: Any) -> Any:
@@ -406,6 +390,9 @@ NOTATION: dict[str, Notation] = {
     "norm": _norm,
     "overwritten": _overwritten,
     "scatter_add": _scatter_add,
+    "segment_max": lambda aval, x, ids, *, count: _combined("max", x, ids, count),
+    "segment_softmax": _segment_softmax,
+    "softmax_pullback": _softmax_pullback,
 }
 
 __all__ = ["NOTATION", "entry_itself", "expression", "over", "read", "reduced"]

@@ -153,7 +153,7 @@ class Segment:
         outputs = []
         for e in group:
             (v,) = e.results
-            tensor = reader.made[v] = expression(e, [reader.tensor(x) for x in e.operands], reader.held)
+            tensor = reader.made[v] = expression(e, [reader.tensor(x) for x in e.operands])
             if v in later:
                 outputs.append((tensor, self.made(v)))
         if outputs:
@@ -266,17 +266,13 @@ class _Reader:
             contiguous = seen.strides == c_strides(seen.shape)
             if place is None or not contiguous:
                 e = segment.makers[v]
-                made = expression(e, [self.tensor(x) for x in e.operands], self.held)
+                made = expression(e, [self.tensor(x) for x in e.operands])
                 if made is not None:
                     return made
             return self._placeholder(
                 v, View(segment.place(seen.root).buffer, seen.shape, seen.strides, seen.offset)
             )
         return self._placeholder(v, segment.place(v))
-
-    def held(self, array: Array) -> Any:
-        """Of an array that is a constant of an op."""
-        return self._placeholder(array, self.segment.hold(array))
 
     def _placeholder(self, v: Any, place: View) -> Any:
         tensor = placeholder(v)

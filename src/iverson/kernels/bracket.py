@@ -187,7 +187,6 @@ def _chosen(op: Op, values: Values) -> Any:
 
 @register("sum", Bracket)
 @register("scatter_add", Bracket)
-@register("segment_sum", Bracket)
 def sums(op: Op, values: Values, params: Params) -> Any:
     """Selected, then added up; an entry of the result is held where any of its terms is."""
     x, *others = values

@@ -1,4 +1,4 @@
-"""Kernels over segments: sums, maxima and softmax of the slices that share one, and what repeats by segment.
+"""Kernels over segments: maxima and softmax of the slices that share one.
 
 Vectors of many entries in order run in compiled loops, everything else in NumPy.
 """
@@ -9,66 +9,43 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.op import Op
-from iverson.kernels import sparse_loops, sparse_moves
-from iverson.kernels.sparse_forms import sparse
+from iverson.kernels import sparse_loops
 from iverson.kernels.strided import scatter_add
-from iverson.layouts import Segments
+from iverson.layouts import segment_starts
 
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
-def segment_sum(x: Array, *, segments: Segments) -> Array:
-    """The sum of the slices of x in each segment."""
-    if sparse_loops.compiled_for_segments(x) and segments.starts is not None:
-        return sparse_loops.segment_sum(segments.starts, x)
-    return scatter_add(x, segments.ids, axes=(0,), shape=(segments.count, *x.shape[1:]))
-
-
-def segment_repeat(x: Array, *, segments: Segments) -> Array:
-    """For each slice, that of x for its segment."""
-    return np.asarray(x.take(segments.ids, axis=0))
-
-
-def segment_max(x: Array, *, segments: Segments) -> Array:
+def segment_max(x: Array, ids: Array, *, count: int) -> Array:
     """The largest of the slices of x in each segment; -inf (the least number) where there is none."""
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    out = np.full((segments.count, *x.shape[1:]), least, x.dtype)
-    if segments.starts is None:
-        np.maximum.at(out, segments.ids, x)
+    out = np.full((count, *x.shape[1:]), least, x.dtype)
+    starts = segment_starts(ids, count)
+    if starts is None:
+        np.maximum.at(out, ids, x)
     elif len(x):
-        first = segments.starts[:-1]
-        held = first < segments.starts[1:]
+        first = starts[:-1]
+        held = first < starts[1:]
         out[held] = np.maximum.reduceat(x, first[held])
     return out
 
 
-def segment_softmax(x: Array, *, segments: Segments) -> Array:
+def _sums(x: Array, ids: Array, count: int) -> Array:
+    return scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
+
+
+def segment_softmax(x: Array, ids: Array, *, count: int) -> Array:
     """exp(x) over the sum of exp(x) of its segment, shifted by the segment's maximum."""
-    if sparse_loops.compiled_for_segments(x) and segments.starts is not None:
-        return sparse_loops.segment_softmax(segments.starts, x)
-    out = np.exp(x - segment_repeat(segment_max(x, segments=segments), segments=segments))
-    return np.asarray(out / segment_repeat(segment_sum(out, segments=segments), segments=segments))
+    starts = segment_starts(ids, count) if sparse_loops.compiled_for_segments(x) else None
+    if starts is not None:
+        return sparse_loops.segment_softmax(starts, x)
+    out = np.exp(x - segment_max(x, ids, count=count).take(ids, axis=0))
+    return np.asarray(out / _sums(out, ids, count).take(ids, axis=0))
 
 
-def softmax_pullback(g: Array, y: Array, *, segments: Segments) -> Array:
+def softmax_pullback(g: Array, y: Array, ids: Array, *, count: int) -> Array:
     """y (g - the sum of y g over the segment)."""
-    if sparse_loops.compiled_for_segments(y, g) and segments.starts is not None:
-        return sparse_loops.softmax_pullback(segments.starts, y, g)
-    mean = segment_sum(y * g, segments=segments)
-    return np.asarray(y * (g - segment_repeat(mean, segments=segments)))
-
-
-@sparse("segment_sum")
-def sum_sparse(op: Op, values: Values, params: Params) -> Any:
-    """Stored slices are put at their segments; repeats are kept twice."""
-    x, segments = values[0], params["segments"]
-    placed = {"axes": (0,), "shape": (segments.count, *x.shape[1:])}
-    return sparse_moves.scatter_add(op, (x, segments.ids), placed)
-
-
-@sparse("segment_repeat")
-def repeat_sparse(op: Op, values: Values, params: Params) -> Any:
-    return sparse_moves.gather(op, (values[0], params["segments"].ids), {"axes": (0,)})
+    starts = segment_starts(ids, count) if sparse_loops.compiled_for_segments(y, g) else None
+    if starts is not None:
+        return sparse_loops.softmax_pullback(starts, y, g)
+    return np.asarray(y * (g - _sums(y * g, ids, count).take(ids, axis=0)))

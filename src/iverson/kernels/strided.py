@@ -13,7 +13,7 @@ from iverson.core.float_warnings import trapping
 from iverson.core.shapes import Shape
 from iverson.kernels import sparse_loops
 from iverson.kernels.keys import Key, key_region
-from iverson.layouts import Box, Zero, counting
+from iverson.layouts import Box, Zero, counting, segment_starts
 
 Array = np.ndarray[Any, Any]
 
@@ -70,6 +70,10 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
 
     Addresses are made linear. Many terms are added in a compiled loop, fewer in SciPy's.
     """
+    if len(shape) == 1 == len(indices) and g.ndim == 1 and sparse_loops.compiled_for_segments(g):
+        starts = segment_starts(indices[0], shape[0])
+        if starts is not None:
+            return sparse_loops.segment_sum(starts, g)
     lead = tuple(shape[k] for k in axes)
     rest = tuple(n for k, n in enumerate(shape) if k not in axes)
     rows, width = prod(lead), prod(rest)

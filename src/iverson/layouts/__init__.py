@@ -27,7 +27,8 @@ from iverson.layouts.registry import (
     to_strided,
     warn_dense,
 )
-from iverson.layouts.segments import Segments
+from iverson.layouts.segments import row_numbers
+from iverson.layouts.segments import starts as segment_starts
 from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner, is_strided, read_only
 from iverson.layouts.zero import Zero
 
@@ -44,7 +45,6 @@ __all__ = [
     "Layout",
     "Packed",
     "Pattern",
-    "Segments",
     "Sparse",
     "Zero",
     "aligned_empty",
@@ -66,6 +66,8 @@ __all__ = [
     "nonzero_indices",
     "read_only",
     "register",
+    "row_numbers",
+    "segment_starts",
     "select",
     "sparse_layouts",
     "stored",

@@ -1,54 +1,54 @@
-"""Segments: to which of some groups each of a row of slices belongs. What follows from it is found once.
+"""Segments: to which of some groups each of a row of slices belongs, as an array of their numbers.
 
-The rows of a sparse matrix are such groups of its stored entries.
+The rows of a sparse matrix are such groups of its stored entries. What follows from numbers that nobody
+writes to is found once.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from iverson.layouts.compressed import CompressedPattern
-from iverson.layouts.pattern import Array, Pattern
+from iverson.layouts.pattern import Array, Pattern, frozen
+
+#: By the identity of an array that lives: it, a number of segments, and where these start.
+_known: dict[int, tuple[ref[Any], int, Array | None]] = {}
 
 
-class Segments:
-    """Slice k is in segment ``ids[k]``, at least 0 and below ``count``. Immutable, equal only to itself."""
-
-    __slots__ = ("_starts", "count", "ids")
-
-    def __init__(self, ids: Array, count: int, starts: Array | None = None) -> None:
-        self.ids = ids
-        self.count = count
-        self._starts: Array | bool | None = False if starts is None else starts
-
-    @staticmethod
-    def rows(pattern: Pattern) -> Segments:
-        """The rows of a pattern's stored entries, the same object each time."""
-        found: Segments = pattern.once("segments", lambda: _rows(pattern))
-        return found
-
-    @property
-    def starts(self) -> Array | None:
-        """Where each segment starts, then the number of slices; None where they are not in order."""
-        if isinstance(self._starts, bool):
-            self._starts = _starts(self.ids, self.count)
-        return self._starts
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Segments, (self.ids, self.count)
+def row_numbers(pattern: Pattern) -> Array:
+    """The row of each stored entry, the same array each time."""
+    found: Array = pattern.once("rows", lambda: _rows(pattern))
+    return found
 
 
-def _rows(pattern: Pattern) -> Segments:
+def _rows(pattern: Pattern) -> Array:
     if isinstance(pattern, CompressedPattern) and pattern.layout == "csr":
-        return Segments(pattern.lines, pattern.shape[0], pattern.indptr)
-    return Segments(pattern.coordinates[0], pattern.shape[0])
+        rows = frozen(pattern.lines)
+        _remember(rows, pattern.shape[0], pattern.indptr)
+        return rows
+    return frozen(np.ascontiguousarray(pattern.coordinates[0]))
 
 
-def _starts(ids: Array, count: int) -> Array | None:
-    if (ids[1:] < ids[:-1]).any():
-        return None
+def starts(ids: Array, count: int) -> Array | None:
+    """Where each of ``count`` segments starts, then the number of slices; None unless they are in order."""
+    held = _known.get(id(ids))
+    if held is not None and held[0]() is ids and held[1] == count:
+        return held[2]
+    found = None if (ids[1:] < ids[:-1]).any() else _starts(ids, count)
+    if not ids.flags.writeable:
+        _remember(ids, count, found)
+    return found
+
+
+def _remember(ids: Array, count: int, found: Array | None) -> None:
+    key = id(ids)
+    _known[key] = (ref(ids, lambda _: _known.pop(key, None)), count, found)
+
+
+def _starts(ids: Array, count: int) -> Array:
     found = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(ids, minlength=count), out=found[1:])
     return found

@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 
-from iverson.layouts import Segments
 from iverson.masked.mask import Array, Mask
 
 
@@ -43,11 +42,6 @@ class Lines:
         self.lengths: Array = np.diff(self._starts, append=sorted_.size)
         self.line = np.empty(sorted_.size, np.intp)
         self.line[self._order] = np.cumsum(first) - 1
-
-    @cached_property
-    def segments(self) -> Segments:
-        """The lines as segments of the entries."""
-        return Segments(self.line, self.keys.size)
 
     @cached_property
     def bucketed(self) -> Array:

@@ -86,7 +86,7 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
 def _over_lines(op: Op, x: MaskedTensor, own: Lines) -> Any:
     """One entry for each line."""
     if op.name == "sum":
-        return F.segment_sum(x._inner, segments=own.segments)
+        return F.scatter_add(x._inner, own.line, axes=(0,), shape=own.keys.shape)
     parts = [part._inner for part in _by_bucket(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
     return taken(parts, np.argsort(own.bucketed))
 
@@ -175,7 +175,7 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
     if isinstance(x._mask, Stored):
         if op.name == "softmax":
             own = x._mask.lines((params["axis"],))
-            return MaskedTensor(F.segment_softmax(x._inner, segments=own.segments), x._mask)
+            return MaskedTensor(F.segment_softmax(x._inner, own.line, count=own.keys.size), x._mask)
         return _along(softmax, op, x, params["axis"])
     nothing = ~np.any(x._mask.array, axis=params["axis"], keepdims=True)
     fill = np.broadcast_to(np.where(nothing, 0.0, -np.inf).astype(x.dtype), x.shape)

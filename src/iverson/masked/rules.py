@@ -218,7 +218,7 @@ RULES: dict[str, Rule] = {
     "scatter_add": segments.scatter_add,
     "searchsorted": lines.searchsorted,
     "segment_softmax": segments.softmax,
-    **dict.fromkeys(("segment_max", "segment_sum"), segments.folded),
+    "segment_max": segments.folded,
     "sort": lines.sort,
     "to_layout": moves.to_layout,
     "where": where,

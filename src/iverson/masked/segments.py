@@ -13,7 +13,6 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
-from iverson.layouts import Segments
 from iverson.layouts.pattern import addresses
 from iverson.masked.mask import Array, Mask
 from iverson.masked.moves import routed
@@ -47,22 +46,15 @@ def scatter_add(op: Op, args: Args, params: Params) -> Any:
 
 def folded(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each segment; unspecified where there is none."""
-    (x,) = args
-    shape = op.abstract(Aval(x.shape, x.dtype), **params).shape
-    mask, groups = _groups(x, params["segments"], shape)
-    return MaskedTensor(bind(op, (x._inner,), {"segments": groups}), mask)
+    x, ids = args
+    shape = op.abstract(Aval(x.shape, x.dtype), ids, **params).shape
+    mask, number = _targets(x._mask, (ids,), (0,), shape)
+    return MaskedTensor(bind(op, (x._inner, number), {"count": mask.count}), mask)
 
 
 def softmax(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each segment; the mask stays."""
-    (x,) = args
-    op.abstract(Aval(x.shape, x.dtype), **params)
-    segments = params["segments"]
-    _, groups = _groups(x, segments, (segments.count, *x.shape[1:]))
-    return MaskedTensor(bind(op, (x._inner,), {"segments": groups}), x._mask)
-
-
-def _groups(x: MaskedTensor, segments: Segments, shape: Shape) -> tuple[Mask, Segments]:
-    """The mask of a result of a shape with a slice for each segment, and to which of its entries x's go."""
-    mask, number = _targets(x._mask, (segments.ids,), (0,), shape)
-    return mask, Segments(number, mask.count)
+    x, ids = args
+    op.abstract(Aval(x.shape, x.dtype), ids, **params)
+    mask, number = _targets(x._mask, (ids,), (0,), (params["count"], *x.shape[1:]))
+    return MaskedTensor(bind(op, (x._inner, number), {"count": mask.count}), x._mask)

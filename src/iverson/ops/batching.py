@@ -102,10 +102,11 @@ def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
     return {name: _SHIFTS[name](p, size) if name in _SHIFTS else p for name, p in params.items()}
 
 
-def behind_first(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
-    """Along the first axis: the examples' comes second."""
-    turned = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)]
-    out = examples.call(*turned, **params)
+def behind_first(F: Any, examples: Examples, *args: Any, alike: int = 0, **params: Any) -> Any:
+    """Along the first axis: the examples' comes second. The last ``alike`` operands are the same for all."""
+    own = len(args) - alike
+    turned = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)[:own]]
+    out = examples.call(*turned, *args[own:], **params)
     return F.permute_dims(out, axes=_exchanged(out.ndim))
 
 

@@ -177,17 +177,21 @@ define(
 )
 
 
-def _checked_index(x: Any, *, extent: int, operation: str, argument: str) -> Any:
-    """Positions on an axis, negative ones counted from its end; raises IndexingError outside of it."""
+def _checked_index(x: Any, *, extent: int, operation: str, argument: str, least: int | None = None) -> Any:
+    """Positions on an axis, negative ones counted from its end; raises IndexingError outside of it.
+
+    least : below it they are refused; default: ``-extent``.
+    """
+    least = -extent if least is None else least
     if not x.size:
         return x.astype(np.intp)
     low, high = x.min(), x.max()
-    if low < -extent or high >= extent:
+    if low < least or high >= extent:
         raise IndexingError(
             operation,
             argument,
             got=f"position {high if high >= extent else low}",
-            expected=f"one in [{-extent}, {extent})",
+            expected=f"one in [{least}, {extent})",
         )
     return np.where(x < 0, x + extent, x).astype(np.intp)
 
@@ -197,7 +201,7 @@ define(
     Op(
         name="checked_index",
         forward=_checked_index,
-        abstract=lambda x, *, extent, operation, argument: Aval(x.shape, dtypes.int64),
+        abstract=lambda x, **_: Aval(x.shape, dtypes.int64),
         batch=leading,
         samples=lambda s: [
             Sample(
