@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import OrderedDict
+from cProfile import Profile
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,15 @@ import pytest
 
 import iverson as iv
 from iverson.codegen.programs import Nest, Product, Repeat
+from iverson.codegen.programs import compile as compile_module
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import make_handle
 from iverson.core.errors import ArgumentError, IndexingError, MissingRuleError, ShapeError
+from iverson.graph import fuse
 from iverson.graph.interpret import interpret
 from iverson.graph.lower import Library, Lowered, Native, lower
 from iverson.graph.nodes import values_of
+from iverson.graph.passes import simplified
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from iverson.ops import TABLE, F
@@ -127,6 +132,45 @@ def test_attention_and_its_gradient_are_one_native_call() -> None:
     args = [normal(3, 7, 8), normal(8, 8), normal(8, 8), normal(8, 8)]
     assert len(agree(attention, args).steps) == 1
     assert len(agree(iv.grad(attention, (0, 1, 2, 3)), args).steps) == 1
+
+
+def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal steps are lowered once, and the Python calls of the rest grow with the number of steps."""
+    kernels: list[int] = []
+    lowered: list[int] = []
+    calls = []
+
+    def loaded(program: Any, places: Any, known: Any, target: Any, text: str) -> None:
+        kernels.append(len(known.nests))
+
+    def nests(program: Any) -> Any:
+        lowered[-1] += 1
+        return plain(program)
+
+    plain = fuse.nests
+    monkeypatch.setattr(fuse, "nests", nests)
+    monkeypatch.setattr(fuse, "_templates", OrderedDict())
+    monkeypatch.setattr(compile_module, "_library", loaded)
+    monkeypatch.setattr(compile_module, "_libraries", OrderedDict())
+    for count in (8, 8, 16, 32):
+        graph = simplified(traced(iv.value_and_grad(_recurrent), [np.eye(40), np.ones((count, 3, 40))]))
+        lowered.append(0)
+        counted = Profile()
+        counted.runcall(lower, graph)
+        calls.append(sum(entry.callcount for entry in counted.getstats()))
+    assert len(set(kernels)) == 1
+    assert lowered[0] > 0
+    assert not lowered[1]
+    assert lowered[2] == lowered[3] <= 2, "the first and the last step know the length"
+    _, eight, sixteen, thirty_two = calls
+    assert thirty_two - sixteen <= 2.1 * (sixteen - eight)
+
+
+def _recurrent(w: Any, x: Any) -> Any:
+    h = x[0]
+    for t in range(x.shape[0]):
+        h = (h @ w + x[t]).tanh()
+    return (h * h).sum()
 
 
 def test_library_steps_cut_the_graph_where_they_must() -> None:

@@ -53,8 +53,8 @@ Meaning
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -220,6 +220,8 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     phases: tuple[Stmt, ...]
     sizes: tuple[str, ...] = ()
+    #: What is found out about it once: its text, whether it is verified.
+    once: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def arguments(self) -> tuple[Buffer, ...]:

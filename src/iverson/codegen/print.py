@@ -32,6 +32,13 @@ def nameless_text(kernel: Kernel) -> str:
 
     Automatic names count what the process has defined so far, so that another process has other ones.
     """
+    found: str | None = kernel.once.get("nameless_text")
+    if found is None:
+        found = kernel.once["nameless_text"] = _nameless_text(kernel)
+    return found
+
+
+def _nameless_text(kernel: Kernel) -> str:
     numbers: dict[str, int] = {name: -1 - k for k, name in enumerate(kernel.sizes)}
     _, _, rest = kernel_text(kernel).partition(kernel.name)
     return _MADE_NAME.sub(lambda m: f"%{numbers.setdefault(m.group(), len(numbers))}", rest)

@@ -7,7 +7,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 from iverson import te
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import as_expr, const
-from iverson.graph.nodes import Equation, Value
+from iverson.graph.nodes import Equation, Graph, Value, values_of
+from iverson.graph.print import text_and_objects
 from iverson.kernels.keys import key_shape
 from iverson.ops.notation import reduction, stretched_index
 from iverson.te.translate import compiles
@@ -50,9 +51,37 @@ def expression(equation: Equation, operands: Operands) -> Any:
 
 def is_expression(equation: Equation) -> bool:
     """Whether compiled loops can carry an equation out, all stages of its expression included."""
+    key = structure([equation], values_of(equation.operands), equation.results)
+    if key is None:
+        return _is_expression(equation)
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = _is_expression(equation)
+        while len(_known) > _KEPT:
+            _known.pop(next(iter(_known)), None)
+    return found
+
+
+def _is_expression(equation: Equation) -> bool:
     given = [placeholder(x) if type(x) is Value else x for x in equation.operands]
     made = expression(equation, given)
     return made is not None and all(compiles(s) for s in te.program_of([made]).statements)
+
+
+#: Whether equations of a structure are expressions.
+_known: dict[Any, bool] = {}
+_KEPT = 4096
+
+
+def structure(equations: Sequence[Equation], inputs: Iterable[Value], outputs: Iterable[Value]) -> Any:
+    """What equations compute, equal for equations that differ in nothing but the values' identity; None where
+    a parameter is an object that has no text.
+
+    Ops are in it besides their names: a user may define another of the same name.
+    """
+    graph = Graph(tuple(dict.fromkeys(inputs)), tuple(equations), tuple(outputs))
+    text, objects = text_and_objects(graph)
+    return None if objects else (text, tuple([e.op for e in equations]))
 
 
 def placeholder(x: Any) -> Any:
@@ -395,4 +424,4 @@ NOTATION: dict[str, Notation] = {
     "softmax_pullback": _softmax_pullback,
 }
 
-__all__ = ["NOTATION", "entry_itself", "expression", "over", "read", "reduced"]
+__all__ = ["NOTATION", "entry_itself", "expression", "over", "read", "reduced", "structure"]

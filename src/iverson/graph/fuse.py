@@ -6,16 +6,20 @@ h = x + b; y = relu(h); s = sum(y)   ->   one nest, in which h is a register
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from iverson.codegen.nodes import Buffer, Kernel, Load, Stmt, Store, expressions, statements, with_buffers
 from iverson.codegen.programs import build
-from iverson.codegen.programs.nodes import Nest, Step, View, whole
+from iverson.codegen.programs.nodes import Nest, Step, View, extents, whole
+from iverson.core import locks
 from iverson.expr.nodes import Const, subexpressions
+from iverson.graph.expressions import entry_itself, expression, over, placeholder, structure
+from iverson.graph.nodes import Graph, Value
 from iverson.te.eliminate import eliminate
 from iverson.te.lower import Fill, Lowered, Run, nests
 from iverson.te.nodes import program_of
@@ -24,16 +28,75 @@ from iverson.te.nodes import program_of
 Temp = Callable[[str, Any, tuple[int, ...]], Buffer]
 
 
-def steps_of(outputs: Sequence[tuple[Any, View]], inputs: dict[Any, View], temp: Temp) -> list[Step]:
-    """Steps that make tensors and store each in a view.
+@dataclass(frozen=True, eq=False)
+class Template:
+    """The steps of a group for views that are not known yet: those of its steps are of buffers ``in0``, ...,
+    ``out0``, ... and ``temps``."""
 
-    inputs : where the placeholders that they read are.
+    steps: tuple[Nest, ...]
+    temps: tuple[Buffer, ...]
+
+    def instance(self, inputs: Sequence[View], outputs: Sequence[View], temp: Temp) -> list[Step]:
+        """The steps over these views."""
+        at = {f"in{k}": v for k, v in enumerate(inputs)} | {f"out{k}": v for k, v in enumerate(outputs)}
+        for b in self.temps:
+            at[b.name] = whole(temp(b.name, b.dtype, extents(b)))
+        return [Nest(s.kernel, tuple([at[v.buffer.name] for v in s.views])) for s in self.steps]
+
+
+_templates: OrderedDict[Any, Template] = OrderedDict()
+_lock = locks.lock()
+_KEPT = 1024
+
+
+def group_steps(
+    graph: Graph,
+    inputs: Sequence[View],
+    outputs: Sequence[View],
+    temp: Temp,
+) -> list[Step]:
+    """Steps that compute a graph of expressions; groups of one structure are lowered once.
+
+    inputs, outputs : where the graph's are.
     """
-    program = eliminate(program_of([t for t, _ in outputs]))
-    lowered = nests(program)
-    places = {lowered.buffers[t].name: v for t, v in inputs.items() if t in lowered.buffers}
-    places |= {lowered.buffers[t].name: v for t, v in outputs}
-    return _Steps(lowered, places, temp).run()
+    key = structure(graph.equations, graph.inputs, graph.outputs)
+    with _lock:
+        found = _templates.get(key)
+        if found is not None:
+            _templates.move_to_end(key)
+    if found is None:
+        found = _template(graph)
+    if key is not None:
+        with _lock:
+            _templates[key] = found
+            while len(_templates) > _KEPT:
+                _templates.popitem(last=False)
+    return found.instance(inputs, outputs, temp)
+
+
+def _template(graph: Graph) -> Template:
+    given = [placeholder(v) for v in graph.inputs]
+    made: dict[Value, Any] = dict(zip(graph.inputs, given, strict=True))
+    for e in graph.equations:
+        operands = [made[x] if type(x) is Value else x for x in e.operands]
+        made[e.results[0]] = expression(e, operands)
+    results = [made[v] for v in graph.outputs]
+    if any(t in given for t in results):
+        results = [over(v.aval, entry_itself, t) for v, t in zip(graph.outputs, results, strict=True)]
+    lowered = nests(eliminate(program_of(results)))
+    temps: list[Buffer] = []
+
+    def temp(name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+        temps.append(Buffer(f"temp{len(temps)}", dtype, shape, "temp"))
+        return temps[-1]
+
+    places = {lowered.buffers[t].name: _slot("in", k, t) for k, t in enumerate(given) if t in lowered.buffers}
+    places |= {lowered.buffers[t].name: _slot("out", k, t) for k, t in enumerate(results)}
+    return Template(tuple(_Steps(lowered, places, temp).run()), tuple(temps))
+
+
+def _slot(role: str, k: int, t: Any) -> View:
+    return whole(Buffer(f"{role}{k}", t.dtype, tuple(t.shape), role))
 
 
 class _Steps:
@@ -42,9 +105,9 @@ class _Steps:
     def __init__(self, lowered: Lowered, places: dict[str, View], temp: Temp) -> None:
         self.lowered, self.places, self.temp = lowered, places, temp
         self.touched: set[str] = set()
-        self.steps: list[Step] = []
+        self.steps: list[Nest] = []
 
-    def run(self) -> list[Step]:
+    def run(self) -> list[Nest]:
         known = {b.name: b for b in (*self.lowered.buffers.values(), *self.lowered.scratch)}
         for step in self.lowered.steps:
             if isinstance(step, Fill):
@@ -88,4 +151,4 @@ class _Steps:
         self.steps.append(Nest(kernel, tuple(self.view(b) for b in final.values())))
 
 
-__all__ = ["Temp", "steps_of"]
+__all__ = ["Temp", "group_steps"]

@@ -54,6 +54,7 @@ class Printer:
         self.types = types
         self.names: dict[Value, str] = {}
         self.objects: list[Any] = []
+        self.places: dict[int, int] = {}
         self._numbers = count()
 
     def graph(self, graph: Graph, indent: str) -> str:
@@ -96,11 +97,10 @@ class Printer:
         return repr(x) if type(x) in _WRITTEN else self._reference(x)
 
     def _reference(self, x: Any) -> str:
-        for k, known in enumerate(self.objects):
-            if known is x:
-                return f"@{k}"
-        self.objects.append(x)
-        return f"@{len(self.objects) - 1}"
+        if id(x) not in self.places:
+            self.places[id(x)] = len(self.objects)
+            self.objects.append(x)
+        return f"@{self.places[id(x)]}"
 
     def _defined(self, value: Value, *, typed: bool) -> str:
         """A value where it is defined; one that is an operand outside and an input inside has one name."""

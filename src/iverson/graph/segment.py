@@ -16,9 +16,9 @@ from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas, build, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.graph import recurrences
-from iverson.graph.expressions import entry_itself, expression, over, placeholder
-from iverson.graph.fuse import steps_of
-from iverson.graph.nodes import Equation, Value, values_of
+from iverson.graph.expressions import is_expression
+from iverson.graph.fuse import Temp, group_steps
+from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.recurrences import RECURRENCES
 from iverson.graph.views import Strided, view
 
@@ -47,6 +47,12 @@ class Segment:
             if kind(e) == "view" and (seen := view(e, self.views)) is not None:
                 self.views[e.results[0]] = seen
         self.rounds = self._rounds([e for e in live if kind(e) != "view"], kind)
+        #: The last round that reads a value, or a view of it; beyond all rounds for what is wanted.
+        self.read_until = dict.fromkeys(self.makers, -1)
+        for k, group in enumerate(self.rounds):
+            self.read_until |= {self.root(x): k for e in group for x in values_of(e.operands)}
+        for v in self.wanted:
+            self.read_until[v] = self.read_until[self.root(v)] = len(self.rounds)
         self.buffers: list[Buffer] = []
         self.places: dict[Value, View] = {}
         self.held: dict[str, Array] = {}
@@ -78,28 +84,20 @@ class Segment:
         return self.views[v].root if v in self.views else v
 
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
+        """Equations by the round in which their operands are there first: a round's expressions, then its
+        products and recurrences."""
         self.apart = {id(e) for e in equations if kind(e) in ("product", "recurrence")}
-        rounds: list[list[Equation]] = []
-        there: set[Value] = set()
-        left = equations
-        while left:
-            for apart in (False, True):
-                group, rest = [], []
-                made = set(there)
-                for e in left:
-                    roots = {self.root(x) for x in values_of(e.operands)}
-                    ready = all(r in made or r not in self.makers for r in roots)
-                    if ready and self._is_apart(e) == apart:
-                        group.append(e)
-                        if not apart:
-                            made.update(e.results)
-                    else:
-                        rest.append(e)
-                if group:
-                    rounds.append(group)
-                    there.update(v for e in group for v in e.results)
-                left = rest
-        return rounds
+        groups: dict[tuple[int, bool], list[Equation]] = {}
+        made: dict[Value, int] = {}
+        for e in equations:
+            apart = self._is_apart(e)
+            number = 0
+            for root in map(self.root, values_of(e.operands)):
+                if root in made:
+                    number = max(number, made[root] + self._is_apart(self.makers[root]))
+            groups.setdefault((number, apart), []).append(e)
+            made.update(dict.fromkeys(e.results, number))
+        return [groups[key] for key in sorted(groups)]
 
     def _is_apart(self, e: Equation) -> bool:
         """Whether an equation has steps of its own, and is not fused with others."""
@@ -147,23 +145,18 @@ class Segment:
     # --- expressions ------------------------------------------------------------------------------
 
     def group(self, group: list[Equation], k: int) -> None:
-        later = {self.root(x) for g in self.rounds[k + 1 :] for e in g for x in values_of(e.operands)}
-        later |= self.wanted | {self.root(v) for v in self.wanted}
-        reader = _Reader(self, {v for e in group for v in e.results})
-        outputs = []
+        own = _Group(self, {v for e in group for v in e.results})
         for e in group:
-            (v,) = e.results
-            tensor = reader.made[v] = expression(e, [reader.tensor(x) for x in e.operands])
-            if v in later:
-                outputs.append((tensor, self.made(v)))
+            own.add(e)
+        outputs = {v: self.made(v) for e in group for v in e.results if self.read_until[v] > k}
         if outputs:
-            self.steps += steps_of(outputs, reader.inputs, self.temp)
+            self.steps += own.steps(outputs, self.temp)
 
     def copy(self, out: View, v: Value) -> None:
         """A value into a buffer of its own."""
-        reader = _Reader(self, set())
-        tensor = over(v.aval, entry_itself, reader.tensor(v, copied=True))
-        self.steps += steps_of([(tensor, out)], reader.inputs, self.temp)
+        own = _Group(self, set())
+        own.read(v, copied=True)
+        self.steps += own.steps({v: out}, self.temp)
 
     # --- recurrences ------------------------------------------------------------------------------
 
@@ -242,42 +235,46 @@ def _folded(v: View, batch: tuple[int, ...]) -> View | None:
     return View(v.buffer, (prod(v.shape[:-1]), v.shape[-1]), (step, v.strides[-1]), v.offset)
 
 
-class _Reader:
-    """The tensors that a group reads and makes; ``inputs`` are its placeholders, with where they are."""
+class _Group:
+    """Expressions that are lowered together: the equations, those of views that are seen through among them,
+    and where the values that they only read are."""
 
     def __init__(self, segment: Segment, own: set[Value]) -> None:
         self.segment, self.own = segment, own
-        self.made: dict[Value, Any] = {}
-        self.inputs: dict[Any, View] = {}
+        self.equations: list[Equation] = []
+        self.inputs: dict[Value, View] = {}
+        self.known: set[Value] = set()
 
-    def tensor(self, x: Any, *, copied: bool = False) -> Any:
-        """Of a value a tensor; a number as it is."""
-        if type(x) is not Value:
-            return x
-        if x not in self.made:
-            self.made[x] = self._tensor(x, copied)
-        return self.made[x]
+    def add(self, e: Equation) -> None:
+        """An equation, after what it reads."""
+        for x in values_of(e.operands):
+            self.read(x)
+        self.equations.append(e)
+        self.known.update(e.results)
 
-    def _tensor(self, v: Value, copied: bool) -> Any:
+    def read(self, v: Value, *, copied: bool = False) -> None:
+        """A value that is read: of a view, which entries it has, unless the view is contiguous memory."""
+        if v in self.known:
+            return
+        self.known.add(v)
         segment = self.segment
         seen = segment.views.get(v)
-        if seen is not None and (copied or v not in segment.places):
-            place = None if seen.root in self.own else segment.place(seen.root)
-            contiguous = seen.strides == c_strides(seen.shape)
-            if place is None or not contiguous:
-                e = segment.makers[v]
-                made = expression(e, [self.tensor(x) for x in e.operands])
-                if made is not None:
-                    return made
-            return self._placeholder(
-                v, View(segment.place(seen.root).buffer, seen.shape, seen.strides, seen.offset)
-            )
-        return self._placeholder(v, segment.place(v))
+        if seen is None or (v in segment.places and not copied):
+            self.inputs[v] = segment.place(v)
+            return
+        inside = seen.root in self.own
+        place = None if inside else segment.place(seen.root)
+        made = segment.makers[v]
+        if (inside or seen.strides != c_strides(seen.shape)) and is_expression(made):
+            self.add(made)
+        else:
+            place = place or segment.place(seen.root)
+            self.inputs[v] = View(place.buffer, seen.shape, seen.strides, seen.offset)
 
-    def _placeholder(self, v: Any, place: View) -> Any:
-        tensor = placeholder(v)
-        self.inputs[tensor] = place
-        return tensor
+    def steps(self, outputs: Mapping[Value, View], temp: Temp) -> list[Step]:
+        """Steps that store some of its values."""
+        graph = Graph(tuple(self.inputs), tuple(self.equations), tuple(outputs))
+        return group_steps(graph, list(self.inputs.values()), list(outputs.values()), temp)
 
 
 __all__ = ["Segment"]

@@ -232,6 +232,14 @@ def _loops(steps: tuple[Step, ...]) -> list[Repeat]:
 
 def _over(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
     """The kernel with one buffer in place of two."""
+    key = f"over {source.name} {out.name}"
+    if key not in kernel.once:
+        kernel.once[key] = _made_over(kernel, source, out)
+    made: Kernel = kernel.once[key]
+    return made
+
+
+def _made_over(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
     both = replace(out, role="inout")
     buffers = tuple(both if b is out else b for b in kernel.buffers if b is not source)
     known = {b.name: b for b in kernel.buffers} | {source.name: both, out.name: both}
@@ -246,6 +254,13 @@ def is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
 
     Then both may be one buffer.
     """
+    key = f"pointwise {read} {written}"
+    if key not in kernel.once:
+        kernel.once[key] = _is_pointwise(kernel, read, written)
+    return bool(kernel.once[key])
+
+
+def _is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
     found = [
         (k, s)
         for k, phase in enumerate(kernel.phases)

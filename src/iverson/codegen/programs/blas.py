@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,16 +34,30 @@ class Table:
 @functools.cache
 def scipy_table() -> Table:
     """The BLAS that SciPy is linked with."""
-    from scipy.linalg import cython_blas
-
     api = ctypes.pythonapi
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", api)
     )
-    capsules = cython_blas.__pyx_capi__
+    capsules = _cython_blas().__pyx_capi__
     wanted = [letter + "gemm" for letter in LETTERS.values()]
     return Table("scipy", {n: pointer_of(capsules[n], name_of(capsules[n])) for n in wanted})
+
+
+def _cython_blas() -> Any:
+    """The module of that name, without `scipy.linalg`, which takes 0.3 s to import; with it where it is not a
+    file of its own."""
+    package = find_spec("scipy")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("iverson needs SciPy for its BLAS")
+    folder, name = Path(package.origin).parent / "linalg", "scipy.linalg.cython_blas"
+    file = next((f for x in EXTENSION_SUFFIXES if (f := folder / f"cython_blas{x}").is_file()), None)
+    spec = None if file is None else spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        return importlib.import_module(name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def routine(dtype: np.dtype[Any]) -> str:

@@ -98,7 +98,23 @@ def product(
 
 
 def multiplied(out: View, left: View, right: View, *, fresh: bool = True) -> Nest:
-    """``out = left @ right``, or ``out += left @ right``, as a nest."""
+    """``out = left @ right``, or ``out += left @ right``, as a nest; those that are alike are one kernel."""
+    key = _as_passed(out), _as_passed(left), _as_passed(right), fresh
+    made = _products.get(key)
+    if made is None:
+        if len(_products) >= _KEPT:
+            _products.clear()
+        made = _products[key] = _multiplied(out, left, right, fresh)
+    names = [b.name for b in made.kernel.buffers]
+    views = {"out": out, "left": left, "right": right}
+    return Nest(made.kernel, tuple(views[n] for n in names))
+
+
+_products: dict[object, Nest] = {}
+_KEPT = 1024
+
+
+def _multiplied(out: View, left: View, right: View, fresh: bool) -> Nest:
     *batch, row, column = axes(out.shape)
     inner = Axis("k", Const(0), Const(left.shape[-1]))
     at = variables(batch)
@@ -120,6 +136,11 @@ def multiplied(out: View, left: View, right: View, *, fresh: bool = True) -> Nes
     )
     views = {"out": out, "left": left, "right": right}
     return nest("product", boxed(task), views, ("out",) if fresh else ())
+
+
+def _as_passed(v: View) -> tuple[object, ...]:
+    """What a kernel depends on of a view."""
+    return v.buffer.dtype, v.shape, None if v.contiguous else v.strides
 
 
 __all__ = [
