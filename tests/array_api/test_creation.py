@@ -60,6 +60,22 @@ def test_full():
     same(iv.full((), 2), np.array(2))
     with pytest.raises(ArgumentError, match="got 300; expected a value that int8 can hold"):
         iv.full((2,), 300, dtype="int8")
+    x = iv.asarray(2.0, requires_grad=True)
+    for filled in (
+        iv.full((2, 3), x),
+        iv.full_like(iv.ones((2, 3)), x),
+        iv.full((2, 3), x, dtype="complex64"),
+    ):
+        np.testing.assert_array_equal(filled.detach().numpy(), np.full((2, 3), 2))
+        assert iv.autograd.grad(iv.real(filled).sum(), x).item() == 6
+    same(iv.full((2,), np.asarray(3)), np.full(2, 3))
+    assert iv.full((2,), np.float64(3.0), requires_grad=True).requires_grad
+    with pytest.raises(ShapeError, match=r"full: argument 'fill_value': got shape \(2,\)"):
+        iv.full((2,), iv.ones(2))
+    with pytest.raises(
+        ArgumentError, match=r"full: argument 'fill_value': got dtype float64.*int64 can hold"
+    ):
+        iv.full((2,), x, dtype="int64")
     with pytest.raises(ArgumentError, match=r"full.*int64 can hold"):
         iv.full((2,), 1.5, dtype="int64")
     with pytest.raises(ArgumentTypeError, match="full: argument 'fill_value': got a str"):
@@ -172,7 +188,7 @@ def test_constants_and_inspection():
     assert math.isnan(iv.nan)
     info = iv.__array_namespace_info__()
     assert iv.ones(2).__array_namespace__() is iv
-    assert info.devices() == [info.default_device()] == ["cpu"]
+    assert info.devices() == (info.default_device(),) == ("cpu",)
     assert info.dtypes(kind="real floating") == {"float32": iv.float32, "float64": iv.float64}
     assert len(info.dtypes()) == 13
     assert info.default_dtypes()["integral"] == iv.int64

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_operands, check_device, given_dtype
+from iverson.array_api.arguments import (
+    SCALARS,
+    as_operand,
+    as_operands,
+    cast,
+    check_device,
+    given_dtype,
+)
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
@@ -194,21 +201,26 @@ def _dtype_of_scalar(value: Any, operation: str, argument: str) -> Any:
 @checked
 def full(
     shape: ShapeLike,
-    fill_value: complex,
+    fill_value: Array | ArrayLike,
     *,
     dtype: DTypeLike | None = None,
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A new tensor of the given shape, every entry ``fill_value`` (a Python scalar).
+    """A new tensor of the given shape, every entry ``fill_value``: a number, or an array of rank 0.
 
-    The dtype follows the value's type (float64, int64, complex128 or bool) unless given. Raises
-    ArgumentTypeError for a fill that is no scalar, ArgumentError for one the dtype cannot hold.
+    The dtype follows the value's type (float64, int64, complex128 or bool; that of an array) unless given.
+    Differentiable in an array. Raises ArgumentTypeError for a fill that is neither, ShapeError for an array
+    of higher rank, ArgumentError for a fill that the dtype cannot hold.
 
     >>> full((2,), 3)
     iverson.Tensor([3, 3])
     """
     check_device(device, "full")
+    if type(fill_value) not in SCALARS:
+        value = _scalar_array(fill_value, "full")
+        wanted = given_dtype(dtype, value.dtype, "full")
+        return _broadcast(value, as_shape(shape, "full"), wanted, requires_grad, "full")
     own = _dtype_of_scalar(fill_value, "full", "fill_value")
     wanted = given_dtype(dtype, own, "full")
     extents = check_storable(as_shape(shape, "full"), wanted, "full")
@@ -219,7 +231,7 @@ def full(
 def full_like(
     x: Array | ArrayLike,
     /,
-    fill_value: complex,
+    fill_value: Array | ArrayLike,
     *,
     dtype: DTypeLike | None = None,
     device: Device = None,
@@ -237,6 +249,9 @@ def full_like(
     held = value_of(x, None)
     if isinstance(held, Sparse):
         warn_dense(held, "full_like")
+    if type(fill_value) not in SCALARS:
+        wanted = given_dtype(dtype, x.dtype, "full_like")
+        return _broadcast(_scalar_array(fill_value, "full_like"), x.shape, wanted, requires_grad, "full_like")
     own = _dtype_of_scalar(fill_value, "full_like", "fill_value")
     wanted = given_dtype(dtype, x.dtype, "full_like")
     return _made(
@@ -244,10 +259,32 @@ def full_like(
     )
 
 
+def _scalar_array(value: Any, name: str) -> Any:
+    """An array of rank 0 to fill with."""
+    value = as_operand(value, name, "fill_value")
+    if value.ndim:
+        raise ShapeError(name, "fill_value", got=f"shape {value.shape}", expected="a number or rank 0")
+    return value
+
+
+def _broadcast(value: Any, shape: Any, dtype: Any, requires_grad: bool, name: str) -> Any:
+    """An array of rank 0 as every entry of a shape, in a dtype."""
+    check_storable(shape, dtype, name)
+    if not _fits(value.dtype, dtype):
+        raise ArgumentError(
+            name, "fill_value", got=f"dtype {value.dtype}", expected=f"a value that {dtype} can hold"
+        )
+    filled = F.broadcast_to(cast(value, dtype), shape=shape)
+    return filled.requires_grad_() if requires_grad and not filled.requires_grad else filled
+
+
+def _fits(own: Any, dtype: Any) -> bool:
+    return bool(np.can_cast(own, dtype, "same_kind")) or (own.kind in "bi" and dtype.kind in "iufc")
+
+
 def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
-    fits = np.can_cast(own, dtype, "same_kind") or (own.kind in "bi" and dtype.kind in "iufc")
     try:
-        if fits:
+        if _fits(own, dtype):
             return _filled_with(shape, dtype, value)
     except OverflowError:
         pass

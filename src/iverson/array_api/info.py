@@ -23,9 +23,9 @@ class NamespaceInfo:
         """The only device."""
         return "cpu"
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """All devices."""
-        return ["cpu"]
+        return ("cpu",)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """The dtypes that functions choose where none is given."""
@@ -48,6 +48,6 @@ def array_namespace_info() -> NamespaceInfo:
     """The standard's ``__array_namespace_info__``.
 
     >>> array_namespace_info().devices()
-    ['cpu']
+    ('cpu',)
     """
     return NamespaceInfo()

@@ -211,12 +211,16 @@ def _remainder_float(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _floor_divide_float(b: Builder, x: Value, y: Value) -> Value:
-    """As NumPy: the exact quotient of x less its remainder, which rounding leaves next to an integer."""
+    """The exact quotient of x less its remainder, which rounding leaves next to an integer; of an infinite
+    operand, or by 0, the quotient itself."""
     r = b.emit(f"frem {x.type} {x.ref}, {y.ref}", x.type)
     q = (x - r) / y
     down = r.ne(0.0) & (r < 0.0).compare("ne", y < 0.0)
     near = b.intrinsic("rint", b.select(down, q - 1.0, q))
-    return b.select(y.eq(0.0), x / y, b.select(near.eq(0.0), b.intrinsic("copysign", near, x / y), near))
+    exact = x / y
+    infinite = (b.intrinsic("fabs", x).eq(math.inf)) | (b.intrinsic("fabs", y).eq(math.inf))
+    whole = b.select(near.eq(0.0), b.intrinsic("copysign", near, exact), near)
+    return b.select(y.eq(0.0) | infinite, exact, whole)
 
 
 def _shift(name: str) -> Emitter:

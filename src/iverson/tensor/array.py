@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 else:
     Methods = object  # what the functions of `iverson.array_api` are bound to is the class itself
 
+#: The versions of the array API standard whose functions are here.
+STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 #: Python's operators on arrays: the ops, and the special methods that they are (in place ones besides).
 OPERATORS: dict[str, tuple[str, ...]] = {
     "add": ("__add__", "__radd__"),
@@ -342,6 +344,7 @@ class Array(Operand, Methods):
     # -- Python ---------------------------------------------------------------------------------------
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        check_choice(api_version, (None, *STANDARDS), "__array_namespace__", "api_version")
         return sys.modules["iverson"]
 
     def to_device(self, device: Literal["cpu"], /, *, stream: Any = None) -> Self:

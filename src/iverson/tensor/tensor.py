@@ -221,10 +221,17 @@ class Tensor(Handle, Array, TensorMethods):
             )
         return array.copy() if copy else read_only(array)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         # Not every consumer heeds the flag for read-only memory, and old ones have none.
-        shared = options.get("copy") is False
-        flagged = (options.get("max_version") or (0,))[0] >= 1 and holds_alone(self)
+        shared = copy is False
+        flagged = (max_version or (0,))[0] >= 1 and holds_alone(self)
         array = self.__array__()
         if any(s < 0 for s in array.strides):
             if shared:
@@ -234,7 +241,7 @@ class Tensor(Handle, Array, TensorMethods):
             array = np.ascontiguousarray(array)
         elif not shared and not flagged:
             array = array.copy()
-        return array.__dlpack__(**options)
+        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

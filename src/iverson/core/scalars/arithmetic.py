@@ -85,7 +85,22 @@ def _sign_rule(F: Any, t: Any, y: Any, x: Any) -> Any:
 
 
 def _floordiv(a: Any, b: Any) -> Any:
-    return np.floor_divide(a, b)
+    """NumPy's, but of an infinite operand the quotient itself, as the array API standard has it: inf // 2 is
+    inf and 1 // -inf is -0, where Python has nan and -1."""
+    dtype = (
+        np.result_type(a, b) if float in (type(a), type(b)) else (a if isinstance(a, np.ndarray) else b).dtype
+    )
+    if dtype.kind == "f":  # in which a number may be infinite that is finite in double precision
+        a, b = (x if isinstance(x, np.ndarray) else np.asarray(x, dtype) for x in (a, b))
+    infinite = np.logical_or(
+        *(isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isinf(x) for x in (a, b))
+    )
+    if not infinite.any():
+        return np.floor_divide(a, b)
+    # Each of the two is computed where it is not wanted too: of ones, which raise no flag.
+    finite = np.floor_divide(*(np.where(infinite, 1, x) for x in (a, b)))
+    quotient = np.divide(*(np.where(infinite, x, 1) for x in (a, b)))
+    return np.where(infinite, quotient, finite)
 
 
 def _sign(x: Any) -> Any:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from iverson.core.scalars.record import POSITIVE, REAL, TWO, Scalar
 
 _LN2, _LN10 = math.log(2), math.log(10)
+
+
+def _expm1(x: Any) -> Any:
+    """NumPy's; of complex numbers that are not finite exp(x) - 1, as in the array API standard."""
+    y = np.expm1(x)
+    if x.dtype.kind != "c" or (finite := np.isfinite(x)).all():
+        return y
+    with np.errstate(invalid="ignore"):
+        e = np.array(np.exp(x))  # of a complex number less 1, NumPy loses what is infinite
+    e.real -= 1
+    return np.where(finite, y, e)
+
 
 EXPONENTIAL = (
     Scalar(
@@ -31,7 +44,7 @@ EXPONENTIAL = (
     ),
     Scalar(
         "expm1",
-        np.expm1,
+        _expm1,
         (lambda F, _y, x: F.exp(x),),  # y + 1 would cancel
         result="float",
         zero_preserving=True,

@@ -16,6 +16,16 @@ def _atan2_part(sign: float, numerator: int) -> Derivative:
     return rule
 
 
+def _tanh(x: Any) -> Any:
+    """NumPy's; beside a real part that is infinite, the imaginary part is 0 with the sign of x's, as in the
+    array API standard."""
+    y = np.tanh(x)
+    if x.dtype.kind == "c" and (infinite := np.isinf(x.real)).any():
+        y = np.array(y)
+        y.imag = np.where(infinite, np.copysign(0, x.imag), y.imag)
+    return y
+
+
 def _tanh_d(F: Any, _y: Any, x: Any) -> Any:
     """1 / cosh(x)^2: 1 - tanh(x)^2 would cancel where tanh is near 1.
 
@@ -127,7 +137,7 @@ HYPERBOLIC = (
     ),
     Scalar(
         "tanh",
-        np.tanh,
+        _tanh,
         (_tanh_d,),
         result="float",
         zero_preserving=True,
