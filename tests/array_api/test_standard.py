@@ -74,7 +74,7 @@ TANH = [
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@pytest.mark.parametrize("function, cases", [(iv.expm1, EXPM1), (iv.tanh, TANH)], ids=["expm1", "tanh"])
+@pytest.mark.parametrize(("function", "cases"), [(iv.expm1, EXPM1), (iv.tanh, TANH)], ids=["expm1", "tanh"])
 def test_complex_numbers_that_are_not_finite(function, cases, dtype):
     x = np.array([complex(a, b) for a, b, *_ in cases], dtype)
     for z, sign in ((x, 1), (x.conj(), -1)):
