@@ -84,6 +84,10 @@ def _sign_rule(F: Any, t: Any, y: Any, x: Any) -> Any:
     return inverse * (t - y * F.real(F.conj(y) * t))
 
 
+def _infinite(x: Any) -> Any:
+    return np.isinf(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else False
+
+
 def _floordiv(a: Any, b: Any) -> Any:
     """NumPy's, but of an infinite operand the quotient itself, as the array API standard has it: inf // 2 is
     inf and 1 // -inf is -0, where Python has nan and -1."""
@@ -92,9 +96,7 @@ def _floordiv(a: Any, b: Any) -> Any:
     )
     if dtype.kind == "f":  # in which a number may be infinite that is finite in double precision
         a, b = (x if isinstance(x, np.ndarray) else np.asarray(x, dtype) for x in (a, b))
-    infinite = np.logical_or(
-        *(isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isinf(x) for x in (a, b))
-    )
+    infinite = np.logical_or(_infinite(a), _infinite(b))
     if not infinite.any():
         return np.floor_divide(a, b)
     # Each of the two is computed where it is not wanted too: of ones, which raise no flag.
