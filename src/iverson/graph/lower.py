@@ -1,7 +1,8 @@
 """From a graph to programs: everything between two library steps is one native call.
 
-An equation is one of five things, in this order:
+An equation is one of six things, in this order:
 
+- a loop or a branch, all of whose steps can be native, as a block of steps (`blocks`);
 - a view: its result is another value seen through strides (`views`);
 - a product of matrices, by BLAS;
 - a recurrence along an axis, a native loop (`recurrences`);
@@ -14,49 +15,51 @@ Values of a native segment are dense: a support that is known is a bound, and wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from iverson.codegen.programs import CompiledProgram, blas, compile_program
+from iverson.codegen.programs import CompiledProgram, compile_program
 from iverson.core import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
-from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.graph.expressions import is_expression
+from iverson.graph.kinds import PRODUCTS, Kinds
+from iverson.graph.memory import Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
-from iverson.graph.recurrences import is_recurrence
 from iverson.graph.segment import Segment
-from iverson.graph.views import Strided, view
 from iverson.layouts import to_strided
 
 Array = np.ndarray[Any, Any]
-PRODUCTS = ("matmul",)
 
 
 @dataclass(frozen=True, eq=False)
 class Native:
-    """A segment in machine code: of these equations."""
+    """A segment in machine code: of these equations, each with how often it is carried out."""
 
     compiled: CompiledProgram
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    equations: tuple[Equation, ...]
+    equations: tuple[tuple[Equation, Times], ...]
 
-    def report(self) -> None:
-        """Count the work of a run, as that of its equations."""
-        for e in self.equations:
-            work.op(e.op.name, e.op.elementwise, 0, sum(prod(v.shape) for v in e.results))
-            if e.op.name in PRODUCTS:
-                (*batch, rows, inner), right = e.operands[0].shape, e.operands[1].shape
-                folded = len(right) == 2 and prod(batch)
-                if folded:
-                    work.product(rows * folded, inner, right[-1])
-                else:
-                    work.product(rows, inner, right[-1], prod(e.results[0].shape[:-2]))
+    def report(self, made: Mapping[Value, Any]) -> None:
+        """Count the work of a run that made these values, as that of its equations."""
+        for e, times in self.equations:
+            for _ in range(times.of(made)):
+                _report(e)
+
+
+def _report(e: Equation) -> None:
+    work.op(e.op.name, e.op.elementwise, 0, sum(prod(v.shape) for v in e.results))
+    if e.op.name in PRODUCTS:
+        (*batch, rows, inner), right = e.operands[0].shape, e.operands[1].shape
+        folded = len(right) == 2 and prod(batch)
+        if folded:
+            work.product(rows * folded, inner, right[-1])
+        else:
+            work.product(rows, inner, right[-1], prod(e.results[0].shape[:-2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +102,7 @@ class Lowered:
                 arrays = tuple([_dense(known[v]) for v in step.inputs])
                 known.update(zip(step.outputs, step.compiled.run(arrays), strict=True))
                 if work.active.count:
-                    step.report()
+                    step.report(known)
             else:
                 known.update(zip(step.equation.results, _carried_out(step.equation, known), strict=True))
         return [known[x] if type(x) is Value else x for x in self.graph.outputs]
@@ -140,7 +143,7 @@ def _handle(held: Any) -> Any:
 
 def lower(graph: Graph) -> Lowered:
     """Compile a graph, from memory or disk where a program of the same structure was compiled before."""
-    kinds = _Kinds(graph)
+    kinds = Kinds(graph)
     made: set[Value] = {*graph.inputs, *(v for v, _ in graph.constants)}
     left = list(graph.equations)
     steps: list[Native | Library] = []
@@ -162,9 +165,8 @@ def lower(graph: Graph) -> Lowered:
             if wanted:
                 segment = Segment(native, kinds.of, wanted, {v: value_of(x, x) for v, x in graph.constants})
                 compiled = compile_program(segment.program())
-                steps.append(
-                    Native(compiled, tuple(segment.inputs), tuple(segment.outputs), tuple(segment.live))
-                )
+                done = tuple(segment.memory.done)
+                steps.append(Native(compiled, tuple(segment.inputs), tuple(segment.outputs), done))
             made |= {v for e in native for v in e.results}
         left = []
         for e in rest:
@@ -179,33 +181,6 @@ def lower(graph: Graph) -> Lowered:
 
 def _nothing(_params: Any) -> None:
     """What is to be done before an op of the table is a library step."""
-
-
-class _Kinds:
-    """What each equation is: "view", "product", "recurrence", "expression" or "library"."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.views: dict[Value, Strided] = {}
-        self.kinds = {id(e): self._kind(e) for e in graph.equations}
-
-    def of(self, e: Equation) -> str:
-        return self.kinds[id(e)]
-
-    def _kind(self, e: Equation) -> str:
-        values = [x for x in (*e.operands, *e.results) if type(x) is Value]
-        dense = all(v.dtype.kind in "biuf" and not isinstance(v.aval.support, Stored) for v in values)
-        if not dense or UNDEFINED in e.operands:
-            return "library"
-        seen = view(e, self.views)
-        if seen is not None:
-            self.views[e.results[0]] = seen
-            return "view"
-        alike = len({v.dtype for v in values}) == 1 and values[0].dtype.name in blas.LETTERS
-        if e.op.name in PRODUCTS and alike:
-            return "product"
-        if is_recurrence(e):
-            return "recurrence"
-        return "expression" if is_expression(e) else "library"
 
 
 __all__ = ["Library", "Lowered", "Native", "lower"]

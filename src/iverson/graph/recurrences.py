@@ -6,7 +6,7 @@ s[0] = b[0]; for k: s[k + 1] = a[k + 1] * s[k] + b[k + 1]
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iverson.codegen.nodes import Load
 from iverson.codegen.programs import Repeat, View, build
@@ -56,7 +56,8 @@ def steps(equation: Equation, operands: list[View], lines: View, loop: str) -> l
     def line(v: View, along: int, place: int, moves: bool) -> View:
         rest = [k for k in range(len(v.shape)) if k != along]
         shape = tuple(v.shape[k] for k in rest)
-        at = View(v.buffer, shape, tuple(v.strides[k] for k in rest), v.offset + place * v.strides[along])
+        start = v.offset + place * v.strides[along]
+        at = replace(v, shape=shape, strides=tuple(v.strides[k] for k in rest), offset=start)
         return at.moved(loop, by * v.strides[along]) if moves else at
 
     def nest(place: int, moves: bool) -> Step:

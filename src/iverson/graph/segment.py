@@ -6,7 +6,8 @@ products and recurrences whose operands are there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -15,32 +16,41 @@ import numpy as np
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas, build, whole
 from iverson.codegen.programs.nodes import Step, c_strides
-from iverson.graph import recurrences
+from iverson.core.dispatch import value_of
+from iverson.graph import blocks, recurrences
 from iverson.graph.expressions import is_expression
 from iverson.graph.fuse import Temp, group_steps
+from iverson.graph.kinds import Body
+from iverson.graph.memory import Memory, Times
 from iverson.graph.nodes import Equation, Graph, Value, values_of
-from iverson.graph.recurrences import RECURRENCES
 from iverson.graph.views import Strided, view
+from iverson.layouts import Zero
 
 Array = np.ndarray[Any, Any]
 Kind = Callable[[Equation], str]
+ONCE = Times()
 
 
 class Segment:
-    """Equations that become one program; ``inputs`` and ``outputs`` are its values, in order.
+    """Equations that become steps of a program, or all of one.
 
-    live : the equations that something wanted depends on.
+    memory : of the program. times : how often the steps run.
+    places : where values are; ``targets`` : where those are to be made that others wait for.
+    inputs, outputs : of a whole program, the values that it reads and makes, in the order of its buffers.
     """
 
     def __init__(
         self,
         equations: Sequence[Equation],
         kind: Kind,
-        wanted: Sequence[Value],
+        wanted: Iterable[Value],
         constants: Mapping[Value, Any],
+        memory: Memory | None = None,
+        times: Times = ONCE,
     ) -> None:
         self.wanted, self.constants = set(wanted), constants
-        self.live = live = _live(equations, self.wanted)
+        self.memory, self.times = memory or Memory(), times
+        live = _live(equations, self.wanted)
         self.makers = {v: e for e in live for v in e.results}
         self.views: dict[Value, Strided] = {}
         for e in live:
@@ -53,29 +63,44 @@ class Segment:
             self.read_until |= {self.root(x): k for e in group for x in values_of(e.operands)}
         for v in self.wanted:
             self.read_until[v] = self.read_until[self.root(v)] = len(self.rounds)
-        self.buffers: list[Buffer] = []
+        self.memory.done += [(e, times) for e in live if kind(e) != "block"]
         self.places: dict[Value, View] = {}
-        self.held: dict[str, Array] = {}
-        self.kept: dict[int, View] = {}
+        self.targets: dict[Value, View] = {}
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.steps: list[Step] = []
 
     def program(self) -> Program:
         """The program; it fills ``inputs`` and ``outputs``."""
+        body, memory = self.run(), self.memory
+        made = {self.places[v].buffer: v for v in self.outputs}
+        made |= {place.buffer: v for v, place in memory.counters}
+        self.outputs = [made[b] for b in memory.buffers if b.role == "out"]
+        return Program("graph", tuple(memory.buffers), (*memory.first, *body), memory.held)
+
+    def run(self) -> list[Step]:
+        """The steps."""
         for k, group in enumerate(self.rounds):
             if self._is_apart(group[0]):
                 for e in group:
-                    if e.op.name in RECURRENCES:
-                        self.recurrence(e)
-                    else:
-                        self.product(e)
+                    self.apart[id(e)](e)
             else:
                 self.group(group, k)
         for v in self.views:
             if v in self.wanted:
                 self.copy(self.made(v), v)
-        return Program("graph", tuple(self.buffers), tuple(self.steps), self.held)
+        return self.steps
+
+    def inside(
+        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times
+    ) -> tuple[Step, ...]:
+        """The steps of a body, on inputs in these places, its outputs into those."""
+        graph = body.graph
+        constants = {v: value_of(x, x) for v, x in graph.constants}
+        inner = Segment(graph.equations, body.kinds.of, graph.outputs, constants, self.memory, times)
+        inner.places.update(zip(graph.inputs, given, strict=True))
+        inner.targets.update(zip(graph.outputs, into, strict=True))
+        return tuple(inner.run())
 
     # --- order ------------------------------------------------------------------------------------
 
@@ -85,8 +110,9 @@ class Segment:
 
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
         """Equations by the round in which their operands are there first: a round's expressions, then its
-        products and recurrences."""
-        self.apart = {id(e) for e in equations if kind(e) in ("product", "recurrence")}
+        products, recurrences, loops and branches."""
+        ways = {"product": self.product, "recurrence": self.recurrence, "block": self.block}
+        self.apart = {id(e): ways[kind(e)] for e in equations if kind(e) in ways}
         groups: dict[tuple[int, bool], list[Equation]] = {}
         made: dict[Value, int] = {}
         for e in equations:
@@ -105,42 +131,51 @@ class Segment:
 
     # --- memory -----------------------------------------------------------------------------------
 
-    def buffer(self, role: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
-        self.buffers.append(Buffer(f"{role}{len(self.buffers)}", dtype, shape, role))
-        return self.buffers[-1]
-
     def temp(self, _name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
-        return self.buffer("temp", dtype, shape)
+        return self.memory.buffer("temp", dtype, shape)
 
     def made(self, v: Value) -> View:
         """Where a value is to be made."""
-        role = "out" if v in self.wanted else "temp"
-        if role == "out":
-            self.outputs.append(v)
-        self.places[v] = whole(self.buffer(role, v.dtype, v.shape))
-        return self.places[v]
+        place = self.targets.get(v)
+        if place is None:
+            role = "out" if v in self.wanted else "temp"
+            if role == "out":
+                self.outputs.append(v)
+            place = whole(self.memory.buffer(role, v.dtype, v.shape))
+        self.places[v] = place
+        return place
+
+    def is_made(self, v: Value, place: View) -> None:
+        """A value is in a place that was not chosen for it."""
+        if v in self.wanted:
+            self.steps.append(build.copy(self.made(v), place))
+        else:
+            self.places[v] = place
 
     def place(self, v: Value) -> View:
         """Where a value is; what the segment does not make is an input or a constant."""
         if v in self.views and v not in self.places:
-            seen = self.views[v]
-            return View(self.place(seen.root).buffer, seen.shape, seen.strides, seen.offset)
+            return self.seen(self.views[v])
         if v not in self.places:
-            array = self.constants.get(v)
-            if type(array) is np.ndarray:
-                self.places[v] = self.hold(array)
-            else:
-                self.inputs.append(v)
-                self.places[v] = whole(self.buffer("in", v.dtype, v.shape))
+            self.places[v] = self.constant(v) or self.given(v)
         return self.places[v]
 
-    def hold(self, array: Array) -> View:
-        """Where a constant array is."""
-        found = self.kept.get(id(array))
-        if found is None:
-            found = self.kept[id(array)] = whole(self.buffer("const", array.dtype, array.shape))
-            self.held[found.buffer.name] = array
-        return found
+    def seen(self, x: Strided) -> View:
+        """Where a value that is seen through strides is."""
+        root = self.place(x.root)
+        return replace(root, shape=x.shape, strides=x.strides, offset=root.offset + x.offset)
+
+    def constant(self, v: Value) -> View | None:
+        """Where a constant is; None for one in a layout that is not for programs, and for other values."""
+        array = self.constants.get(v)
+        if type(array) is np.ndarray:
+            return self.memory.hold(array)
+        return self.memory.zeros(v.dtype, v.shape) if type(array) is Zero else None
+
+    def given(self, v: Value) -> View:
+        """Where an input of the program is."""
+        self.inputs.append(v)
+        return whole(self.memory.buffer("in", v.dtype, v.shape))
 
     # --- expressions ------------------------------------------------------------------------------
 
@@ -166,8 +201,8 @@ class Segment:
         out = self.made(v)
         lines, shape = out, (v.shape[axis], *v.shape[:axis], *v.shape[axis + 1 :])
         if axis:
-            lines = whole(self.buffer("temp", v.dtype, shape))
-        self.steps += recurrences.steps(e, operands, lines, f"k{len(self.steps)}")
+            lines = self.memory.temp(v.dtype, shape)
+        self.steps += recurrences.steps(e, operands, lines, self.memory.variable())
         if axis:
             inner = lines.strides[1:]
             strides = (*inner[:axis], lines.strides[0], *inner[axis:])
@@ -180,22 +215,28 @@ class Segment:
         out = self.made(e.results[0])
         batch = out.shape[:-2]
         if batch and prod(right.shape[:-2]) == 1 and (rows := _folded(left, batch)) is not None:
-            right = View(right.buffer, right.shape[-2:], right.strides[-2:], right.offset)
+            right = replace(right, shape=right.shape[-2:], strides=right.strides[-2:])
             left, shape = rows, (prod(out.shape[:-1]), out.shape[-1])
-            out = View(out.buffer, shape, c_strides(shape))
+            out = replace(out, shape=shape, strides=c_strides(shape))
         else:
             left, right = _spread(left, batch), _spread(right, batch)
         if blas.call(Product(out, left, right)) is None:
             left, right = (
-                v if blas.matrix(v) is not None else _spread(self._compact(x), batch)
+                v if blas.matrix(v) is not None else _spread(self.compact(x), batch)
                 for v, x in ((left, e.operands[0]), (right, e.operands[1]))
             )
         self.steps.append(build.product(out, left, right))
 
-    def _compact(self, x: Value) -> View:
-        out = whole(self.buffer("temp", x.dtype, x.shape))
-        self.copy(out, x)
+    def compact(self, v: Value) -> View:
+        """A copy of a value in order."""
+        out = self.memory.temp(v.dtype, v.shape)
+        self.copy(out, v)
         return out
+
+    # --- loops and branches -----------------------------------------------------------------------
+
+    def block(self, e: Equation) -> None:
+        blocks.steps(self, e)
 
 
 def _live(equations: Sequence[Equation], wanted: set[Value]) -> list[Equation]:
@@ -213,7 +254,7 @@ def _stretched(v: View, shape: tuple[int, ...]) -> View:
     """A view broadcast to a shape."""
     missing = len(shape) - len(v.shape)
     strides = tuple(0 if n == 1 else s for n, s in zip(v.shape, v.strides, strict=True))
-    return View(v.buffer, shape, (*[0] * missing, *strides), v.offset)
+    return replace(v, shape=shape, strides=(*[0] * missing, *strides))
 
 
 def _spread(v: View, batch: tuple[int, ...]) -> View:
@@ -221,7 +262,7 @@ def _spread(v: View, batch: tuple[int, ...]) -> View:
     own, strides = v.shape[:-2], v.strides[:-2]
     missing = len(batch) - len(own)
     steps = [0] * missing + [0 if n == 1 else s for n, s in zip(own, strides, strict=True)]
-    return View(v.buffer, (*batch, *v.shape[-2:]), (*steps, *v.strides[-2:]), v.offset)
+    return replace(v, shape=(*batch, *v.shape[-2:]), strides=(*steps, *v.strides[-2:]))
 
 
 def _folded(v: View, batch: tuple[int, ...]) -> View | None:
@@ -232,7 +273,7 @@ def _folded(v: View, batch: tuple[int, ...]) -> View | None:
     for k in range(len(v.shape) - 2, 0, -1):
         if v.strides[k - 1] != v.strides[k] * v.shape[k]:
             return None
-    return View(v.buffer, (prod(v.shape[:-1]), v.shape[-1]), (step, v.strides[-1]), v.offset)
+    return replace(v, shape=(prod(v.shape[:-1]), v.shape[-1]), strides=(step, v.strides[-1]))
 
 
 class _Group:
@@ -263,13 +304,13 @@ class _Group:
             self.inputs[v] = segment.place(v)
             return
         inside = seen.root in self.own
-        place = None if inside else segment.place(seen.root)
+        if not inside:
+            segment.place(seen.root)
         made = segment.makers[v]
         if (inside or seen.strides != c_strides(seen.shape)) and is_expression(made):
             self.add(made)
         else:
-            place = place or segment.place(seen.root)
-            self.inputs[v] = View(place.buffer, seen.shape, seen.strides, seen.offset)
+            self.inputs[v] = segment.seen(seen)
 
     def steps(self, outputs: Mapping[Value, View], temp: Temp) -> list[Step]:
         """Steps that store some of its values."""
