@@ -64,6 +64,11 @@ class Segment:
         for v in self.wanted:
             self.read_until[v] = self.read_until[self.root(v)] = len(self.rounds)
         self.memory.done += [(e, times) for e in live if kind(e) != "block"]
+        self.reshaped = {
+            x.root: v
+            for v, x in self.views.items()
+            if v in self.wanted and x.root in self.makers and x.root not in self.wanted and _is_reshaped(x)
+        }
         self.places: dict[Value, View] = {}
         self.targets: dict[Value, View] = {}
         self.inputs: list[Value] = []
@@ -87,7 +92,7 @@ class Segment:
             else:
                 self.group(group, k)
         for v in self.views:
-            if v in self.wanted:
+            if v in self.wanted and v not in self.places:
                 self.copy(self.made(v), v)
         return self.steps
 
@@ -135,9 +140,11 @@ class Segment:
         return self.memory.buffer("temp", dtype, shape)
 
     def made(self, v: Value) -> View:
-        """Where a value is to be made."""
+        """Where a value is to be made; one of which a reshape is wanted, where that is."""
         place = self.targets.get(v)
-        if place is None:
+        if v in self.reshaped:
+            place = replace(self.made(self.reshaped[v]), shape=v.shape, strides=c_strides(v.shape))
+        elif place is None:
             role = "out" if v in self.wanted else "temp"
             if role == "out":
                 self.outputs.append(v)
@@ -248,6 +255,11 @@ def _live(equations: Sequence[Equation], wanted: set[Value]) -> list[Equation]:
             needed.update(values_of(e.operands))
             found.append(e)
     return found[::-1]
+
+
+def _is_reshaped(x: Strided) -> bool:
+    """Whether a view is all of its root, in order."""
+    return x.strides == c_strides(x.shape) and prod(x.shape) == prod(x.root.shape)
 
 
 def _stretched(v: View, shape: tuple[int, ...]) -> View:

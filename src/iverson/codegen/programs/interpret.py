@@ -35,7 +35,7 @@ def run(
     places : memory for temps, by name (default: of its own for each).
     Raises IndexingError for an index outside its buffer.
     """
-    memory = dict(program.constants)
+    memory = {name: np.ascontiguousarray(a) for name, a in program.constants.items()}
     memory |= {b.name: a for b, a in zip(program.of("in", "inout"), arguments, strict=True)}
     memory |= {b.name: np.full(extents(b), _nothing(b.dtype), b.dtype) for b in program.of("out", "temp")}
     memory |= places or {}

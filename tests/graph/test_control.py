@@ -1,0 +1,205 @@
+"""Loops and branches are steps of a program: what they compute, how often, and what compiling costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import iverson as iv
+from iverson.codegen.programs import Branch, Nest, Product, Repeat
+from iverson.codegen.programs import interpret as programs
+from iverson.codegen.programs.nodes import walk
+from iverson.graph.lower import Native, lower
+from iverson.graph.passes import simplified
+from tests.graph.loops import Library, Loop, arguments, loops
+from tests.graph.programs import close
+
+OURS = Library(iv, iv.scan, iv.cond)
+RNG = np.random.default_rng(1)
+W, V = RNG.normal(size=(3, 3)) * 0.5, RNG.normal(size=(3, 3)) * 0.5
+H, XS = RNG.normal(size=3), RNG.normal(size=(6, 3))
+
+
+def program_of(f: Any, *args: Any) -> tuple[Native, list[Any]]:
+    """The program of a function, which is all of it, and its arguments in order."""
+    graph = iv.jit(f).graph(*args)
+    (step,) = lower(simplified(graph)).steps
+    assert isinstance(step, Native)
+    return step, [args[graph.inputs.index(v)] for v in step.inputs]
+
+
+def contents(f: Any, *args: Any) -> Counter[type]:
+    step, _ = program_of(f, *args)
+    return Counter(type(s) for s in walk(step.compiled.program.steps))
+
+
+def rnn(w: Any, v: Any, h: Any, xs: Any, **how: Any) -> Any:
+    def step(c: Any, x: Any) -> Any:
+        c = iv.tanh(c @ w.T + x @ v)
+        return c, c * x
+
+    c, ys = iv.scan(step, h, xs, **how)
+    return iv.sum(c) + iv.sum(ys**2)
+
+
+def newton(w: Any, v: Any, h: Any, xs: Any) -> Any:
+    """Square roots by Newton's method, as many steps as they need."""
+    target = iv.sum(xs**2, axis=0) + 1
+
+    def more(c: Any) -> Any:
+        return iv.max(abs(c[0] ** 2 - target)) > 1e-12
+
+    root, count = iv.while_loop(
+        more, lambda c: ((c[0] + target / c[0]) / 2, c[1] + 1), (target, iv.asarray(0))
+    )
+    return iv.sum(root @ w), count
+
+
+def by_sign(w: Any, v: Any, h: Any, xs: Any) -> Any:
+    def step(c: Any, x: Any) -> Any:
+        c = iv.cond(iv.sum(x) > 0, lambda c: iv.sin(c @ w), lambda c: iv.exp(-c) * c[0], c)
+        return c, iv.cond(c[0] > c[1], lambda: c, lambda: x)
+
+    c, ys = iv.scan(step, h, xs)
+    return iv.sum(c) + iv.sum(ys * xs)
+
+
+def nested(w: Any, v: Any, h: Any, xs: Any) -> Any:
+    """Loops in a loop, one of them ended by entries, and a product that counts along a view of slices."""
+
+    def step(c: Any, x: Any) -> Any:
+        d, rows = iv.scan(lambda d, row: (iv.tanh(d + row @ v), d[1]), c, w.T)
+        e = iv.fori_loop(0, 3, lambda k, e: iv.sin(e) + k, d)
+        return e, (rows, iv.cumulative_sum(d))
+
+    c, (rows, sums) = iv.scan(step, h, iv.permute_dims(iv.stack([xs, xs]), (1, 2, 0))[:, :, 0])
+    return iv.sum(c) + iv.sum(rows * sums)
+
+
+def recomputed(w: Any, v: Any, h: Any, xs: Any) -> Any:
+    return rnn(w, v, h, xs, checkpoint=2, reverse=True) + iv.checkpoint(lambda h: iv.sum(iv.sin(h @ w)))(h)
+
+
+LOOPS = {"rnn": rnn, "by sign": by_sign, "nested": nested, "recomputed": recomputed}
+AT = (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_and_its_gradient_are_one_program(name: str) -> None:
+    """The program, the interpreter of programs, the graph op by op, and eager: the same."""
+    f = iv.value_and_grad(LOOPS[name], AT)
+
+    def flat(*args: Any) -> Any:
+        value, gradients = f(*args)
+        return (value, *gradients)
+
+    args = (W, V, H, XS)
+    step, arrays = program_of(flat, *args)
+    expected = flat(*map(iv.asarray, args))
+    with iv.explain.count() as count:
+        found = iv.jit(flat)(*args)
+    for a, b in zip(found, expected, strict=True):
+        close(a, b)
+    with iv.explain.count() as by_ops:
+        for a, b in zip(iv.jit(flat, interpret=True)(*args), expected, strict=True):
+            close(a, b)
+    assert count.product_shapes == by_ops.product_shapes
+    assert count.products > 0
+    interpreted = programs.run(step.compiled.program, arrays)
+    for a, b in zip(step.compiled.run(tuple(arrays)), interpreted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_a_loop_ended_by_entries_is_one_program() -> None:
+    args = (W, V, H, XS)
+    step, _ = program_of(newton, *args)
+    assert sum(s.trips is None for s in walk(step.compiled.program.steps) if isinstance(s, Repeat)) == 1
+    expected = newton(*map(iv.asarray, args))
+    with iv.explain.count() as count:
+        found = iv.jit(newton)(*args)
+    for a, b in zip(found, expected, strict=True):
+        close(a, b)
+    assert count.calls["divide"] == 2 * int(expected[1])
+    tangents = (np.ones_like(W), V, H, np.ones_like(XS))
+    pushed = [iv.jvp(f, args, tangents)[1][0] for f in (newton, iv.jit(newton))]
+    close(pushed[1], pushed[0])
+
+
+@pytest.mark.parametrize("name", ["rnn", "by sign", "nested"])
+def test_compiling_a_loop_costs_the_same_for_any_number_of_steps(name: str) -> None:
+    sizes = []
+    for length in (16, 512):
+        found = contents(iv.value_and_grad(LOOPS[name], AT), W, V, H, RNG.normal(size=(length, 3)))
+        assert found[Repeat] >= 2
+        sizes.append(found)
+    assert sizes[0] == sizes[1]
+    assert sizes[0][Nest] + sizes[0][Product] + sizes[0][Branch] < 80
+
+
+def test_a_loop_of_slices_is_linear_in_its_steps() -> None:
+    """The gradient of a sum of functions of x[t]: work and memory grow with x, the program does not."""
+
+    def f(x: Any) -> Any:
+        return iv.scan(lambda c, x: (c + iv.sum(iv.sin(x)), None), iv.asarray(0.0), x)[0]
+
+    sizes, arenas = [], []
+    for length in (64, 512):
+        step, _ = program_of(iv.grad(f), RNG.normal(size=(length, 4)))
+        sizes.append(len(step.compiled.source.splitlines()))
+        arenas.append(step.compiled.arena.bytes)
+    assert sizes[0] == sizes[1]
+    assert arenas[1] <= 8.1 * arenas[0]
+
+
+@pytest.mark.parametrize("checkpoint", [True, 8])
+def test_a_checkpointed_loop_keeps_less(checkpoint: Any) -> None:
+    """Of 64 steps that keep 3 vectors each, a loop that runs steps again keeps carries."""
+
+    def f(h: Any, xs: Any, **how: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            c = iv.sin(iv.sin(iv.sin(iv.sin(c + x))))
+            return c, None
+
+        return iv.sum(iv.scan(step, h, xs, **how)[0])
+
+    h, xs = RNG.normal(size=64), RNG.normal(size=(64, 64))
+    kept, again = (
+        program_of(iv.grad(lambda *a: f(*a, checkpoint=how), (0, 1)), h, xs)[0].compiled.arena.bytes  # noqa: B023
+        for how in (False, checkpoint)
+    )
+    assert again <= 0.4 * kept
+
+
+@given(loops())
+@settings(max_examples=10)
+def test_random_loops_agree(loop: Loop) -> None:
+    args = arguments()
+
+    def f(*args: Any) -> Any:
+        value, gradients = iv.value_and_grad(
+            lambda *a: loop(OURS, *a, checkpoint=loop.checkpoint), (0, 1, 2)
+        )(*args)
+        return (value, *gradients)
+
+    expected = f(*map(iv.asarray, args))
+    for g in (iv.jit(f, interpret=True), iv.jit(f)):
+        for a, b in zip(g(*args), expected, strict=True):
+            close(a, b)
+
+
+@pytest.mark.peers
+@given(loops())
+@settings(max_examples=10)
+def test_random_loops_agree_with_jax(loop: Loop) -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    theirs = Library(jax.numpy, jax.lax.scan, jax.lax.cond)
+    args = arguments()
+    value, gradients = jax.value_and_grad(lambda *a: loop(theirs, *a), (0, 1, 2))(*args)
+    found = iv.jit(iv.value_and_grad(lambda *a: loop(OURS, *a), (0, 1, 2)))(*args)
+    for a, b in zip((found[0], *found[1]), (value, *gradients), strict=True):
+        np.testing.assert_allclose(a.numpy(force=True), np.asarray(b), rtol=1e-9, atol=1e-11)
