@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.autograd import grad
@@ -81,6 +83,67 @@ def test_values_of_any_rank_are_read_at_a_pattern():
         assert np.shares_memory(read_at(a, a.pattern), a.entries)
 
 
+NUMPY: dict[str, Any] = {name: getattr(np, name) for name in ("add", "subtract", "multiply", "maximum")}
+#: What may be made of one or two values.
+MADE: dict[str, Any] = {
+    "union": lambda a, b: on_both(union, a, b),
+    "intersection": lambda a, b: on_both(intersection, a, b),
+    "transpose": lambda a, b: a.T,
+    **{
+        f"to {x}": lambda a, b, x=x: a.to_layout(x, blocksize=(2, 3) if x == "bsr" else None)
+        for x in LAYOUTS[:4]
+    },
+    **{name: getattr(iv, name) for name in NUMPY},
+}
+
+
+def on_both(of: Any, a: Any, b: Any) -> Any:
+    """The first of two values where the union or intersection of their patterns stores it."""
+    pattern = of([a._value.pattern, b._value.pattern], a._value.pattern)
+    return iv.Tensor(pattern.value(read_at(a._value, pattern)))
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 3),
+    dtypes=st.tuples(*[st.sampled_from(["float64", "float64", "float32", "complex128", "int64"])] * 3),
+    densities=st.tuples(*[st.sampled_from([0.0, 0.3, 0.3, 1.0])] * 3),
+    steps=st.lists(
+        st.tuples(st.sampled_from(list(MADE)), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=6
+    ),
+)
+def test_whatever_is_known_of_patterns_values_are_read_right(seed, layouts, dtypes, densities, steps):
+    """Merged, turned and converted again and again, every value is read right at every pattern."""
+    rng = np.random.default_rng(seed)
+    arrays = [
+        np.where(rng.random((6, 6)) < d, rng.integers(1, 9, (6, 6)), 0).astype(dtype)
+        for d, dtype in zip(densities, dtypes, strict=True)
+    ]
+    made = [iv.Tensor(stored_on(x, layout, rng)) for x, layout in zip(arrays, layouts, strict=True)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "WORTHWHILE", 0)
+        for name, i, j in steps:
+            a, b = i % len(made), j % len(made)
+            if name == "maximum" and "c" in (made[a].dtype.kind, made[b].dtype.kind):
+                continue
+            made.append(MADE[name](made[a], made[b]))
+            if name in NUMPY:
+                arrays.append(NUMPY[name](arrays[a], arrays[b]))
+            elif name == "intersection":
+                at = tuple(made[-1]._value.pattern.coordinates)
+                arrays.append(np.zeros_like(arrays[a]))
+                arrays[-1][at] = arrays[a][at]
+            else:
+                arrays.append(arrays[a].T if name == "transpose" else arrays[a])
+            assert made[-1].dtype == arrays[-1].dtype
+            np.testing.assert_array_equal(to_strided(made[-1]._value), arrays[-1])
+        for x, array in zip(made, arrays, strict=True):
+            for y in made:
+                at = y._value.pattern
+                np.testing.assert_array_equal(read_at(x._value, at), array[tuple(at.coordinates)])
+
+
 def test_a_pattern_within_another_is_their_union():
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((5, 5))
@@ -95,8 +158,9 @@ def test_a_pattern_within_another_is_their_union():
     assert union([coo, part], part).layout == "csr"
 
 
+@pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_what_is_known_of_patterns_keeps_none_of_them(order):
+def test_what_is_known_of_patterns_keeps_none_of_them(order, first):
     dense = np.random.default_rng(0).standard_normal((5, 5))
     patterns = [from_strided(x, "csr").pattern for x in (dense, np.tril(dense))]
     for of in (union, intersection):
@@ -104,7 +168,7 @@ def test_what_is_known_of_patterns_keeps_none_of_them(order):
     gc.disable()
     try:
         for _ in range(2):
-            left = weakref.ref(patterns.pop(order[0] if len(patterns) == 2 else 0))
+            left = weakref.ref(patterns.pop(first if len(patterns) == 2 else 0))
             assert left() is None
     finally:
         gc.enable()

@@ -60,6 +60,10 @@ TESTS = {
     "iverson.kernels.merging": ["tests/sparse/test_elementwise.py", "tests/layouts/test_merging.py"],
     "iverson.kernels.registry": ["tests/layouts/test_registry.py"],
     "iverson.kernels.sparse_elementwise": ["tests/sparse/test_elementwise.py"],
+    "iverson.kernels.sparse_products": [
+        "tests/sparse/test_product_paths.py",
+        "tests/sparse/test_products.py",
+    ],
     "iverson.kernels.sparse_parts": ["tests/sparse/test_parts.py"],
     "iverson.layouts": ["tests/layouts/test_merging.py", "tests/sparse/test_layouts.py"],
     "iverson.layouts.counting": [

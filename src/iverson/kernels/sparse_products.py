@@ -52,10 +52,7 @@ def _structure(pattern: CompressedPattern, layout: str) -> Any:
 
 
 def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
-    pattern = coalesced(x).pattern
-    if type(pattern) is CompressedPattern and pattern.layout == layout:
-        return pattern, None
-    found, source = converted(pattern, layout)
+    found, source = converted(coalesced(x).pattern, layout)
     assert isinstance(found, CompressedPattern)
     return found, source
 
@@ -148,7 +145,7 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
             pattern.indptr, pattern.indices, reordered(s.entries, source), b
         )
     layout = "csc" if s.pattern.layout == "csc" else "csr"
-    if s.dtype != b.dtype or s.dtype.kind not in "fc":
+    if s.dtype != b.dtype:
         return np.asarray(to_scipy(s, layout) @ b).astype(dtype, copy=False)
     # What SciPy's operator comes down to, without what is around it: for a small product that is most.
     pattern, source = converted_csr(s, layout)
@@ -185,21 +182,23 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     if pattern.ndim > 2:
         a, b, flat = sparse_batches.flattened(a, b, pattern, _transposed)
         return sampled_product(a, b, pattern=flat).reshape(pattern.stored_shape)
+    compiled = pattern.distinct and sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype)
+    if compiled and pattern.layout == "csc":
+        # The transposed product at the transposed pattern: no entry is moved.
+        return sampled_product(b.swapaxes(0, 1), a.swapaxes(0, 1), pattern=pattern.permuted((1, 0)))
     _report(pattern.count * a.shape[1])
     rows = np.asarray(b).swapaxes(0, 1)
     dtype = np.result_type(a, b)
-    if sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype) and pattern.distinct:
-        if pattern.layout == "csc":  # the transposed product at the transposed pattern: no entry is moved
-            return sampled_product(b.swapaxes(0, 1), a.swapaxes(0, 1), pattern=pattern.permuted((1, 0)))
-        csr, source = converted(pattern, "csr") if pattern.layout != "csr" else (pattern, None)
+    if compiled:
+        csr, source = converted(pattern, "csr")
         assert isinstance(csr, CompressedPattern)
-        if not isinstance(source, Padded):
-            found = sparse_loops.products_at_entries(csr.indptr, csr.indices, a, rows)
-            if source is None or isinstance(source, slice):
-                return found.reshape(pattern.stored_shape)
-            out = np.empty_like(found)
-            out[source] = found
-            return out.reshape(pattern.stored_shape)
+        assert not isinstance(source, Padded)  # rows hold any entries
+        found = sparse_loops.products_at_entries(csr.indptr, csr.indices, a, rows)
+        if source is None:
+            return found.reshape(pattern.stored_shape)
+        out = np.empty_like(found)
+        out[source] = found
+        return out.reshape(pattern.stored_shape)
     first, second = pattern.coordinates
     out = np.empty(pattern.count, dtype)
     step = max(_CHUNK // max(a.shape[1], 1), 1)

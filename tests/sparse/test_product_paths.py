@@ -1,0 +1,208 @@
+"""Products and solves with sparse matrices by every way they may take: the values are those of dense arrays,
+the terms that are reported those that stored entries have, and the way is the one that its size pays for."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.errors import DensifyWarning, LinearAlgebraError, ShapeError
+from iverson.explain import count
+from iverson.kernels import sparse_loops, sparse_products, sparse_triples
+from iverson.layouts import CooPattern, to_strided
+from tests.sparse.common import LAYOUTS, checked, held, holds
+
+F = iv.ops.F
+A, B = holds((4, 6)), np.random.default_rng(1).standard_normal((6, 9))
+DTYPES = [
+    ("float64", "float64"),
+    ("float32", "float32"),
+    ("float32", "float64"),
+    ("float64", "float32"),
+    ("complex64", "float64"),
+    ("int64", "int64"),
+    ("int32", "float64"),
+    ("bool", "bool"),
+]
+
+
+def as_dtype(x, dtype):
+    return np.round(4 * x).astype(dtype) if np.dtype(dtype).kind in "ib" else x.astype(dtype)
+
+
+def close(found, expected, dtype=None):
+    dtype = expected.dtype if dtype is None else dtype
+    assert found.dtype == dtype
+    tolerance = 1e-5 if np.dtype(dtype).char in "fF" else 1e-12
+    np.testing.assert_allclose(checked(found), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Notes which compiled loops run."""
+    ran = []
+    for name in ("rows_times_matrix", "products_at_entries"):
+        plain = getattr(sparse_loops, name)
+        monkeypatch.setattr(
+            sparse_loops, name, lambda *a, plain=plain, name=name: ran.append(name) or plain(*a)
+        )
+    return ran
+
+
+@pytest.mark.parametrize("worthwhile", [0, 1 << 40])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_with_a_dense_matrix(layout, worthwhile, monkeypatch, compiled):
+    """Rows are walked by compiled loops where that pays; columns are turned into rows the second time."""
+    monkeypatch.setattr(sparse_loops, "WORTHWHILE", worthwhile)
+    for (p, q), width in itertools.product(DTYPES, (1, 7, 8)):
+        a, b = as_dtype(A, p), as_dtype(B[:, :width], q)
+        pays = not worthwhile and p == q and a.dtype.kind == "f" and width > 1
+        for f, expected in ((lambda s, b: s @ b, a @ b), (lambda s, b: b.T @ s.T, (a @ b).T)):
+            s = held(a, layout)  # of which nothing is known yet
+            for turns in (layout != "csc", layout != "csc" or width >= 8):
+                compiled.clear()
+                with count() as work:
+                    close(f(s, iv.asarray(b)), expected)
+                assert work.sparse_multiply_adds == s._value.pattern.count * width
+                assert compiled == ["rows_times_matrix"] * (pays and turns)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_with_a_sparse_matrix(layout):
+    for (p, q), other in itertools.product(DTYPES, LAYOUTS):
+        a, b = as_dtype(A, p), as_dtype(holds((6, 3), seed=3), q)
+        s, t = held(a, layout), held(b, other)
+        with count() as work:
+            found = s @ t
+        close(found, a @ b)
+        stored = [to_strided(x._value.pattern.value(np.ones(x._value.pattern.count))) for x in (s, t)]
+        assert work.sparse_multiply_adds == stored[0].sum(axis=0) @ stored[1].sum(axis=1)
+
+
+def test_rows_of_numbers_stay_stored():
+    """A matrix that stores some rows, whole: times a matrix it stores these rows of the product."""
+    rows, rng = np.array([[1, 3, 1]]), np.random.default_rng(0)
+    s = iv.sparse_coo_tensor(rows, rng.standard_normal((3, 6)), (4, 6))
+    dense = s.to_dense().numpy()
+    for b in (B, B.astype("float32")):
+        with count() as work:
+            found = s @ iv.asarray(b)
+        close(found, dense @ b)
+        assert found.layout == "coo"
+        assert found._value.pattern is s._value.pattern
+        assert work.sparse_multiply_adds == 3 * 6 * 9
+    for left in (rng.standard_normal((2, 4)), rng.standard_normal((5, 2, 4))):
+        with count() as work:
+            close(iv.asarray(left) @ s, left @ dense)
+        assert work.sparse_multiply_adds == 2 * left.size // 4 * 6
+    cubes = iv.sparse_coo_tensor(rows, rng.standard_normal((3, 2, 6)), (4, 2, 6))
+    close(cubes @ iv.asarray(B), cubes.to_dense().numpy() @ B)
+    batch = rng.standard_normal((3, 6, 2))
+    close(s @ iv.asarray(batch), dense @ batch)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_shapes_that_do_not_fit(layout):
+    s = held(A, layout)
+    batch = held(np.stack([A, A, A, A]), layout)
+    for a, b in (
+        (s, A),
+        (A, s),
+        (s, s),
+        (batch, np.ones((4, 5, 2))),
+        (batch, batch),
+        (batch, np.ones((3, 6, 2))),
+    ):
+        with pytest.raises(ShapeError, match="matmul"):
+            iv.asarray(a) @ iv.asarray(b)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
+@pytest.mark.parametrize("worthwhile", [0, 1 << 40])
+@pytest.mark.parametrize("layout", [*LAYOUTS, "repeats"])
+def test_sampled_at_a_pattern(layout, worthwhile, chunk, monkeypatch, compiled):
+    """Of dense and sparse factors in every mixture, also of patterns that ask for an entry twice."""
+    monkeypatch.setattr(sparse_loops, "WORTHWHILE", worthwhile)
+    monkeypatch.setattr(sparse_triples, "WORTHWHILE", 1 << 40)
+    monkeypatch.setattr(sparse_products, "_CHUNK", chunk)
+    if layout == "repeats":
+        pattern = CooPattern((4, 8), np.array([[3, 0, 3, 2, 0], [7, 1, 7, 0, 2]]))
+    else:
+        pattern = held(holds((4, 8), seed=5), layout)._value.pattern
+    rows, columns = pattern.coordinates
+    b = holds((6, 8), seed=7)
+    for p, q in (
+        ("float64", "float64"),
+        ("float32", "float32"),
+        ("float64", "complex64"),
+        ("int64", "int64"),
+    ):
+        x, y = as_dtype(A, p), as_dtype(b, q)
+        expected = (x @ y)[rows, columns].reshape(pattern.stored_shape)
+        stored_x, stored_y = (np.asarray(v != 0, int) for v in (x, y))
+        ways = {
+            "dense": (x, y, pattern.count * 6),
+            "sparse first": (held(x, "csc"), y, stored_x.sum(axis=1)[rows].sum()),
+            "sparse second": (x, held(y, "coo"), stored_y.sum(axis=0)[columns].sum()),
+            "one entry": (x[:, :1], y[:1], pattern.count),
+        }
+        for name, (first, second, terms) in ways.items():
+            compiled.clear()
+            with count() as work:
+                found = F.sampled_product(iv.asarray(first), iv.asarray(second), pattern=pattern)
+            full = (
+                expected if name != "one entry" else (x[:, :1] @ y[:1])[rows, columns].reshape(expected.shape)
+            )
+            close(found, full)
+            assert work.sparse_multiply_adds == terms
+            pays = not worthwhile and p == q and p[0] == "f" and name in ("dense", "one entry")
+            assert compiled == ["products_at_entries"] * (pays and layout != "repeats")
+        for other in ("csr", "coo"):
+            close(F.sampled_product(held(x, "csr"), held(y, other), pattern=pattern), expected)
+    nothing = held(np.zeros((4, 6)), "csr")
+    assert not F.sampled_product(nothing, held(b, "csr"), pattern=pattern).to_dense().numpy().any()
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, "strided"])
+def test_solves(layout):
+    """Of matrices and right hand sides of every layout; and where there is nothing to solve."""
+    a = holds((5, 5)) + 3 * np.eye(5)
+    right = holds((5, 2), seed=2)
+    given = held(a, layout) if layout != "strided" else iv.asarray(a)
+    for other in ("strided", *LAYOUTS):
+        b = held(right, other) if other != "strided" else iv.asarray(right)
+        close(iv.linalg.solve(given, b), np.linalg.solve(a, right))
+        for lower in (False, True):
+            triangle = np.tril(a) if lower else np.triu(a)
+            close(iv.solve_triangular(given, b, lower=lower), np.linalg.solve(triangle, right))
+    for empty in (np.zeros((5, 0)), np.zeros((5, 0), "float32")):
+        for solve in (iv.linalg.solve, iv.solve_triangular):
+            close(solve(given, empty), np.zeros((5, 0)))
+    none = held(np.zeros((0, 0)), layout) if layout in ("coo", "csr", "csc") else iv.zeros((0, 0))
+    for solve in (iv.linalg.solve, iv.solve_triangular):
+        close(solve(none, np.zeros((0, 3))), np.zeros((0, 3)))
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, "strided"])
+def test_triangles_of_batches_and_of_zeros_on_the_diagonal(layout):
+    rng = np.random.default_rng(0)
+    for shape in ((2, 3, 3), (7, 3, 3), (2, 4, 2, 2)):  # few large ones, and many small ones
+        a, b = rng.standard_normal(shape) + 3 * np.eye(shape[-1]), rng.standard_normal((*shape[:-1], 1))
+        if layout != "strided":  # there are no sparse solves of a batch
+            given = iv.asarray(a).to_layout(layout if layout[0] == "c" else "csr")
+            with pytest.warns(DensifyWarning, match="solve_triangular"):
+                close(iv.solve_triangular(given, b), np.linalg.solve(np.tril(a), b))
+            continue
+        for lower in (False, True):
+            triangle = np.tril(a) if lower else np.triu(a)
+            close(iv.solve_triangular(iv.asarray(a), b, lower=lower), np.linalg.solve(triangle, b))
+    singular = np.diag([2.0, 0.0])
+    given = held(singular, layout) if layout != "strided" else iv.asarray(singular)
+    with pytest.raises(LinearAlgebraError, match="diagonal"):
+        F.solve_triangular(given, iv.ones((2, 1)), lower=True, check=True)
+    with np.errstate(all="ignore"):
+        found = F.solve_triangular(given, iv.ones((2, 1)), lower=True, check=False)
+    np.testing.assert_array_equal(found.numpy(), [[0.5], [np.inf]])
