@@ -70,6 +70,7 @@ TESTS = {
         "tests/layouts/test_merging.py",
         "tests/sparse/test_layouts.py",
         "tests/sparse/test_parts.py",
+        "tests/sparse/test_reductions.py",
     ],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
 }

@@ -230,7 +230,7 @@ def sum(op: Op, values: Values, params: Params) -> Any:
 
 def _line_sums(x: Sparse, axes: list[int]) -> Array:
     """The sums over all but some axes, one after the other."""
-    if len(x.shape) == 2 and len(axes) == 1 and sparse_parts.plain(x) and counting.moves(x.values):
+    if len(x.shape) == 2 and len(axes) == 1 and sparse_parts.plain(x):
         pattern, across = x.pattern, axes[0] != x.pattern.axis
         n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
         return counting.line_sums(n, m, pattern.indptr, pattern.indices, x.values, across=across)
@@ -325,7 +325,7 @@ def gather(op: Op, values: Values, params: Params) -> Any:
     k = x.pattern.ndim
     at = np.broadcast_arrays(*indices)
     if axes == tuple(range(k)):
-        if sparse_parts.plain(x) and counting.moves(x.values):
+        if sparse_parts.plain(x):
             return sparse_parts.entries_at(x, [i.ravel() for i in at]).reshape(at[0].shape)
         wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
         return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)

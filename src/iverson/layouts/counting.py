@@ -66,9 +66,6 @@ def carried(
     take: Pass, indptr: Array, indices: Array, entries: Array
 ) -> tuple[Array, Array, Array, Callable[[], Array]]:
     """What a pass makes of lines with some entries; and a function that finds, once, where they come from."""
-    if not moves(entries):
-        starts, along, at = take(indptr, indices, np.arange(indices.size))
-        return starts, along, entries[at], lambda: at
     found = take(indptr, indices, np.ascontiguousarray(entries))
     return *found, cache(lambda: take(indptr, indices, np.arange(indices.size))[2])
 
@@ -161,11 +158,6 @@ def box(
     return found
 
 
-def moves(values: Array) -> bool:
-    """Whether SciPy's loops take values of this dtype."""
-    return values.dtype.char in "?bBhHiIlLqQfdFD"
-
-
 def spread(shape: tuple[int, int], indptr: Array, indices: Array, values: Array) -> Array:
     """A matrix with the entries of lines, those stored twice summed."""
     out = np.zeros(shape, values.dtype)
@@ -208,9 +200,10 @@ def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array
 
 
 def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Array:
-    """Where the entries of a diagonal of n lines with indices below m are stored, from 1; 0 for others."""
+    """Where the entries of a diagonal of n lines with indices below m are stored, from 1; 0 for others,
+    and after its end."""
     dtype = np.int32 if indices.size < 2**31 - 1 else np.int64
-    found = np.zeros(max(min(n + min(offset, 0), m - max(offset, 0)), 0), dtype)
+    found = np.zeros(min(n, m), dtype)
     loops().csr_diagonal(offset, n, m, indptr, indices, np.arange(1, indices.size + 1, dtype=dtype), found)
     return found
 

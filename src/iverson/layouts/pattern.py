@@ -254,7 +254,7 @@ def matches(a: Array, b: Array) -> tuple[Array, Array]:
 def to_strided(value: Sparse) -> Array:
     """Every entry explicit, those stored twice summed."""
     pattern = value.pattern
-    rows = pattern.lines_along(0) if pattern.layout == "csr" and counting.moves(value.values) else None
+    rows = pattern.lines_along(0) if pattern.layout == "csr" else None
     if rows is not None:
         extents = rows[0].size - 1, value.shape[-1]
         return counting.spread(extents, rows[0], rows[1], value.values).reshape(value.shape)
