@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse.linalg  # noqa: F401  (imported before memory is counted)
 from hypothesis import given
 from hypothesis import strategies as st
 

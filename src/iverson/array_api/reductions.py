@@ -32,7 +32,8 @@ def _accumulator(x: Any, dtype: Any, operation: str) -> Any:
     """x in the dtype in which its entries are added up or multiplied."""
     if dtype is not None:
         return cast(x, dtypes.as_dtype(dtype, operation))
-    return cast(x, _WIDE.get(x.dtype.kind, x.dtype))
+    wide = _WIDE.get(x.dtype.kind)
+    return x if wide is None else cast(x, wide)
 
 
 def _reduced(name: str, x: Any, axis: Axes, keepdims: builtins.bool) -> Any:

@@ -72,11 +72,12 @@ def seeds_for(
                     remedy=f"pass {argument}, or take the real part or abs of the output first",
                 )
             ct = make_handle(np.ones(held.shape, output.dtype))
-        elif isinstance(output, Wrapper):
-            ct = output._seed(ct, operation, argument)
-        elif not isinstance(ct, Handle):
-            ct = make_handle(_array(ct, operation, argument))
-        ct = check_seed(held, ct, operation, argument)
+        else:
+            if isinstance(output, Wrapper):
+                ct = output._seed(ct, operation, argument)
+            elif not isinstance(ct, Handle):
+                ct = make_handle(_array(ct, operation, argument))
+            ct = check_seed(held, ct, operation, argument)
         if held._node is not None and not is_undefined(ct):
             seeds.append(((held._node, held._index), ct))
     return seeds

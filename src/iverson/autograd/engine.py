@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.accumulate import Sum
-from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
 from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
-from iverson.autograd.node import Node, differentiated, line_of, reachable
+from iverson.autograd.node import Node, differentiated, first, line_of, oldest, reachable
 from iverson.autograd.plan import Kind, Plan, pullback
 from iverson.autograd.record import selected
 from iverson.autograd.skipped import report_planned, report_unreached
@@ -23,6 +23,7 @@ from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, levels, make_handle
 from iverson.core.entries import (
+    FULL,
     NOTHING,
     Box,
     Entries,
@@ -55,14 +56,14 @@ def reverse(
     order : the nodes the seeds were made from, oldest first, where the caller knows them already.
     """
     if order is None:
-        floor = min((node.number for node, _ in targets), default=0)
-        order = reachable([node for (node, _), _ in seeds], floor)
+        order = reachable(map(first, map(first, seeds)), oldest(targets))
     needs = find_needs(order, targets, create_graph)
     before = differentiated.get()
+    token = set_recording(create_graph)
     try:
-        with recording(create_graph):
-            return _walk(order, needs, seeds, targets, create_graph)
+        return _walk(order, needs, seeds, targets, create_graph)
     finally:
+        reset_recording(token)
         if levels():
             differentiated.set(before)
 
@@ -77,10 +78,13 @@ def _walk(
 ) -> dict[Slot, Any]:
     arrived: Arrived = {}
     for slot, handle in seeds:
-        if needs.result(*slot) is not NOTHING:
+        node = slot[0]
+        if needs.of_results.get(node) is FULL and not node.multiple and node not in arrived:
+            arrived[node] = handle
+        elif needs.result(*slot) is not NOTHING:
             _arrive(arrived, *slot, handle, recording)
     found: dict[Slot, Any] = {}
-    asked = {node for node, _ in targets}
+    asked = set(map(first, targets))
     of_args = needs.of_args
     in_level = bool(levels())
     # Without a need nothing arrives; to count what is skipped, all nodes are passed by.
@@ -154,10 +158,12 @@ def _completed(
 ) -> Any:
     if type(ct) is Sum:
         ct = ct.total()
-    if node.meta is not None:
+    if node.meta is not None and node.meta.hooks.get(index):
         ct = _hooked(node, index, _exported(ct))
     if (node, index) in targets:
-        ct = found[node, index] = _exported(ct)
+        if type(ct) is LowRank or type(ct._value) is not np.ndarray:
+            ct = _exported(ct)
+        found[node, index] = ct
     return ct
 
 
@@ -225,8 +231,9 @@ _BOUNDLESS = (np.ndarray, Bracket)
 
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
     """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
-    if node.multiple or type(g) is LowRank or type(g._value) in _BOUNDLESS:
-        return (None if overrides() else op.plans.get(demands)) or pullback(op, demands)
+    if node.multiple or type(g) is LowRank or type(g._value) in _BOUNDLESS or not op.entry_map.bounds:
+        known = not (overrides() or Stored in map(type, demands)) and op.plans.get(demands)
+        return known or pullback(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
     where = support_of(g._value)
@@ -338,12 +345,15 @@ def check_seed(output: Any, ct: Any, operation: str, argument: str, what: str = 
 
     Raises ShapeError, and DTypeError for a complex one of something real.
     """
-    if ct.shape != output.shape:
+    value, shape = getattr(ct, "_value", None), output.shape
+    if value is not None and value.shape == shape and value.dtype == output.dtype:
+        return ct
+    if ct.shape != shape:
         raise ShapeError(
             operation,
             argument,
             got=f"shape {ct.shape}",
-            expected=f"shape {output.shape}, that of {what}",
+            expected=f"shape {shape}, that of {what}",
             remedy="it is never broadcast; use broadcast_to if that is meant",
         )
     if ct.dtype.kind == "c" and output.dtype.kind == "f":

@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.autograd.engine import reverse
 from iverson.autograd.mode import recording
-from iverson.autograd.node import Node, leaf, reachable
+from iverson.autograd.node import Node, leaf, oldest, reachable
 from iverson.autograd.plan import Kind, pushforward
 from iverson.autograd.record import is_undefined, selected
 from iverson.core import dtypes
@@ -31,10 +31,9 @@ Slot = tuple[Node, int]
 @silent
 def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool) -> dict[Slot, Any]:
     """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero."""
-    floor = min((node.number for node, _ in tangents), default=0)
     known: dict[Slot, Any] = dict(tangents)
     with recording(create_graph):
-        for node in reachable([node for node, _ in outputs], floor):
+        for node in reachable([node for node, _ in outputs], oldest(tangents)):
             if node.op is None:
                 continue
             incoming = [

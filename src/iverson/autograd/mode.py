@@ -16,6 +16,8 @@ _recording: ContextVar[bool] = ContextVar("iverson_recording", default=True)
 _before: ContextVar[tuple[bool, ...]] = ContextVar("iverson_recording_before", default=())
 
 is_grad_enabled: Callable[[], bool] = _recording.get
+#: For what is called once per pass, in place of a with block: ``reset_recording(set_recording(mode))``.
+set_recording, reset_recording = _recording.set, _recording.reset
 
 
 @derived

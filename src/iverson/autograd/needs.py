@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from itertools import repeat
 from typing import Any
 
+import numpy as np
+
 from iverson.autograd import plan
 from iverson.autograd.node import Node
+from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Entries, join
 
 Slot = tuple[Node, int]
@@ -58,7 +61,8 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bo
                 whole = node.is_whole and _WHOLE.issuperset(demands)
                 own = FULL if whole else _demanded(node, demands, recording)
         if node in requested:
-            own = _merged(node, own, requested[node])
+            asked = requested[node]
+            own = asked[0] if own is NOTHING and not node.multiple else _merged(node, own, asked)
         if own is not NOTHING:
             results[node] = own
     return needs
@@ -80,10 +84,12 @@ def _demanded(node: Node, demands: Demands, recording: bool) -> Any:
 
 def known_inputs(node: Node, recording: bool) -> list[Any]:
     """What is known of a node's arguments while the pass is recorded, or is not."""
-    return [
-        plan.lasting(held, may_change=recording and parent is not None)
-        for held, parent in zip(node.args, node.parents, strict=True)
-    ]
+    known = []
+    for held, parent in zip(node.args, node.parents, strict=True):
+        may_change = recording and parent is not None
+        is_known = held.support is FULL or not may_change if type(held) is Aval else type(held) is np.ndarray
+        known.append(held if is_known else plan.lasting(held, may_change=may_change))
+    return known
 
 
 def _merged(node: Node, own: Any, requested: dict[int, Entries]) -> Any:

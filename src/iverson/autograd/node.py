@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import CodeType
 from typing import Any
 from weakref import ref
@@ -88,12 +88,10 @@ class Node:
     def inputs(self) -> tuple[Any, ...]:
         """The arguments as rules get them: handles, Avals for values not kept, Python scalars."""
         handle = _handle_type[0]
-        return tuple(
-            [
-                held if type(held) in _GIVEN else handle(held, parent, index)
-                for held, parent, index in zip(self.args, self.parents, self.indices, strict=True)
-            ]
-        )
+        given = []
+        for held, parent, index in zip(self.args, self.parents, self.indices, strict=True):
+            given.append(held if type(held) in _GIVEN else handle(held, parent, index))
+        return tuple(given)
 
     def results(self) -> Any:
         """The result (a tuple where the op has several), as rules get it."""
@@ -198,7 +196,7 @@ def line_of(where: Where) -> str:
 
 def reachable(roots: Iterable[Node], floor: int) -> list[Node]:
     """All nodes with a number of at least ``floor`` that the roots were made from, oldest first."""
-    found = list({node for node in roots if node.number >= floor})
+    found = [node for node in dict.fromkeys(roots) if node.number >= floor]
     seen: set[Node | None] = {None, *found}
     for node in found:  # which grows
         for parent in node.parents:
@@ -210,3 +208,12 @@ def reachable(roots: Iterable[Node], floor: int) -> list[Node]:
 
 
 _number = attrgetter("number")
+
+
+def oldest(slots: Iterable[tuple[Node, int]]) -> int:
+    """The smallest number of the nodes of some results; 0 where there are none."""
+    return min(map(_number, map(first, slots)), default=0)
+
+
+#: The node of a slot; the slot of a seed.
+first = itemgetter(0)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from itertools import compress, count, repeat
+from operator import is_not
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from iverson.layouts import layouts_by_type, support_of
 
 Params = Mapping[str, Any]
 _NO_PARAMS: dict[str, Any] = {}
+_NOTHINGS = repeat(NOTHING)
 #: As many plans as are kept for an op; then it starts afresh.
 _MANY = 256
 
@@ -74,7 +77,7 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
 
     A tuple where the op has several results of which different entries are read.
     """
-    if op.low_rank is None and any(map(in_products, demands)):
+    if op.low_rank is None and True in map(getattr, demands, repeat("products"), repeat(False)):
         demands = tuple(map(entry_by_entry, demands))
     found = op.entry_map.demand(op, demands, inputs, out, params)
     return found if type(found) is tuple or op.multiple else plain(found, out.shape)
@@ -95,10 +98,11 @@ def pullback(
     """
     replacing = overrides()
     replaced = op.name in replacing
-    by_demands_alone = where is FULL and not replaced
+    # A pattern may be large: no plan keeps one.
+    by_demands_alone = where is FULL and not replaced and Stored not in map(type, demands)
     if by_demands_alone and (known := op.plans.get(demands)) is not None:
         return known  # type: ignore[no-any-return]
-    wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
+    wanted = tuple(compress(count(), map(is_not, demands, _NOTHINGS)))  # a comprehension is a call
     rules = replacing[op.name] if replaced else op.vjp
     if isinstance(op, JointOp):
         return Plan((Step(Kind.JOINT, wanted, op.joint),))
@@ -112,29 +116,30 @@ def pullback(
         for k in wanted:
             rule = rules[k] if k < len(rules) else None
             if rule is not None:
-                part = FULL if replaced else _part(op, k, demands[k], where, inputs, out, params)
+                part = demands[k]
+                if replaced or where is not FULL:
+                    part = FULL if replaced else _part(op, k, part, where, inputs, out, params)
                 if part is not NOTHING:
                     low_rank = not replaced and op.low_rank is not None and in_products(demands[k])
-                    steps.append(Step(_kind(part, low_rank), (k,), rule, part))
+                    kind = _KINDS.get(type(part), Kind.EACH)
+                    steps.append(Step(Kind.LOW_RANK if low_rank else kind, (k,), rule, part))
         made = Plan(tuple(steps), replaced)
-    if by_demands_alone and Stored not in map(type, demands):  # a pattern may be large
+    if by_demands_alone:
         if len(op.plans) >= _MANY:
             op.plans.clear()
         op.plans[demands] = made
     return made
 
 
-def _kind(part: Entries, low_rank: bool) -> Kind:
-    if low_rank:
-        return Kind.LOW_RANK
-    return Kind.PART if isinstance(part, Box | Stored) else Kind.EACH
+#: How the rule for one input is called, by the type of the part that is computed: the others' is whole.
+_KINDS = {Box: Kind.PART, Stored: Kind.PART}
 
 
 def _part(
     op: Op, k: int, demand: Entries, where: Entries, inputs: Sequence[Any], out: Any, params: Params
 ) -> Entries:
     """What is computed of input k's cotangent: where it is both demanded and possibly nonzero."""
-    if where is FULL:
+    if where is FULL or not op.entry_map.bounds:
         return demand
     support = op.entry_map.support(op, where, k, inputs, out, params)
     return plain(meet(demand, support), inputs[k].shape)

@@ -5,6 +5,8 @@ This is the hot path of every eager call, so it is one function with the common 
 
 from __future__ import annotations
 
+from itertools import repeat
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from iverson.core import cost, dispatch, work
 from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
 from iverson.core.aval import Aval, aval_of
-from iverson.core.dispatch import Handle, Interpreter, register_interpreter
+from iverson.core.dispatch import Handle, Interpreter, LevelValue, register_interpreter
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
 from iverson.core.float_warnings import (
@@ -39,13 +41,14 @@ from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, ne
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray
 _handle_type = dispatch._handle
+_NODE, _NONES = repeat("_node"), repeat(None)
 
 
 def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result as a handle (a tuple of handles where it has several)."""
     handle = _handle_type[0]
     values: list[Any] = []
-    tracked = False
+    tracked = in_level = False
     plain = True
     for a in args:
         if type(a) is handle:
@@ -54,6 +57,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
                 tracked = True
             if type(v) is not _ndarray:
                 plain = False
+                if isinstance(v, LevelValue):
+                    in_level = True
         elif type(a) in _SCALARS or type(a) is _ndarray:
             v = a
         elif (other := dispatch.foreign(args)) is not None:
@@ -61,6 +66,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         else:
             v = _value_of(op, a)
             plain = plain and type(v) is _ndarray
+            in_level = in_level or isinstance(v, LevelValue)
         values.append(v)
     token = None
     if op.signals or not plain:
@@ -71,10 +77,10 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     try:
         if plain:
             out = op.trapping(*values, **params)
-        elif (level := dispatch.level_of(values)) is None:
-            out = run(op, tuple(values), params)
+        elif in_level:
+            out = _run_in(dispatch.level_of(values), op, args, values, params)
         else:
-            out = _run_in(level, op, args, values, params)
+            out = run(op, tuple(values), params)
     except (IversonError, Warning, FloatingPointError):
         raise  # a warning that the user made an error stays what it is
     except MemoryError as error:
@@ -88,7 +94,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     finally:
         if token is not None:
             reset_error_state(token)
-    if type(out) is not _ndarray:
+    if type(out) is not _ndarray and (op.multiple or type(out) not in layouts_by_type):
         out = _normalized(op, out)
     if work.active.count:
         _report(op, out, values, params)
@@ -97,7 +103,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if unrecorded.calls.count:
             unrecorded.mark(made if op.multiple else (made,), args)
         return made
-    parents = [a._node if type(a) is handle else None for a in args]
+    parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))  # a comprehension is a call
     if unrecorded.calls.count:
         parents = unrecorded.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
@@ -130,31 +136,29 @@ def _record(
         parents = [None if k in op.constant_in else p for k, p in enumerate(parents)]
         if all(p is None for p in parents):
             return tuple(map(handle, out)) if op.multiple else handle(out)
-    if not plain and (kept := _simplified(op, values, parents, out)) is not None:
+    may_simplify = not plain and (type(out) is Zero or id(out) in map(id, values))
+    if may_simplify and (kept := _simplified(op, values, parents, out)) is not None:
         # The result is a constant zero, or one of the operands as it was.
         k = kept[0]
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
-    tracked = tuple([p is not None for p in parents])
+    tracked = tuple(map(is_not, parents, _NONES))
     saved, result_saved = op._saves.get(tracked) or op.saves(tracked)
     if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
-    held = tuple(
-        [
-            v if keep or type(v) in _SCALARS else Aval(v.shape, v.dtype) if type(v) is _ndarray else _known(v)
-            for v, keep in zip(values, saved, strict=True)
-        ]
-    )
-    indices = tuple(
-        [0 if p is None or a._index < 0 else a._index for p, a in zip(parents, args, strict=True)]
-    )
+    held, indices = [], []
+    for v, keep, p, a in zip(values, saved, parents, args, strict=True):  # comprehensions are calls
+        if not keep and type(v) not in _SCALARS:
+            v = Aval(v.shape, v.dtype) if type(v) is _ndarray else _known(v)
+        held.append(v)
+        indices.append(0 if p is None or a._index < 0 else a._index)
     is_whole = plain and not op.entry_map.partial
     if op.multiple:
         each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
         kept_out: Any = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
-        node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), is_whole)
+        node = Node(op, tuple(held), params, tuple(parents), tuple(indices), kept_out, user_call(), is_whole)
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
     kept_out = out if result_saved else _known(out)
-    node = Node(op, held, params, tuple(parents), indices, kept_out, user_call(), is_whole)
+    node = Node(op, tuple(held), params, tuple(parents), tuple(indices), kept_out, user_call(), is_whole)
     return handle(out, node)
 
 
@@ -174,7 +178,7 @@ def _known(value: Any) -> Aval:
 def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any:
     """The handle of ``op(x, value)`` whose result was already written into x's own buffer."""
     args = (x, value)
-    parents = [getattr(a, "_node", None) for a in args]
+    parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))
     if not is_grad_enabled() or all(p is None for p in parents):
         made = dispatch.make_handle(x._value)
         if unrecorded.calls.count:
@@ -218,7 +222,7 @@ def _normalized(op: Op, out: Any) -> Any:
     """Results as layouts' values: NumPy hands out scalars for rank 0."""
     if op.multiple:
         return tuple(o if type(o) in layouts_by_type else np.asarray(o) for o in out)
-    return out if type(out) in layouts_by_type else np.asarray(out)
+    return np.asarray(out)
 
 
 def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Exception) -> IversonError:

@@ -22,6 +22,7 @@ class EntryMap:
     moves : each entry of the result is one of input 0 (of the inputs in which the op is linear), or 0.
     partial : some entries of the result depend on a part of the inputs or on none, so that `demand` bounds
         also what is read where inputs are demanded in full.
+    bounds : whether `support` ever says less than every entry.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
     image : ``image(region, shape, others, params)`` gives the smallest region of the result that depends on a
         region, not empty, of input 0, which has this shape; empty or None if nothing does. ``others`` are the
@@ -31,8 +32,13 @@ class EntryMap:
     elementwise = False
     moves = False
     partial = False
+    bounds = False
     keeps_zeros = False
     image: Any = None
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls.bounds = cls.support is not EntryMap.support
 
     def demand(
         self, op: Any, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Mapping[str, Any]

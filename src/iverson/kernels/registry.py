@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -16,8 +17,8 @@ from iverson.layouts import Zero, is_strided, layouts_by_type, to_strided
 Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
 _kernels: dict[tuple[str, type], Kernel] = {}
-#: What `kernels_of` found.
-_found: dict[tuple[str, str, type], list[Kernel]] = {}
+#: What `_kernels_for` found, by the name and family of an op and the types of its operands.
+_found: dict[tuple[str, str, frozenset[type]], tuple[Kernel, ...]] = {}
 #: In place of a name or family: a layout's kernel for every op that it has no other for.
 ANY_OP = "*"
 _plain = frozenset((np.ndarray, int, float, complex, bool))
@@ -101,9 +102,10 @@ def _by_priority(kind: type) -> int:
 
 def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result on values of which at least one is not strided."""
-    if _plain.issuperset(map(type, values)):
+    kinds = frozenset(map(type, values))
+    if kinds <= _plain:
         return strided(op, values, params)
-    result = run_in_layouts(op, values, params)
+    result = run_in_layouts(op, values, params, kinds)
     if result is not NotImplemented:
         return result
     largest = max(prod(v.shape) for v in values if type(v) not in _plain)
@@ -117,25 +119,33 @@ def _held(array: np.ndarray[Any, Any]) -> int:
     return prod(n for n, step in zip(array.shape, array.strides, strict=True) if step)
 
 
-def run_in_layouts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """As `run`, but NotImplemented where no kernel fits the layouts: nothing is made strided."""
-    if op.linear_in and annihilated(op, values) is not None:
+def run_in_layouts(
+    op: Op, values: tuple[Any, ...], params: dict[str, Any], kinds: frozenset[type] | None = None
+) -> Any:
+    """As `run`, but NotImplemented where no kernel fits the layouts: nothing is made strided.
+
+    kinds : the types of the values, where the caller knows them.
+    """
+    if kinds is None:
+        kinds = frozenset(map(type, values))
+    if Zero in kinds and op.linear_in and annihilated(op, values) is not None:
         return zeros_like_result(op, values, params)
-    kinds = {type(v) for v in values if type(v) not in _plain}
-    for kind in kinds if len(kinds) == 1 else sorted(kinds, key=_by_priority):
-        for kernel in kernels_of(op, kind):
-            result = kernel(op, values, params)
-            if result is not NotImplemented:
-                return result
+    kernels = _found.get((op.name, op.family, kinds))
+    for kernel in _kernels_for(op, kinds) if kernels is None else kernels:
+        result = kernel(op, values, params)
+        if result is not NotImplemented:
+            return result
     return NotImplemented
+
+
+def _kernels_for(op: Op, kinds: frozenset[type]) -> tuple[Kernel, ...]:
+    """The kernels to try for operands of these types, those of a layout of higher priority first."""
+    found = [kernels_of(op, kind) for kind in sorted(kinds - _plain, key=_by_priority)]
+    return _found.setdefault((op.name, op.family, kinds), tuple(chain.from_iterable(found)))
 
 
 def kernels_of(op: Op, kind: type) -> list[Kernel]:
     """The kernels of an op for a layout's type, those of the type itself and of the op's name first."""
-    key = op.name, op.family, kind
-    found = _found.get(key)
-    if found is None:
-        families = (op.name, op.family, ANY_OP)
-        keys = [(family, base) for base in kind.__mro__ for family in families]
-        found = _found[key] = [_kernels[k] for k in dict.fromkeys(keys) if k in _kernels]
-    return found
+    families = (op.name, op.family, ANY_OP)
+    keys = [(family, base) for base in kind.__mro__ for family in families]
+    return [_kernels[k] for k in dict.fromkeys(keys) if k in _kernels]

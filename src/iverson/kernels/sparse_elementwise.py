@@ -60,6 +60,11 @@ def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
 @sparse("elementwise")
 def elementwise(op: Op, values: Values, params: Params) -> Any:
     """f at the entries where its result may be nonzero, in the layout of the first sparse operand."""
+    first = _on_one_pattern(values)
+    if first is not None and _bounding(op, values, params):
+        found = op.forward(*[v.values if isinstance(v, Sparse) else v for v in values], **params)
+        if getattr(found, "shape", None) == first.values.shape:
+            return type(first)(first.pattern, found)
     shape = _result_shape(op, values, params)
     kept = _only_term(op, values, params) if Zero in map(type, values) else None
     if kept is not None:
@@ -84,6 +89,20 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
 
 
+def _on_one_pattern(values: Values) -> Sparse | None:
+    """The first sparse operand, if all others are values on its pattern, of its shape, or Python scalars."""
+    first: Sparse | None = None
+    for v in values:
+        if isinstance(v, Sparse):
+            if first is None:
+                first = v
+            elif v.pattern is not first.pattern or v.shape != first.shape:
+                return None
+        elif hasattr(v, "shape"):
+            return None
+    return first if first is not None and first.pattern.distinct else None
+
+
 def _result_shape(op: Op, values: Values, params: Params) -> Shape:
     shape: Shape = next(v.shape for v in values if hasattr(v, "shape"))
     for v in values:
@@ -92,12 +111,30 @@ def _result_shape(op: Op, values: Values, params: Params) -> Shape:
     return shape
 
 
-def _bounding(op: Op, values: Values, params: Params) -> list[Any]:
+def _bounding(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
     """Groups of operands such that the result is 0 where all of one group are; none where that is unknown."""
-    groups = [g for g in op.groups(len(values)) if _is_zero_group([values[k] for k in g])]
+    if params:
+        return _bounding_of(op, values, params)
+    # It follows from the numbers among the operands, and from the types of the others.
+    key = op, *[(type(v), v.dtype if hasattr(v, "dtype") else v) for v in values]
+    found = _known_bounding.get(key)
+    if found is None:
+        if len(_known_bounding) >= _MANY:
+            _known_bounding.clear()
+        found = _known_bounding[key] = _bounding_of(op, values, params)
+    return found
+
+
+#: What was found before, for as many calls as are kept; then it starts afresh.
+_known_bounding: dict[Any, tuple[Any, ...]] = {}
+_MANY = 256
+
+
+def _bounding_of(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
+    groups = tuple([g for g in op.groups(len(values)) if _is_zero_group([values[k] for k in g])])
     if groups or not _is_zero_at_zero(op, values, params):
         return groups
-    return [range(len(values))]
+    return (range(len(values)),)
 
 
 def _only_term(op: Op, values: Values, params: Params) -> Any:

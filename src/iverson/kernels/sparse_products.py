@@ -22,7 +22,16 @@ from iverson.kernels import sparse_batches, sparse_loops, sparse_triples
 from iverson.kernels.registry import register, zeros_like_result
 from iverson.kernels.sparse_factors import Factors, factors_of
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
-from iverson.layouts import Box, CompressedPattern, Pattern, Sparse, coalesced, counting, to_strided
+from iverson.layouts import (
+    Box,
+    CompressedPattern,
+    Pattern,
+    Sparse,
+    coalesced,
+    counting,
+    is_strided,
+    to_strided,
+)
 from iverson.layouts.batches import diagonal
 from iverson.layouts.conversion import like
 from iverson.layouts.placement import Padded, converted, reordered
@@ -52,7 +61,8 @@ def _structure(pattern: CompressedPattern, layout: str) -> Any:
 
 
 def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
-    found, source = converted(coalesced(x).pattern, layout)
+    pattern = x.pattern if x.pattern.distinct else coalesced(x).pattern
+    found, source = converted(pattern, layout)
     assert isinstance(found, CompressedPattern)
     return found, source
 
@@ -61,8 +71,8 @@ def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, An
 def matmul(op: Op, values: Values, params: Params) -> Any:
     """Sparse times sparse stays sparse. Batches, of sparse or of dense matrices, are one product each."""
     sparse_a, sparse_b = isinstance(values[0], Sparse), isinstance(values[1], Sparse)
-    a: Any = values[0] if sparse_a else to_strided(values[0])
-    b: Any = values[1] if sparse_b else to_strided(values[1])
+    a: Any = values[0] if sparse_a or is_strided(values[0]) else to_strided(values[0])
+    b: Any = values[1] if sparse_b or is_strided(values[1]) else to_strided(values[1])
     if len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype and a.shape[1] == b.shape[0]:
         dtype = a.dtype
     else:
@@ -80,7 +90,7 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     if a.dense_shape and len(a.shape) == 2 and b.ndim == 2:
         _report(a.entries.size * b.shape[1])
         return a.pattern.value((a.entries @ b).astype(dtype, copy=False))
-    return _times(sparse_only(a), b, dtype)
+    return _times(a if len(a.shape) == a.pattern.ndim else sparse_only(a), b, dtype)
 
 
 def _report(multiply_adds: int) -> None:
@@ -131,14 +141,21 @@ def _transposed(x: Any) -> Any:
 
 def _times(s: Sparse, b: Array, dtype: Any) -> Array:
     """Sparse matrices times dense ones."""
+    if len(s.shape) == b.ndim == 2:
+        return _times_matrix(s, b, dtype)
     return sparse_batches.times(s, b, partial(_times_matrix, dtype=dtype))
 
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
-    s = coalesced(s)
-    _report(s.pattern.count * b.shape[1])
-    if sparse_loops.compiled_for_product(s.pattern.count, b.shape[1], s.dtype, b.dtype) and _worth_turning(
-        s.pattern, b.shape[1]
+    if not s.pattern.distinct:
+        s = coalesced(s)
+    width, count = b.shape[1], s.pattern.count
+    if work.active.count:
+        _report(count * width)
+    if (
+        count * width >= sparse_loops.WORTHWHILE
+        and sparse_loops.compiled_for_product(count, width, s.dtype, b.dtype)
+        and _worth_turning(s.pattern, width)
     ):
         pattern, source = converted_csr(s)
         return sparse_loops.rows_times_matrix(
@@ -149,14 +166,12 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
         return np.asarray(to_scipy(s, layout) @ b).astype(dtype, copy=False)
     # What SciPy's operator comes down to, without what is around it: for a small product that is most.
     pattern, source = converted_csr(s, layout)
-    out = np.zeros((s.shape[0], b.shape[1]), b.dtype)
+    out = np.zeros((s.shape[0], width), b.dtype)
     entries = s.values if source is None else reordered(s.entries, source)
     entries, right = np.ascontiguousarray(entries), b.ravel()
-    of_vector = (
-        b.shape[1] == 1
-    )  # a loop of its own: the one for several columns starts another for each entry
+    of_vector = width == 1  # a loop of its own: the one for several columns starts another for each entry
     loop = getattr(counting.loops(), f"{layout}_matvec" if of_vector else f"{layout}_matvecs")
-    extents = s.shape if of_vector else (*s.shape, b.shape[1])
+    extents = s.shape if of_vector else (*s.shape, width)
     loop(*extents, pattern.indptr, pattern.indices, entries, right, out.ravel())
     return out
 
@@ -182,13 +197,14 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     if pattern.ndim > 2:
         a, b, flat = sparse_batches.flattened(a, b, pattern, _transposed)
         return sampled_product(a, b, pattern=flat).reshape(pattern.stored_shape)
-    compiled = pattern.distinct and sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype)
+    worthwhile = pattern.count * a.shape[1] >= sparse_loops.WORTHWHILE and pattern.distinct
+    compiled = worthwhile and sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype)
     if compiled and pattern.layout == "csc":
         # The transposed product at the transposed pattern: no entry is moved.
         return sampled_product(b.swapaxes(0, 1), a.swapaxes(0, 1), pattern=pattern.permuted((1, 0)))
-    _report(pattern.count * a.shape[1])
+    if work.active.count:
+        _report(pattern.count * a.shape[1])
     rows = np.asarray(b).swapaxes(0, 1)
-    dtype = np.result_type(a, b)
     if compiled:
         csr, source = converted(pattern, "csr")
         assert isinstance(csr, CompressedPattern)
@@ -200,7 +216,7 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
         out[source] = found
         return out.reshape(pattern.stored_shape)
     first, second = pattern.coordinates
-    out = np.empty(pattern.count, dtype)
+    out = np.empty(pattern.count, np.result_type(a, b))
     step = max(_CHUNK // max(a.shape[1], 1), 1)
     for k in range(0, pattern.count, step):
         part = slice(k, k + step)

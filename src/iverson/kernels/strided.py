@@ -25,10 +25,13 @@ def broadcast_to(x: Any, *, shape: Shape) -> Array:
     if x.shape == shape:
         return x
     lead = len(shape) - x.ndim
-    pairs = zip(x.strides, x.shape, shape[lead:], strict=True)
-    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=True)) or not x.size:
+    if lead < 0 or not x.size:
         return np.broadcast_to(x, shape)
-    strides = (0,) * lead + tuple([0 if n != m else step for step, n, m in pairs])
+    strides = [0] * lead
+    for step, n, m in zip(x.strides, x.shape, shape[lead:], strict=True):
+        if n not in (m, 1):
+            return np.broadcast_to(x, shape)
+        strides.append(0 if n != m else step)
     view: Array = np.ndarray(shape, x.dtype, x, 0, strides)
     view.flags.writeable = False
     return view

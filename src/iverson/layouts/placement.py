@@ -68,6 +68,8 @@ class ByPattern:
 
 def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pattern, Source]:
     """A distinct pattern in another layout, which holds any entries, and where its entries come from."""
+    if pattern.layout == layout and pattern.blocksize == blocks:
+        return pattern, None
     arranging = layout_named(layout).from_coo
     assert isinstance(arranging, ByPattern)
     return arranging.converted(pattern, blocks)

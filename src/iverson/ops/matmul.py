@@ -72,15 +72,14 @@ def _within(F: Any, _rule: Rule, wanted: Box | Stored, i: int, g: Any, y: Any, a
 def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of a or b at a pattern. A sum over axes that it was broadcast along is part of the
     product: they stand beside the axis that is summed there."""
-    x = (a, b)[i]
-    if x.ndim != max(pattern.ndim, 2):
+    if len((a, b)[i].shape) != max(pattern.ndim, 2):
         return NotImplemented
     if isinstance(g, LowRank):
         held = _factors(F, i, g, y, a, b)
         return F.matmul_on(held.left, held.right, pattern)
     other = (b, a)[i]
-    if y.ndim > 2:
-        g, other = (_beside(F, z, x, y, -1 - i) for z in (g, other))
+    if len(y.shape) > 2:
+        g, other = (_beside(F, z, (a, b)[i], y, -1 - i) for z in (g, other))
     return F.matmul_on(*((g, F.mH(other)) if i == 0 else (F.mH(other), g)), pattern)
 
 
@@ -102,19 +101,24 @@ def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
     return F.reshape(F.permute_dims(whole, axes=(*kept, *last)), shape=(*first, *matrix))
 
 
+#: The cotangent of a product of fewer entries costs less whole than finding where it is read.
+SMALL = 1 << 16
+
+
 class Contracted(EntryMap):
     """Entry (i, j) depends on row i of a and column j of b; with patterns, where these meet."""
 
     def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
         """Where demanded entries meet the other factor; for rows of a alone, or columns of b, those."""
         shape = out.shape
-        patterns = {
-            k: x.support.pattern for k, x in enumerate(inputs) if type(getattr(x, "support", None)) is Stored
-        }
-        if patterns or any(type(need) is Stored for need in demands):
-            met = _met(demands, patterns, shape)
+        supports = [getattr(x, "support", FULL) for x in inputs]
+        kinds = {*map(type, demands), *map(type, supports)}
+        if Stored in kinds and prod(shape) >= SMALL:
+            met = _met(demands, {k: s.pattern for k, s in enumerate(supports) if type(s) is Stored}, shape)
             if met is not None:
                 return met
+        if Box not in kinds:
+            return FULL if prod(shape) else NOTHING
         return join(_reached(need, k, inputs, shape) for k, need in enumerate(demands) if need is not NOTHING)
 
     def support(
@@ -130,17 +134,11 @@ class Contracted(EntryMap):
         return Box(Region(tuple(start), tuple(stop)))
 
 
-#: The cotangent of a product of fewer entries costs less whole than finding where it is read.
-SMALL = 1 << 16
-
-
 def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entries | None:
     """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet.
 
     Where that may change, all of the cotangent is read, but only multiplied with the factors.
     """
-    if prod(out) < SMALL:
-        return None
     met = []
     for k, need in enumerate(needs):
         if need is not NOTHING:

@@ -34,7 +34,7 @@ LINEAR = ((0,),)
 @derived
 def expand_reduced(g: Any, shape: Shape, axis: Shape, keepdims: bool) -> Any:
     """g with the reduced axes put back, broadcast to the shape before the reduction."""
-    if not keepdims and axis:
+    if not keepdims and 0 < len(axis) < len(shape):  # one entry needs no axes to be stretched
         g = namespace.expand_dims(g, axis=axis)
     return namespace.broadcast_to(g, shape=shape)
 
