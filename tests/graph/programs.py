@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import iverson as iv
+from iverson.core.aval import aval_of
 from iverson.core.dispatch import bind
+from iverson.graph.nodes import Graph
+from iverson.graph.trace import trace_flat
+from iverson.graph.verify import check
 from iverson.layouts import to_strided
 from iverson.ops import TABLE, F
 from tests.conformance.product import samples_of
@@ -25,6 +29,13 @@ class Call(NamedTuple):
 
 def as_tuple(x: Any) -> tuple[Any, ...]:
     return x if isinstance(x, tuple) else (x,)
+
+
+def traced(f: Any, args: Any) -> Graph:
+    """The graph of a function for arrays like these."""
+    graph, captured, _ = trace_flat(lambda *h: (list(as_tuple(f(*h))), None), [aval_of(a) for a in args])
+    assert not captured
+    return check(graph)
 
 
 def calls_of(name: str, dtype: str = "float64") -> list[Call]:

@@ -14,18 +14,15 @@ import pytest
 import iverson as iv
 from iverson.codegen.programs import Nest, Product, Repeat
 from iverson.codegen.programs import compile as compile_module
-from iverson.core.aval import aval_of
 from iverson.core.dispatch import make_handle
 from iverson.core.errors import ArgumentError, IndexingError, MissingRuleError, ShapeError
-from iverson.graph import fuse
+from iverson.graph import fuse, stored
 from iverson.graph.interpret import interpret
 from iverson.graph.lower import Library, Lowered, Native, lower
 from iverson.graph.nodes import values_of
 from iverson.graph.passes import simplified
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
 from iverson.ops import TABLE, F
-from tests.graph.programs import as_tuple, calls_of, close, loss_of
+from tests.graph.programs import calls_of, close, loss_of, traced
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
@@ -46,19 +43,14 @@ LIBRARY = {
 NOT_YET = {"angle", "digamma", "gather_put", "polygamma"}
 
 
-def traced(f: Any, args: Any) -> Any:
-    graph, captured, _ = trace_flat(lambda *h: (list(as_tuple(f(*h))), None), [aval_of(a) for a in args])
-    assert not captured
-    return check(graph)
-
-
 def agree(f: Any, args: Any, rtol: float = 1e-9) -> Lowered:
     graph = traced(f, args)
-    lowered = lower(graph)
+    lowered, kept = lower(graph), lower(graph)
     want = interpret(graph, [iv.asarray(a) for a in args])
-    for found, expected in zip(lowered(args), want, strict=True):
-        if hasattr(expected, "_value"):
-            close(make_handle(found), expected, rtol)
+    for program in (lowered, kept):  # the second one made from what was kept of the first
+        for found, expected in zip(program(args), want, strict=True):
+            if hasattr(expected, "_value"):
+                close(make_handle(found), expected, rtol)
     return lowered
 
 
@@ -136,12 +128,9 @@ def test_attention_and_its_gradient_are_one_native_call() -> None:
 
 def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal steps are lowered once, and the Python calls of the rest grow with the number of steps."""
-    kernels: list[int] = []
     lowered: list[int] = []
-    calls = []
-
-    def loaded(program: Any, places: Any, known: Any, target: Any, text: str) -> None:
-        kernels.append(len(known.nests))
+    calls: list[int] = []
+    kernels: set[int] = set()
 
     def nests(program: Any) -> Any:
         lowered[-1] += 1
@@ -150,15 +139,16 @@ def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPa
     plain = fuse.nests
     monkeypatch.setattr(fuse, "nests", nests)
     monkeypatch.setattr(fuse, "_templates", OrderedDict())
-    monkeypatch.setattr(compile_module, "_library", loaded)
-    monkeypatch.setattr(compile_module, "_libraries", OrderedDict())
+    monkeypatch.setattr(stored, "key_of", lambda graph: None)
+    monkeypatch.setattr(compile_module, "_known", lambda key: object())
     for count in (8, 8, 16, 32):
         graph = simplified(traced(iv.value_and_grad(_recurrent), [np.eye(40), np.ones((count, 3, 40))]))
         lowered.append(0)
         counted = Profile()
-        counted.runcall(lower, graph)
+        (step,) = counted.runcall(lower, graph).steps
         calls.append(sum(entry.callcount for entry in counted.getstats()))
-    assert len(set(kernels)) == 1
+        kernels.add(len(step.compiled.layout.nests))
+    assert len(kernels) == 1
     assert lowered[0] > 0
     assert not lowered[1]
     assert lowered[2] == lowered[3] <= 2, "the first and the last step know the length"

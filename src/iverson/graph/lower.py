@@ -15,19 +15,22 @@ Values of a native segment are dense: a support that is known is a bound, and wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from iverson.codegen.programs import CompiledProgram, compile_program
+from iverson.codegen.programs.compile import Calling, Planned, compiled_before
 from iverson.core import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.graph import stored
 from iverson.graph.kinds import PRODUCTS, Kinds
-from iverson.graph.memory import Times
+from iverson.graph.memory import COUNTER, Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.segment import Segment
 from iverson.layouts import to_strided
@@ -37,17 +40,24 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Native:
-    """A segment in machine code: of these equations, each with how often it is carried out."""
+    """A segment in machine code.
+
+    constants : the graph's constants that it holds, in order; None where it holds others too.
+    equations : gives its outputs, and its equations, each with how often it is carried out.
+    """
 
     compiled: CompiledProgram
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    equations: tuple[tuple[Equation, Times], ...]
+    constants: tuple[Value, ...] | None
+    equations: Callable[[], tuple[Sequence[Value], Sequence[tuple[Equation, Times]]]]
 
-    def report(self, made: Mapping[Value, Any]) -> None:
-        """Count the work of a run that made these values, as that of its equations."""
-        for e, times in self.equations:
-            for _ in range(times.of(made)):
+    def report(self, made: Sequence[Any]) -> None:
+        """Count the work of a run that made these outputs, as that of its equations."""
+        outputs, equations = self.equations()
+        values = dict(zip(outputs, made, strict=True))
+        for e, times in equations:
+            for _ in range(times.of(values)):
                 _report(e)
 
 
@@ -100,9 +110,10 @@ class Lowered:
         for step in self.steps:
             if isinstance(step, Native):
                 arrays = tuple([_dense(known[v]) for v in step.inputs])
-                known.update(zip(step.outputs, step.compiled.run(arrays), strict=True))
+                made = step.compiled.run(arrays)
+                known.update(zip(step.outputs, made, strict=True))
                 if work.active.count:
-                    step.report(known)
+                    step.report(made)
             else:
                 known.update(zip(step.equation.results, _carried_out(step.equation, known), strict=True))
         return [known[x] if type(x) is Value else x for x in self.graph.outputs]
@@ -142,7 +153,80 @@ def _handle(held: Any) -> Any:
 
 
 def lower(graph: Graph) -> Lowered:
-    """Compile a graph, from memory or disk where a program of the same structure was compiled before."""
+    """Compile a graph, from memory or disk where one of the same text was compiled before."""
+    key = stored.key_of(graph)
+    steps = None if key is None else _kept(graph, stored.read(key))
+    if steps is None:
+        steps = _steps(graph)
+        if key is not None and (facts := _facts(graph, steps)) is not None:
+            stored.write(key, facts)
+    for step in steps:
+        if isinstance(step, Library):
+            getattr(step.equation.op, "prepare", _nothing)(step.equation.params)
+    return Lowered(graph, steps)
+
+
+def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | None:
+    """What `_kept` makes the steps of again: numbers of equations and values (-1 for what counts runs), and
+    how programs are called. None where a program holds arrays of its own."""
+    values = {v: n for n, v in enumerate(stored.numbered(graph))}
+    equations = {id(e): n for n, e in enumerate(graph.equations)}
+    facts: list[Any] = []
+    for s in steps:
+        if isinstance(s, Library):
+            facts.append([equations[id(s.equation)]])
+        elif s.constants is None:
+            return None
+        else:
+            numbers = [[values.get(v, -1) for v in some] for some in (s.inputs, s.outputs, s.constants)]
+            facts.append([s.compiled.key, s.compiled.calling.as_json(), *numbers])
+    return facts
+
+
+def _kept(graph: Graph, facts: Any) -> tuple[Native | Library, ...] | None:
+    """The steps that facts tell of; None where there are none, or the code of one is kept no more."""
+    values = stored.numbered(graph)
+    held = {v: value_of(x, x) for v, x in graph.constants}
+    steps: list[Native | Library] = []
+    for n, fact in enumerate(facts or ()):
+        if len(fact) == 1:
+            steps.append(Library(graph.equations[fact[0]]))
+            continue
+        key, calling, *numbers = fact
+        inputs, outputs, constants = (
+            tuple([values[k] if k >= 0 else Value(COUNTER) for k in some]) for some in numbers
+        )
+        again = _Again(graph, n)
+        compiled = compiled_before(Calling.from_json(calling), key, again.plan, [held[v] for v in constants])
+        if compiled is None:
+            return None
+        steps.append(Native(compiled, inputs, outputs, constants, again.equations))
+    return None if facts is None else tuple(steps)
+
+
+@dataclass(frozen=True, eq=False)
+class _Again:
+    """A native step of a graph, made again for who asks what it does."""
+
+    graph: Graph
+    number: int
+
+    @cached_property
+    def step(self) -> Native:
+        step = _steps(self.graph)[self.number]
+        assert isinstance(step, Native)
+        return step
+
+    def plan(self) -> Planned:
+        return self.step.compiled.plan()
+
+    def equations(self) -> tuple[Sequence[Value], Sequence[tuple[Equation, Times]]]:
+        return self.step.equations()
+
+
+def _steps(graph: Graph) -> tuple[Native | Library, ...]:
+    """The steps of a graph: segments as few as the order of the values allows."""
+    constants = {v: value_of(x, x) for v, x in graph.constants}
     kinds = Kinds(graph)
     made: set[Value] = {*graph.inputs, *(v for v, _ in graph.constants)}
     left = list(graph.equations)
@@ -163,20 +247,31 @@ def lower(graph: Graph) -> Lowered:
             later |= {x for x in graph.outputs if type(x) is Value}
             wanted = tuple(v for e in native for v in e.results if v in later)
             if wanted:
-                segment = Segment(native, kinds.of, wanted, {v: value_of(x, x) for v, x in graph.constants})
-                compiled = compile_program(segment.program())
-                done = tuple(segment.memory.done)
-                steps.append(Native(compiled, tuple(segment.inputs), tuple(segment.outputs), done))
+                steps.append(_native(Segment(native, kinds.of, wanted, constants)))
             made |= {v for e in native for v in e.results}
         left = []
         for e in rest:
             if kinds.of(e) == "library" and all(x in made for x in e.operands if type(x) is Value):
                 steps.append(Library(e))
-                getattr(e.op, "prepare", _nothing)(e.params)
                 made.update(e.results)
             else:
                 left.append(e)
-    return Lowered(graph, tuple(steps))
+    return tuple(steps)
+
+
+def _native(segment: Segment) -> Native:
+    compiled = compile_program(segment.program())
+    of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}
+    held = [of_graph.get(id(x)) for x in segment.memory.held.values()]
+    constants = tuple([v for v in held if v is not None])
+    outputs, done = tuple(segment.outputs), tuple(segment.memory.done)
+    return Native(
+        compiled,
+        tuple(segment.inputs),
+        outputs,
+        constants if len(constants) == len(held) else None,
+        lambda: (outputs, done),
+    )
 
 
 def _nothing(_params: Any) -> None:

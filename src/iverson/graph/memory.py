@@ -15,6 +15,8 @@ from iverson.expr.nodes import Const
 from iverson.graph.nodes import Equation, Value
 
 Array = np.ndarray[Any, Any]
+#: What counts runs of steps.
+COUNTER = Aval((), np.dtype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Memory:
 
     def counted(self) -> tuple[Times, Step]:
         """A new counter, and the step that counts one more."""
-        value = Value(Aval((), np.dtype(np.int64)))
+        value = Value(COUNTER)
         place = whole(self.buffer("out", value.dtype, ()))
         self.counters.append((value, place))
         self.first.append(filled(place))
@@ -90,4 +92,4 @@ def filled(out: View) -> Step:
     return build.elementwise(out, Const(out.buffer.dtype.type(0).item(), out.buffer.dtype), {})
 
 
-__all__ = ["Memory", "Times", "filled"]
+__all__ = ["COUNTER", "Memory", "Times", "filled"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,23 +36,85 @@ _KEEP = 1024
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """What a call needs to know of a program besides its code: numbers that a file can hold.
+
+    order : for each object of the block of arguments, the number of an argument, or the complement of an
+    output's. outputs : their shapes and dtypes. constants : how many the program holds. places : in the
+    record of faults.
+    """
+
+    order: tuple[int, ...]
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    constants: int
+    arena: int
+    places: int
+    routines: tuple[str, ...]
+    shared_out: bool
+
+    @property
+    def arena_at(self) -> int:
+        """Where the arena's address stands in the block."""
+        return len(self.order) + self.constants
+
+    @property
+    def length(self) -> int:
+        """The words of the block."""
+        return self.arena_at + 4 + len(self.routines)
+
+    def as_json(self) -> list[Any]:
+        """It as what JSON can say; `from_json` reads it back."""
+        outputs = [[shape, dtype.str] for shape, dtype in self.outputs]
+        return [self.order, outputs, self.constants, self.arena, self.places, self.routines, self.shared_out]
+
+    @classmethod
+    def from_json(cls, held: Sequence[Any]) -> Calling:
+        order, outputs, constants, arena, places, routines, shared_out = held
+        made = tuple((tuple(shape), np.dtype(dtype)) for shape, dtype in outputs)
+        return cls(tuple(order), made, constants, arena, places, tuple(routines), shared_out)
+
+
+def _calling(program: Program, places: Arena, known: emit.Layout) -> Calling:
+    inputs, results = program.of("in", "inout"), program.of("out")
+    given = {b: n for n, b in enumerate(inputs)} | {b: ~n for n, b in enumerate(results)}
+    return Calling(
+        tuple(given[b] for b in known.objects),
+        tuple((extents(b), b.dtype) for b in results),
+        len(known.constants),
+        places.bytes,
+        known.places,
+        known.routines,
+        known.shared_out,
+    )
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A program as planned, with steps in place; where its temporaries live, and what its arguments are."""
+
+    program: Program
+    arena: Arena
+    layout: emit.Layout
+
+
 class _Frame:
     """What a call has for itself: the block of arguments, the arena, and the record of faults."""
 
     __slots__ = ("address", "arena", "block", "record")
 
     def __init__(self, made: CompiledProgram) -> None:
-        known = made.layout
+        known = made.calling
         self.block = (ctypes.c_int64 * known.length)()
         self.address = ctypes.addressof(self.block)
         self.record = np.zeros((max(known.places, 1), 2), np.int64)
-        self.arena = np.empty(made.arena.bytes + 2 * ALIGN, np.uint8) if made.small else None
+        self.arena = np.empty(known.arena + 2 * ALIGN, np.uint8) if made.small else None
         held = [a.ctypes.data for a in made.constants]
         place = 0 if self.arena is None else _aligned(self.arena)
         table = made.table or blas.scipy_table() if known.routines else blas.Table("none", {})
         routines = [table.addresses[n] for n in known.routines]
         team = (TEAM.address, TEAM.run)
-        self.block[len(known.objects) :] = [*held, place, self.record.ctypes.data, *team, *routines]
+        self.block[len(known.order) :] = [*held, place, self.record.ctypes.data, *team, *routines]
 
 
 def _aligned(a: Array) -> int:
@@ -63,14 +126,16 @@ class CompiledProgram:
     """Machine code for a program; ``compiled(*arrays)`` takes the in and inout arrays, and returns the
     outputs.
 
-    program : as planned, with steps in place. table : the BLAS to call (None: SciPy's).
+    calling : what a call needs to know. key : of the code, in memory and on disk.
+    plan : gives the program as planned; of one whose code was kept, the plan is made when it is asked for.
+    table : the BLAS to call (None: SciPy's).
     source, llvm, asm : it as text, LLVM's optimised IR, and the
     assembly.
     """
 
-    program: Program
-    arena: Arena
-    layout: emit.Layout
+    calling: Calling
+    key: str
+    plan: Callable[[], Planned]
     library: compile.Library
     target: Machine
     table: blas.Table | None
@@ -90,7 +155,7 @@ class CompiledProgram:
     def run(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """As a call, on arrays that fit: others are read and written outside their memory."""
         outputs = tuple([np.empty(shape, dtype) for shape, dtype in self._outputs])
-        if self._shared_out and not TEAM.started:
+        if self.calling.shared_out and not TEAM.started:
             TEAM.start()
         try:
             frame = self._frames.pop()
@@ -100,8 +165,8 @@ class CompiledProgram:
         for k, n in enumerate(self._order):
             block[k] = id(arrays[n] if n >= 0 else outputs[~n])
         if frame.arena is None:
-            borrowed = workspace.take((self.arena.bytes + 2 * ALIGN,), _BYTE)
-            block[self.layout.arena] = _aligned(borrowed)
+            borrowed = workspace.take((self.calling.arena + 2 * ALIGN,), _BYTE)
+            block[self.calling.arena_at] = _aligned(borrowed)
             failed = self._entry(frame.address)
             workspace.give_back([borrowed])
         else:
@@ -133,15 +198,11 @@ class CompiledProgram:
     @functools.cached_property
     def small(self) -> bool:
         """Whether its arena stays with it."""
-        return self.arena.bytes <= SMALL
+        return self.calling.arena <= SMALL
 
     @functools.cached_property
     def _entry(self) -> Any:
         return self.library.functions[emit.ENTRY_NAME]
-
-    @functools.cached_property
-    def _shared_out(self) -> bool:
-        return self.layout.shared_out
 
     @functools.cached_property
     def _inputs(self) -> tuple[Buffer, ...]:
@@ -149,14 +210,30 @@ class CompiledProgram:
 
     @functools.cached_property
     def _outputs(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
-        return tuple((extents(b), b.dtype) for b in self.program.of("out"))
+        return self.calling.outputs
 
     @functools.cached_property
     def _order(self) -> tuple[int, ...]:
-        """For each object of the block: the number of an argument, or the complement of an output's."""
-        given = {b: n for n, b in enumerate(self._inputs)}
-        given |= {b: ~n for n, b in enumerate(self.program.of("out"))}
-        return tuple(given[b] for b in self.layout.objects)
+        return self.calling.order
+
+    @functools.cached_property
+    def _planned(self) -> Planned:
+        return self.plan()
+
+    @property
+    def program(self) -> Program:
+        """The program as planned."""
+        return self._planned.program
+
+    @property
+    def arena(self) -> Arena:
+        """Where its temporaries live."""
+        return self._planned.arena
+
+    @property
+    def layout(self) -> emit.Layout:
+        """What is in the arguments."""
+        return self._planned.layout
 
     @property
     def source(self) -> str:
@@ -204,7 +281,7 @@ def _check_array(operation: str, b: Buffer, a: Array) -> None:
 
 # --- compiling --------------------------------------------------------------------------------------
 
-_libraries: OrderedDict[tuple[str, Machine], compile.Library] = OrderedDict()
+_libraries: OrderedDict[str, compile.Library] = OrderedDict()
 _lock = locks.lock()
 
 
@@ -219,21 +296,50 @@ def compile_program(
     """
     target = target or host()
     program = in_place(verify(program))
-    places, known = arena(program), emit.layout(program)
-    text = structure(program)
-    key = text, target
+    planned = Planned(program, arena(program), emit.layout(program))
+    key = cache.digest(f"{emit.data_offset()}\n{structure(program)}", target)
+    library = _known(key)
+    if library is None:
+        code = compile.to_object(emit.emit(program, planned.arena, planned.layout, target), target)
+        cache.write(key, code)
+        library = _loaded(key, code)
+    constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in planned.layout.constants)
+    calling = _calling(program, planned.arena, planned.layout)
+    return CompiledProgram(calling, key, lambda: planned, library, target, table, constants)
+
+
+def compiled_before(
+    calling: Calling, key: str, plan: Callable[[], Planned], constants: Sequence[Array]
+) -> CompiledProgram | None:
+    """A program whose code was kept under a key; None where it is kept no more.
+
+    plan : plans it again, for who asks what it does.
+    """
+    library = _known(key)
+    if library is None:
+        return None
+    held = tuple(map(np.ascontiguousarray, constants))
+    return CompiledProgram(calling, key, plan, library, host(), None, held)
+
+
+def _known(key: str) -> compile.Library | None:
+    """The code of a key, from memory or disk."""
     with _lock:
         library = _libraries.get(key)
         if library is not None:
             _libraries.move_to_end(key)
-    if library is None:
-        library = _library(program, places, known, target, text)
-        with _lock:
-            _libraries[key] = library
-            while len(_libraries) > _KEEP:
-                _libraries.popitem(last=False)
-    constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in known.constants)
-    return CompiledProgram(program, places, known, library, target, table, constants)
+            return library
+    code = cache.read(key)
+    return None if code is None else _loaded(key, code)
+
+
+def _loaded(key: str, code: bytes) -> compile.Library:
+    library = compile.load(code, (emit.ENTRY_NAME,), ENTRY)
+    with _lock:
+        library = _libraries.setdefault(key, library)
+        while len(_libraries) > _KEEP:
+            _libraries.popitem(last=False)
+    return library
 
 
 def forget() -> None:
@@ -242,15 +348,4 @@ def forget() -> None:
         _libraries.clear()
 
 
-def _library(
-    program: Program, places: Arena, known: emit.Layout, target: Machine, text: str
-) -> compile.Library:
-    digest = cache.digest(f"{emit.data_offset()}\n{text}", target)
-    code = cache.read(digest)
-    if code is None:
-        code = compile.to_object(emit.emit(program, places, known, target), target)
-        cache.write(digest, code)
-    return compile.load(code, (emit.ENTRY_NAME,), ENTRY)
-
-
-__all__ = ["CompiledProgram", "compile_program", "forget"]
+__all__ = ["Calling", "CompiledProgram", "Planned", "compile_program", "compiled_before", "forget"]
