@@ -90,7 +90,8 @@ def test_constants_are_arguments_and_all_else_is_in_the_key() -> None:
 
     key = stored.key_of(scaled(np.arange(3.0)))
     assert key == stored.key_of(scaled(np.arange(2.0, 5.0)))
-    others = [scaled(np.ones(3, np.float32)), scaled(np.ones((3, 1))), scaled(np.ones(3), axis=1)]
+    three = np.arange(3.0)
+    others = [scaled(three.astype(np.float32)), scaled(three[:, None]), scaled(three, axis=1)]
     assert len({key, *map(stored.key_of, others)}) == 4
 
 
