@@ -1,60 +1,10 @@
-"""Compiled functions and their derivatives, of any order, are those of the function."""
+"""What compiled functions compute of a gradient, and keep. That it is the function's is in `test_ways`."""
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-import pytest
 
 import iverson as iv
-from iverson.ops import TABLE
-from tests.conformance.product import EXHAUSTIVE, SEED
-from tests.graph.programs import as_tuple, calls_of, close, loss_of
-
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
-#: Ops that read entries to know the shape of what they give, or whether it exists.
-READS_ENTRIES = {"pack", "unpack"}
-NAMES = tuple(n for n, op in TABLE.items() if op.samples and n not in READS_ENTRIES)
-
-
-def agree(f, g, args):
-    """Two functions that mean the same, where they can be computed at all."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            expected = as_tuple(f(*args))
-        except (iv.errors.MissingRuleError, iv.errors.LinearAlgebraError) as error:
-            with pytest.raises(type(error)):
-                g(*args)
-            return
-        for a, b in zip(as_tuple(g(*args)), expected, strict=True):
-            close(a, b)
-
-
-def second(f, positions):
-    """A gradient of the gradient, by way of a function that no entry of it drops out of."""
-    return iv.grad(loss_of(iv.grad(f, positions)), positions)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_op_compiled_and_its_derivatives(name):
-    calls = calls_of(name)
-    if not EXHAUSTIVE:
-        calls = [calls[SEED % len(calls)]]
-    for call in calls:
-        args = [iv.asarray(a) for a in call.args]
-        agree(call.function, iv.jit(call.function), args)
-        if not args or not TABLE[name].differentiable:
-            continue
-        loss, at = loss_of(call.function), tuple(range(len(args)))
-        compiled = iv.jit(loss, interpret=not EXHAUSTIVE)  # the gradient in machine code is in test_lower
-        agree(iv.grad(loss, at), iv.grad(compiled, at), args)
-        agree(lambda *xs: iv.jvp(loss, xs, xs), lambda *xs: iv.jvp(compiled, xs, xs), args)  # noqa: B023
-        agree(second(loss, at), second(compiled, at), args)
-        if EXHAUSTIVE:
-            third = second(loss_of(iv.grad(loss, at)), at)
-            agree(third, iv.jit(third), args)
 
 
 def test_a_gradient_that_nobody_asked_for_is_not_computed():

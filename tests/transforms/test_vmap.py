@@ -8,8 +8,6 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import iverson as iv
 from iverson import te
@@ -171,46 +169,6 @@ def test_a_batch_is_traced():
     assert not captured
     (found,) = interpret(check(graph), [iv.asarray(x)])
     np.testing.assert_allclose(found.numpy(), np.sin(x) + x * np.cos(x), rtol=1e-12)
-
-
-#: Functions of two vectors that random programs are made of.
-STEPS = {
-    "sin": lambda x, y: iv.sin(x),
-    "product": lambda x, y: x * y,
-    "larger": iv.maximum,
-    "mean": lambda x, y: x - iv.mean(x),
-    "scan": lambda x, y: iv.cumulative_sum(x) * y[0],
-    "softmax": lambda x, y: iv.softmax(x) + y,
-    "matrix": lambda x, y: MATRIX @ x,
-    "outer": lambda x, y: (x[:, None] * y[None, :]) @ x,
-    "slice": lambda x, y: iv.concat([x[1:], y[:1]]),
-    "sort": lambda x, y: iv.sort(x) + y,
-    "where": lambda x, y: iv.where(x > y, x * x, y),
-    "gradient": lambda x, y: iv.grad(lambda x: iv.sum(iv.tanh(x) * y))(x),
-    "batch": lambda x, y: vmap(lambda a: iv.sum(a * x) + y[0])(MATRIX),
-    "norm": lambda x, y: x / (1 + iv.linalg.norm(y)),
-}
-MATRIX = iv.asarray(np.random.default_rng(2).normal(size=(4, 4)) / 2)
-
-
-@settings(max_examples=500 if EXHAUSTIVE else 25, deadline=None, derandomize=True)
-@given(
-    st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.booleans()), min_size=1, max_size=6),
-    st.sampled_from([(0,), (1,), (0, 1)]),
-    st.integers(0, 2**16),
-)
-def test_random_programs(steps, which, seed):
-    def run(x, y):
-        for name, other in steps:
-            x, y = (STEPS[name](x, y), y) if other else (STEPS[name](y, x), x)
-        return x, y
-
-    rng = np.random.default_rng(seed)
-    args = [rng.normal(size=(SIZE, 4) if k in which else 4) for k in range(2)]
-    agree(run, args, which)
-    call = Call("program", 0, run, tuple(args))
-    agree(iv.grad(loss_of(run), (0, 1)), args, which)
-    through(call, args, which)
 
 
 @pytest.mark.peers

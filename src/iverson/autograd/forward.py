@@ -96,10 +96,10 @@ def _total(terms: list[Any], node: Node, index: int) -> Any:
     terms = [t for t in terms if not is_undefined(t)]
     if not terms:
         return None
-    total = terms[0] if len(terms) == 1 else F.add_n(*terms)
     meta = node.result(index)
-    if total.shape != meta.shape:
-        total = F.broadcast_to(total, shape=meta.shape)
+    # Terms of operands that were broadcast are smaller, and a sum takes its terms in one shape.
+    terms = [t if t.shape == meta.shape else F.broadcast_to(t, shape=meta.shape) for t in terms]
+    total = terms[0] if len(terms) == 1 else F.add_n(*terms)
     if total.dtype != meta.dtype:
         if total.dtype.kind == "c" and meta.dtype.kind != "c":
             total = F.real(total)

@@ -190,12 +190,14 @@ class Recorded:
     ) -> tuple[Graph, tuple[Capture, ...]]:
         """The graph of equations that read values of the function, with these as its inputs after the seeds.
 
-        What is neither an input nor a residual of the function is computed again.
+        What is neither an input nor among `reads` is computed again: callers keep no other outputs.
         """
         p = self.primal
+        equations = dead_code(Graph((), tuple(equations), tuple(outputs), ())).equations
+        read = set(self.reads()) if self._keep else ()
         of_input: dict[Value, Capture] = {v: ("input", k) for k, v in enumerate(p.inputs)}
         of_output: dict[Operand, Capture] = {
-            v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals())) if self._keep
+            v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals())) if v in read
         }
         kept = {**of_output, **of_input}
         needed = set(values_of(outputs)).union(*(values_of(e.operands) for e in equations))

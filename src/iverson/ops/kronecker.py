@@ -178,7 +178,7 @@ def _sampled_vjp_g(F: Any, c: Any, _y: Any, _g: Any, other: Any, *, pattern: Pat
 
 def _sampled_vjp_other(F: Any, c: Any, y: Any, g: Any, _other: Any, *, pattern: Pattern, of: int) -> Any:
     w = F.from_values(c, pattern=pattern)
-    ct = _contracted(F, 1 - of, F.conj(g), y, *((w, _other) if of == 0 else (_other, w)))
+    ct = _contracted(F, 1 - of, g, y, *((w, _other) if of == 0 else (_other, w)))
     return F.conj(ct)
 
 

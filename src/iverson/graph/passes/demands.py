@@ -24,15 +24,30 @@ from iverson.graph.trace import Trace
 from iverson.layouts import Zero, support_of
 
 
-def demands_of(graph: Graph) -> dict[Value, Entries]:
-    """What is read of each value; of one that is missing, nothing."""
+def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries]]:
+    """The equations, with loops as short as what is read of them allows, and what is read of each value.
+
+    Of a value that is missing there, nothing is read.
+    """
     found: dict[Value, Entries] = {x: FULL for x in graph.outputs if type(x) is Value}
-    for equation in reversed(graph.equations):
+    waiting, equations = list(graph.equations), []  # from the last one on
+    while waiting:
+        equation = waiting.pop()
         where = [found.get(v, NOTHING) for v in equation.results]
+        shorter = _shorter(equation, where)
+        if shorter is not None:  # what is read before a loop follows from its steps that are left
+            waiting += shorter
+            continue
+        equations.append(equation)
         for i, x in enumerate(equation.operands):
             if type(x) is Value:
                 found[x] = join([found.get(x, NOTHING), _of_operand(equation, i, where)])
-    return found
+    return equations[::-1], found
+
+
+def _shorter(equation: Equation, where: list[Entries]) -> list[Equation] | None:
+    shorten = getattr(equation.op, "shorten", None)
+    return None if shorten is None or all(n is NOTHING for n in where) else shorten(equation, where)
 
 
 def _of_operand(equation: Equation, i: int, where: list[Entries]) -> Entries:
@@ -68,16 +83,11 @@ def demands(graph: Graph) -> Graph:
     """The graph with zeros for operands of which nothing is read."""
     zeros: dict[Any, Value] = {}
     known_zero = {v for v, held in graph.constants if type(held) is Zero}
-    read = demands_of(graph)
+    short, read = demanded(graph)
     equations: list[Equation] = []
-    for equation in graph.equations:
+    for equation in short:
         where = [read.get(v, NOTHING) for v in equation.results]
         operands: tuple[Operand, ...] = equation.operands
-        shorten = getattr(equation.op, "shorten", None)
-        shorter = None if shorten is None or all(n is NOTHING for n in where) else shorten(equation, where)
-        if shorter is not None:
-            equations += shorter
-            continue
         if any(need not in (FULL, NOTHING) for need in where):
             operands = tuple(
                 _zero(x, zeros)

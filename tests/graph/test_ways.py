@@ -1,0 +1,58 @@
+"""Eager = interpreted = after each pass = compiled = mapped: in value and derivatives, to the third order.
+
+Each op of the table by itself, and random programs over the table. ``IVERSON_TEST_ALL=1`` takes all samples,
+all orders and 10,000 programs, in machine code; a run of the tests draws some, mostly carried out op by op.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from iverson.ops import TABLE
+from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.graph.programs import as_tuple
+from tests.graph.table_programs import names, sampled_calls, table_program
+from tests.graph.ways import all_ways_agree
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+#: Programs to a test, and how many tests of them there are.
+BLOCK, BLOCKS = (25, 400) if EXHAUSTIVE else (3, 6)
+#: Which derivatives, by turns.
+ORDERS = ((0, 1), (0, 1), (1, 2), (0,), (3,)) if EXHAUSTIVE else ((0, 1), (0,), (1,), (0, 1), (2,))
+
+
+def subset(seed: int, count: int) -> tuple[int, ...]:
+    """Which of some arguments have examples: one at least, by turns."""
+    number = 1 + seed % ((1 << count) - 1) if count else 0
+    return tuple(k for k in range(count) if number >> k & 1)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_op(name: str) -> None:
+    calls = sampled_calls(name)
+    turn = SEED + len(name)
+    for call in calls if EXHAUSTIVE else [calls[turn % len(calls)]]:
+        differentiable = TABLE[name].differentiable and call.args
+        orders = (0, 1, 2, 3) if EXHAUSTIVE else (0, 1 + turn % 3)
+        which = subset(turn + call.number, len(call.args))
+        all_ways_agree(
+            lambda *a, f=call.function: as_tuple(f(*a)),
+            call.args,
+            orders if differentiable else (0,),
+            which,
+            EXHAUSTIVE,
+        )
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_random_programs(block: int) -> None:
+    for number in range(BLOCK):
+        seed = (SEED * BLOCKS + block) * BLOCK + number
+        program, arrays = table_program(seed)
+        orders = ORDERS[seed % len(ORDERS)]
+        native = EXHAUSTIVE or orders == (0,)
+        try:
+            all_ways_agree(program, arrays, orders, subset(seed, len(arrays)), native)
+        except Exception as error:
+            error.add_note(f"in program {seed}: {program.__doc__}")
+            raise

@@ -1,0 +1,162 @@
+"""One function, every way it can be carried out: they agree with eager calls, in value and derivatives."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import iverson as iv
+from iverson.core.aval import aval_of
+from iverson.errors import GradientError, LinearAlgebraError, MissingRuleError
+from iverson.graph.interpret import interpret
+from iverson.graph.passes import PASSES
+from iverson.graph.print import show
+from iverson.graph.trace import trace_flat
+from iverson.graph.verify import check
+from tests.graph.programs import as_tuple, entries, loss_of
+
+Function = Callable[..., Any]
+SIZE = 2
+#: What an eager derivative may raise: then every other way raises the same.
+REFUSALS = (MissingRuleError, LinearAlgebraError, GradientError)
+
+
+def derivative(f: Function, order: int, count: int) -> Function:
+    """The gradient of ... the gradient in all arguments, each of a number that no entry drops out of."""
+    for _ in range(order):
+        f = iv.grad(loss_of(lambda *a, f=f: as_tuple(f(*a))), tuple(range(count)))
+    return f
+
+
+def pushed(f: Function) -> Function:
+    """The directional derivative along the arguments themselves, by forward mode."""
+    return lambda *args: iv.jvp(loss_of(lambda *a: as_tuple(f(*a))), args, args)[1]
+
+
+def interpreted(f: Function, args: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """The graph of a function, and what is left of it after each pass; run again, a pass changes nothing."""
+    graph, captured, _ = trace_flat(lambda *h: (list(as_tuple(f(*h))), None), list(map(aval_of, args)))
+    assert not captured
+    yield "interpreted", interpret(check(graph), args)
+    text = show(graph)
+    for run in PASSES:
+        graph, before = check(run(graph)), text
+        if (text := show(graph)) != before:
+            assert show(run(graph)) == text, run
+            yield f"after {run.__name__}", interpret(graph, args)
+
+
+def examples_of(args: Sequence[Any], which: Sequence[int]) -> list[Any]:
+    """Arguments of which some have examples, a little different, along their first axis."""
+    found = []
+    for k, a in enumerate(args):
+        scale = np.reshape(1 + 0.01 * np.arange(SIZE), (SIZE,) + (1,) * a.ndim)
+        found.append((entries(a) * scale).astype(a.dtype) if k in which else entries(a))
+    return found
+
+
+def axes_of(args: Sequence[Any], which: Sequence[int]) -> tuple[int | None, ...]:
+    return tuple(0 if k in which else None for k in range(len(args)))
+
+
+def looped(f: Function, which: Sequence[int]) -> Function:
+    """What vmap means: a loop over the examples whose results are stacked."""
+
+    def run(*args: Any) -> tuple[Any, ...]:
+        rows = [as_tuple(f(*(a[k] if j in which else a for j, a in enumerate(args)))) for k in range(SIZE)]
+        return tuple(iv.stack([x.to_dense() for x in parts]) for parts in zip(*rows, strict=True))
+
+    return run
+
+
+def ways(f: Function, args: Sequence[Any], order: int, which: Sequence[int], native: bool) -> Iterator[Any]:
+    """Pairs of a name and a function without arguments that gives results or pairs of a name and results.
+
+    Each comes with the eager function that says what is right.
+    """
+    count = len(args)
+    plain = derivative(f, order, count)
+    yield "eager", plain, args, lambda: interpreted(plain, args)
+    if native:
+        yield "compiled", plain, args, lambda: iv.jit(plain)(*args)
+    if order:
+        compiled = iv.jit(f, interpret=not native)
+        yield "gradient of compiled", plain, args, lambda: derivative(compiled, order, count)(*args)
+    if order == 1:
+        tangent = pushed(f)
+        yield "tangent of compiled", tangent, args, lambda: pushed(compiled)(*args)
+        yield "tangent", tangent, args, lambda: interpreted(tangent, args)
+    if not which:
+        return
+    many, axes = list(map(iv.asarray, examples_of(args, which))), axes_of(args, which)
+    each = looped(plain, which)
+    yield "mapped", each, many, lambda: iv.vmap(plain, axes)(*many)
+    yield "mapped and traced", each, many, lambda: iv.jit(iv.vmap(plain, axes), interpret=not native)(*many)
+    if order:
+        through = derivative(looped(f, which), order, count)
+        batch = iv.vmap(f, axes)
+        yield "gradient of mapped", through, many, lambda: derivative(batch, order, count)(*many)
+
+
+def agree(found: Any, expected: Sequence[Any], rtol: float) -> None:
+    """The same entries in the same dtype and shape, to rounding of the largest of each result, or of what
+    cancelled."""
+    for a, b in zip(as_tuple(tuple(found) if isinstance(found, list) else found), expected, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        x, y = entries(a), entries(b)
+        finite = np.isfinite(y)
+        scale = np.abs(y[finite]).max(initial=CANCELLED) if y.dtype.kind in "fc" else 0
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * scale, equal_nan=True)
+
+
+#: Rounding, relative to the largest entry, by order of the derivative.
+RTOL = (1e-11, 1e-10, 1e-9, 1e-8)
+#: How large what is added up to a result may be where nothing is left of it.
+CANCELLED = 1e-6
+
+
+def all_ways_agree(
+    f: Function, arrays: Sequence[np.ndarray], orders: Sequence[int], which: Sequence[int], native: bool
+) -> None:
+    """Every way to carry out a function and its derivatives gives what eager calls do.
+
+    which : the arguments that have examples where the function is mapped.
+    native : whether what is compiled is so to machine code, which takes its time.
+    """
+    args = list(map(iv.asarray, arrays))
+    for order in orders:
+        known: dict[Any, Any] = {}
+        for name, reference, given, way in ways(f, args, order, which, native):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                step = ""
+                try:
+                    if reference not in known:
+                        known[reference] = _outcome(reference, given)
+                    expected = known[reference]
+                    if isinstance(expected, type):
+                        assert _outcome(lambda *_, way=way: list(_results(way())), ()) is expected
+                        continue
+                    for step, found in _results(way()):  # noqa: B007
+                        agree(found, expected, RTOL[order])
+                except Exception as error:
+                    error.add_note(f"{name} {step}, derivative {order}")
+                    raise
+
+
+def _results(found: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(found, Iterator):
+        yield from found
+    else:
+        yield "", found
+
+
+def _outcome(f: Function, args: Sequence[Any]) -> Any:
+    """The results, or the error that it raised."""
+    try:
+        return as_tuple(f(*args))
+    except REFUSALS as error:
+        return type(error)
