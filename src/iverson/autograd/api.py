@@ -13,7 +13,7 @@ from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, grad_slot, hold_gradient, meta_of, reachable, user_call
 from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import leaf_of
-from iverson.core import dtypes, locks
+from iverson.core import dispatch, dtypes, locks
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, make_handle, rewrap, unwrap
@@ -242,6 +242,8 @@ def _accumulate(node: Node, index: int, ct: Any) -> None:
     place = grad_slot(node, index)
     if place is None:
         return
+    if (cells := dispatch.cells()) is not None:
+        cells.gradient(place, read=True)
     with _accumulating:
         before = place.gradient
         place.gradient = ct if before is None else F.add_n(before, ct)

@@ -122,7 +122,7 @@ class GradSlot:
 class PausedLeaf:
     """What a handle keeps while it is taken out of the graph: its leaf, and the gradient it had."""
 
-    __slots__ = ("gradient", "node")
+    __slots__ = ("__weakref__", "gradient", "node")
 
     def __init__(self, node: Node, gradient: Any) -> None:
         self.node = node

@@ -75,7 +75,10 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if relaying is not state:
             token = set_error_state(relaying)
     try:
-        if plain:
+        if tracked and dispatch.levels() and (cells := _cells_for(values)) is not None:
+            plain = False
+            out = cells.bind(op, args, params)
+        elif plain:
             out = op.trapping(*values, **params)
         elif in_level:
             out = _run_in(dispatch.level_of(values), op, args, values, params)
@@ -107,6 +110,11 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if unrecorded.calls.count:
         parents = unrecorded.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
+
+
+def _cells_for(values: list[Any]) -> dispatch.Cells | None:
+    """What takes in tracked operands, none of which belongs to a level."""
+    return dispatch.cells() if dispatch.level_of(values) is None else None
 
 
 def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params: dict[str, Any]) -> Any:

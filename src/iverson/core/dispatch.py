@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial, singledispatch
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -177,10 +177,19 @@ class Level(ABC):
     depth : how many levels it is within; None while it is not entered.
     drawn : ``drawn(draw)`` gives what will be drawn at random when what the level writes down runs; None
         where numbers are drawn at once.
+    cells : what takes in the tensors from outside that are tracked or written in the level (see `Cells`);
+        None where they are what they are outside.
     """
 
     __slots__ = ("depth", "name")
     drawn: Any = None
+    cells: Cells | None = None
+    #: What is wrong with a value of it while it is not entered, what is expected instead, and what to do.
+    gone = (
+        "a value of it after its end, or in another thread",
+        "values that are used while it runs",
+        "return the value from the function that is transformed",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -229,9 +238,33 @@ class Level(ABC):
         self.depth = None
 
 
+class Cells(Protocol):
+    """What a level does about tensors from outside that change from one of its runs to the next."""
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """As `Level.bind`, of an op on tracked tensors from outside."""
+
+    def inside(self, x: Any) -> Any:
+        """A handle with the value that the level has for that of an eager handle."""
+
+    def rebinding(self, x: Any) -> None:
+        """Before a handle is made to stand for another value."""
+
+    def gradient(self, place: Any, *, read: bool) -> None:
+        """Before the gradient in a place is read, or replaced."""
+
+
 _levels: ContextVar[tuple[Level, ...]] = ContextVar("iverson_levels", default=())
 #: The levels that are entered in this context, the innermost last.
 levels = _levels.get
+
+
+def cells() -> Cells | None:
+    """Those of the innermost level that has any."""
+    for level in reversed(levels()):
+        if level.cells is not None:
+            return level.cells
+    return None
 
 
 class LevelValue(Operand):
@@ -264,12 +297,8 @@ def level_of(values: Iterable[Any]) -> Level | None:
     entered = levels()
     for level in found:
         if level not in entered:
-            raise ArgumentError(
-                level.name,
-                got="a value of it after its end, or in another thread",
-                expected="values that are used while it runs",
-                remedy="return the value from the function that is transformed",
-            )
+            got, expected, remedy = level.gone
+            raise ArgumentError(level.name, got=got, expected=expected, remedy=remedy)
     return max(found, key=entered.index)
 
 

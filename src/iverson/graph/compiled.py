@@ -9,7 +9,8 @@ derivatives of any order are compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +23,12 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
 from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.interpret import interpret
-from iverson.graph.lower import Lowered, lower
+from iverson.graph.lower import NOTHING_DONATED, Lowered, lower
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
 from iverson.graph.passes import simplified
 from iverson.kernels.registry import register
-from iverson.layouts import support_of
+from iverson.layouts import holds_alone, support_of, to_strided
 
 FAMILY = "compiled"
 
@@ -48,12 +49,17 @@ class Compiled:
     graph : as it is differentiated; what runs is simplified.
     name : what errors and reports call it.
     native : whether it runs as a program; if not, op by op.
+    donated : positions of inputs whose memory a call may write outputs into, each with the position of the
+        output that should be there, or -1 for any. Memory that something else holds is copied first.
     """
 
-    def __init__(self, graph: Graph, name: str, *, native: bool = True) -> None:
+    def __init__(
+        self, graph: Graph, name: str, *, native: bool = True, donated: Mapping[int, int] = NOTHING_DONATED
+    ) -> None:
         self.graph = graph
         self.name = name
         self.native = native
+        self.donated = donated
         self._program: Lowered | None = None
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
 
@@ -66,15 +72,17 @@ class Compiled:
             tracked = tuple(map(is_tracked, handles))
             if True in tracked:
                 return self.differentiable(tracked)(handles)
-        return [x if x is UNDEFINED else make_handle(x) for x in self.run(values)]
+        return [x if x is UNDEFINED else make_handle(x) for x in self.run(values, handles)]
 
-    def run(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The program on values."""
+    def run(self, values: Sequence[Any], handles: Sequence[Any] = ()) -> Sequence[Any]:
+        """The program on values; ``handles`` hold those that are donated."""
         if not self.native:
             with no_grad():
                 return [value_of(x, x) for x in interpret(self.graph, list(map(make_handle, values)))]
         if self._program is None:
-            self._program = lower(simplified(self.graph))
+            self._program = lower(simplified(self.graph), self.donated)
+        if handles and self._program.reused:
+            _own(values, handles, self._program.reused)
         return self._program.run(values)
 
     def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
@@ -83,6 +91,18 @@ class Compiled:
         if found is None:
             found = self._ops.setdefault(tracked, _Differentiable(self, tracked))
         return found
+
+
+def _own(values: Any, handles: Sequence[Any], reused: Sequence[int]) -> None:
+    """Put copies in place of those values to be written over whose memory is not a handle's alone."""
+    each = Counter(map(id, values))
+    for k in reused:
+        shared = each[id(values[k])] > 1
+        values[k] = None  # it, and a name here, would be owners
+        alone = not shared and holds_alone(handles[k])
+        held = to_strided(value_of(handles[k]))
+        values[k] = held if alone and held.flags.carray else held.copy()
+        del held
 
 
 class _Differentiable:

@@ -15,7 +15,7 @@ Values of a native segment are dense: a support that is known is a bound, and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -36,6 +36,7 @@ from iverson.graph.segment import Segment
 from iverson.layouts import to_strided
 
 Array = np.ndarray[Any, Any]
+NOTHING_DONATED: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,7 @@ class Native:
 
     constants : the graph's constants that it holds, in order; None where it holds others too.
     equations : gives its outputs, and its equations, each with how often it is carried out.
+    reused : outputs that it makes in the memory of an input, each with the number of that.
     """
 
     compiled: CompiledProgram
@@ -51,6 +53,7 @@ class Native:
     outputs: tuple[Value, ...]
     constants: tuple[Value, ...] | None
     equations: Callable[[], tuple[Sequence[Value], Sequence[tuple[Equation, Times]]]]
+    reused: tuple[tuple[Value, int], ...] = ()
 
     def report(self, made: Sequence[Any]) -> None:
         """Count the work of a run that made these outputs, as that of its equations."""
@@ -84,10 +87,12 @@ class Lowered:
     """A compiled graph: ``lowered(arrays)`` gives the outputs, UNDEFINED for those that are.
 
     steps : native segments and library steps, in order.
+    reused : positions of inputs whose memory a run writes outputs into: it must be the caller's alone.
     """
 
     graph: Graph
     steps: tuple[Native | Library, ...]
+    reused: tuple[int, ...] = ()
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The outputs (values of layouts, strided for what native segments make) for values of the inputs.
@@ -112,6 +117,7 @@ class Lowered:
                 arrays = tuple([_dense(known[v]) for v in step.inputs])
                 made = step.compiled.run(arrays)
                 known.update(zip(step.outputs, made, strict=True))
+                known.update((out, arrays[k]) for out, k in step.reused)
                 if work.active.count:
                     step.report(made)
             else:
@@ -152,18 +158,23 @@ def _handle(held: Any) -> Any:
 # --- segments ---------------------------------------------------------------------------------------
 
 
-def lower(graph: Graph) -> Lowered:
-    """Compile a graph, from memory or disk where one of the same text was compiled before."""
-    key = stored.key_of(graph)
-    steps = None if key is None else _kept(graph, stored.read(key))
+def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered:
+    """Compile a graph, from memory or disk where one of the same text was compiled before.
+
+    donated : positions of inputs whose memory outputs may be made in, each with the position of the output
+    that should be, or -1 for any.
+    """
+    key = stored.key_of(graph, donated)
+    steps = None if key is None else _kept(graph, donated, stored.read(key))
     if steps is None:
-        steps = _steps(graph)
+        steps = _steps(graph, donated)
         if key is not None and (facts := _facts(graph, steps)) is not None:
             stored.write(key, facts)
     for step in steps:
         if isinstance(step, Library):
             getattr(step.equation.op, "prepare", _nothing)(step.equation.params)
-    return Lowered(graph, steps)
+    over = {s.inputs[k] for s in steps if isinstance(s, Native) for _, k in s.reused}
+    return Lowered(graph, steps, tuple(k for k, v in enumerate(graph.inputs) if v in over))
 
 
 def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | None:
@@ -179,11 +190,12 @@ def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | Non
             return None
         else:
             numbers = [[values.get(v, -1) for v in some] for some in (s.inputs, s.outputs, s.constants)]
-            facts.append([s.compiled.key, s.compiled.calling.as_json(), *numbers])
+            over = [[values[v], k] for v, k in s.reused]
+            facts.append([s.compiled.key, s.compiled.calling.as_json(), over, *numbers])
     return facts
 
 
-def _kept(graph: Graph, facts: Any) -> tuple[Native | Library, ...] | None:
+def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native | Library, ...] | None:
     """The steps that facts tell of; None where there are none, or the code of one is kept no more."""
     values = stored.numbered(graph)
     held = {v: value_of(x, x) for v, x in graph.constants}
@@ -192,15 +204,16 @@ def _kept(graph: Graph, facts: Any) -> tuple[Native | Library, ...] | None:
         if len(fact) == 1:
             steps.append(Library(graph.equations[fact[0]]))
             continue
-        key, calling, *numbers = fact
+        key, calling, over, *numbers = fact
         inputs, outputs, constants = (
             tuple([values[k] if k >= 0 else Value(COUNTER) for k in some]) for some in numbers
         )
-        again = _Again(graph, n)
+        again = _Again(graph, n, donated)
         compiled = compiled_before(Calling.from_json(calling), key, again.plan, [held[v] for v in constants])
         if compiled is None:
             return None
-        steps.append(Native(compiled, inputs, outputs, constants, again.equations))
+        reused = tuple((values[v], k) for v, k in over)
+        steps.append(Native(compiled, inputs, outputs, constants, again.equations, reused))
     return None if facts is None else tuple(steps)
 
 
@@ -210,10 +223,11 @@ class _Again:
 
     graph: Graph
     number: int
+    donated: Mapping[int, int]
 
     @cached_property
     def step(self) -> Native:
-        step = _steps(self.graph)[self.number]
+        step = _steps(self.graph, self.donated)[self.number]
         assert isinstance(step, Native)
         return step
 
@@ -224,10 +238,11 @@ class _Again:
         return self.step.equations()
 
 
-def _steps(graph: Graph) -> tuple[Native | Library, ...]:
+def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, ...]:
     """The steps of a graph: segments as few as the order of the values allows."""
     constants = {v: value_of(x, x) for v, x in graph.constants}
     kinds = Kinds(graph)
+    pairs = _donations(graph, donated, kinds)
     made: set[Value] = {*graph.inputs, *(v for v, _ in graph.constants)}
     left = list(graph.equations)
     steps: list[Native | Library] = []
@@ -247,7 +262,8 @@ def _steps(graph: Graph) -> tuple[Native | Library, ...]:
             later |= {x for x in graph.outputs if type(x) is Value}
             wanted = tuple(v for e in native for v in e.results if v in later)
             if wanted:
-                steps.append(_native(Segment(native, kinds.of, wanted, constants)))
+                free = [(a, b) for a, b in pairs if a not in later]
+                steps.append(_native(Segment(native, kinds.of, wanted, constants, donated=free)))
             made |= {v for e in native for v in e.results}
         left = []
         for e in rest:
@@ -271,7 +287,27 @@ def _native(segment: Segment) -> Native:
         outputs,
         constants if len(constants) == len(held) else None,
         lambda: (outputs, done),
+        tuple((out, segment.inputs.index(v)) for out, v in segment.reused.items()),
     )
+
+
+def _donations(graph: Graph, donated: Mapping[int, int], kinds: Kinds) -> list[tuple[Value, Value]]:
+    """Donated inputs, each with an output of its shape and dtype, the one that should be first.
+
+    What a library step reads may live on in a view that it returns, and an output may be an input itself.
+    """
+    steps = [e for e in graph.equations if kinds.of(e) == "library"]
+    kept = {x for e in steps for x in e.operands} | set(graph.outputs) if donated else set()
+    wanted: list[tuple[Value, Value]] = []
+    others: list[tuple[Value, Value]] = []
+    for k, n in donated.items():
+        v = graph.inputs[k]
+        if v in kept:
+            continue
+        for m, x in enumerate(graph.outputs):
+            if type(x) is Value and (x.shape, x.dtype) == (v.shape, v.dtype):
+                (wanted if m == n else others if n < 0 else []).append((v, x))
+    return wanted + others
 
 
 def _nothing(_params: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.nodes import Buffer
-from iverson.codegen.programs import Product, Program, View, blas, build, whole
+from iverson.codegen.programs import Product, Program, View, blas, build, overwritten, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.core.dispatch import value_of
 from iverson.graph import blocks, recurrences
@@ -37,6 +37,8 @@ class Segment:
     memory : of the program. times : how often the steps run.
     places : where values are; ``targets`` : where those are to be made that others wait for.
     inputs, outputs : of a whole program, the values that it reads and makes, in the order of its buffers.
+    reused : outputs that are made in the memory of an input, each with that, not among ``outputs``; they are
+        of ``donated``, the pairs that may be.
     """
 
     def __init__(
@@ -47,7 +49,10 @@ class Segment:
         constants: Mapping[Value, Any],
         memory: Memory | None = None,
         times: Times = ONCE,
+        donated: Sequence[tuple[Value, Value]] = (),
     ) -> None:
+        self.donated = donated
+        self.reused: dict[Value, Value] = {}
         self.wanted, self.constants = set(wanted), constants
         self.memory, self.times = memory or Memory(), times
         live = _live(equations, self.wanted)
@@ -80,8 +85,20 @@ class Segment:
         body, memory = self.run(), self.memory
         made = {self.places[v].buffer: v for v in self.outputs}
         made |= {place.buffer: v for v, place in memory.counters}
-        self.outputs = [made[b] for b in memory.buffers if b.role == "out"]
-        return Program("graph", tuple(memory.buffers), (*memory.first, *body), memory.held)
+        program = Program("graph", tuple(memory.buffers), (*memory.first, *body), memory.held)
+        if self.donated:
+            program = self._over_donated(program)
+        self.outputs = [made[b] for b in program.of("out")]
+        return program
+
+    def _over_donated(self, program: Program) -> Program:
+        """The program with outputs in the memory of donated inputs."""
+        wanted = [(a, b) for a, b in self.donated if a in self.inputs and b in self.outputs]
+        pairs = [(self.places[a].buffer, self.places[b].buffer) for a, b in wanted]
+        program, taken = overwritten(program, pairs)
+        named = {self.places[v].buffer.name: v for v in (*self.inputs, *self.outputs)}
+        self.reused = {named[out]: named[source] for out, source in taken.items()}
+        return program
 
     def run(self) -> list[Step]:
         """The steps."""

@@ -29,8 +29,11 @@ _facts: OrderedDict[str, Any] = OrderedDict()
 _lock = locks.lock()
 
 
-def key_of(graph: Graph) -> str | None:
-    """What graphs that are lowered alike have in common; None for one that only this process knows."""
+def key_of(graph: Graph, *how: Any) -> str | None:
+    """What graphs that are lowered alike have in common; None for one that only this process knows.
+
+    how : what lowering depends on besides; equal where their texts are.
+    """
     if not _is_own(graph):
         return None
     text, objects = text_and_objects(graph)
@@ -39,7 +42,7 @@ def key_of(graph: Graph) -> str | None:
     held = [value_of(x, x) for _, x in graph.constants]
     numbers = {id(x): n for n, x in reversed(list(enumerate(held)))}
     kinds = [(type(x).__name__, numbers[id(x)]) for x in held]
-    return cache.digest(f"graph {kinds}\n{text}", host())
+    return cache.digest(f"graph {kinds} {how}\n{text}", host())
 
 
 def _is_own(graph: Graph) -> bool:

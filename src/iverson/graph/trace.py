@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -26,13 +27,14 @@ from iverson.core.dispatch import (
     slot_of,
     value_of,
 )
-from iverson.core.entries import FULL, Bracket, Entries
+from iverson.core.entries import FULL, Bracket
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
+from iverson.graph.cells import TraceCells, aval_of
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
 from iverson.graph.operations import FunctionCall, function_op, random
 from iverson.graph.regions import closed
-from iverson.layouts import Layout, register, support_of
+from iverson.layouts import Layout, register
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -95,9 +97,11 @@ register(
 class Trace(Level):
     """A graph in the making: equations, and what else they read.
 
-    captured : tracked handles from outside that were read, each with the value it has here. Other arrays from
-        outside are constants.
-    read : handles from outside that are constants, each with what it held.
+    stateful : whether tensors from outside that change from one run to the next are taken in: ops on tracked
+        ones are written down, and writes are outputs (`cells`).
+    captured : what from outside is an input, each with the value it has here: tracked handles that were read,
+        and cells. Other arrays from outside are constants.
+    read : references to handles from outside that are constants, each with what it held.
     """
 
     __slots__ = (
@@ -106,14 +110,16 @@ class Trace(Level):
         "_outside",
         "_recording",
         "captured",
+        "cells",
         "constants",
         "equations",
         "inputs",
         "read",
     )
 
-    def __init__(self, name: str = "trace") -> None:
+    def __init__(self, name: str = "trace", *, stateful: bool = False) -> None:
         super().__init__(name)
+        self.cells: TraceCells | None = TraceCells(self) if stateful else None
         self.inputs: list[Value] = []
         self.equations: list[Equation] = []
         self.constants: list[tuple[Value, Any]] = []
@@ -122,7 +128,13 @@ class Trace(Level):
         self._known: dict[Any, Value] = {}
         self._in_function = False
         self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
-        self._recording = is_grad_enabled()
+        self._recording = stateful or is_grad_enabled()
+
+    def __exit__(self, *how: object) -> None:
+        super().__exit__(*how)
+        if self.cells is not None:
+            self.cells.restore()
+            self._known, self._outside = {}, []  # no array is kept alive by what was traced
 
     def input(self, aval: Aval) -> Any:
         """A handle of a new input."""
@@ -144,16 +156,25 @@ class Trace(Level):
         tracked = self._recording and isinstance(x, Handle) and is_tracked(x)
         key = slot_of(x) if tracked else id(held)
         if key not in self._known:
-            support = held.value.aval.support if isinstance(held, Traced) else _support(held)
-            value = self._known[key] = Value(Aval(held.shape, held.dtype, support))
+            value = self._known[key] = Value(held.value.aval if isinstance(held, Traced) else aval_of(held))
             self._outside.append(held)
             if tracked or isinstance(held, LevelValue):
                 self.captured.append((value, x))
             else:
                 self.constants.append((value, held))
                 if isinstance(x, Handle):
-                    self.read.append((x, held))
+                    self.read.append((ref(x), held))
         return self._known[key]
+
+    def taken(self, x: Any) -> Value:
+        """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""
+        if not is_tracked(x):
+            return Value(aval_of(x))
+        value = self._known.get(slot_of(x))
+        if value is None:
+            value = self._known[slot_of(x)] = Value(aval_of(x))
+        self.captured = [(v, y) for v, y in self.captured if v is not value]
+        return value
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The values that a new equation gives to the op's results."""
@@ -211,11 +232,6 @@ class Trace(Level):
         results = tuple(map(self.operand, outputs))
         inputs = (*self.inputs, *(v for v, _ in self.captured))
         return Graph(inputs, tuple(self.equations), results, tuple(self.constants))
-
-
-def _support(held: Any) -> Entries:
-    found = support_of(np.asarray(held) if isinstance(held, np.generic) else held)
-    return FULL if isinstance(found, Bracket) else found
 
 
 def _selecting(aval: Aval) -> Aval:

@@ -29,7 +29,14 @@ from iverson.layouts.registry import (
 )
 from iverson.layouts.segments import row_numbers
 from iverson.layouts.segments import starts as segment_starts
-from iverson.layouts.strided import aligned_empty, aligned_zeros, has_one_owner, is_strided, read_only
+from iverson.layouts.strided import (
+    aligned_empty,
+    aligned_zeros,
+    has_one_owner,
+    holds_alone,
+    is_strided,
+    read_only,
+)
 from iverson.layouts.zero import Zero
 
 __all__ = [
@@ -57,6 +64,7 @@ __all__ = [
     "from_strided",
     "frozen",
     "has_one_owner",
+    "holds_alone",
     "is_strided",
     "layout_named",
     "layout_of",

@@ -14,12 +14,12 @@ import numpy as np
 
 from iverson.autograd.record import record_assignment
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, Operand, Wrapper, bind, has_entries, make_handle
+from iverson.core.dispatch import Handle, Operand, Wrapper, bind, cells, has_entries, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
 from iverson.kernels.keys import canonical_slice, key_shape
-from iverson.layouts import Sparse, has_one_owner, nonzero_indices, to_strided
+from iverson.layouts import Sparse, holds_alone, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
 
 #: What an integer index of several entries is: an array, or a handle whose entries are not known here.
@@ -109,26 +109,12 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     x._become(part)
 
 
-def holds_alone(x: Any) -> bool:
-    """Whether nobody but this handle can read its strided buffer, so that it may be written.
-
-    An aligned array is the only view of a raw buffer: then nobody else may hold that either.
-    """
-    held: Any = getattr(x, "_value", None)
-    if type(held) is not np.ndarray or not held.flags.writeable or not has_one_owner(held):
-        return False
-    base: Any = held.base
-    if base is None:
-        return held.flags.owndata
-    return type(base) is np.ndarray and base.base is None and base.flags.owndata and has_one_owner(base)
-
-
 _write = at_user_line(_set)
 
 
 def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
     """In place where this handle alone holds the buffer."""
-    sole = holds_alone(x) and has_entries(value)
+    sole = holds_alone(x) and has_entries(value) and cells() is None
     held: Any = getattr(x, "_value", None)
     if sole and not _same_buffer(held, value):
         raw = to_strided(value._value) if isinstance(value, Handle) else value

@@ -20,11 +20,10 @@ from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.core.float_warnings import cast
-from iverson.layouts import layout_of, read_only, to_strided
+from iverson.layouts import holds_alone, layout_of, read_only, to_strided
 from iverson.ops import TABLE
 from iverson.tensor import printing
 from iverson.tensor.array import Array
-from iverson.tensor.indexing import holds_alone
 
 if TYPE_CHECKING:
     from iverson.tensor._methods import TensorMethods
@@ -113,6 +112,8 @@ class Tensor(Handle, Array, TensorMethods):
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` has added up here, or None."""
         place = self._paused() or grad_slot(self._node, self._index)
+        if place is not None and (cells := dispatch.cells()) is not None:
+            cells.gradient(place, read=True)
         return None if place is None else place.gradient
 
     @grad.setter
@@ -137,6 +138,8 @@ class Tensor(Handle, Array, TensorMethods):
                 raise DTypeError("grad", "value", got=f"dtype {value.dtype}", expected=f"dtype {self.dtype}")
         place = paused or (None if self._node is None else hold_gradient(self))
         if place is not None:
+            if (cells := dispatch.cells()) is not None:
+                cells.gradient(place, read=False)
             place.gradient = value
 
     def detach(self) -> Tensor:
@@ -171,6 +174,8 @@ class Tensor(Handle, Array, TensorMethods):
     # -- in place ------------------------------------------------------------------------------------
 
     def _become(self, result: Any) -> None:
+        if (cells := dispatch.cells()) is not None:
+            cells.rebinding(self)
         self._value = result._value
         if is_grad_enabled() or not self.is_leaf:
             self._node, self._index = result._node, result._index

@@ -10,22 +10,26 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from iverson.autograd.guards import check_in_place
+from iverson.autograd.mode import no_grad
 from iverson.core import locks
 from iverson.core.arguments import as_function, checked
-from iverson.core.aval import Aval
 from iverson.core.dispatch import (
+    Handle,
     LevelValue,
     Operand,
     Wrapper,
+    is_tracked,
     rewrap,
     semantics_of,
     unwrap,
     value_of,
 )
-from iverson.core.entries import FULL, Box, Bracket
+from iverson.core.entries import Box
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.table import overrides
+from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
+from iverson.graph.donated import give_away
 from iverson.graph.nodes import Graph
 from iverson.layouts import Zero, layout_of, support_of
 from iverson.tensor import Tensor, asarray
@@ -38,13 +42,18 @@ _ARRAYS = (np.ndarray, np.generic)
 
 
 class Guard:
-    """A global or a closure cell that a function reads, and what it held while it was traced."""
+    """A global or a closure cell that a function reads, and what it held while it was traced.
 
-    __slots__ = ("_missing", "held", "key", "where")
+    value : of a tensor that is a constant, what it stood for: from it others may have been computed.
+    """
+
+    __slots__ = ("held", "key", "value", "where")
 
     def __init__(self, where: Any, key: Any) -> None:
         self.where, self.key = where, key
         self.held = self._now()
+        is_constant = isinstance(self.held, Handle) and not is_tracked(self.held)
+        self.value = value_of(self.held) if is_constant else None
 
     def _now(self) -> Any:
         if self.key is None:
@@ -55,8 +64,9 @@ class Guard:
         return self.where.get(self.key, Guard)
 
     def holds(self) -> bool:
-        """Whether it still holds that very object."""
-        return self._now() is self.held
+        """Whether it still holds that very object, of the same entries."""
+        held = self.held
+        return self._now() is held and (self.value is None or value_of(held) is self.value)
 
 
 def guards_of(function: Any) -> list[Guard]:
@@ -88,8 +98,14 @@ class _Entry:
     def __init__(self, function: Callable[..., Any], name: str, given: _Given, native: bool) -> None:
         self.guards = guards_of(function)
         self._name = name
-        self.traced = TracedFunction(function, name, list(map(_aval, given.handles)), given.rebuilt)
-        self.compiled = Compiled(self.traced.graph, name, native=native)
+        avals = list(map(aval_of, given.handles))
+        self.traced = TracedFunction(function, name, avals, given.rebuilt, stateful=True)
+        donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
+        self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
+        for guard in self.guards:
+            if any(guard.held is x for x in self.traced.inputs()):
+                guard.value = None
+        self._steps = self.traced.steps
 
     def holds(self) -> bool:
         """Whether what the function read from outside, while it was traced, is what is there now."""
@@ -98,32 +114,40 @@ class _Entry:
     def __call__(self, handles: Sequence[Any]) -> Any:
         for k in self.traced.written:
             check_in_place(handles[k], self._name)
-        results = iter(self.compiled([*handles, *self.traced.captured]))
+        given = [*handles, *self.traced.inputs()]
+        if self._steps:
+            with no_grad():
+                results = iter(self.compiled(given))
+        else:
+            results = iter(self.compiled(given))
         packed = self.traced.packed(results)
-        for k, value in zip(self.traced.written, results, strict=True):
-            handles[k]._become(value)
+        for k in self.traced.written:
+            handles[k]._become(next(results))
+        for cell, is_tensor in self.traced.put:
+            cell.put(next(results) if is_tensor else None)
         return packed
-
-
-def _aval(x: Any) -> Aval:
-    support = support_of(value_of(x))
-    return Aval(x.shape, x.dtype, FULL if isinstance(support, Bracket) else support)
 
 
 class _Given:
     """The arguments of a call: the handles that change, and the key of all that is traced for."""
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], static: Static, name: str) -> None:
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], static: Static, donate: Chosen, name: str
+    ) -> None:
         fixed: dict[Any, Any] = {}
+        donated = donate.leaves(args, kwargs) if donate.any else ()
         if static.any:
             args, kwargs, fixed = static.taken(args, kwargs, name)
         leaves, self.structure = flatten((args, kwargs))
         self.fixed = fixed
         self.handles: list[Any] = []
         self.leaves: list[Any] = []
+        self.donated: list[int] = []
         key: list[Any] = [self.structure, *((k, type(v), v) for k, v in fixed.items())]
         plain = True
         for leaf in leaves:
+            if donated and id(leaf) in donated and isinstance(leaf, Operand):
+                self.donated.append(len(self.handles))
             x = leaf if type(leaf) is Tensor or not isinstance(leaf, _ARRAYS) else asarray(leaf)
             if type(x) is Tensor and type(held := value_of(x)) is np.ndarray:
                 self.handles.append(x)
@@ -196,28 +220,44 @@ def _wrapper_key(x: Any) -> Any:
     return None if not isinstance(x, Wrapper) else (type(x), _Same(semantics_of(x)._mask))
 
 
-class Static:
-    """Which arguments are part of what is traced: positions and names."""
+class Chosen:
+    """Some of the arguments: positions and names."""
 
-    def __init__(self, static: int | str | Iterable[int | str]) -> None:
-        given: Any = (static,) if isinstance(static, int | str) else static
+    def __init__(self, chosen: int | str | Iterable[int | str], parameter: str) -> None:
+        given: Any = (chosen,) if isinstance(chosen, int | str) else chosen
         if isinstance(given, Operand) or not isinstance(given, Iterable):
             given = (given,)
         for k in (given := tuple(given)):
             if isinstance(k, bool) or not isinstance(k, int | str):
                 raise ArgumentTypeError(
-                    "jit", "static", got=described(k), expected="positions and names of arguments"
+                    "jit", parameter, got=described(k), expected="positions and names of arguments"
                 )
         self.positions = {k for k in given if isinstance(k, int)}
         self.names = {k for k in given if isinstance(k, str)}
         self.any = bool(given)
 
+    def at(self, args: Sequence[Any]) -> set[int]:
+        """The positions, of so many arguments, from the first."""
+        return {k % len(args) if args and -len(args) <= k < 0 else k for k in self.positions}
+
+    def leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> set[int]:
+        """The identities of the leaves of these arguments."""
+        own = [args[k] for k in self.at(args) if k < len(args)]
+        own += [kwargs[k] for k in self.names if k in kwargs]
+        return {id(leaf) for leaf in flatten(own)[0]}
+
+
+class Static(Chosen):
+    """Which arguments are part of what is traced."""
+
+    def __init__(self, static: int | str | Iterable[int | str]) -> None:
+        super().__init__(static, "static")
+
     def taken(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[Any, Any]]:
         """The other arguments (None in place of positional ones), and the static ones."""
-        at = {k % len(args) if args and -len(args) <= k < 0 else k for k in self.positions}
-        fixed: dict[Any, Any] = {k: args[k] for k in sorted(at) if k < len(args)}
+        fixed: dict[Any, Any] = {k: args[k] for k in sorted(self.at(args)) if k < len(args)}
         fixed.update((k, kwargs[k]) for k in sorted(self.names) if k in kwargs)
         for x in fixed.values():
             if isinstance(x, Operand):
@@ -238,30 +278,35 @@ class Static:
 class Jitted(Generic[P, R]):
     """A compiled function: what `jit` returns. It is called as the function is."""
 
-    def __init__(self, function: Callable[P, R], static: Static, interpret: bool) -> None:
+    def __init__(self, function: Callable[P, R], static: Static, donate: Chosen, interpret: bool) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self._static = static
+        self._static, self._donate = static, donate
         self._native = not interpret
         self._entries: dict[Any, _Entry] = {}
         self._lock = locks.lock()
         self._name = f"jit({getattr(function, '__name__', type(function).__name__)})"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        given = _Given(args, kwargs, self._static, self._name)
+        given = _Given(args, kwargs, self._static, self._donate, self._name)
         if given.is_traced:  # inside of a trace or a batch it is a part of that
             return self._function(*args, **kwargs)
-        return self._entry(given)(given.handles)  # type: ignore[no-any-return]
+        entry = self._entry(given)
+        result = entry(given.handles)
+        if given.donated:
+            kept = entry.traced.written
+            give_away([given.handles[k] for k in given.donated if k not in kept], self._name)
+        return result  # type: ignore[no-any-return]
 
     def graph(self, *args: P.args, **kwargs: P.kwargs) -> Graph:
         """The graph for such arguments; tracked tensors that the function closes over are its last inputs."""
-        return self._entry(_Given(args, kwargs, self._static, self._name)).compiled.graph
+        return self._entry(_Given(args, kwargs, self._static, self._donate, self._name)).compiled.graph
 
     def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """A new graph for such arguments, and handles for its inputs."""
-        given = _Given(args, kwargs, self._static, self._name)
+        given = _Given(args, kwargs, self._static, self._donate, self._name)
         entry = _Entry(self._function, self._name, given, self._native)
-        return entry.compiled.graph, [*given.handles, *entry.traced.captured]
+        return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
 
     def clear_cache(self) -> None:
         """Forget all that was traced."""
@@ -307,7 +352,11 @@ def _by_reference(module: str, name: str) -> Any:
 
 @checked
 def jit(
-    function: Callable[P, R], static: int | str | Sequence[int | str] = (), *, interpret: bool = False
+    function: Callable[P, R],
+    static: int | str | Sequence[int | str] = (),
+    donate: int | str | Sequence[int | str] = (),
+    *,
+    interpret: bool = False,
 ) -> Jitted[P, R]:
     """A compiled version of a function of tensors.
 
@@ -317,17 +366,22 @@ def jit(
     Parameters
     ----------
     function : takes and returns pytrees of tensors. It must not depend on entries (use `where`, or return
-        what decides) nor have effects: it does not run again. Tensors that it closes over are constants,
-        unless they track gradients. A global or closure variable that is bound to something else has it
-        traced again.
+        what decides) nor have effects other than these: it may write into tensors, also ones that it closes
+        over, call ``backward()``, and step an optimizer. Each call does the same, in memory that nobody else
+        holds in place. Tensors that it closes over are constants, unless they track gradients or are
+        written. A global or closure variable that is bound to something else has it traced again.
     static : positions or names of arguments that are part of what is traced: any hashable values. Python
         numbers, strings and other leaves that are no arrays are so always; pass a number that changes as an
         array.
+    donate : positions or names of arguments that the caller does not need any more. Results of their shape
+        and dtype may be made in their memory, where nobody else holds it. They cannot be used afterwards:
+        an error says so.
 
     Returns
     -------
-    A `Jitted` to call like the function, differentiable to any order. Inside of another trace, or of a batch,
-    it is a part of that.
+    A `Jitted` to call like the function, differentiable to any order; results of one that changes leaves, as
+    a step of an optimizer does, are not recorded. Inside of another trace, or of a batch, it is a part of
+    that.
 
     Raises GraphError where the function reads entries of its arguments.
 
@@ -339,4 +393,4 @@ def jit(
     (iverson.Tensor(0.84147098), iverson.Tensor([0.        , 1.38177329]))
     """
     as_function(function, "jit", "function")
-    return Jitted(function, Static(static), interpret)
+    return Jitted(function, Static(static), Chosen(donate, "donate"), interpret)

@@ -8,6 +8,7 @@ from typing import Any
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Operand, alias, rewrap, semantics_of, unwrap, value_of
+from iverson.graph.cells import TensorCell
 from iverson.graph.trace import Trace
 from iverson.transforms.trees import flatten, unflatten
 
@@ -15,9 +16,10 @@ from iverson.transforms.trees import flatten, unflatten
 class TracedFunction:
     """A function, run once on handles without entries.
 
-    graph : what it computes; what it captured of tracked tensors, ``captured``, is its last inputs.
+    graph : what it computes; what it captured, ``captured``, is its last inputs: tracked tensors, and cells.
     structure : of its result; ``leaves`` are its leaves, of which tensors are the graph's outputs.
     written : which handles it writes in place; their new values are outputs after the results.
+    put : cells that it writes, each with whether it gets a tensor: the last outputs, in order.
     """
 
     def __init__(
@@ -27,25 +29,79 @@ class TracedFunction:
         avals: Sequence[Aval],
         arguments: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
         results: Callable[[list[Any]], list[Any]] = list,
+        *,
+        stateful: bool = False,
     ) -> None:
-        with Trace(name) as level, recording(True):
+        self._results, self._stateful = results, stateful
+        taken: list[Any] = []
+        while (more := self._trace(function, name, avals, arguments, taken)) != []:
+            taken += more
+
+    def _trace(
+        self, function: Any, name: str, avals: Sequence[Aval], arguments: Any, taken: list[Any]
+    ) -> list[Any]:
+        """Trace with these tensors from outside as inputs; returns those that should have been, too."""
+        with Trace(name, stateful=self._stateful) as level, recording(True):
+            cells = level.cells
+            for x in taken if cells is not None else ():
+                cells.take(x)  # type: ignore[union-attr]
             handles = [level.input(a) for a in avals]
             inputs = list(map(alias, handles))
-            args, kwargs = arguments(inputs)
-            leaves, self.structure = flatten(function(*args, **kwargs))
-            self.leaves = results(leaves)
+            outputs = self._outputs(function, arguments(inputs))
             pairs = enumerate(zip(handles, inputs, strict=True))
             self.written = [k for k, (a, b) in pairs if value_of(a) is not value_of(b)]
-            outputs = [unwrap(x) for x in self.leaves if isinstance(x, Operand)]
-            self.graph = level.graph([*outputs, *(inputs[k] for k in self.written)])
+            outputs += [inputs[k] for k in self.written]
+            self.put: list[tuple[Any, bool]] = []
+            if cells is not None:
+                put = cells.written()
+                if cells.again:
+                    return cells.again
+                self.put = [(cell, x is not None) for cell, x in put]
+                outputs += [x for _, x in put if x is not None]
+                level.captured += cells.inputs()
+            self.graph = level.graph(outputs)
         self.captured = [x for _, x in level.captured]
         self._read = level.read
+        self._guards = [] if cells is None else [*cells.guards, *(c.holds for c in cells.kept())]
+        return []
+
+    def _outputs(self, function: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+        """Handles of the function's results, which are not the user's."""
+        args, kwargs = given
+        leaves, self.structure = flatten(function(*args, **kwargs))
+        leaves = self._results(leaves)
         #: Of each leaf, what it means beyond its handle, or what it is where it is no tensor.
-        self.leaves = [(semantics_of(x), True) if isinstance(x, Operand) else (x, False) for x in self.leaves]
+        self.leaves = [(semantics_of(x), True) if isinstance(x, Operand) else (x, False) for x in leaves]
+        return [alias(unwrap(x)) for x in leaves if isinstance(x, Operand)]
 
     def holds(self) -> bool:
         """Whether tensors from outside that it read are what they were."""
-        return all(value_of(x) is v for x, v in self._read)
+        for where, held in self._read:
+            if (x := where()) is not None and value_of(x) is not held:
+                return False
+        return all(guard() for guard in self._guards)
+
+    @property
+    def steps(self) -> bool:
+        """Whether it changes leaves: then what a call returns is not recorded."""
+        return any(isinstance(cell, TensorCell) and cell.is_leaf for cell, _ in self.put)
+
+    def donated(self) -> dict[int, int]:
+        """Which inputs are not there any more after a call, each with the output that takes its place."""
+        own = len(self.graph.inputs) - len(self.captured)
+        first = sum(is_tensor for _, is_tensor in self.leaves)
+        found = {k: first + n for n, k in enumerate(self.written)}
+        at = first + len(self.written)
+        where = {id(x): own + k for k, x in enumerate(self.captured)}
+        for cell, is_tensor in self.put:
+            if is_tensor and id(cell) in where:
+                found[where[id(cell)]] = at
+            at += is_tensor
+        return found
+
+    def inputs(self) -> list[Any]:
+        """Handles of what it captured, as they are now."""
+        return [x if isinstance(x, Operand) else x.now() for x in self.captured]
 
     def packed(self, handles: Iterator[Any]) -> Any:
         """The result, from handles for its tensors."""

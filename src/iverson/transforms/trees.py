@@ -8,7 +8,18 @@ from typing import Any
 from iverson.autograd.api import variable
 from iverson.autograd.node import hold_gradient
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, Wrapper, alias, bind, is_tracked, levels, rewrap, unwrap, value_of
+from iverson.core.dispatch import (
+    Operand,
+    Wrapper,
+    alias,
+    bind,
+    cells,
+    is_tracked,
+    levels,
+    rewrap,
+    unwrap,
+    value_of,
+)
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.ops import TABLE
 from iverson.tensor import Tensor, asarray
@@ -75,6 +86,8 @@ def fresh(leaves: list[Any], operation: str, argument: str) -> list[Any]:
                 remedy="convert it with astype, or leave it out of argnums",
             )
     entered = levels()
+    if (taken := cells()) is not None:
+        leaves = list(map(taken.inside, leaves))
     known = [entered[-1].variable_of(x) for x in leaves] if entered else leaves
     return [variable(value_of(x)) if not is_tracked(x) else bind(TABLE["identity"], (x,)) for x in known]
 

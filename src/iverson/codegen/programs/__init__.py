@@ -1,5 +1,6 @@
 """Programs: steps over one planned arena that run as one native call (`nodes` has the grammar)."""
 
+from iverson.codegen.programs.arena import overwritten
 from iverson.codegen.programs.compile import CompiledProgram, compile_program
 from iverson.codegen.programs.nodes import Branch, Nest, Product, Program, Repeat, View, whole
 
@@ -12,5 +13,6 @@ __all__ = [
     "Repeat",
     "View",
     "compile_program",
+    "overwritten",
     "whole",
 ]

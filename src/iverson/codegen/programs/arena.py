@@ -10,7 +10,7 @@ those around the block that it is local to: what such a loop's last iteration le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iverson.codegen.loops import constant_extent
@@ -19,6 +19,7 @@ from iverson.codegen.nodes import with_buffers as with_kernel_buffers
 from iverson.codegen.programs.nodes import (
     Branch,
     Nest,
+    Product,
     Program,
     Repeat,
     Step,
@@ -57,6 +58,114 @@ def arena(program: Program) -> Arena:
             place = max(place, ends[other])
         places[b.name], ends[b.name] = place, place + room
     return Arena(places, max(ends.values(), default=0))
+
+
+# --- outputs in the memory of inputs ----------------------------------------------------------------
+
+
+def overwritten(program: Program, pairs: Sequence[tuple[Buffer, Buffer]]) -> tuple[Program, dict[str, str]]:
+    """The program with outputs made in the memory of inputs that nobody reads after the call.
+
+    p (in), q (out): q[i] = p[i] - g[i], where p is read no more  ->  p (inout): p[i] = p[i] - g[i]
+
+    pairs : an input, and an output of its shape and dtype that may take its place; the first that fit are
+    taken. The input must be read before the output is written, or by the nest that does so, entry by entry;
+    a step that makes outputs alone is moved behind the last read, where the steps between allow it.
+
+    Returns the program, and the name of the input in whose memory each such output is.
+    """
+    taken: dict[str, str] = {}
+    for source, out in pairs:
+        if source.name in taken.values() or out.name in taken:
+            continue
+        found = _overwritten(program, source, out)
+        if found is not None:
+            program = found
+            taken[out.name] = source.name
+    return program, taken
+
+
+def _overwritten(program: Program, source: Buffer, out: Buffer) -> Program | None:
+    if not program.steps or any(not isinstance(s, Nest | Product) for s in _using(program, source, out)):
+        return None
+    program = _sunk(program, source, out)
+    reads = [k for k, s in enumerate(program.steps) if source in _buffers(s)]
+    writes = [k for k, s in enumerate(program.steps) if out in _buffers(s)]
+    if not writes or (reads and reads[-1] > writes[0]):
+        return None
+    steps = list(program.steps)
+    if reads and reads[-1] == writes[0]:
+        merged = _merged(steps[writes[0]], source, out)
+        if merged is None:
+            return None
+        steps[writes[0]] = merged
+    both = replace(source, role="inout")
+    names = {source: both, out: both}
+    moved = [mapped(s, lambda v: replace(v, buffer=names.get(v.buffer, v.buffer))) for s in steps]
+    buffers = tuple(both if b == source else b for b in program.buffers if b != out)
+    return replace(program, buffers=buffers, steps=tuple(moved))
+
+
+def _using(program: Program, *of: Buffer) -> list[Step]:
+    return [s for s in program.steps if not _buffers(s).isdisjoint(of)]
+
+
+def _buffers(s: Step) -> set[Buffer]:
+    """The buffers of a step, those of the steps inside of it too."""
+    found: set[Buffer] = set()
+
+    def note(v: View) -> View:
+        found.add(v.buffer)
+        return v
+
+    for inner in walk((s,)):
+        mapped(inner, note)
+        if isinstance(inner, Repeat):
+            found.update(b for pair in inner.swaps for b in pair)
+    return found
+
+
+def _sunk(program: Program, source: Buffer, out: Buffer) -> Program:
+    """The program with the one step that makes an output behind the last read of an input, if it may be."""
+    steps = list(program.steps)
+    last = max((k for k, s in enumerate(steps) if source in _buffers(s)), default=-1)
+    own = [k for k, s in enumerate(steps) if out in _buffers(s)]
+    if len(own) != 1 or own[0] >= last:
+        return program
+    (first,) = own
+    step = steps[first]
+    assert isinstance(step, Nest | Product)
+    read, written = ({v.buffer for v in views} for views in reads_and_writes(step))
+    between = steps[first + 1 : last + 1]
+    for s in between:
+        if not _buffers(s).isdisjoint(written) or not _written(s).isdisjoint(read):
+            return program
+    return replace(program, steps=(*steps[:first], *between, step, *steps[last + 1 :]))
+
+
+def _written(s: Step) -> set[Buffer]:
+    found: set[Buffer] = set()
+    for inner in walk((s,)):
+        if isinstance(inner, Nest | Product):
+            found.update(v.buffer for v in reads_and_writes(inner)[1])
+        elif isinstance(inner, Repeat):
+            found.update(b for pair in inner.swaps for b in pair)
+    return found
+
+
+def _merged(s: Step, source: Buffer, out: Buffer) -> Step | None:
+    """A nest that reads an input only to make an output at the same place, with one buffer for both."""
+    if not isinstance(s, Nest):
+        return None
+    at = {b: [k for k, v in enumerate(s.views) if v.buffer == b] for b in (source, out)}
+    if any(len(places) != 1 or not s.views[places[0]].whole for places in at.values()):
+        return None
+    (k,), (n,) = at[source], at[out]
+    old, new = s.kernel.buffers[k], s.kernel.buffers[n]
+    alike = (old.shape, old.dtype, old.role, new.role) == (new.shape, new.dtype, "in", "out")
+    if not alike or not is_pointwise(s.kernel, old.name, new.name):
+        return None
+    return Nest(_over(s.kernel, old, new), tuple(v for i, v in enumerate(s.views) if i != k))
 
 
 # --- when a buffer is alive ------------------------------------------------------------------------
@@ -303,4 +412,4 @@ def _once(s: Stmt, store: Store, names: set[str]) -> bool:
     return _once(inner[0], store, names)
 
 
-__all__ = ["ALIGN", "Arena", "arena", "in_place", "is_pointwise", "lifetimes"]
+__all__ = ["ALIGN", "Arena", "arena", "in_place", "is_pointwise", "lifetimes", "overwritten"]

@@ -63,6 +63,20 @@ def has_one_owner(array: np.ndarray[Any, Any]) -> bool:
     return sys.getrefcount(array) <= _ONE_OWNER
 
 
+def holds_alone(x: Any) -> bool:
+    """Whether nobody but this handle can read its strided buffer, so that it may be written.
+
+    An aligned array is the only view of a raw buffer: then nobody else may hold that either.
+    """
+    held: Any = getattr(x, "_value", None)
+    if type(held) is not np.ndarray or not held.flags.writeable or not has_one_owner(held):
+        return False
+    base: Any = held.base
+    if base is None:
+        return held.flags.owndata
+    return type(base) is np.ndarray and base.base is None and base.flags.owndata and has_one_owner(base)
+
+
 def _check(value: np.ndarray[Any, Any]) -> None:
     assert type(value) is np.ndarray
     assert value.dtype.isnative

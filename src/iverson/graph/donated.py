@@ -1,0 +1,65 @@
+"""What a tensor holds whose memory was given to a compiled function: nothing, and an error says so."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from iverson.core.dispatch import Level, LevelValue, rebind
+from iverson.core.errors import ArgumentError
+from iverson.core.op import Op
+from iverson.layouts import Layout, register
+
+
+class _Donation(Level):
+    """A level that is never entered: its values belong to a call that is over."""
+
+    __slots__ = ()
+    gone = (
+        "a tensor whose memory was donated to it",
+        "tensors that nobody gave away",
+        "use the result of the call, or donate a copy: iverson.asarray(x, copy=True)",
+    )
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> NoReturn:
+        """Never called: the level is not entered."""
+        raise AssertionError(op.name)
+
+
+class Donated(LevelValue):
+    """What is left of a donated tensor: its shape and dtype."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, level: Level, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        super().__init__(level)
+        self.shape, self.dtype = shape, dtype  # type: ignore[misc]
+
+
+def _no_entries(value: Donated) -> NoReturn:
+    got, expected, remedy = value._level.gone
+    raise ArgumentError(value._level.name, got=got, expected=expected, remedy=remedy)
+
+
+register(
+    Layout(
+        name="donated",
+        kind=Donated,
+        to_strided=_no_entries,
+        check=lambda value: None,
+        buffers=lambda value: (),
+        rebuild=lambda value, buffers: value,
+        densify_warns=False,
+    )
+)
+
+
+def give_away(handles: list[Any], name: str) -> None:
+    """Let handles hold nothing any more; ``name`` is what they were given to."""
+    level = _Donation(name)
+    for x in handles:
+        rebind(x, Donated(level, x.shape, x.dtype), None, 0)
+
+
+__all__ = ["give_away"]
