@@ -8,8 +8,10 @@ from benchmarks.workloads import (
     lstm_backward,
     overhead,
     second_derivative,
+    second_orders,
     sparse,
     sparse_models,
+    steps,
     te_dense,
     te_images,
     te_pairs,
@@ -32,6 +34,8 @@ MODULES = (
     sparse_models,
     batches,
     compiled,
+    second_orders,
+    steps,
     training,
 )
 WORKLOADS: dict[str, Workload] = {

@@ -90,7 +90,7 @@ def jax_of(function: Callable[[Any, Any], Callable[..., Any]]) -> Callable[[Inpu
     return run
 
 
-def _transforms(xp: Any) -> Any:
+def transforms_of(xp: Any) -> Any:
     """The module with ``vmap``, ``grad`` and so on beside an array library."""
     if xp.__name__ == "torch":
         return xp.func
@@ -102,17 +102,17 @@ def _transforms(xp: Any) -> Any:
 
 
 def per_sample(xp: Any, p: Any) -> Any:
-    t = _transforms(xp)
+    t = transforms_of(xp)
     g = t.grad(loss(xp), (0, 1))
     return t.vmap(g, (None, None, 0, 0)), (p["W0"], p["W1"], p["x"], p["t"])
 
 
 def hessian(xp: Any, p: Any) -> Any:
-    return _transforms(xp).hessian(coupled(xp, p["A"])), (p["x"],)
+    return transforms_of(xp).hessian(coupled(xp, p["A"])), (p["x"],)
 
 
 def jacobian(xp: Any, p: Any) -> Any:
-    t = _transforms(xp)
+    t = transforms_of(xp)
     return (t.jacobian if hasattr(t, "jacobian") else t.jacrev)(stencil(xp)), (p["x"],)
 
 

@@ -1,11 +1,7 @@
-"""Whole functions compiled: training steps, second derivatives, a chain of elementwise functions, one call.
+"""Whole functions compiled: training steps, a chain of elementwise functions, one call.
 
 - training_step: forward, backward and update of a classifier with two hidden layers of n units, float32, a
-batch of 64 (up to
-  64 units) or 128.
-- second_derivative_relu, ..._tanh: of a network with 6 hidden layers of 256 units, 2 inputs, in its input, by
-two
-  gradients, at n points; the squared output in place of the output in ..._squared.
+  batch of 64 (up to 64 units) or 128.
 - elementwise_chain: ten functions of n entries, float64.
 - scalar_call: the same of one entry: what a call costs.
 """
@@ -77,35 +73,6 @@ def torch_step(inputs: Inputs) -> Call:
     return step
 
 
-def make_network(points: int, rng: np.random.Generator) -> Inputs:
-    widths = (2, *(256,) * 6, 1)
-    weights = {
-        f"W{k}": rng.standard_normal((a, b)) * (2 / a) ** 0.5 for k, (a, b) in enumerate(pairwise(widths))
-    }
-    return {**weights, "x": rng.standard_normal((points, 2))}
-
-
-def second_derivative(kind: str, squared: bool) -> Callable[[Any, Any], Any]:
-    def of(xp: Any, p: Any) -> Any:
-        transforms = xp.func if xp.__name__ == "torch" else xp
-        transforms = __import__("jax") if xp.__name__ == "jax.numpy" else transforms
-
-        def network(x: Any, *weights: Any) -> Any:
-            for w in weights[:-1]:
-                x = x @ w
-                x = xp.tanh(x) if kind == "tanh" else xp.maximum(x, 0 * x)
-            y = x @ weights[-1]
-            return (y**2).sum() if squared else y.sum()
-
-        def first(x: Any, *weights: Any) -> Any:
-            return transforms.grad(network)(x, *weights).sum()
-
-        *weights, x = p.values()
-        return transforms.grad(first), (x, *weights)
-
-    return of
-
-
 def chain(xp: Any, p: Any) -> Any:
     def f(x: Any) -> Any:
         y = (x * 2 + 1) * x - 3
@@ -123,23 +90,6 @@ def _run(function: Any) -> dict[str, Callable[[Inputs], Call]]:
     }
 
 
-def _second(kind: str, squared: bool) -> Workload:
-    target = (
-        {"jax jit": 1.1, "torch": 0.5}
-        if kind == "tanh"
-        else {"jax jit": 1.0, "torch": 0.35 if squared else 0.3}
-    )
-    return Workload(
-        name=f"compiled_second_{kind}{'_squared' if squared else ''}",
-        sizes=(500, 2000, 10000),
-        size_is="points",
-        draw=lambda rng: rng.integers(100, 3000),
-        make=make_network,
-        run=_run(second_derivative(kind, squared)),
-        target=target,
-    )
-
-
 WORKLOADS = (
     Workload(
         name="compiled_training_step",
@@ -150,7 +100,6 @@ WORKLOADS = (
         run={**_run(training_step), "torch": torch_step},
         target={"jax jit": 0.8, "torch": 0.8},
     ),
-    *(_second(kind, squared) for kind in ("relu", "tanh") for squared in (False, True)),
     Workload(
         name="compiled_elementwise_chain",
         sizes=(10_000, 1_000_000, 10_000_000),
