@@ -31,7 +31,7 @@ from iverson.transforms.jit import Jitted, jit
 _RUNS = 5
 #: What the passes that take equations away are called as reasons.
 _PASSES = {
-    "brackets": "bracket",
+    "entries": "bracket",
     "dead_code": "dead",
     "common": "common",
     "constants": "constant",
@@ -130,7 +130,7 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
         if not made:
             gone += [(e, reason) for e in lost]
         else:
-            dense = run.__name__ == "brackets"  # a selection in itself is made of its values later
+            dense = run.__name__ == "entries"  # a selection in itself is made of its values later
             saved = _total(lost, dense).beyond(_total(made, dense))
             if saved and run.__name__ != "inline":
                 pieces.append(Piece(reason, f"{len(lost)} equations became {len(made)}", saved))

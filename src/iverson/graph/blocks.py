@@ -7,6 +7,8 @@
           repeat while flag: next = body(consts, c); flag = condition(consts, next); exchange c and next
     %y = cond[on_true=..., on_false=...](flag, operands)
       ->  if flag: y = on_true(operands), else: y = on_false(operands)
+    %y = mended[at=n, finite=..., again=...](operands)
+      ->  y = the first operand; if not finite(operand n): y = again(the other operands)
     %y = checkpoint[body=...](operands)
       ->  y = body(operands)
 
@@ -19,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
+
+import numpy as np
 
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Branch, Repeat, View, blas
@@ -106,6 +110,18 @@ def _cond(at: Around, e: Equation) -> None:
     at.steps.append(Branch(at.place(flag), *bodies))
 
 
+def mended(at: Around, e: Equation, out: View) -> None:
+    """Make again what is not finite, in its place; what that copies is copied in the branch."""
+    finite, again = _body(e, "finite"), _body(e, "again")
+    flag = at.memory.temp(np.dtype(bool), ())
+    at.steps += at.inside(finite, _given(at, [e.operands[e.params["at"]]], finite), [flag], at.times)
+    before, at.steps = at.steps, []
+    given = _given(at, e.operands[1:], again)
+    never = replace(at.times, each=0)  # work is counted as if all is finite
+    retry = (*at.steps, *at.inside(again, given, [out], never))
+    at.steps = [*before, Branch(flag, (), retry)]
+
+
 def _checkpoint(at: Around, e: Equation) -> None:
     body = _body(e, "body")
     given = _given(at, e.operands, body)
@@ -177,4 +193,4 @@ def _slice(v: View, var: str, length: int, reverse: bool) -> View:
     )
 
 
-__all__ = ["Around", "steps"]
+__all__ = ["Around", "mended", "steps"]

@@ -9,6 +9,7 @@ from iverson.core.entries import Stored
 from iverson.core.table import TABLE
 from iverson.graph.expressions import is_expression
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.operations import mended
 from iverson.graph.passes import simplified
 from iverson.graph.recurrences import is_recurrence
 from iverson.graph.views import Strided, view
@@ -19,7 +20,7 @@ BLOCKS = ("scan", "while", "cond", "checkpoint")
 
 
 class Kinds:
-    """What each equation is: "view", "product", "recurrence", "expression", "block" or "library"."""
+    """What each equation is: "view", "product", "mended", "recurrence", "expression", "block" or "library"."""
 
     def __init__(self, graph: Graph) -> None:
         self.views: dict[Value, Strided] = {}
@@ -34,6 +35,8 @@ class Kinds:
             return "library"
         if e.op.name in BLOCKS:
             return "block" if _is_block(e) else "library"
+        if e.op is mended:
+            return "mended" if _is_block(e) else "library"
         seen = view(e, self.views)
         if seen is not None:
             self.views[e.results[0]] = seen

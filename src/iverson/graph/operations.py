@@ -21,6 +21,7 @@ from iverson.core.dispatch import (
     rewrap,
     semantics_of,
     unwrap,
+    value_of,
 )
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
@@ -172,8 +173,25 @@ random = GraphOp(
     pure=False,
 )
 
+
+def _mended(args: Sequence[Any], *, at: int, finite: Graph, again: Graph) -> list[Any]:
+    (fine,) = interpret(finite, [args[at]])
+    return [args[0]] if value_of(fine) else interpret(again, args[1:])
+
+
+#: ``mended(a @ b, a, b, there)``: the product without the slices of the contracted axis that are not there, so
+#: that an inf or nan across from them is not multiplied with their zeros. It is made ``again`` where the
+#: operand at a position is not ``finite``.
+mended = GraphOp(
+    name="mended",
+    forward=None,
+    abstract=lambda out, *_, **__: Aval(out.shape, out.dtype),
+    evaluate=_mended,
+    takes_undefined=False,
+)
+
 #: The ops of graphs by name.
-OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of, function_op, random)}
+OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of, function_op, random, mended)}
 
 
 def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:

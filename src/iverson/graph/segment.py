@@ -6,6 +6,7 @@ products and recurrences whose operands are there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -20,9 +21,10 @@ from iverson.core.dispatch import value_of
 from iverson.graph import blocks, recurrences
 from iverson.graph.expressions import is_expression
 from iverson.graph.fuse import Temp, group_steps
-from iverson.graph.kinds import Body
+from iverson.graph.kinds import PRODUCTS, Body
 from iverson.graph.memory import Memory, Times
 from iverson.graph.nodes import Equation, Graph, Value, values_of
+from iverson.graph.operations import mended
 from iverson.graph.views import Strided, view
 from iverson.layouts import Zero
 
@@ -74,6 +76,8 @@ class Segment:
             for v, x in self.views.items()
             if v in self.wanted and x.root in self.makers and x.root not in self.wanted and _is_reshaped(x)
         }
+        #: Products in whose place they are mended, as nothing else reads them.
+        self.mended_in = _mended_in_place(live, self.wanted)
         self.places: dict[Value, View] = {}
         self.targets: dict[Value, View] = {}
         self.inputs: list[Value] = []
@@ -133,7 +137,7 @@ class Segment:
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
         """Equations by the round in which their operands are there first: a round's expressions, then its
         products, recurrences, loops and branches."""
-        ways = {"product": self.product, "recurrence": self.recurrence, "block": self.block}
+        ways = {"product": self.product, "mended": self.mended, "recurrence": self.recurrence, "block": self.block}
         self.apart = {id(e): ways[kind(e)] for e in equations if kind(e) in ways}
         groups: dict[tuple[int, bool], list[Equation]] = {}
         made: dict[Value, int] = {}
@@ -159,7 +163,9 @@ class Segment:
     def made(self, v: Value) -> View:
         """Where a value is to be made; one of which a reshape is wanted, where that is."""
         place = self.targets.get(v)
-        if v in self.reshaped:
+        if v in self.mended_in:
+            place = self.made(self.mended_in[v])
+        elif v in self.reshaped:
             place = replace(self.made(self.reshaped[v]), shape=v.shape, strides=c_strides(v.shape))
         elif place is None:
             role = "out" if v in self.wanted else "temp"
@@ -257,6 +263,12 @@ class Segment:
         self.copy(out, v)
         return out
 
+    def mended(self, e: Equation) -> None:
+        found, (v,) = e.operands[0], e.results
+        if v not in self.places:
+            self.copy(self.made(v), found)
+        blocks.mended(self, e, self.places[v])
+
     # --- loops and branches -----------------------------------------------------------------------
 
     def block(self, e: Equation) -> None:
@@ -272,6 +284,14 @@ def _live(equations: Sequence[Equation], wanted: set[Value]) -> list[Equation]:
             needed.update(values_of(e.operands))
             found.append(e)
     return found[::-1]
+
+
+def _mended_in_place(live: Sequence[Equation], wanted: set[Value]) -> dict[Value, Value]:
+    """Products that only what mends them reads, with what they become."""
+    reads = Counter(x for e in live for x in values_of(e.operands))
+    products = {v for e in live if e.op.name in PRODUCTS for v in e.results}
+    found = {e.operands[0]: e.results[0] for e in live if e.op is mended}
+    return {x: v for x, v in found.items() if reads[x] == 1 and x in products and x not in wanted}
 
 
 def _is_reshaped(x: Strided) -> bool:

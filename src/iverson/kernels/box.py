@@ -184,26 +184,28 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     a, b = values
     result = zeros_like_result(op, values, params)
-    of_a = _own(a)
-    of_b = _own(b)
-    inner = (
-        max(of_a.start[-1], of_b.start[-2]),
-        min(of_a.stop[-1], of_b.stop[-2]),
-    )
-    batch = Region.full(result.shape[:-2])
-    for x, own in ((a, of_a), (b, of_b)):
-        lead = Region(own.start[:-2], own.stop[:-2])
-        batch = batch.intersect(lead.broadcast(x.shape[:-2], result.shape[:-2]))
-    region = Region(
-        (*batch.start, of_a.start[-2], of_b.start[-1]), (*batch.stop, of_a.stop[-2], of_b.stop[-1])
-    )
-    if not region.size or inner[0] >= inner[1]:
+    region, of_a, of_b = factors(_own(a), _own(b), (a.shape, b.shape), result.shape)
+    if not region.size or not of_a.size:
         return Zero(result.shape, result.dtype)
-    rows = batch.projected(a.shape[:-2])
-    a_part = read(a, Region((*rows.start, of_a.start[-2], inner[0]), (*rows.stop, of_a.stop[-2], inner[1])))
-    columns = batch.projected(b.shape[:-2])
-    b_part = read(
-        b,
-        Region((*columns.start, inner[0], of_b.start[-1]), (*columns.stop, inner[1], of_b.stop[-1])),
-    )
-    return make(result.shape, region, op.forward(a_part, b_part, **params))
+    return make(result.shape, region, op.forward(read(a, of_a), read(b, of_b), **params))
+
+
+def factors(
+    of_a: Region, of_b: Region, shapes: tuple[Shape, Shape], out: Shape, wanted: Region | None = None
+) -> tuple[Region, Region, Region]:
+    """Where a product of boxes may be nonzero and is ``wanted``, and the parts of both that make it."""
+    wanted = wanted or Region.full(out)
+    inner = max(of_a.start[-1], of_b.start[-2]), min(of_a.stop[-1], of_b.stop[-2])
+    rows = max(of_a.start[-2], wanted.start[-2]), min(of_a.stop[-2], wanted.stop[-2])
+    columns = max(of_b.start[-1], wanted.start[-1]), min(of_b.stop[-1], wanted.stop[-1])
+    batch = Region(wanted.start[:-2], wanted.stop[:-2])
+    for own, shape in zip((of_a, of_b), shapes, strict=True):
+        lead = Region(own.start[:-2], own.stop[:-2])
+        batch = batch.intersect(lead.broadcast(shape[:-2], out[:-2]))
+
+    def matrices(lead: Region, first: tuple[int, int], second: tuple[int, int]) -> Region:
+        pairs = (first, second)
+        return Region((*lead.start, *(p[0] for p in pairs)), (*lead.stop, *(p[1] for p in pairs)))
+
+    part_a, part_b = (batch.projected(shape[:-2]) for shape in shapes)
+    return matrices(batch, rows, columns), matrices(part_a, rows, inner), matrices(part_b, inner, columns)

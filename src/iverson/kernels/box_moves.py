@@ -40,31 +40,33 @@ def _moved(body: Callable[..., Any], op: Op, values: Values, params: Params) -> 
     return make(op.abstract(*values, **params).shape, region, body(x, region, *others, **params))
 
 
-@moving("permute_dims")
-def permute_dims(x: Box, _region: Region, *, axes: Shape) -> Array:
-    return np.transpose(x.inner, axes)
+#: Of ops that are the op itself on what the box holds: ``params(x, image, **params)``, its parameters there,
+#: of anything with the region and shape of a box. None where it is not.
+INSIDE: dict[str, Callable[..., Params | None]] = {
+    "permute_dims": lambda x, image, **same: same,
+    "expand_dims": lambda x, image, **same: same,
+    "squeeze": lambda x, image, **same: same,
+    "flip": lambda x, image, **same: same,
+    "sum": lambda x, image, **same: same,
+    "broadcast_to": lambda x, image, *, shape: {"shape": image.shape},
+    "index_basic": lambda x, image, *, key: {"key": keys.key_within(x.region, key, x.shape)},
+    "diag_embed": lambda x, image, *, offset, shape: {"offset": 0, "shape": image.shape},
+    "reshape": lambda x, image, *, shape: {"shape": image.shape} if image.size == x.region.size else None,
+}
 
 
-@moving("expand_dims")
-@moving("squeeze")
-def renamed(x: Box, region: Region, *, axis: Shape) -> Array:
-    """Axes of extent 1 come and go."""
-    return x.inner.reshape(region.shape)
+def _inside(op: Op, values: Values, params: Params) -> Any:
+    (x,) = values
+    region = op.entry_map.image(x.region, x.shape, (), params) if x.region.size else None
+    if region is None or not region.size:
+        return zeros_like_result(op, values, params)
+    own = INSIDE[op.name](x, region, **params)
+    inner = _reshaped(x, region, **params) if own is None else op.forward(x.inner, **own)
+    return make(op.abstract(*values, **params).shape, region, np.asarray(inner))
 
 
-@moving("broadcast_to")
-def broadcast_to(x: Box, region: Region, *, shape: Shape) -> Array:
-    return np.broadcast_to(x.inner, region.shape)
-
-
-@moving("sum")
-def sum(x: Box, _region: Region, *, axis: Shape, keepdims: bool) -> Array:
-    return np.asarray(np.sum(x.inner, axis=axis, dtype=x.dtype, keepdims=keepdims))
-
-
-@moving("flip")
-def flip(x: Box, _region: Region, *, axis: Shape) -> Array:
-    return np.flip(x.inner, axis)
+for _name in INSIDE:
+    register(_name, Box)(_inside)
 
 
 @moving("roll")
@@ -94,27 +96,14 @@ def diagonal(x: Box, region: Region, *, offset: int) -> Array:
     return np.diagonal(x.read(own), 0, -2, -1)
 
 
-@moving("diag_embed")
-def diag_embed(x: Box, region: Region, *, offset: int, shape: Shape) -> Array:
-    return strided.diag_embed(x.inner, offset=0, shape=region.shape)
-
-
-@moving("index_basic")
-def index_basic(x: Box, _region: Region, *, key: keys.Key) -> Array:
-    return np.asarray(x.inner[keys.key_within(x.region, key, x.shape)])
-
-
 @moving("embed")
 def embed(x: Box, _region: Region, *, key: keys.Key, shape: Shape) -> Array:
     embedded = strided.embed(x.inner, keys.cut(key, x.region), shape)
     return embedded.inner if type(embedded) is Box else np.asarray(embedded)
 
 
-@moving("reshape")
-def reshape(x: Box, region: Region, *, shape: Shape) -> Array:
-    """In the same order, or where the image holds more than the box, at their places in it."""
-    if region.size == x.region.size:
-        return x.inner.reshape(region.shape)
+def _reshaped(x: Box, region: Region, *, shape: Shape) -> Array:
+    """The entries at their places in an image that holds more than the box."""
     inner = np.zeros(region.size, x.dtype)
     at = np.zeros((1,), np.int64)
     for source, target in regions.groups(x.shape, shape):

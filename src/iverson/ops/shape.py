@@ -15,7 +15,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, value_of
-from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, join
+from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, join, plain
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
@@ -282,12 +282,23 @@ def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
 
 
 class Joined(EntryMap):
-    """Operands side by side; ``place(region, k, axis, offsets)`` says where a region of operand k goes."""
+    """Operands side by side; ``place(region, k, axis, offsets)`` says where a region of operand k goes, and
+    ``origin`` where one of the result within that place comes from.
+    """
 
     moves = partial = True
 
-    def __init__(self, place: Callable[..., Region]) -> None:
+    def __init__(self, place: Callable[..., Region], origin: Callable[..., Region]) -> None:
         self._place = place
+        self._origin = origin
+
+    def place(self, region: Region, k: int, params: Any) -> Region:
+        """Where a region of operand k goes."""
+        return self._place(region, k, **params)
+
+    def origin(self, region: Region, k: int, params: Any) -> Region:
+        """Where a region of the result, of operand k, is in that."""
+        return self._origin(region, k, **params)
 
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
@@ -303,15 +314,19 @@ class Joined(EntryMap):
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Any, params: Any
     ) -> Entries:
-        """All of an operand that the entries are of, or nothing."""
+        """Those that are of an operand, where they are in it."""
         if not isinstance(where, Box):
             return where if where is NOTHING else FULL
-        own = self._place(Region.full(inputs[i].shape), i, **params)
-        return FULL if own.intersect(where.region).size else NOTHING
+        own = self._place(Region.full(inputs[i].shape), i, **params).intersect(where.region)
+        return plain(Box(self._origin(own, i, **params)), inputs[i].shape) if own.size else NOTHING
 
 
 def _concat_places(region: Region, k: int, axis: int, offsets: Shape) -> Region:
     return region.shifted(offsets[k] if d == axis else 0 for d in range(len(region.start)))
+
+
+def _concat_origin(region: Region, k: int, axis: int, offsets: Shape) -> Region:
+    return region.shifted(-offsets[k] if d == axis else 0 for d in range(len(region.start)))
 
 
 define(
@@ -323,7 +338,7 @@ define(
             F.index_basic(g, key=_concat_key(_y, _xs[i], axis, offsets[i])) for i in wanted
         ],
         linear_in=JOINTLY,
-        entry_map=Joined(_concat_places),
+        entry_map=Joined(_concat_places, _concat_origin),
         te=lazy_te(lambda T, *xs, axis, offsets: _joined(T, xs, axis, offsets)),
         samples=lambda s: [
             Sample((s((2, 3)), s((2, 1)), s((2, 0))), {"axis": 1, "offsets": (0, 3, 4)}),
@@ -356,6 +371,10 @@ def _stack_places(region: Region, k: int, axis: int) -> Region:
     )
 
 
+def _stack_origin(region: Region, k: int, axis: int) -> Region:
+    return region.permuted(tuple(d for d in range(len(region.start)) if d != axis))
+
+
 define(
     Op(
         name="stack",
@@ -365,7 +384,7 @@ define(
             F.index_basic(g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)) for i in wanted
         ],
         linear_in=JOINTLY,
-        entry_map=Joined(_stack_places),
+        entry_map=Joined(_stack_places, _stack_origin),
         te=lazy_te(lambda T, *xs, axis: _stacked(T, xs, axis)),
         samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
     )

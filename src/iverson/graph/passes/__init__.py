@@ -10,10 +10,10 @@ from collections.abc import Callable
 from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Graph
 from iverson.graph.passes.algebra import algebra
-from iverson.graph.passes.brackets import brackets
 from iverson.graph.passes.common import common
 from iverson.graph.passes.constants import constants
 from iverson.graph.passes.demands import demands
+from iverson.graph.passes.entries import entries
 from iverson.graph.regions import inline
 
 Pass = Callable[[Graph], Graph]
@@ -21,10 +21,10 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     inline,
     dead_code,
-    brackets,
-    algebra,
     demands,
     dead_code,
+    entries,
+    algebra,
     constants,
     algebra,
     common,

@@ -16,12 +16,36 @@ from typing import Any
 from iverson.autograd.mode import no_grad
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
-from iverson.core.entries import FULL, NOTHING, Entries, join, plain
+from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Nothing, join, meet, plain
 from iverson.core.entry_map import ANY
 from iverson.core.table import F
-from iverson.graph.nodes import Equation, Graph, Operand, Value, known
+from iverson.graph.nodes import Equation, Graph, Operand, Value, known, values_of
 from iverson.graph.trace import Trace
 from iverson.layouts import Zero, support_of
+
+
+def supports_of(graph: Graph) -> dict[Value, Entries]:
+    """Outside of which box each value is zero; of one that is missing, what its aval says."""
+    found: dict[Value, Entries] = {}
+    for e in graph.equations:
+        if not e.op.multiple and _may_bound(e, found):
+            (v,) = e.results
+            given = [_bounded(x, found) if type(x) is Value else x for x in e.operands]
+            support = e.op.infer(*given, **e.params).support
+            found[v] = support if isinstance(support, Box | Nothing) else v.aval.support
+    return found
+
+
+def _may_bound(e: Equation, found: dict[Value, Entries]) -> bool:
+    return e.op.entry_map.partial or any(
+        isinstance(found.get(x, x.aval.support), Box | Nothing) for x in values_of(e.operands)
+    )
+
+
+def _bounded(x: Value, found: dict[Value, Entries]) -> Aval:
+    """What is known of a value, but for selections, which bound no computation."""
+    support = found.get(x, x.aval.support)
+    return Aval(x.shape, x.dtype, FULL if isinstance(support, Bracket) else support)
 
 
 def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries]]:
@@ -29,11 +53,12 @@ def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries]]:
 
     Of a value that is missing there, nothing is read.
     """
+    supports = supports_of(graph)
     found: dict[Value, Entries] = {x: FULL for x in graph.outputs if type(x) is Value}
     waiting, equations = list(graph.equations), []  # from the last one on
     while waiting:
         equation = waiting.pop()
-        where = [found.get(v, NOTHING) for v in equation.results]
+        where = [_met(found.get(v, NOTHING), v, supports.get(v, v.aval.support)) for v in equation.results]
         shorter = _shorter(equation, where)
         if shorter is not None:  # what is read before a loop follows from its steps that are left
             waiting += shorter
@@ -48,6 +73,11 @@ def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries]]:
 def _shorter(equation: Equation, where: list[Entries]) -> list[Equation] | None:
     shorten = getattr(equation.op, "shorten", None)
     return None if shorten is None or all(n is NOTHING for n in where) else shorten(equation, where)
+
+
+def _met(need: Entries, v: Value, support: Entries) -> Entries:
+    """What is read of a value where it may be nonzero."""
+    return plain(meet(need, support), v.shape) if isinstance(support, Box | Nothing) else need
 
 
 def _of_operand(equation: Equation, i: int, where: list[Entries]) -> Entries:

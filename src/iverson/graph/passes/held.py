@@ -1,0 +1,163 @@
+"""What a value may be in the entries pass, besides a handle of its trace: a selection, or a part.
+
+`Held` is the bracket and `Part` the box of this level. What ops do with them is in `entries`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import make_handle, value_of
+from iverson.core.entries import Box
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.core.table import F
+from iverson.graph.trace import Traced
+from iverson.layouts import Zero
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A selection not yet made: values, and where they are held (are not, if ``negated``).
+
+    condition : of as many axes as the values, with extent 1 on those along which it does not vary.
+    """
+
+    values: Any
+    condition: Any
+    negated: bool
+
+    @property
+    def shape(self) -> Shape:
+        return self.values.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> Any:
+        return self.values.dtype
+
+    def selected(self) -> Any:
+        """The selection made."""
+        return F.where(self.condition, *((0, self.values) if self.negated else (self.values, 0)))
+
+    def there(self) -> Any:
+        """Where values are held."""
+        return F.logical_not(self.condition) if self.negated else self.condition
+
+    def everywhere(self) -> Any:
+        """The same for each entry."""
+        there = self.there()
+        return there if there.shape == self.shape else F.broadcast_to(there, shape=self.shape)
+
+    def same(self, other: Held) -> bool:
+        """Whether both are held under one condition."""
+        return self.negated == other.negated and of_trace(self.condition) is of_trace(other.condition)
+
+    def stretched(self, shape: Shape) -> Held:
+        """Broadcast to a shape."""
+        values, condition = self.values, self.condition
+        if values.shape != shape:
+            values = F.broadcast_to(values, shape=shape)
+        if missing := len(shape) - len(condition.shape):
+            condition = F.expand_dims(condition, axis=tuple(range(missing)))
+        return Held(values, condition, self.negated)
+
+    def cut(self, region: Region) -> Held:
+        """What is in a region."""
+        return Held(cut(self.values, region), cut(self.condition, region), self.negated)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is in a region of a value: outside of it, entries are zero or nobody reads them.
+
+    inner : a handle, or `Held`.
+    """
+
+    shape: Shape
+    region: Region
+    inner: Any
+
+    @property
+    def dtype(self) -> Any:
+        return self.inner.dtype
+
+    def placed(self, x: Any, shape: Shape, region: Region) -> Any:
+        """x in a region of zeros."""
+        return x if region.covers(shape) else F.embed(x, key=region.slices, shape=shape)
+
+    def made(self) -> Any:
+        """All entries."""
+        return self.placed(selected(self.inner), self.shape, self.region)
+
+    def held(self) -> Held:
+        """As a selection of all entries, those in the region."""
+        inner = self.inner
+        there = inner.everywhere() if isinstance(inner, Held) else make_handle(np.ones(inner.shape, bool))
+        values = inner.values if isinstance(inner, Held) else inner
+        values, there = (self.placed(x, self.shape, self.region) for x in (values, there))
+        return Held(values, there, False)
+
+    def read(self, region: Region) -> Any:
+        """The entries of another region, with zeros for those that are not here."""
+        common = region.intersect(self.region)
+        part = read(self.inner, common.within(self.region))
+        return part if common == region else self.placed(selected(part), region.shape, common.within(region))
+
+
+def cut(x: Any, region: Region) -> Any:
+    """A handle in a region of an array that it is broadcast to."""
+    own = region.projected(x.shape)
+    return x if own.covers(x.shape) else F.index_basic(x, key=own.slices)
+
+
+def read(x: Any, region: Region) -> Any:
+    """A handle, a number, a `Held` or a `Part` in a region of an array that it is broadcast to."""
+    if not hasattr(x, "shape"):
+        return x
+    if isinstance(x, Part):
+        return x.read(region.projected(x.shape))
+    return x.cut(region) if isinstance(x, Held) else cut(x, region)
+
+
+def part(shape: Shape, region: Region, inner: Any) -> Any:
+    """Entries of a region, as what they are: all of a value, or a part of it."""
+    if isinstance(inner, Part):
+        inner = selected(inner)
+    return inner if region.covers(shape) else Part(shape, region, inner)
+
+
+def selected(x: Any) -> Any:
+    """All entries of a value, its selection made."""
+    if isinstance(x, Part):
+        return x.made()
+    return x.selected() if isinstance(x, Held) else x
+
+
+def zero(shape: Shape, dtype: Any) -> Any:
+    """A handle of a value that is structurally zero."""
+    return make_handle(Zero(shape, dtype))
+
+
+def of_trace(x: Any) -> Any:
+    """What tells handles apart: the value of the trace that they hold."""
+    held = value_of(x, x)
+    return held.value if isinstance(held, Traced) else held
+
+
+def region_of(x: Any) -> Region:
+    """Where a value may be nonzero."""
+    return x.region if isinstance(x, Part) else Region.full(x.shape)
+
+
+def known(x: Any) -> Any:
+    """What an op's ``infer`` gets of a value; a number as it is."""
+    if isinstance(x, Part):
+        return Aval(x.shape, x.dtype, Box(x.region))
+    if isinstance(x, Held):
+        return Aval(x.shape, x.dtype)
+    held = value_of(x, x)
+    return held.value.aval if isinstance(held, Traced) else held

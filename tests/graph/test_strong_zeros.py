@@ -1,0 +1,71 @@
+"""Zeros of selections, boxes and paddings are strong in compiled code as they are in eager code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.graph.passes import simplified
+from tests.autograd.test_brackets import CASES, PADDED, ROWS, W, weighted
+from tests.graph.programs import entries
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_first_and_second_derivatives_are_those_of_eager_code(name):
+    f, at = CASES[name]
+    x = iv.asarray(at)
+    v = np.random.default_rng(1).uniform(0.5, 1.5, at.shape)
+    first = iv.grad(lambda x: weighted(f, x))
+    second = iv.grad(lambda x: (first(x) * v).sum())
+    for a, b in zip(iv.jit(lambda x: (first(x), second(x)))(x), (first(x), second(x)), strict=True):
+        assert np.isfinite(entries(b)).all()
+        np.testing.assert_allclose(entries(a), entries(b), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("padded", [True, False])
+def test_padding_that_is_known_when_the_program_runs(padded):
+    """The same program, whichever rows are nan: a product that is finite is made once."""
+
+    def loss(w, x, rows):
+        return (iv.where(rows[:, None], iv.exp(x @ w), 0.0) ** 2).sum()
+
+    gradient = iv.grad(loss)
+    compiled = iv.jit(gradient)
+    x, rows = (PADDED, ROWS) if padded else (np.ones((4, 3)), ~ROWS)
+    args = list(map(iv.asarray, (W, x, rows)))
+    np.testing.assert_allclose(entries(compiled(*args)), entries(gradient(*args)), rtol=1e-12)
+    names = [e.op.name for e in simplified(compiled.graph(*args)).equations]
+    assert names.count("matmul") == 2
+    assert names.count("mended") == 1
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_box_that_is_stored_stays_one():
+    """Between products and library steps, what is outside of a box is not multiplied."""
+    x = iv.asarray([[4.0, 9.0], [0.0, 1.0], [1.0, 0.0]])
+    w = iv.asarray([[1.0, 2.0], [3.0, 5.0]])
+
+    def f(x):
+        y = iv.sqrt(x) @ w
+        return iv.linalg.inv(y[:1] * y[:1].mT + iv.eye(2)).sum() + (1 / x)[0].sum()
+
+    g = iv.grad(f)
+    assert np.isfinite(entries(g(x))).all()
+    np.testing.assert_allclose(entries(iv.jit(g)(x)), entries(g(x)), rtol=1e-9)
+
+
+def test_what_is_read_and_not_zero_is_computed():
+    """Of a product that is read in two rows, these are multiplied; of what is summed, a box."""
+    x, w = np.ones((40, 8)), np.ones((8, 6))
+
+    def multiply_adds(f, *args):
+        with iv.explain.count() as work:
+            iv.jit(f)(*args)
+        return work.multiply_adds
+
+    assert multiply_adds(lambda x, w: (x @ w)[3:5], x, w) == 2 * 8 * 6
+    assert multiply_adds(lambda x, w: iv.softmax(iv.tanh(x @ w))[3].sum(), x, w) == 8 * 6
+    assert multiply_adds(lambda x, w: iv.stack([x @ w, x @ w[:, ::-1]])[1, :4].sum(axis=0), x, w) == 4 * 8 * 6
