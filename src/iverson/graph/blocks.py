@@ -7,8 +7,8 @@
           repeat while flag: next = body(consts, c); flag = condition(consts, next); exchange c and next
     %y = cond[on_true=..., on_false=...](flag, operands)
       ->  if flag: y = on_true(operands), else: y = on_false(operands)
-    %y = mended[at=n, finite=..., again=...](operands)
-      ->  y = the first operand; if not finite(operand n): y = again(the other operands)
+    %y = mended[finite=..., again=...](first, x, operands)
+      ->  y = first; if not finite(x): y = again(operands)
     %y = checkpoint[body=...](operands)
       ->  y = body(operands)
 
@@ -114,9 +114,9 @@ def mended(at: Around, e: Equation, out: View) -> None:
     """Make again what is not finite, in its place; what that copies is copied in the branch."""
     finite, again = _body(e, "finite"), _body(e, "again")
     flag = at.memory.temp(np.dtype(bool), ())
-    at.steps += at.inside(finite, _given(at, [e.operands[e.params["at"]]], finite), [flag], at.times)
+    at.steps += at.inside(finite, _given(at, e.operands[1:2], finite), [flag], at.times)
     before, at.steps = at.steps, []
-    given = _given(at, e.operands[1:], again)
+    given = _given(at, e.operands[2:], again)
     never = replace(at.times, each=0)  # work is counted as if all is finite
     retry = (*at.steps, *at.inside(again, given, [out], never))
     at.steps = [*before, Branch(flag, (), retry)]

@@ -20,7 +20,7 @@ BLOCKS = ("scan", "while", "cond", "checkpoint")
 
 
 class Kinds:
-    """What each equation is: "view", "product", "mended", "recurrence", "expression", "block" or "library"."""
+    """What each equation is: "view", "product", "mended", "recurrence", "expression", "block", "library"."""
 
     def __init__(self, graph: Graph) -> None:
         self.views: dict[Value, Strided] = {}

@@ -174,14 +174,15 @@ random = GraphOp(
 )
 
 
-def _mended(args: Sequence[Any], *, at: int, finite: Graph, again: Graph) -> list[Any]:
-    (fine,) = interpret(finite, [args[at]])
-    return [args[0]] if value_of(fine) else interpret(again, args[1:])
+def _mended(args: Sequence[Any], *, finite: Graph, again: Graph) -> list[Any]:
+    out, looked_at, *operands = args
+    (fine,) = interpret(finite, [looked_at])
+    return [out] if value_of(fine) else interpret(again, operands)
 
 
-#: ``mended(a @ b, a, b, there)``: the product without the slices of the contracted axis that are not there, so
-#: that an inf or nan across from them is not multiplied with their zeros. It is made ``again`` where the
-#: operand at a position is not ``finite``.
+#: ``mended(a @ b, x, ...)``: the product without the slices of the contracted axis that a selection leaves
+#: out, so that an inf or nan across from them is not multiplied with their zeros. It is made ``again``, from
+#: the operands after x, if x is not ``finite``.
 mended = GraphOp(
     name="mended",
     forward=None,

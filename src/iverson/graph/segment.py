@@ -137,7 +137,12 @@ class Segment:
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
         """Equations by the round in which their operands are there first: a round's expressions, then its
         products, recurrences, loops and branches."""
-        ways = {"product": self.product, "mended": self.mended, "recurrence": self.recurrence, "block": self.block}
+        ways = {
+            "product": self.product,
+            "mended": self.mended,
+            "recurrence": self.recurrence,
+            "block": self.block,
+        }
         self.apart = {id(e): ways[kind(e)] for e in equations if kind(e) in ways}
         groups: dict[tuple[int, bool], list[Equation]] = {}
         made: dict[Value, int] = {}
@@ -288,7 +293,7 @@ def _live(equations: Sequence[Equation], wanted: set[Value]) -> list[Equation]:
 
 def _mended_in_place(live: Sequence[Equation], wanted: set[Value]) -> dict[Value, Value]:
     """Products that only what mends them reads, with what they become."""
-    reads = Counter(x for e in live for x in values_of(e.operands))
+    reads = Counter(x for e in live for x in dict.fromkeys(values_of(e.operands)))
     products = {v for e in live if e.op.name in PRODUCTS for v in e.results}
     found = {e.operands[0]: e.results[0] for e in live if e.op is mended}
     return {x: v for x, v in found.items() if reads[x] == 1 and x in products and x not in wanted}

@@ -40,10 +40,11 @@ from iverson.core.op import Op, Params
 from iverson.core.region import Region
 from iverson.core.table import F
 from iverson.graph.dead_code import dead_code
-from iverson.graph.nodes import Equation, Graph, Value
+from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.operations import is_pure, mended
 from iverson.graph.passes.demands import demanded
 from iverson.graph.passes.held import Held, Part, known, part, read, region_of, selected, zero
+from iverson.graph.regions import closed
 from iverson.graph.trace import Trace, Traced, trace_flat
 from iverson.kernels import keys
 from iverson.kernels.box import factors
@@ -393,8 +394,7 @@ def _multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:
     out = bind(op, (left, right))
     kept = [_contracted(x, axis) for x, axis in ((a, -1), (b, -2))]
     if any(k is not None for k in kept):
-        there = reduce(F.logical_and, [k for k in kept if k is not None])
-        out = _mended(out, left, right, there, kept)
+        out = _mended(out, left, right, kept)
     lines = []
     for x, axis in ((a, -1), (b, -2)):
         if isinstance(x, Held) and x.condition.shape[axis] == 1:
@@ -403,25 +403,43 @@ def _multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:
     return Held(out, reduce(F.logical_and, lines), False) if lines else out
 
 
-def _mended(out: Any, a: Any, b: Any, there: Any, kept: Sequence[Any]) -> Any:
-    """A product, looked at where that is least work: the factor across from what is left out may be smaller."""
-    across = [1 + k for k in (0, 1) if kept[k] is None]
-    operands = (out, a, b, there)
-    at = min((0, *across), key=lambda k: prod(operands[k].shape))
+def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
+    """A product, looked at where that is least work: the factor across from what is left out may be smaller.
 
-    def is_finite(x: Any) -> tuple[list[Any], None]:
-        return [F.isfinite(F.sum(x, axis=tuple(range(len(x.shape))), keepdims=False))], None
+    kept : of a and of b, where slices of the contracted axis hold anything; None if all do. That is found in
+        the branch, from what conditions compare.
+    """
+    held = value_of(out)
+    assert isinstance(held, Traced)
+    level: Any = held._level
+    with level.region() as equations:
+        there = reduce(F.logical_and, [k for k in kept if k is not None])
+        left = F.where(there, a, 0) if kept[1] is not None else a
+        right = F.where(F.expand_dims(there, axis=(1,)), b, 0) if kept[0] is not None else b
+        made = level.operand(F.matmul(left, right))
+    before = _conditions(equations, level.equations)
+    again = closed([*before, *equations], [made], level.constants)
+    looked_at = min(
+        [out, *(x for x, k in ((a, kept[0]), (b, kept[1])) if k is None)], key=lambda x: prod(x.shape)
+    )
+    finite, _, _ = trace_flat(_is_finite, [Aval(looked_at.shape, looked_at.dtype)], "is_finite")
+    given = (out, looked_at, *map(level.handle, again.inputs))
+    return bind(mended, given, {"finite": finite, "again": again})
 
-    def again(a: Any, b: Any, there: Any) -> tuple[list[Any], None]:
-        if kept[1] is not None:
-            a = F.where(there, a, 0)
-        if kept[0] is not None:
-            b = F.where(F.expand_dims(there, axis=(1,)), b, 0)
-        return [F.matmul(a, b)], None
 
-    finite, _, _ = trace_flat(is_finite, [Aval(operands[at].shape, operands[at].dtype)], "is_finite")
-    retry, _, _ = trace_flat(again, [Aval(x.shape, x.dtype) for x in operands[1:]], "again")
-    return bind(mended, operands, {"at": at, "finite": finite, "again": retry})
+def _is_finite(x: Any) -> tuple[list[Any], None]:
+    return [F.isfinite(F.sum(x, axis=tuple(range(len(x.shape))), keepdims=False))], None
+
+
+def _conditions(equations: Sequence[Equation], before: Sequence[Equation]) -> list[Equation]:
+    """The equations before some that make the conditions which they read."""
+    needed = {x for e in equations for x in values_of(e.operands)}
+    found = []
+    for e in reversed(before):
+        if not needed.isdisjoint(e.results) and e.results[0].dtype == bool:
+            found.append(e)
+            needed.update(values_of(e.operands))
+    return found[::-1]
 
 
 def _contracted(x: Any, axis: int) -> Any:
