@@ -21,12 +21,14 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, is_tracked, level_of, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
+from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.interpret import interpret
 from iverson.graph.lower import NOTHING_DONATED, Lowered, lower
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
 from iverson.graph.passes import simplified
+from iverson.graph.passes.demands import demands
 from iverson.kernels.registry import register
 from iverson.layouts import holds_alone, support_of, to_strided
 
@@ -106,10 +108,14 @@ def _own(values: Any, handles: Sequence[Any], reused: Sequence[int]) -> None:
 
 
 class _Differentiable:
-    """A compiled graph with respect to some of its inputs: the op, and the variants of its derivatives."""
+    """A compiled graph with respect to some of its inputs: the op, and the variants of its derivatives.
+
+    What is differentiated computes what the outputs depend on, and no more: what is kept for backward passes of
+    steps of a loop that no output reads would have to be computed by them.
+    """
 
     def __init__(self, compiled: Compiled, tracked: tuple[bool, ...]) -> None:
-        graph, name = compiled.graph, compiled.name
+        graph, name = dead_code(demands(dead_code(compiled.graph))), compiled.name
         self._lock = locks.lock()
         self.recorded = Recorded(graph, tracked)
         read = self.recorded.reads()
