@@ -138,11 +138,21 @@ class Builder:
         before = list(self.full)
         first = build.copy(whole(state), self.operand())
         self.full.append(whole(state))
-        steps = [*self.block(depth - 1), self.write(whole(new))]
+        steps = [*self.block(depth - 1), *self.next(whole(state), whole(new))]
         self.full = [*before, whole(state)]
         var, trips = f"{state.name}_t", self.draw(st.integers(0, 3))
         when = whole(self.flag) if self.draw(st.integers(0, 4)) == 0 else None
         return [first, Repeat(var, trips, tuple(steps), ((state, new),), when)]
+
+    def next(self, state: View, new: View) -> list[Step]:
+        """The next state: of anything, or the last with a product added."""
+        if self.draw(st.booleans()):
+            return [self.write(new)]
+        made = whole(self.matrix())
+        product = Product(made, self.operand(), self.operand())
+        at = build.variables(build.axes(new.shape))
+        a, b = Load(build.as_buffer("a", state), at), Load(build.as_buffer("b", made), at)
+        return [product, build.elementwise(new, f("add", a, b), {"a": state, "b": made})]
 
     def stack(self, depth: int) -> list[Step]:
         """Results of all iterations, and a loop that reads them from the last to the first."""

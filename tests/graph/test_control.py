@@ -155,6 +155,20 @@ def test_a_loop_of_slices_is_linear_in_its_steps() -> None:
     assert arenas[1] <= 8.1 * arenas[0]
 
 
+def test_what_a_loop_carries_is_in_one_place_and_products_are_added_to_it() -> None:
+    """The gradient of weights over all steps is two products of BLAS a step, and nothing is moved."""
+    args = [RNG.normal(size=s) * 0.1 for s in ((40, 40), (40, 40), (2, 40), (5, 2, 40))]
+    f = iv.grad(rnn, AT)
+    step, _ = program_of(f, *args)
+    steps = list(walk(step.compiled.program.steps))
+    loops = [s for s in steps if isinstance(s, Repeat)]
+    assert len(loops) == 2
+    assert not any(s.swaps for s in loops)
+    assert Counter(s.beta for s in steps if isinstance(s, Product)) == {0: 4, 1: 2}
+    for a, b in zip(iv.jit(f)(*args), f(*map(iv.asarray, args)), strict=True):
+        close(a, b)
+
+
 @pytest.mark.parametrize("checkpoint", [True, 8])
 def test_a_checkpointed_loop_keeps_less(checkpoint: Any) -> None:
     """Of 64 steps that keep 3 vectors each, a loop that runs steps again keeps carries."""

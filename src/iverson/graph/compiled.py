@@ -110,8 +110,8 @@ def _own(values: Any, handles: Sequence[Any], reused: Sequence[int]) -> None:
 class _Differentiable:
     """A compiled graph with respect to some of its inputs: the op, and the variants of its derivatives.
 
-    What is differentiated computes what the outputs depend on, and no more: what is kept for backward passes of
-    steps of a loop that no output reads would have to be computed by them.
+    What is differentiated computes what its outputs depend on, and no more: steps of a loop that no output
+    reads would be run for what is kept of them.
     """
 
     def __init__(self, compiled: Compiled, tracked: tuple[bool, ...]) -> None:

@@ -22,7 +22,7 @@ from iverson.graph import blocks, recurrences
 from iverson.graph.expressions import is_expression
 from iverson.graph.fuse import Temp, group_steps
 from iverson.graph.kinds import PRODUCTS, Body
-from iverson.graph.memory import Memory, Times
+from iverson.graph.memory import Memory, Times, filled
 from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.operations import mended
 from iverson.graph.views import Strided, view
@@ -224,6 +224,9 @@ class Segment:
 
     def copy(self, out: View, v: Value) -> None:
         """A value into a buffer of its own."""
+        if type(self.constants.get(v)) is Zero:
+            self.steps.append(filled(out))
+            return
         own = _Group(self, set())
         own.read(v, copied=True)
         self.steps += own.steps({v: out}, self.temp)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from iverson.codegen.loops import constant_extent
-from iverson.codegen.nodes import Buffer, Kernel, Load, Loop, Stmt, Store, Var, expressions, statements
-from iverson.codegen.nodes import with_buffers as with_kernel_buffers
+from iverson.codegen.nodes import Buffer
+from iverson.codegen.programs.accumulate import accumulated
+from iverson.codegen.programs.carries import in_one_place
 from iverson.codegen.programs.nodes import (
     Branch,
     Nest,
@@ -29,7 +29,7 @@ from iverson.codegen.programs.nodes import (
     size,
     walk,
 )
-from iverson.expr.nodes import same, subexpressions
+from iverson.codegen.programs.pointwise import is_nothing, is_pointwise, over
 
 #: Bytes: a line of the cache, and the widest vector.
 ALIGN = 64
@@ -165,7 +165,7 @@ def _merged(s: Step, source: Buffer, out: Buffer) -> Step | None:
     alike = (old.shape, old.dtype, old.role, new.role) == (new.shape, new.dtype, "in", "out")
     if not alike or not is_pointwise(s.kernel, old.name, new.name):
         return None
-    return Nest(_over(s.kernel, old, new), tuple(v for i, v in enumerate(s.views) if i != k))
+    return Nest(over(s.kernel, old, new), tuple(v for i, v in enumerate(s.views) if i != k))
 
 
 # --- when a buffer is alive ------------------------------------------------------------------------
@@ -268,8 +268,10 @@ def in_place(program: Program) -> Program:
     """The program with a temp that dies where an elementwise step reads it written over by that step.
 
     y[i] = f(x[i]), where x is read no more  ->  x[i] = f(x[i]), under the name y
+
+    So with what loops carry (`carries`), and with sums of products (`accumulate`).
     """
-    return _InPlace(program).run()
+    return accumulated(_InPlace(in_one_place(program)).run())
 
 
 class _InPlace:
@@ -306,7 +308,7 @@ class _InPlace:
                 self.at += 1
             else:
                 made.append(self.nest(s) if isinstance(s, Nest) else s)
-        return tuple(made)
+        return tuple(s for s in made if not (isinstance(s, Nest) and is_nothing(s.kernel)))
 
     def nest(self, s: Nest) -> Nest:
         for n, v in enumerate(s.views):
@@ -322,7 +324,7 @@ class _InPlace:
                     now, then = self.lives[v.buffer.name], self.lives[old.buffer.name]
                     self.lives[v.buffer.name] = Life(then.first, now.last, then.block)
                     views = tuple(x for i, x in enumerate(s.views) if i != k)
-                    return self.nest(Nest(_over(s.kernel, source, b), views))
+                    return self.nest(Nest(over(s.kernel, source, b), views))
         return s
 
     def _begins(self, v: View) -> bool:
@@ -339,77 +341,4 @@ def _loops(steps: tuple[Step, ...]) -> list[Repeat]:
     return [s for s in walk(steps) if isinstance(s, Repeat)]
 
 
-def _over(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
-    """The kernel with one buffer in place of two."""
-    key = f"over {source.name} {out.name}"
-    if key not in kernel.once:
-        kernel.once[key] = _made_over(kernel, source, out)
-    made: Kernel = kernel.once[key]
-    return made
-
-
-def _made_over(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
-    both = replace(out, role="inout")
-    buffers = tuple(both if b is out else b for b in kernel.buffers if b is not source)
-    known = {b.name: b for b in kernel.buffers} | {source.name: both, out.name: both}
-    return replace(
-        kernel, buffers=buffers, phases=tuple(with_kernel_buffers(p, known) for p in kernel.phases)
-    )
-
-
-def is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
-    """Whether each entry of ``read`` is read only to make the entry of ``written`` at the same place, once,
-    before it.
-
-    Then both may be one buffer.
-    """
-    key = f"pointwise {read} {written}"
-    if key not in kernel.once:
-        kernel.once[key] = _is_pointwise(kernel, read, written)
-    return bool(kernel.once[key])
-
-
-def _is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
-    found = [
-        (k, s)
-        for k, phase in enumerate(kernel.phases)
-        for s in statements((phase,))
-        if isinstance(s, Store) and s.buffer.name == written
-    ]
-    if len(found) != 1:
-        return False
-    where, store = found[0]
-    names = {i.name for i in store.indices if isinstance(i, Var)}
-    plain = store.combine == "assign" and not store.shared and len(names) == len(store.indices)
-    if not plain or not _once(kernel.phases[where], store, names):
-        return False
-    done = False
-    for k, phase in enumerate(kernel.phases):
-        for s in statements((phase,)):
-            loads = [x for e in expressions(s) for x in subexpressions(e) if isinstance(x, Load)]
-            if any(x.buffer.name == written for x in loads):
-                return False
-            reads = [x for x in loads if x.buffer.name == read]
-            if k == where and not all(same(x.indices, store.indices) for x in reads):
-                return False
-            if reads and (done or k > where):
-                return False
-            done = done or s is store
-    return True
-
-
-def _once(s: Stmt, store: Store, names: set[str]) -> bool:
-    """Whether no two iterations of the loops around a store write one entry."""
-    if s is store:
-        return True
-    inner = [x for x in getattr(s, "body", ()) if any(y is store for y in statements((x,)))]
-    if len(inner) != 1:
-        return False
-    if isinstance(s, Loop):
-        injective = s.mark in ("parallel", "vector", "tile") or s.var in names
-        if not injective and constant_extent(s) != 1:
-            return False
-    return _once(inner[0], store, names)
-
-
-__all__ = ["ALIGN", "Arena", "arena", "in_place", "is_pointwise", "lifetimes", "overwritten"]
+__all__ = ["ALIGN", "Arena", "arena", "in_place", "lifetimes", "overwritten"]

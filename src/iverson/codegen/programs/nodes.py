@@ -41,6 +41,7 @@ Meaning
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -209,6 +210,28 @@ def bodies(s: Step) -> tuple[tuple[Step, ...], ...]:
     if isinstance(s, Repeat):
         return (s.body,)
     return (s.then, s.other) if isinstance(s, Branch) else ()
+
+
+def uses(steps: tuple[Step, ...]) -> Counter[Buffer]:
+    """How many views of each buffer there are in steps and those inside, with exchanges."""
+    found: Counter[Buffer] = Counter()
+    for s in walk(steps):
+        if isinstance(s, Branch):
+            found[s.condition.buffer] += 1
+        elif isinstance(s, Repeat):
+            found.update([] if s.when is None else [s.when.buffer])
+            found.update(b for pair in s.swaps for b in pair)
+        else:
+            reads, written = reads_and_writes(s)
+            found.update(v.buffer for v in {*reads, *written})
+    return found
+
+
+def writes(s: Step) -> set[Buffer]:
+    """The buffers that a step and those inside write."""
+    leaves = (x for x in walk((s,)) if isinstance(x, Nest | Product))
+    swaps = {b for x in walk((s,)) if isinstance(x, Repeat) for pair in x.swaps for b in pair}
+    return swaps.union(v.buffer for x in leaves for v in reads_and_writes(x)[1])
 
 
 def mapped(s: Step, f: Callable[[View], View]) -> Step:
