@@ -27,7 +27,9 @@ from iverson.codegen.programs.nodes import (
     mapped,
     reads_and_writes,
     size,
+    uses,
     walk,
+    writes,
 )
 from iverson.codegen.programs.pointwise import is_nothing, is_pointwise, over
 
@@ -89,16 +91,16 @@ def _overwritten(program: Program, source: Buffer, out: Buffer) -> Program | Non
     if not program.steps or any(not isinstance(s, Nest | Product) for s in _using(program, source, out)):
         return None
     program = _sunk(program, source, out)
-    reads = [k for k, s in enumerate(program.steps) if source in _buffers(s)]
-    writes = [k for k, s in enumerate(program.steps) if out in _buffers(s)]
-    if not writes or (reads and reads[-1] > writes[0]):
+    reads = [k for k, s in enumerate(program.steps) if source in uses((s,))]
+    own = [k for k, s in enumerate(program.steps) if out in uses((s,))]
+    if not own or (reads and reads[-1] > own[0]):
         return None
     steps = list(program.steps)
-    if reads and reads[-1] == writes[0]:
-        merged = _merged(steps[writes[0]], source, out)
+    if reads and reads[-1] == own[0]:
+        merged = _merged(steps[own[0]], source, out)
         if merged is None:
             return None
-        steps[writes[0]] = merged
+        steps[own[0]] = merged
     both = replace(source, role="inout")
     names = {source: both, out: both}
     moved = [mapped(s, lambda v: replace(v, buffer=names.get(v.buffer, v.buffer))) for s in steps]
@@ -107,29 +109,14 @@ def _overwritten(program: Program, source: Buffer, out: Buffer) -> Program | Non
 
 
 def _using(program: Program, *of: Buffer) -> list[Step]:
-    return [s for s in program.steps if not _buffers(s).isdisjoint(of)]
-
-
-def _buffers(s: Step) -> set[Buffer]:
-    """The buffers of a step, those of the steps inside of it too."""
-    found: set[Buffer] = set()
-
-    def note(v: View) -> View:
-        found.add(v.buffer)
-        return v
-
-    for inner in walk((s,)):
-        mapped(inner, note)
-        if isinstance(inner, Repeat):
-            found.update(b for pair in inner.swaps for b in pair)
-    return found
+    return [s for s in program.steps if not uses((s,)).keys().isdisjoint(of)]
 
 
 def _sunk(program: Program, source: Buffer, out: Buffer) -> Program:
     """The program with the one step that makes an output behind the last read of an input, if it may be."""
     steps = list(program.steps)
-    last = max((k for k, s in enumerate(steps) if source in _buffers(s)), default=-1)
-    own = [k for k, s in enumerate(steps) if out in _buffers(s)]
+    last = max((k for k, s in enumerate(steps) if source in uses((s,))), default=-1)
+    own = [k for k, s in enumerate(steps) if out in uses((s,))]
     if len(own) != 1 or own[0] >= last:
         return program
     (first,) = own
@@ -138,19 +125,9 @@ def _sunk(program: Program, source: Buffer, out: Buffer) -> Program:
     read, written = ({v.buffer for v in views} for views in reads_and_writes(step))
     between = steps[first + 1 : last + 1]
     for s in between:
-        if not _buffers(s).isdisjoint(written) or not _written(s).isdisjoint(read):
+        if not uses((s,)).keys().isdisjoint(written) or not writes(s).isdisjoint(read):
             return program
     return replace(program, steps=(*steps[:first], *between, step, *steps[last + 1 :]))
-
-
-def _written(s: Step) -> set[Buffer]:
-    found: set[Buffer] = set()
-    for inner in walk((s,)):
-        if isinstance(inner, Nest | Product):
-            found.update(v.buffer for v in reads_and_writes(inner)[1])
-        elif isinstance(inner, Repeat):
-            found.update(b for pair in inner.swaps for b in pair)
-    return found
 
 
 def _merged(s: Step, source: Buffer, out: Buffer) -> Step | None:
@@ -217,10 +194,10 @@ class _Uses:
             elif isinstance(s, Repeat):
                 self.repeat(s, block)
             else:
-                reads, writes = reads_and_writes(s)
+                reads, written = reads_and_writes(s)
                 for v in reads:
                     self.add(v.buffer.name, block)
-                for v in writes:
+                for v in written:
                     self.add(v.buffer.name, block, v.whole)
 
     def repeat(self, s: Repeat, block: tuple[int, ...]) -> None:
