@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from iverson.codegen.nodes import Kernel, Load, Store, statements
+from iverson.codegen.nodes import Buffer, Kernel, Load, Store, statements
 from iverson.codegen.programs.nodes import Branch, Nest, Product, Program, Repeat, Step, is_zero, uses, writes
 from iverson.expr.nodes import Apply, same
 
@@ -26,7 +26,7 @@ def accumulated(program: Program) -> Program:
     return replace(program, buffers=tuple(b for b in program.buffers if b not in gone), steps=steps)
 
 
-def _block(steps: tuple[Step, ...], used: Counter[object]) -> tuple[Step, ...]:
+def _block(steps: tuple[Step, ...], used: Counter[Buffer]) -> tuple[Step, ...]:
     found: list[Step] = []
     for s in steps:
         if isinstance(s, Branch):
@@ -39,7 +39,7 @@ def _block(steps: tuple[Step, ...], used: Counter[object]) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _added(s: Nest, before: list[Step], used: Counter[object]) -> Step:
+def _added(s: Nest, before: list[Step], used: Counter[Buffer]) -> Step:
     """The sum as a product, which is taken from the steps before; the step itself if it is none."""
     if len(s.views) != 2 or not all(v.whole for v in s.views):
         return s
@@ -74,7 +74,7 @@ def _is_sum(kernel: Kernel) -> bool:
     )
 
 
-def _written(steps: list[Step]) -> Iterator[object]:
+def _written(steps: list[Step]) -> Iterator[Buffer]:
     for s in steps:
         yield from writes(s)
 

@@ -80,7 +80,7 @@ def _over_last(body: tuple[Step, ...], x: Buffer, y: Buffer) -> tuple[Step, ...]
         return None
     step = body[at]
     if isinstance(step, Nest):
-        made = _nest(step, x, y)
+        made: Step | None = _nest(step, x, y)
     elif isinstance(step, Product) and is_zero(step.beta) and step.out.whole and uses((step,))[y] == 1:
         made = None if uses((step,))[x] else step
     else:
