@@ -92,6 +92,11 @@ def reshape(op: Op, values: Values, params: Params) -> Any:
 
 def _reshaped(x: Sparse, shape: Shape) -> tuple[Pattern, Array | None]:
     """The pattern of another shape, and the order of entries on it: None, and known to be, where it stays."""
+    if x.pattern.layout in ("csr", "coo") and isinstance(x.pattern.sorted[1], slice):  # row after row
+        coo = CooPattern.of_keys(x.pattern.keys, shape, _index_dtype(x, shape))
+        made = like(coo.value(x.entries), x.pattern).pattern
+        made._facts["reshaped from", x.shape] = ref(x.pattern)
+        return made, None
     positions = np.arange(x.pattern.count)
     indices = coordinates_of(x.pattern.keys, shape, _index_dtype(x, shape))
     found = moved(x.pattern.value(positions), shape, indices)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -20,7 +20,11 @@ Array = np.ndarray[Any, Any]
 
 def plain(x: Any) -> bool:
     """Whether a value is one matrix in CSR or CSC."""
-    pattern = x.pattern
+    return is_plain(x.pattern)
+
+
+def is_plain(pattern: Any) -> bool:
+    """Whether a pattern is that of one matrix in CSR or CSC."""
     return type(pattern) is CompressedPattern and pattern.blocks is None and pattern.ndim == 2
 
 
@@ -80,21 +84,37 @@ def concat(values: list[Sparse], axis: int, shape: Shape, dtype: Any) -> Any:
 
 
 def lines(x: Sparse, chosen: Array, axis: int) -> Any:
-    """Some rows (axis 0) or columns (1) of a matrix, in the order given, as the first axis of the result."""
+    """Some rows (axis 0) or columns (1) of a matrix, in the order given, as the first axis of the result; on
+    the same pattern while that lives."""
     pattern: Any = x.pattern
-    n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
-    own = partial(counting.chosen_lines, chosen=chosen)
-    take = own if axis == pattern.axis else partial(counting.chosen_across, n, m, chosen=chosen)
-    starts, indices, values, at = counting.carried(take, pattern.indptr, pattern.indices, x.values)
-    made = CompressedPattern((chosen.size, x.shape[1 - axis]), starts, indices, int(axis != pattern.axis))
-    made._facts["lines of"] = ref(pattern), chosen, axis, at
+    key = axis, chosen.size, hash(chosen.tobytes())
+    known: WeakValueDictionary[Any, Any] = pattern.once("chosen lines", WeakValueDictionary)
+    across = axis != pattern.axis
+    found = known.get(key)
+    if found is not None:
+        made = found.permuted((1, 0)) if across else found
+        _, own, _, at = made.lines_of
+        if np.array_equal(own, chosen):
+            return made.value(x.values.take(at()))
+    if across:
+        n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
+        starts, indices, where = counting.chosen_across(n, m, pattern.indptr, pattern.indices, chosen)
+        values, at = x.values.take(where), lambda: where
+    else:
+        take = partial(counting.chosen_lines, chosen=chosen)
+        starts, indices, values, at = counting.carried(take, pattern.indptr, pattern.indices, x.values)
+    made = CompressedPattern((chosen.size, x.shape[1 - axis]), starts, indices, int(across))
+    made.lines_of = ref(pattern), chosen, axis, at
+    known[key] = made.permuted((1, 0)) if across else made  # what indexing makes of it
     return made.value(values)
 
 
 def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape) -> Any:
     """The adjoint of `lines`, for entries on the pattern of its result: added up where they were taken from,
     on the pattern they are of. NotImplemented for other patterns."""
-    found, own, of, at = g.pattern._facts.get("lines of", (lambda: None, None, axis, None))
+    if g.pattern.lines_of is None:
+        return NotImplemented
+    found, own, of, at = g.pattern.lines_of
     whole = found()
     if whole is None or whole.shape != shape or of != axis or not np.array_equal(own, chosen):
         return NotImplemented

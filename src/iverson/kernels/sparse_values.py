@@ -12,7 +12,8 @@ from iverson.core.shapes import Shape
 from iverson.kernels import box
 from iverson.kernels.registry import register
 from iverson.kernels.sparse_forms import read, sparse
-from iverson.layouts import Box, Pattern, coalesced, convert
+from iverson.kernels.sparse_parts import is_plain
+from iverson.layouts import Box, CompressedPattern, CooPattern, Pattern, Sparse, coalesced, convert, counting
 from iverson.layouts.pattern import matches
 
 Values = tuple[Any, ...]
@@ -41,10 +42,23 @@ def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
     at = x.pattern.places_in(pattern)
     if at is not None:
         return _placed(x.values, at, (*pattern.stored_shape, *x.dense_shape))
+    if type(x.pattern) is CooPattern and not x.pattern.is_known_distinct and is_plain(pattern):
+        return _added(x, pattern)
     if x.pattern.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
         return _slices(coalesced(x), pattern)
     entries = read(x, pattern, x.shape)
     return entries.reshape(pattern.stored_shape + entries.shape[1:])
+
+
+def _added(x: Sparse, pattern: CompressedPattern) -> Array:
+    """As above for entries in any order, which may repeat, at those of lines: neither is sorted for that."""
+    at = pattern.find_coordinates(x.pattern.indices)
+    stored = at >= 0
+    if not stored.all():
+        at, entries = at[stored], x.entries[stored]
+    else:
+        entries = x.entries
+    return counting.added_rows(pattern.count, at, entries)
 
 
 def _placed(values: Array, at: Array, shape: Shape) -> Any:

@@ -8,7 +8,7 @@ Nothing here knows of patterns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
@@ -74,6 +74,20 @@ def turned(n: int, m: int, indptr: Array, indices: Array, entries: Array) -> tup
     """Of n lines with indices below m: m lines with the same entries."""
     starts, along, out = np.empty(m + 1, indptr.dtype), np.empty_like(indices), np.empty_like(entries)
     loops().csr_tocsc(n, m, indptr, indices, entries, starts, along, out)
+    return starts, along, out
+
+
+def in_blocks(
+    shape: Any, blocks: tuple[int, int], indptr: Array, indices: Array, entries: Array
+) -> tuple[Array, Array, Array]:
+    """Of rows: rows of the blocks that hold an entry, and these blocks, 0 where there is none."""
+    (n, m), (r, c) = shape, blocks
+    count = loops().csr_count_blocks(n, m, r, c, indptr, indices)
+    starts, along = np.empty(n // r + 1, indptr.dtype), np.empty(count, indices.dtype)
+    out = np.zeros((count, r, c), entries.dtype)
+    given = indptr, indices, np.ascontiguousarray(entries)
+    loops().csr_tobsr(n, m, r, c, *given, starts, along, out.ravel())
+    loops().bsr_sort_indices(n // r, m // c, r, c, starts, along, out.ravel())
     return starts, along, out
 
 
@@ -158,6 +172,14 @@ def box(
     return found
 
 
+@lru_cache(maxsize=4)
+def numbered(count: int, dtype: Any) -> Array:
+    """1, 2, ... count, for loops that carry the positions of entries: most calls are of few sizes."""
+    found = np.arange(1, count + 1, dtype=dtype)
+    found.flags.writeable = False
+    return found
+
+
 def spread(shape: tuple[int, int], indptr: Array, indices: Array, values: Array) -> Array:
     """A matrix with the entries of lines, those stored twice summed."""
     out = np.zeros(shape, values.dtype)
@@ -175,19 +197,21 @@ def chosen_lines(indptr: Array, indices: Array, entries: Array, chosen: Array) -
     return starts, along, out
 
 
-def chosen_across(
-    n: int, m: int, indptr: Array, indices: Array, entries: Array, chosen: Array
-) -> tuple[Array, Array, Array]:
-    """The entries of n lines at some of m indices, which are numbered anew in the order given."""
+def chosen_across(n: int, m: int, indptr: Array, indices: Array, chosen: Array) -> tuple[Array, Array, Array]:
+    """The entries of n lines at some of m indices, which are numbered anew in the order given.
+
+    The third is the position of each: the pass and the sort take longer than to read the entries then.
+    """
     starts, ends = np.empty_like(indptr), np.zeros(m, indptr.dtype)
     wanted = chosen.astype(indices.dtype)
     loops().csr_column_index1(wanted.size, wanted, n, m, indptr, indices, ends, starts)
-    along, out = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], entries.dtype)
+    along, at = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], np.int64)
     order = in_order(chosen)[1].astype(indices.dtype, copy=False)
-    loops().csr_column_index2(order, ends, indices.size, indices, entries, along, out)
+    loops().csr_column_index2(order, ends, indices.size, indices, numbered(indices.size, at.dtype), along, at)
     if bool((wanted[1:] < wanted[:-1]).any()):
-        loops().csr_sort_indices(n, starts, along, out)
-    return starts, along, out
+        loops().csr_sort_indices(n, starts, along, at)
+    at -= 1
+    return starts, along, at
 
 
 def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array, at: Any) -> Array:
@@ -204,7 +228,7 @@ def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Arra
     and after its end."""
     dtype = np.int32 if indices.size < 2**31 - 1 else np.int64
     found = np.zeros(min(n, m), dtype)
-    loops().csr_diagonal(offset, n, m, indptr, indices, np.arange(1, indices.size + 1, dtype=dtype), found)
+    loops().csr_diagonal(offset, n, m, indptr, indices, numbered(indices.size, dtype), found)
     return found
 
 

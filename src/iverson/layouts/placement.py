@@ -77,13 +77,16 @@ def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pat
 
 def _with_placements(pattern: Pattern, made: Pattern, source: Any) -> tuple[Pattern, Any]:
     """Note where a pattern's entries are in a converted one: a `Source`, or what finds one."""
-    at = source if callable(source) else lambda: source
-    if isinstance(source, Padded):
-        at = lambda: source.at
-    elif source is None:
-        at = lambda: slice(None)
-    placements(made)[pattern] = Placement(None, at, put=isinstance(source, Padded))
-    placements(pattern)[made] = Placement(None, at, put=not isinstance(source, Padded))
+
+    def at() -> Any:
+        found = source() if callable(source) else source
+        if isinstance(found, Padded):
+            return found.at
+        return slice(None) if found is None else found
+
+    is_padded = made.count != pattern.count
+    placements(made)[pattern] = Placement(None, at, put=is_padded)
+    placements(pattern)[made] = Placement(None, at, put=not is_padded)
     return made, source
 
 

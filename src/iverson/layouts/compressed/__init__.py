@@ -7,6 +7,7 @@ last two, the lines of one matrix follow those of another: each may store as man
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 from weakref import ref
@@ -27,7 +28,17 @@ class CompressedPattern(Pattern):
     blocks : the shape of the blocks, or None for single entries.
     """
 
-    __slots__ = ("_source", "axis", "blocks", "indices", "indptr", "kind", "layout")
+    __slots__ = (
+        "_lines_of_transposed",
+        "_source",
+        "axis",
+        "blocks",
+        "indices",
+        "indptr",
+        "kind",
+        "layout",
+        "lines_of",
+    )
 
     def __init__(
         self, shape: Shape, indptr: Array, indices: Array, axis: int, blocks: tuple[int, int] | None = None
@@ -40,6 +51,10 @@ class CompressedPattern(Pattern):
         self.layout = NAMES[axis, blocks is not None]
         self.kind = KINDS[self.layout]
         self._source: Any = None
+        #: Of lines taken out of another pattern: that one, which lines, along which axis, and a function that
+        #: finds where the entries are there.
+        self.lines_of: tuple[ref[Pattern], Array, int, Callable[[], Array]] | None = None
+        self._lines_of_transposed: Any = None
 
     @property
     def blocksize(self) -> tuple[int, int] | None:
@@ -135,12 +150,15 @@ class CompressedPattern(Pattern):
         """As `Pattern.find`. Many are looked for in their lines; that passes over all entries once."""
         if self.blocks or self.ndim != 2 or 8 * keys.size < self.count:
             return super().find(keys)
-        places = np.divmod(keys, max(self.shape[1], 1))
-        n, m = self.grid[self.axis], self.grid[1 - self.axis]
-        at = counting.places(n, m, self.indptr, self.indices, places[self.axis], places[1 - self.axis])
+        at = self.find_coordinates(np.divmod(keys, max(self.shape[1], 1)))
         there = at >= 0
         at[~there] = 0
         return at, there
+
+    def find_coordinates(self, at: Any) -> Array:
+        """Where the entries at rows and columns of a matrix of single entries are stored; -1 for others."""
+        n, m = self.grid[self.axis], self.grid[1 - self.axis]
+        return counting.places(n, m, self.indptr, self.indices, at[self.axis], at[1 - self.axis])
 
     def permuted(self, axes: Shape) -> Pattern:
         """As `Pattern.permuted`: compressed where rows and columns change places, else in COO."""
@@ -160,6 +178,7 @@ class CompressedPattern(Pattern):
         *batch, rows, columns = self.shape
         made = CompressedPattern((*batch, columns, rows), self.indptr, self.indices, 1 - self.axis, blocks)
         made._source = ref(self)
+        made.lines_of, made._lines_of_transposed = self._lines_of_transposed, self.lines_of
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -45,15 +45,41 @@ def _turned(rows: Sequence[Any]) -> list[Any]:
     return [*rows[:-2], rows[-1], rows[-2]]
 
 
+#: Entries from which one sort of all of them takes less time than SciPy's sort of blocks, line by line.
+MANY = 1 << 13
+
+
 def carried(axis: int, pattern: Pattern, blocks: Blocks, entries: Array) -> WithEntries | None:
-    """The entries of a matrix that is compressed along the other axis, in the pass that turns its indices."""
-    if not isinstance(pattern, CompressedPattern) or pattern.ndim != 2 or pattern.axis == axis:
+    """The entries of a matrix that is compressed along the other axis, in the pass that turns its indices; of
+    rows, in the pass that puts them into blocks."""
+    if not isinstance(pattern, CompressedPattern) or pattern.ndim != 2 or pattern.blocks:
         return None
-    if blocks or pattern.blocks or "turned" in pattern._facts or entries.ndim > 1:
+    if blocks is not None and pattern.axis == axis == 0 and entries.ndim == 1 and pattern.count < MANY:
+        return _rows_in_blocks(pattern, blocks, entries)
+    if blocks or pattern.axis == axis or "turned" in pattern._facts or entries.ndim > 1:
         return None
     turn = partial(counting.turned, pattern.grid[pattern.axis], pattern.grid[axis])
     starts, along, values, order = counting.carried(turn, pattern.indptr, pattern.indices, entries)
     return CompressedPattern(pattern.shape, starts, along, axis), values, order
+
+
+def _rows_in_blocks(pattern: CompressedPattern, blocks: tuple[int, int], entries: Array) -> WithEntries:
+    """Rows as rows of blocks, which are found as entries are met and sorted then."""
+    put = partial(counting.in_blocks, pattern.shape, blocks, pattern.indptr, pattern.indices)
+    starts, indices, held = put(entries)
+    made = CompressedPattern(pattern.shape, starts, indices, 0, blocks)
+
+    @cache
+    def source() -> Source:
+        numbers = put(counting.numbered(pattern.count, np.dtype(np.int64)))[2].ravel()
+        if made.count == pattern.count:
+            return numbers - 1
+        at = np.empty(pattern.count, np.int64)
+        stored = np.flatnonzero(numbers)
+        at[numbers[stored] - 1] = stored
+        return Padded(at, made.count)
+
+    return made, held.reshape(made.count), source
 
 
 def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Pattern, Source]:

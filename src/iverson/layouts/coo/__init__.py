@@ -49,7 +49,7 @@ class CooPattern(Pattern):
     def of_keys(keys: Array, shape: Shape, dtype: Any = np.int64) -> CooPattern:
         """The pattern of increasing addresses."""
         made = CooPattern(shape, coordinates_of(keys, shape, dtype), True)
-        made._facts["keys"] = keys
+        made._facts |= {"keys": keys, "sorted": (keys, slice(None))}
         return made
 
     @staticmethod
@@ -74,6 +74,11 @@ class CooPattern(Pattern):
         return self._distinct
 
     @property
+    def is_known_distinct(self) -> bool:
+        """Whether entries are known to be distinct, without a look at them."""
+        return bool(self._distinct)
+
+    @property
     def coalesced(self) -> bool:
         """Whether entries are distinct and in row-major order."""
         return self.distinct and isinstance(self.sorted[1], slice)
@@ -93,6 +98,8 @@ class CooPattern(Pattern):
         n, m = self.shape[axis], self.shape[1 - axis]
         if not counting.worth_counting(self.count, n, m):
             return None
+        if axis == 0 and isinstance(self._facts.get("sorted", (None, None))[1], slice):
+            return counting.starts_of(across, n), along, slice(None)
         before, after = across[:-1], across[1:]
         changed = before < after
         if bool((changed | ((before == after) & (along[:-1] <= along[1:]))).all()):
