@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, meet, plain
 from iverson.core.entry_map import EntryMap
 from iverson.core.op import Op
@@ -118,7 +119,10 @@ class Moved(EntryMap):
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
     ) -> Entries:
-        """Where the demanded entries go."""
+        """Where the demanded entries go; anywhere, where indices are not known yet (in a trace)."""
+        linear = {k for group in op.groups(len(inputs)) for k in group}
+        if any(type(x) is Aval and k not in linear for k, x in enumerate(inputs)):
+            return FULL
         need = demands[0]
         if type(need) is Box or (need is FULL and self.partial):
             x, *others = inputs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
@@ -14,11 +13,9 @@ from iverson.autograd.mode import no_grad
 from iverson.core import locks
 from iverson.core.arguments import as_function, checked
 from iverson.core.dispatch import (
-    Handle,
     LevelValue,
     Operand,
     Wrapper,
-    is_tracked,
     rewrap,
     semantics_of,
     unwrap,
@@ -33,6 +30,7 @@ from iverson.graph.donated import give_away
 from iverson.graph.nodes import Graph
 from iverson.layouts import Zero, layout_of, support_of
 from iverson.tensor import Tensor, asarray
+from iverson.transforms.guards import guards_of
 from iverson.transforms.tracing import TracedFunction
 from iverson.transforms.trees import flatten, unflatten
 
@@ -41,70 +39,18 @@ R = TypeVar("R")
 _ARRAYS = (np.ndarray, np.generic)
 
 
-class Guard:
-    """A global or a closure cell that a function reads, and what it held while it was traced.
-
-    value : of a tensor that is a constant, what it stood for: from it others may have been computed.
-    """
-
-    __slots__ = ("held", "key", "value", "where")
-
-    def __init__(self, where: Any, key: Any) -> None:
-        self.where, self.key = where, key
-        self.held = self._now()
-        is_constant = isinstance(self.held, Handle) and not is_tracked(self.held)
-        self.value = value_of(self.held) if is_constant else None
-
-    def _now(self) -> Any:
-        if self.key is None:
-            try:
-                return self.where.cell_contents
-            except ValueError:  # not assigned yet
-                return Guard
-        return self.where.get(self.key, Guard)
-
-    def holds(self) -> bool:
-        """Whether it still holds that very object, of the same entries."""
-        held = self.held
-        return self._now() is held and (self.value is None or value_of(held) is self.value)
-
-
-def guards_of(function: Any) -> list[Guard]:
-    """The globals and closure cells that a function reads, and those of the user's functions among them."""
-    found: dict[Any, Guard] = {}
-    waiting, seen = [function], set()
-    while waiting:
-        f = waiting.pop()
-        f = getattr(f, "__wrapped__", getattr(f, "__func__", f))
-        if not isinstance(f, FunctionType) or f in seen or f.__module__.partition(".")[0] == "iverson":
-            continue
-        seen.add(f)
-        own = [Guard(f.__globals__, name) for name in _names(f.__code__) if name in f.__globals__]
-        own += [Guard(cell, None) for cell in f.__closure__ or ()]
-        for guard in own:
-            found[id(guard.where), guard.key] = guard
-            waiting.append(guard.held)
-    return [g for g in found.values() if not isinstance(g.held, ModuleType)]
-
-
-def _names(code: CodeType) -> set[str]:
-    """The global names that a code object, and those inside of it, may read."""
-    return set(code.co_names).union(*(_names(c) for c in code.co_consts if isinstance(c, CodeType)))
-
-
 class _Entry:
     """One trace of a function: its graph, and how its arguments and results are packed."""
 
     def __init__(self, function: Callable[..., Any], name: str, given: _Given, native: bool) -> None:
-        self.guards = guards_of(function)
+        self.guards = guards_of(function, (*given.leaves, *given.fixed.values()))
         self._name = name
         avals = list(map(aval_of, given.handles))
         self.traced = TracedFunction(function, name, avals, given.rebuilt, stateful=True)
         donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
         self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
         for guard in self.guards:
-            if any(guard.held is x for x in self.traced.inputs()):
-                guard.value = None
+            guard.settle(self.traced.inputs())
         self._steps = self.traced.steps
 
     def holds(self) -> bool:
@@ -143,7 +89,7 @@ class _Given:
         self.handles: list[Any] = []
         self.leaves: list[Any] = []
         self.donated: list[int] = []
-        key: list[Any] = [self.structure, *((k, type(v), v) for k, v in fixed.items())]
+        key: list[Any] = [self.structure, *((k, _constant(v)) for k, v in fixed.items())]
         plain = True
         for leaf in leaves:
             if donated and id(leaf) in donated and isinstance(leaf, Operand):
@@ -158,7 +104,7 @@ class _Given:
                 self.handles.append(handle)
                 key.append((_wrapper_key(x), _key(value_of(handle))))
             else:
-                key.append((type(x), repr(x) if isinstance(x, float | complex) else x))
+                key.append(_constant(x))
             self.leaves.append(x)
         self.is_traced = not plain and any(isinstance(value_of(h), LevelValue) for h in self.handles)
         self.key = tuple(key)
@@ -180,6 +126,15 @@ class _Given:
         leaves = [rewrap(x, next(given)) if isinstance(x, Operand) else x for x in self.leaves]
         args, kwargs = unflatten(self.structure, leaves)
         return Static.put_back(args, kwargs, self.fixed)
+
+
+def _constant(x: Any) -> Any:
+    """A value as part of a key: 1, 1.0 and True are equal and not the same, nor are 0.0 and -0.0."""
+    if isinstance(x, tuple):
+        return type(x), *map(_constant, x)
+    if isinstance(x, frozenset):
+        return type(x), frozenset(map(_constant, x))
+    return type(x), repr(x) if isinstance(x, float | complex) else x
 
 
 def _is_hashable(x: Any) -> bool:
@@ -238,11 +193,11 @@ class Chosen:
 
     def at(self, args: Sequence[Any]) -> set[int]:
         """The positions, of so many arguments, from the first."""
-        return {k % len(args) if args and -len(args) <= k < 0 else k for k in self.positions}
+        return {k % len(args) for k in self.positions if -len(args) <= k < len(args)}
 
     def leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> set[int]:
         """The identities of the leaves of these arguments."""
-        own = [args[k] for k in self.at(args) if k < len(args)]
+        own = [args[k] for k in self.at(args)]
         own += [kwargs[k] for k in self.names if k in kwargs]
         return {id(leaf) for leaf in flatten(own)[0]}
 
@@ -257,7 +212,7 @@ class Static(Chosen):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[Any, Any]]:
         """The other arguments (None in place of positional ones), and the static ones."""
-        fixed: dict[Any, Any] = {k: args[k] for k in sorted(self.at(args)) if k < len(args)}
+        fixed: dict[Any, Any] = {k: args[k] for k in sorted(self.at(args))}
         fixed.update((k, kwargs[k]) for k in sorted(self.names) if k in kwargs)
         for x in fixed.values():
             if isinstance(x, Operand):
@@ -369,7 +324,8 @@ def jit(
         what decides) nor have effects other than these: it may write into tensors, also ones that it closes
         over, call ``backward()``, and step an optimizer. Each call does the same, in memory that nobody else
         holds in place. Tensors that it closes over are constants, unless they track gradients or are
-        written. A global or closure variable that is bound to something else has it traced again.
+        written. It is traced again where a global, a closure variable, an attribute or an item of a
+        container that it reads is bound to something else.
     static : positions or names of arguments that are part of what is traced: any hashable values. Python
         numbers, strings and other leaves that are no arrays are so always; pass a number that changes as an
         array.

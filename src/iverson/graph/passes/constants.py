@@ -3,18 +3,25 @@
 %1 = constant @0
 %2 = sin(%1)                ->      %2 = constant @1
 %3 = multiply(%0, %2)               %3 = multiply(%0, %2)
+
+So is a factor or a term 0.0 that is a Python number: tensor expressions take a number 0 for a structural
+zero, which annihilates inf and nan and has no sign.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from iverson.autograd.mode import no_grad
+from iverson.core.aval import aval_of
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.errors import IversonError
 from iverson.graph.interpret import interpret
-from iverson.graph.nodes import Equation, Graph, Value
+from iverson.graph.nodes import Equation, Graph, Operand, Value
 from iverson.graph.operations import is_pure
 
 #: Results with more entries than this, and than what they are made of, are computed when the program runs.
@@ -26,6 +33,7 @@ def constants(graph: Graph) -> Graph:
     known = dict(graph.constants)
     equations: list[Equation] = []
     for equation in graph.equations:
+        equation = _without_zeros(equation, known)
         if not _folds(equation, known):
             equations.append(equation)
             continue
@@ -40,6 +48,21 @@ def constants(graph: Graph) -> Graph:
             continue
         known.update(zip(equation.results, map(value_of, made), strict=True))
     return Graph(graph.inputs, tuple(equations), graph.outputs, tuple(known.items()))
+
+
+def _without_zeros(e: Equation, known: dict[Value, object]) -> Equation:
+    """An equation with constants for the numbers 0 that are a factor or a term of floats."""
+    dtype = e.results[0].dtype if e.results else None
+    if e.op.name not in ("multiply", "add", "subtract") or dtype is None or dtype.kind not in "fc":
+        return e
+    operands: list[Operand] = []
+    for x in e.operands:
+        if isinstance(x, int | float | complex) and x == 0:
+            zero = np.asarray(x, dtype)
+            x = Value(aval_of(zero))
+            known[x] = zero
+        operands.append(x)
+    return replace(e, operands=tuple(operands))
 
 
 def _folds(equation: Equation, known: dict[Value, object]) -> bool:

@@ -1,0 +1,196 @@
+"""What a function reads of its surroundings while it is traced, and whether that is still there.
+
+A trace is of what globals, closure cells, attributes and items of containers held at that time. They are
+found in the code: names that the function reads, and the functions of the user's that it reaches by them.
+What libraries read is not looked into.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import Handle, Operand, is_tracked, value_of
+
+_MISSING = object()
+_CONTAINERS = (tuple, list, dict, set, frozenset)
+#: What has no parts that could change but its own value, or is seen elsewhere.
+_PLAIN = (Operand, np.ndarray, np.generic, np.dtype, str, bytes, bool, int, float, complex, type(None))
+
+
+class Guard:
+    """Something that a function reads, and what it held while it was traced.
+
+    value : of a tensor that is a constant, what it stood for: from it others may have been computed.
+    """
+
+    __slots__ = ("_read", "held", "value")
+
+    def __init__(self, read: Callable[[], Any]) -> None:
+        self._read = read
+        self.held = read()
+        is_constant = isinstance(self.held, Handle) and not is_tracked(self.held)
+        self.value = value_of(self.held) if is_constant else None
+
+    def settle(self, inputs: Iterable[Any]) -> None:
+        """After the trace: of a tensor that is an input of the graph, the entries may change."""
+        if any(self.held is x for x in inputs):
+            self.value = None
+
+    def holds(self) -> bool:
+        """Whether it still holds that very object, of the same entries."""
+        held = self.held
+        return self._read() is held and (self.value is None or value_of(held) is self.value)
+
+
+class Items(Guard):
+    """The items of a container."""
+
+    __slots__ = ()
+
+    def settle(self, inputs: Iterable[Any]) -> None:
+        """What the function itself puts there while it is traced is no change."""
+        self.held = self._read()
+
+    def holds(self) -> bool:
+        """Whether it still holds those very objects."""
+        now = self._read()
+        return len(now) == len(self.held) and all(a is b for a, b in zip(now, self.held, strict=True))
+
+
+def guards_of(function: Any, arguments: Iterable[Any] = ()) -> list[Guard]:
+    """All that a function may read besides tensors among its arguments."""
+    found = _Reached()
+    for x in (function, *arguments):
+        found.reach(x)
+    found.close()
+    return list(found.guards.values())
+
+
+class _Reached:
+    """The objects that a function reaches, the names it reads, and the guards of both."""
+
+    def __init__(self) -> None:
+        self.guards: dict[Any, Guard] = {}
+        self._names: set[str] = set()
+        self._objects: dict[int, Any] = {}
+        self._waiting: list[Any] = []
+
+    def reach(self, x: Any) -> None:
+        if isinstance(x, MethodType):
+            self.reach(x.__self__)
+        x = getattr(x, "__wrapped__", getattr(x, "__func__", x))
+        if not isinstance(x, _PLAIN) and id(x) not in self._objects:
+            self._objects[id(x)] = x
+            self._waiting.append(x)
+
+    def close(self) -> None:
+        """Follow all that is reached by names, until there are no new ones."""
+        seen = -1
+        while self._waiting or seen != len(self._names):
+            while self._waiting:
+                self._enter(self._waiting.pop())
+            seen = len(self._names)
+            for x in list(self._objects.values()):
+                if not isinstance(x, (FunctionType, *_CONTAINERS)):
+                    self._attributes(x)
+
+    def _guard(self, key: Any, read: Callable[[], Any]) -> None:
+        if key not in self.guards:
+            made = self.guards[key] = Guard(read)
+            self.reach(made.held)
+
+    def _enter(self, x: Any) -> None:
+        if isinstance(x, FunctionType):
+            if _is_of_users(x.__code__.co_filename):
+                self._function(x)
+        elif isinstance(x, _CONTAINERS):
+            if not isinstance(x, tuple | frozenset):
+                self.guards[id(x), "items"] = Items(partial(_items, x))
+            for item in _items(x):
+                self.reach(item)
+                if isinstance(item, Handle):
+                    self._guard(id(item), partial(_itself, item))
+        elif isinstance(x, functools.partial):
+            for part in (x.func, x.args, x.keywords):
+                self.reach(part)
+        elif isinstance(x, property):
+            self.reach(x.fget)
+
+    def _function(self, f: FunctionType) -> None:
+        names = _names(f.__code__)
+        self._names |= names
+        for name in names:
+            if name in f.__globals__:
+                self._guard((id(f.__globals__), name), partial(f.__globals__.get, name, _MISSING))
+        for cell in f.__closure__ or ():
+            self._guard(id(cell), partial(_contents, cell))
+        for given in (f.__defaults__, f.__kwdefaults__):
+            self.reach(given)
+
+    def _attributes(self, x: Any) -> None:
+        """The attributes of an object that names may mean: its own, and those of the user's classes."""
+        if isinstance(x, ModuleType) and not _is_of_users(getattr(x, "__file__", None)):
+            return
+        own = {} if isinstance(x, type) else getattr(x, "__dict__", {})
+        for name in self._names.intersection(own):
+            self._guard((id(own), name), partial(own.get, name, _MISSING))
+        for cls in (x if isinstance(x, type) else type(x)).__mro__:
+            if not _is_of_users(getattr(sys.modules.get(cls.__module__), "__file__", None)):
+                continue
+            for name in _read_of(cls, self._names):
+                self._guard((id(cls), name), partial(vars(cls).get, name, _MISSING))
+                if isinstance(own, dict):  # which may get one of its own
+                    self._guard((id(own), name), partial(own.get, name, _MISSING))
+                if isinstance(vars(cls)[name], MemberDescriptorType) and not isinstance(x, type):
+                    self._guard((id(x), name), partial(getattr, x, name, _MISSING))
+
+
+def _read_of(cls: type, names: set[str]) -> Iterator[str]:
+    """The attributes of a class that code with these names may read; operators and calls have none there."""
+    for name, held in vars(cls).items():
+        if name in names or (isinstance(held, FunctionType) and name[:2] == "__"):
+            yield name
+
+
+def _items(x: Any) -> tuple[Any, ...]:
+    return (*x, *x.values()) if isinstance(x, dict) else tuple(x)
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return _MISSING
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names of globals and attributes that a code object, and those inside of it, may read."""
+    return set(code.co_names).union(*(_names(c) for c in code.co_consts if isinstance(c, CodeType)))
+
+
+@cache
+def _is_of_users(file: str | None) -> bool:
+    """Whether a file is part of no library."""
+    if file is None:
+        return True
+    return not os.path.abspath(file).startswith(_libraries())
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    installed = (sysconfig.get_path(p) for p in ("stdlib", "platstdlib", "purelib", "platlib"))
+    return tuple({os.path.join(os.path.abspath(p), "") for p in (own, *installed)})

@@ -1,0 +1,255 @@
+"""What a compiled function was traced for: other arguments and surroundings are never taken for the same."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core.errors import ArgumentTypeError
+from iverson.graph.compiled import Compiled
+from iverson.layouts import Zero, to_strided
+
+X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -3.0]])
+
+
+def same(found, expected):
+    assert type(found) is type(expected)
+    if isinstance(expected, iv.masked.MaskedTensor):
+        same(found.get_mask(), expected.get_mask())
+        found, expected = found.to_tensor(0.0), expected.to_tensor(0.0)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    a, b = to_strided(found.detach()._value), to_strided(expected.detach()._value)
+    np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert not (np.signbit(a) ^ np.signbit(b)).any()
+
+
+# --- arguments ---------------------------------------------------------------------------------------
+
+
+def box(row):
+    x = iv.asarray(X, requires_grad=True)
+    found = iv.autograd.grad((x[row] ** 2).sum(), x)
+    assert found.layout == "box"
+    return found
+
+
+SPARSE = [np.where(m, X, 0) for m in (X > 0, X < 0)]
+ARGUMENTS = {
+    "numbers": (lambda x, k: x.astype("int64") * k + iv.atan2(x, k), [1, 1.0, 0.0, -0.0]),
+    "numbers that are static": (lambda x, k: x.astype("int64") * k + iv.atan2(x, k), [1, 1.0, 0.0, -0.0]),
+    "tuples": (lambda x, k: x.astype("int64") * k[0][0], [((1,),), ((1.0,),), ((2,),)]),
+    "sets": (lambda x, k: x.astype("int64") * max(k), [frozenset([1]), frozenset([1.0])]),
+    "boxes": (lambda x, k: x * k + k.sum(axis=0), [box(0), box(1), box((0, slice(0, 2))), iv.asarray(X)]),
+    "zeros": (lambda x, k: x + k, [iv.Tensor(Zero((2, 3), np.dtype("float64"))), iv.asarray(X)]),
+    "patterns": (
+        lambda x, k: (k * x) @ x.mT,
+        [iv.asarray(s).to_layout(layout) for s in SPARSE for layout in ("csr", "coo", "csc")],
+    ),
+    "masks": (lambda x, k: k.sum(axis=1) * 2, [iv.masked_tensor(X, X > 0), iv.masked_tensor(X, X < 1)]),
+    "dtypes and shapes": (lambda x, k: x * k, [X, X.astype("float32"), X[:1], X[0], X[0, 0], 3]),
+    "trees": (lambda x, k: x * sum(v for v in k.values()), [{"a": 1.0}, {"b": 1.0, "a": X}, {"a": X[0]}]),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_that_differ_are_traced_apart(name):
+    f, given = ARGUMENTS[name]
+    static = (1,) if name in ("numbers that are static", "tuples", "sets") else ()
+    compiled = iv.jit(f, static=static)
+    x = iv.asarray(X)
+    for first, second in itertools.permutations(given, 2):
+        compiled.clear_cache()
+        same(compiled(x, first), f(x, first))
+        same(compiled(x, second), f(x, second))
+        same(compiled(x, first), f(x, first))
+        assert compiled.cache_size == 2
+
+
+def test_static_arguments_by_position_and_name():
+    def f(x, n=2, *, how="sum"):
+        return getattr(x[:n], how)()
+
+    x = iv.asarray(X)
+    for static, args, kwargs in [
+        (1, (x, 1), {}),
+        (-1, (x, 1), {}),
+        ((-1, -7, 9), (x, 1), {}),
+        ("n", (x,), {"n": 1}),
+        (("n", "how"), (x,), {"n": 1, "how": "mean"}),
+        ((1, "how"), (x, 1), {"how": "mean"}),
+        ("absent", (x,), {}),
+        ((), (x,), {}),
+        (0, (), {"x": x}),
+    ]:
+        same(iv.jit(f, static=static)(*args, **kwargs), f(*args, **kwargs))
+    for static in (True, 1.5, (1, None), iv.asarray(1), [iv.asarray(1)]):
+        with pytest.raises(ArgumentTypeError, match=r"jit.*static"):
+            iv.jit(f, static=static)
+    with pytest.raises(ArgumentTypeError, match=r"argument of type bytearray;"):
+        iv.jit(f)(x, bytearray(b"a"))
+    with pytest.raises(ArgumentTypeError, match=r"argument of type list;"):
+        iv.jit(f, static=1)(x, [1])
+
+
+def test_a_rule_that_replaces_another_is_traced_apart():
+    compiled = iv.jit(iv.grad(lambda x: iv.sin(x).sum()))
+    inner = iv.grad(iv.jit(lambda x: iv.sin(x).sum()))
+    x = iv.asarray(X)
+    for f in (compiled, inner):
+        for _ in range(2):
+            np.testing.assert_allclose(f(x).numpy(), np.cos(X))
+            with iv.ops.override_vjp("sin", lambda F, g, y, x: g * 7):
+                np.testing.assert_array_equal(f(x).numpy(), np.full(X.shape, 7.0))
+            with iv.ops.override_vjp("sin", lambda F, g, y, x: g * 8):
+                np.testing.assert_array_equal(f(x).numpy(), np.full(X.shape, 8.0))
+
+
+def test_inside_of_another_it_is_a_part_of_that(monkeypatch):
+    calls = []
+    plain = Compiled.__call__
+    monkeypatch.setattr(Compiled, "__call__", lambda self, x: calls.append(self) or plain(self, x))
+    inner = iv.jit(lambda x: x * 2 + 1)
+    outer = iv.jit(lambda x: inner(x) * inner(x))
+    same(outer(X), iv.asarray((2 * X + 1) ** 2))
+    same(iv.vmap(inner)(iv.asarray(X)), iv.asarray(2 * X + 1))
+    assert len(calls) == 1
+
+
+# --- surroundings --------------------------------------------------------------------------------------
+
+scale = 2.0
+settings = types.ModuleType("settings")
+
+
+def times_scale(x):
+    return x * scale
+
+
+def steps(x, n=3):
+    """Calls itself."""
+    return x if not n else steps(x * scale, n - 1)
+
+
+class Layer:
+    factor = 1.5
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    @property
+    def half(self):
+        return self.weight / 2
+
+    @staticmethod
+    def shifted(x):
+        return x + scale
+
+    def __call__(self, x):
+        return x * self.half
+
+    def __mul__(self, x):
+        return x * self.weight
+
+
+class Slots:
+    __slots__ = ("weight",)
+
+
+class Model:
+    def __init__(self):
+        self.layer = Layer(3.0)
+        self.layers = [Layer(2.0), Layer(5.0)]
+
+    def run(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.layer.shifted(x) * self.layer.factor
+
+
+def readers():
+    """By name: a function, and what is done to what it reads."""
+    layer, model, slots = Layer(2.0), Model(), Slots()
+    slots.weight = 4.0
+    options, weights, nested = {"a": 2.0}, [2.0, 3.0], {"p": [{"w": iv.asarray(2.0)}]}
+    cell = 2.0
+    settings.factor = 2.0
+
+    def rebind():
+        nonlocal cell
+        cell = 5.0
+
+    def given(x, by=options):
+        return x * by["a"]
+
+    def of_partial(by, x):
+        return x * by.weight
+
+    set_global = lambda: globals().__setitem__("scale", scale + 1)
+    set_class = lambda: setattr(Layer, "factor", Layer.factor + 1)
+    set_weight = lambda: setattr(layer, "weight", layer.weight + 1)
+    return {
+        "global": (times_scale, set_global),
+        "global of a function that is called": (lambda x: times_scale(x) + 1, set_global),
+        "global of itself": (steps, set_global),
+        "cell": (lambda x: x * cell, rebind),
+        "default": (given, lambda: options.update(a=options["a"] + 1)),
+        "attribute": (lambda x: x * layer.weight, set_weight),
+        "by a property": (lambda x: x * layer.half, set_weight),
+        "by a call": (lambda x: layer(x) + 0, set_weight),
+        "by an operator": (lambda x: layer * x, set_weight),
+        "of the class": (lambda x: x * Layer.factor + layer.factor, set_class),
+        "shadowed": (lambda x: x * layer.factor, lambda: setattr(layer, "factor", 9.0)),
+        "static method": (lambda x: Layer.shifted(x) + 0, set_global),
+        "method": (model.run, lambda: setattr(model.layers[1], "weight", 7.0)),
+        "method of a list": (model.run, lambda: model.layers.append(Layer(11.0))),
+        "method's global": (model.run, set_global),
+        "slot": (lambda x: x * slots.weight, lambda: setattr(slots, "weight", slots.weight + 1)),
+        "item": (lambda x: x * options["a"], lambda: options.update(a=options["a"] + 1)),
+        "item of a list": (lambda x: x * weights[0], lambda: weights.__setitem__(0, weights[0] + 1)),
+        "more items": (lambda x: x * sum(weights), lambda: weights.append(1.0)),
+        "key": (lambda x: x * len("".join(options)), lambda: options.update(other=1.0)),
+        "nested": (lambda x: x * nested["p"][0]["w"], lambda: nested["p"][0].update(w=iv.asarray(8.0))),
+        "tensor in place": (lambda x: x * nested["p"][0]["w"], lambda: nested["p"][0]["w"].__iadd__(1.0)),
+        "partial": (functools.partial(of_partial, layer), set_weight),
+        "module": (lambda x: x * settings.factor, lambda: setattr(settings, "factor", settings.factor + 1)),
+        "compiled": (iv.jit(times_scale), set_global),
+    }
+
+
+@pytest.mark.parametrize("name", readers())
+def test_surroundings_that_change_are_seen(name):
+    f, change = readers()[name]
+    compiled, x = iv.jit(f), iv.asarray(X)
+    before = scale, Layer.factor
+    try:
+        for _ in range(2):
+            expected = f(x)
+            same(compiled(x), expected)
+            (entry,) = compiled._entries.values()
+            same(compiled(x), expected)
+            assert list(compiled._entries.values()) == [entry]  # not traced again for nothing
+            change()
+    finally:
+        globals()["scale"], Layer.factor = before
+
+
+@pytest.mark.parametrize("static", [(), 0])
+def test_attributes_of_arguments_that_change_are_seen(static):
+    layer = Layer(2.0)
+    compiled = iv.jit(lambda layer, x: layer(x) * layer.weight, static=static)
+    for weight in (2.0, 3.0, iv.asarray(4.0), iv.asarray(5.0)):
+        layer.weight = weight
+        same(compiled(layer, X), layer(iv.asarray(X)) * weight)
+
+
+def test_what_a_function_puts_down_while_it_is_traced_is_no_change():
+    seen = []
+    compiled = iv.jit(lambda x: seen.append(x.shape) or x * 2)
+    for _ in range(3):
+        compiled(X)
+    assert seen == [(2, 3)]
