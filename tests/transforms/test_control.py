@@ -356,8 +356,36 @@ def test_what_a_checkpoint_draws_is_the_same_when_it_runs_again():
     x = iv.asarray(np.ones(3))
     value, slope = iv.value_and_grad(f)(x)
     close(slope.sum(), 2 * value)
+
+    def until(x):
+        return iv.while_loop(lambda c: c < 1, lambda c: c + generator.random(()), x)
+
     with pytest.raises(iv.errors.GraphError, match="draw before it"):
-        iv.scan(lambda c, x: (c + generator.standard_normal((3,)), None), H, XS, checkpoint=2)
+        iv.checkpoint(until)(iv.asarray(0.0))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, iv.jit], ids=["eager", "compiled"])
+@pytest.mark.parametrize("checkpoint", [False, True, 2, 3])
+def test_loops_that_draw(wrap, checkpoint):
+    """Each call and each step draws anew; a backward that runs steps again has the first run's numbers."""
+    generator = iv.random.default_rng(0)
+
+    def step(c, x):
+        noise = generator.standard_normal((3,))
+        side = iv.cond(x[0] > 0, lambda: generator.random((3,)) + 1, lambda: iv.ones(3))
+        inner, _ = iv.scan(lambda d, _: (d * generator.uniform(1, 2, ()), None), iv.asarray(1.0), length=2)
+        return c + noise * side * inner * x**2, noise
+
+    def f(xs):
+        c, noise = iv.scan(step, iv.zeros(3), xs, checkpoint=checkpoint)
+        return c.sum(), noise
+
+    g = wrap(iv.value_and_grad(f, has_aux=True))
+    first, second = g(XS), g(XS)
+    for (value, noise), slope in (first, second):
+        close((slope * XS).sum(), 2 * value)
+        assert len(np.unique(np.asarray(noise))) == noise.size
+    assert float(first[0][0]) != float(second[0][0])
 
 
 def test_closed_over_tensors_get_gradients():

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -308,20 +308,27 @@ def seen_from(level: Level, args: Iterable[Any], values: Iterable[Any]) -> tuple
 
 
 class Draw:
-    """Random entries, drawn when they are asked for: what a trace keeps of a draw."""
+    """Random entries, drawn when they are asked for: what a trace keeps of a draw.
 
-    __slots__ = ("_bits", "_draw", "dtype", "shape")
+    ``draw(lead)`` gives a handle with axes of these extents in front.
+    """
 
-    def __init__(self, bits: Any, draw: Callable[[], Handle]) -> None:
-        self._bits, self._draw = bits, draw
+    __slots__ = ("_bits", "_draw", "_lead", "dtype", "shape")
+
+    def __init__(self, bits: Any, draw: Callable[[tuple[int, ...]], Handle], lead: tuple[int, ...]) -> None:
+        self._bits, self._draw, self._lead = bits, draw, lead
         state = bits.state
-        drawn = draw()  # as an example, after which the bits are as before
+        drawn = draw(lead)  # as an example, after which the bits are as before
         self.shape, self.dtype = drawn.shape, drawn.dtype
         bits.state = state
 
     def __call__(self) -> Handle:
         """The next draw."""
-        return self._draw()
+        return self._draw(self._lead)
+
+    def several(self, count: int) -> Draw:
+        """So many of them, along a new first axis."""
+        return Draw(self._bits, self._draw, (count, *self._lead))
 
 
 def created(handle: Any) -> Any:
@@ -343,7 +350,7 @@ def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits
     counts = ((level, level.examples()) for level in levels()[first:] if level not in known)
     inside = [(level, n) for level, n in counts if n is not None]
     lead = tuple([n for _, n in inside])
-    made = levels()[first - 1].drawn(Draw(bits, partial(draw, lead))) if first else created(draw(lead))
+    made = levels()[first - 1].drawn(Draw(bits, draw, lead)) if first else created(draw(lead))
     for level, _ in inside:
         made = level.of_examples(made)
     return made

@@ -14,16 +14,16 @@ from typing import Any
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind
+from iverson.core.dispatch import Draw, bind
 from iverson.core.entries import NOTHING
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
 from iverson.graph.bodies import Derivatives, aval, defined, flags, let_be_native, run, zero_constant
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture
-from iverson.graph.interpret import interpret
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
-from iverson.graph.operations import OPERATIONS, bound, is_absent, random
+from iverson.graph.draws import drawn_before, draws_inside
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
+from iverson.graph.operations import OPERATIONS, bound, drawn, is_absent
 from iverson.kernels.registry import register
 from iverson.layouts import to_strided
 
@@ -107,35 +107,24 @@ def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
     """The outputs of a body, of which nothing but its inputs is kept for a derivative."""
     op = checkpoint_op
     draws, body = body.once("drawn", lambda: _drawn_before(body))
-    args = [*args, *interpret(draws, ())]
+    args = [*args, *map(drawn, draws)]
     tracked = flags(args)
     if any(tracked) and is_grad_enabled():
         op = body.once(("checkpoint", tracked), lambda: _Checkpoint(body, tracked).op)
     return bound(op, tuple(args), {"body": body})  # type: ignore[no-any-return]
 
 
-def _drawn_before(body: Graph) -> tuple[Graph, Graph]:
-    """What a body draws, and the body with that as further inputs: it is drawn once, however often it runs.
-
-    Raises GraphError where a body inside of this one draws.
-    """
-    draws = tuple(e for e in body.equations if e.op is random)
-    rest = tuple(e for e in body.equations if e.op is not random)
-    if any(_draws(sub) for e in rest if isinstance(e.op, ControlOp) for _, sub in subgraphs(e)):
+def _drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
+    """As `drawn_before`; raises GraphError for draws of which nobody knows how many there are."""
+    draws, body = drawn_before(body)
+    if any(map(draws_inside, body.equations)):
         raise GraphError(
             "checkpoint",
-            got="random draws inside of a loop or a branch that is to run again",
+            got="random draws inside of a while_loop that is to run again",
             expected="the same numbers in both runs",
-            remedy="draw before it, and pass what was drawn: as xs of a scan",
+            remedy="use iverson.scan or iverson.fori_loop, or draw before it and pass what was drawn",
         )
-    drawn = tuple(e.results[0] for e in draws)
-    return Graph((), draws, drawn), body if not draws else Graph(
-        (*body.inputs, *drawn), rest, body.outputs, body.constants
-    )
-
-
-def _draws(body: Graph) -> bool:
-    return any(e.op is random or any(_draws(sub) for _, sub in subgraphs(e)) for e in body.equations)
+    return draws, body
 
 
 def _narrow_checkpoint(equation: Equation, read: set[Value]) -> Equation:

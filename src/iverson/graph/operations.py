@@ -159,8 +159,14 @@ function_op = GraphOp(
 )
 
 
+def drawn(draw: Draw) -> Any:
+    """What is drawn: now, or, within a trace, when that runs."""
+    traces = [level for level in levels() if level.drawn is not None]
+    return traces[-1].drawn(draw) if traces else draw()
+
+
 def _random(_args: Sequence[Any], *, draw: Draw) -> list[Any]:
-    return [draw()]
+    return [drawn(draw)]
 
 
 #: Random entries, drawn when the graph runs.

@@ -43,9 +43,10 @@ from iverson.graph.control import (
 )
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture
+from iverson.graph.draws import drawn_before
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
-from iverson.graph.operations import bound, is_absent
+from iverson.graph.operations import bound, drawn, is_absent
 from iverson.graph.steps import Part, Run, State, at, cut, follow, joined, slices, state_at
 from iverson.graph.trace import Trace
 from iverson.kernels.keys import canonical_slice
@@ -56,7 +57,7 @@ def scanned(
     args: Sequence[Any], *, body: Graph, consts: int, carry: int, length: int, reverse: bool
 ) -> Sequence[Any]:
     """The carry after the last step and the results of all steps, stacked."""
-    body, consts, args = _prepared(body, consts, args)
+    body, consts, args = _prepared(body, consts, length, args)
     params = {"body": body, "consts": consts, "carry": carry, "length": length, "reverse": reverse}
     tracked = flags(args)
     if any(tracked) and is_grad_enabled():
@@ -71,7 +72,7 @@ def scanned_in_blocks(
 ) -> Sequence[Any]:
     """As `scanned`, but of the carries every so manieth is kept for a derivative: the steps from there to the
     next are run again."""
-    body, consts, args = _prepared(body, consts, args)
+    body, consts, args = _prepared(body, consts, length, args)
     call: dict[str, Any] = {"consts": consts, "carry": carry, "reverse": reverse}
     count, rest = divmod(length, every)
     lo, hi = (rest, length) if reverse else (0, length - rest)
@@ -120,11 +121,13 @@ def _of_blocks(x: Any) -> Any:
     return F.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _prepared(body: Graph, consts: int, args: Sequence[Any]) -> tuple[Graph, int, list[Any]]:
-    """The call with what is the same in all steps computed before the loop."""
+def _prepared(body: Graph, consts: int, length: int, args: Sequence[Any]) -> tuple[Graph, int, list[Any]]:
+    """The call with what is the same in all steps computed, and what they draw drawn, before the loop."""
+    draws, body = body.once("drawn in steps", lambda: drawn_before(body))
+    args = [*args, *(drawn(d.several(length)) for d in draws)]
     first, inside = body.once(("hoisted", consts), lambda: hoisted(body, consts) or (None, body))
     if first is None:
-        return body, consts, list(args)
+        return body, consts, args
     if compiled(body).native:
         let_be_native([inside])
     made = interpret(first, args[:consts])
