@@ -35,6 +35,8 @@ def embedding(indices: Array | ArrayLike, table: A | ArrayLike, /) -> A:
     if not table.ndim:
         raise ShapeError("embedding", "table", got="rank 0", expected="at least one axis")
     chosen = positions(indices, table.shape[0], "embedding")
+    if not has_entries(chosen):
+        return F.gather(table, chosen, axes=(0,))
     pattern = CooPattern(table.shape[:1], chosen.reshape(1, -1).astype(index_dtype(table.shape[0])))
     rows = F.values_at(table, pattern=pattern)
     return rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + table.shape[1:])

@@ -13,6 +13,7 @@ from iverson.graph.operations import mended
 from iverson.graph.passes import simplified
 from iverson.graph.recurrences import is_recurrence
 from iverson.graph.views import Strided, view
+from iverson.graph.writes import is_write
 
 PRODUCTS = ("matmul",)
 #: Ops whose graphs are blocks of steps of the program around them (`blocks`).
@@ -20,7 +21,8 @@ BLOCKS = ("scan", "while", "cond", "checkpoint")
 
 
 class Kinds:
-    """What each equation is: "view", "product", "mended", "recurrence", "expression", "block", "library"."""
+    """What each equation is: "view", "product", "mended", "recurrence", "write", "expression", "block" or
+    "library"."""
 
     def __init__(self, graph: Graph) -> None:
         self.views: dict[Value, Strided] = {}
@@ -46,6 +48,8 @@ class Kinds:
             return "product"
         if is_recurrence(e):
             return "recurrence"
+        if is_write(e):
+            return "write"
         return "expression" if is_expression(e) else "library"
 
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from iverson.autograd.record import is_undefined
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
@@ -29,7 +31,7 @@ from iverson.core.table import TABLE, F
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
-from iverson.layouts import Zero
+from iverson.layouts import Zero, to_strided
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -197,8 +199,34 @@ mended = GraphOp(
     takes_undefined=False,
 )
 
+
+def _last_writers(args: Sequence[Any], *, shape: tuple[int, ...]) -> list[Any]:
+    indices = [to_strided(value_of(x, x)) for x in args]
+    last = np.empty(shape, np.int64)
+    last[tuple(indices)] = np.arange(len(indices[0]))
+    return [make_handle(last[tuple(indices)])]
+
+
+#: For each place that index arrays (of rank 1) name in an array of this shape, the number of the last that
+#: names it: the same number for all of them. What nobody names is neither written nor read.
+last_writers_op = GraphOp(
+    name="last_writers",
+    forward=None,
+    abstract=lambda *indices, shape: Aval(indices[0].shape, np.dtype(np.int64)),
+    evaluate=_last_writers,
+    takes_undefined=False,
+)
+
+
+def last_writers(*indices: Any, shape: tuple[int, ...]) -> Any:
+    """That op on handles and arrays."""
+    return bind(last_writers_op, indices, {"shape": shape})
+
+
 #: The ops of graphs by name.
-OPERATIONS: dict[str, Op] = {op.name: op for op in (autograd_add, grad_of, function_op, random, mended)}
+OPERATIONS: dict[str, Op] = {
+    op.name: op for op in (autograd_add, grad_of, function_op, random, mended, last_writers_op)
+}
 
 
 def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:

@@ -18,7 +18,7 @@ from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas, build, overwritten, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.core.dispatch import value_of
-from iverson.graph import blocks, recurrences
+from iverson.graph import blocks, recurrences, writes
 from iverson.graph.expressions import is_expression
 from iverson.graph.fuse import Temp, group_steps
 from iverson.graph.kinds import PRODUCTS, Body
@@ -141,6 +141,7 @@ class Segment:
             "product": self.product,
             "mended": self.mended,
             "recurrence": self.recurrence,
+            "write": self.write,
             "block": self.block,
         }
         self.apart = {id(e): ways[kind(e)] for e in equations if kind(e) in ways}
@@ -245,6 +246,15 @@ class Segment:
             inner = lines.strides[1:]
             strides = (*inner[:axis], lines.strides[0], *inner[axis:])
             self.steps.append(build.copy(out, View(lines.buffer, v.shape, strides)))
+
+    # --- writes -----------------------------------------------------------------------------------
+
+    def write(self, e: Equation) -> None:
+        operands = [self.place(x) if type(x) is Value else x for x in e.operands]
+        out = self.made(e.results[0])
+        if e.op.name == "gather_put":
+            self.copy(out, e.operands[0])
+        self.steps += writes.steps(e, operands, out, self.memory)
 
     # --- products ---------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """What all optimizers share: parameters as a pytree, one update per parameter, and their state.
 
-An optimizer is a final class with two methods on NumPy arrays: ``_start(value)`` makes the state of a
-parameter and ``_update(value, gradient, state)`` writes a step into ``value`` and ``state``. It is handed the
-part of a parameter that a gradient has (`iverson.optim.parts`) and knows nothing of the rest.
+An optimizer is a final class with two methods: ``_start(value)`` makes the state of a parameter, of NumPy
+arrays, and ``_update(value, gradient, state, lr)`` writes a step into ``value`` and ``state``: NumPy arrays
+too, or tensors of a trace (`iverson.optim.traced`). It is handed the part of a parameter that a gradient has
+(`iverson.optim.parts`) and knows nothing of the rest.
 """
 
 from __future__ import annotations
@@ -13,14 +14,24 @@ from typing import Any
 import numpy as np
 
 from iverson.core.arguments import as_real, checked
-from iverson.core.dispatch import Operand, Wrapper, is_variable, unwrap, value_of
+from iverson.core.dispatch import (
+    Operand,
+    Wrapper,
+    cells,
+    is_variable,
+    make_handle,
+    rebind,
+    unwrap,
+    value_of,
+)
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
+from iverson.core.table import F
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
 from iverson.optim.parts import Part, part_of, part_of_masked, part_of_stored, spread, writable
 
 Array = np.ndarray[Any, Any]
-State = dict[str, Array]
+State = dict[str, Any]
 
 
 class Optimizer(ABC):
@@ -40,6 +51,9 @@ class Optimizer(ABC):
 
     A sparse parameter takes gradients within the entries it stores. A step on a parameter whose memory nobody
     else holds writes into that memory, and its work and further memory are those of the part it touches.
+
+    A step inside `iverson.jit` is a part of the compiled function: each call of that makes it, in place,
+    with the ``lr`` of then. Other hyperparameters that change have it traced again.
     """
 
     def __init_subclass__(cls) -> None:
@@ -75,8 +89,31 @@ class Optimizer(ABC):
         self._check("weight_decay", weight_decay)
         self.lr = lr
         self.weight_decay = weight_decay
-        self.steps = 0
+        self._count = make_handle(np.array(0))
         self._states: list[State | None] = [None] * len(self.params)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name not in ("lr", "steps"):
+            object.__setattr__(self, "_facts", object())  # what was traced before may not hold
+
+    @property
+    def steps(self) -> int:
+        """How many steps were made."""
+        return int(value_of(self._count))
+
+    @steps.setter
+    def steps(self, count: int) -> None:
+        rebind(self._count, np.array(count))
+
+    def _state(self, k: int, shape: Any, dtype: Any) -> State:
+        """The state of a parameter: handles, by name. It starts as for a value of this shape and dtype."""
+        state = self._states[k]
+        if state is None:
+            start = self._start(np.empty(shape, dtype))
+            state = self._states[k] = {name: make_handle(array) for name, array in start.items()}
+            self._facts = object()
+        return state
 
     def _check(self, argument: str, value: Any, below: float = float("inf")) -> None:
         as_real(value, type(self).__name__, argument)
@@ -98,8 +135,8 @@ class Optimizer(ABC):
         """The state of a parameter before its first step: arrays over all its axes, or over none."""
 
     @abstractmethod
-    def _update(self, value: Array, gradient: Array, state: State) -> None:
-        """Write one step into ``value`` and ``state``."""
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+        """Write one step at the rate ``lr`` into ``value`` and ``state``."""
 
     def zero_grad(self) -> None:
         """Forget the gradients: ``.grad`` becomes None."""
@@ -117,11 +154,16 @@ class Optimizer(ABC):
             found = [p.grad if p.requires_grad else None for p in self.params]
         else:
             found = self._flatten(gradients)
+        if (taken := cells()) is not None:
+            from iverson.optim.traced import step
+
+            step(self, found, taken)
+            return
         planned = [
             None if g is None else self._part(k, p, g)
             for k, (p, g) in enumerate(zip(self.params, found, strict=True))
         ]
-        self.steps += 1
+        self.steps = self.steps + 1
         self.lr = float(self.lr)  # a NumPy scalar would not be weak: float32 steps in float64
         for k, plan in enumerate(planned):
             if plan is not None:
@@ -130,16 +172,7 @@ class Optimizer(ABC):
     def _part(self, k: int, p: Any, g: Any) -> tuple[Part, Array] | None:
         """Which part of a parameter its gradient has, and what is there; None for nothing."""
         plain, argument = unwrap(p), f"gradients[{k}]"
-        if not is_variable(plain):
-            raise GradientError(
-                "step",
-                f"params[{k}]",
-                got="a tensor that is no leaf any more",
-                remedy="change parameters in place under no_grad()",
-            )
-        _check_gradient(p, g, argument)
-        if isinstance(p, Wrapper):
-            g = p._seed(g, "step", argument)
+        g = self._checked(k, p, g)
         value = value_of(unwrap(g))
         if type(value) is Zero:
             return None
@@ -149,23 +182,35 @@ class Optimizer(ABC):
             return part_of_stored(value_of(plain), value, argument)
         return part_of(value)
 
+    def _checked(self, k: int, p: Any, g: Any) -> Any:
+        """A gradient that fits a parameter, which is a leaf still."""
+        argument = f"gradients[{k}]"
+        if not is_variable(unwrap(p)):
+            raise GradientError(
+                "step",
+                f"params[{k}]",
+                got="a tensor that is no leaf any more",
+                remedy="change parameters in place under no_grad()",
+            )
+        _check_gradient(p, g, argument)
+        return p._seed(g, "step", argument) if isinstance(p, Wrapper) else g
+
     def _step(self, k: int, part: Part, gradient: Array) -> None:
         value = writable(unwrap(self.params[k]))
         gradient = gradient.astype(value.dtype, copy=False)
         if value.dtype.kind == "c":
             value, gradient = _pairs(value), _pairs(gradient)
-        state = self._states[k]
-        if state is None:
-            state = self._states[k] = self._start(value)
+        handles = self._state(k, value.shape, value.dtype)
+        if not part.whole:
+            spread_state(handles, part.axes, value.shape)
+        state = {name: value_of(x) for name, x in handles.items()}
         if part.whole:
-            self._update(value, gradient, state)
+            self._update(value, gradient, state, self.lr)
             return
-        for name, array in state.items():
-            state[name] = spread(array, part.axes, value.shape)
         for piece, entries in part.pieces(gradient):
             held_state = {name: piece.of(array) for name, array in state.items()}
             held_value = piece.of(value)
-            self._update(held_value, entries, held_state)
+            self._update(held_value, entries, held_state, self.lr)
             piece.write(value, held_value)
             for name, array in state.items():
                 piece.write(array, held_state[name])
@@ -187,7 +232,9 @@ class Optimizer(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything a later run needs to go on: hyperparameters and a copy of each parameter's state."""
-        states = [None if s is None else {k: np.copy(v) for k, v in s.items()} for s in self._states]
+        states = [
+            None if s is None else {k: np.copy(value_of(v)) for k, v in s.items()} for s in self._states
+        ]
         return {"hyperparameters": self._hyperparameters(), "steps": self.steps, "states": states}
 
     def _hyperparameters(self) -> dict[str, Any]:
@@ -206,7 +253,10 @@ class Optimizer(ABC):
         for k, v in state["hyperparameters"].items():
             setattr(self, k, v)
         self.steps = state["steps"]
-        self._states = [None if s is None else {k: np.copy(v) for k, v in s.items()} for s in state["states"]]
+        self._states = [
+            None if s is None else {k: make_handle(np.array(v)) for k, v in s.items()}
+            for s in state["states"]
+        ]
 
 
 def _check_gradient(p: Any, g: Any, argument: str) -> None:
@@ -218,6 +268,18 @@ def _check_gradient(p: Any, g: Any, argument: str) -> None:
         )
     if g.dtype.kind == "c" and p.dtype.kind != "c":
         raise DTypeError("step", argument, got=f"dtype {g.dtype}", expected=f"one that fits {p.dtype}")
+
+
+def spread_state(state: State, axes: int, shape: Any) -> None:
+    """Let each array of a state have an entry of its own for each place on so many leading axes."""
+    for x in state.values():
+        if (array := value_of(x)).ndim < axes:
+            rebind(x, spread(array, axes, shape))
+
+
+def number(x: Any, value: Any) -> Any:
+    """A number to compute with beside a value: one of a trace in the value's dtype, as Python's would be."""
+    return F.astype(x, dtype=value.dtype) if isinstance(x, Operand) else x
 
 
 def _pairs(x: Array) -> Array:

@@ -6,9 +6,10 @@ from typing import Any, final
 
 import numpy as np
 
+from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError
 from iverson.kernels import fused
-from iverson.optim.base import Array, Optimizer, State
+from iverson.optim.base import Array, Optimizer, State, number
 
 
 @final
@@ -46,9 +47,9 @@ class SGD(Optimizer):
     def _start(self, value: Array) -> State:
         return {"momentum": np.zeros_like(value)} if self.momentum else {}
 
-    def _update(self, value: Array, gradient: Array, state: State) -> None:
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
         if self.momentum and fused.worthwhile(fused.WORTHWHILE_STEP, value, gradient, state["momentum"]):
-            numbers = self.lr, self.momentum, self.weight_decay
+            numbers = lr, self.momentum, self.weight_decay
             fused.sgd(value, gradient, state["momentum"], numbers, nesterov=self.nesterov)
             return
         gradient = self._decayed(value, gradient)
@@ -57,7 +58,7 @@ class SGD(Optimizer):
             velocity *= self.momentum
             velocity += gradient
             gradient = gradient + self.momentum * velocity if self.nesterov else velocity
-        value -= self.lr * gradient
+        value -= number(lr, value) * gradient
 
 
 class _Moments(Optimizer):
@@ -78,28 +79,28 @@ class _Moments(Optimizer):
     def _start(self, value: Array) -> State:
         return {"mean": np.zeros_like(value), "square": np.zeros_like(value), "step": np.zeros((), np.int64)}
 
-    def _moment_step(self, value: Array, gradient: Array, state: State) -> None:
+    def _moment_step(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
         first, second = self.betas
         mean, square = state["mean"], state["square"]
         state["step"] += 1
         n = _counts(state["step"], value)
         if type(n) is int and fused.worthwhile(fused.WORTHWHILE_STEP, value, gradient, mean, square):
-            root, rate = (1 - second**n) ** -0.5, self.lr / (1 - first**n)
+            root, rate = (1 - second**n) ** -0.5, lr / (1 - first**n)
             fused.adam(value, gradient, mean, square, (1 - first, second, 1 - second, root, self.eps, rate))
             return
         mean += (1 - first) * (gradient - mean)
         square *= second
         square += (1 - second) * gradient * gradient
         scale = np.sqrt(square)
-        scale /= (1 - second**n) ** 0.5
+        scale /= number((1 - second**n) ** 0.5, value)
         scale += self.eps
-        value -= (self.lr / (1 - first**n)) * mean / scale
+        value -= number(lr / (1 - first**n), value) * mean / scale
 
 
-def _counts(step: Array, value: Array) -> Any:
+def _counts(step: Any, value: Any) -> Any:
     """How many steps touched each entry, to compute with beside a value: a number where all have the same."""
     if not step.ndim:
-        return int(step)
+        return number(step, np.empty(0)) if isinstance(step, Operand) else int(step)
     return step.reshape(step.shape + (1,) * (value.ndim - step.ndim)).astype(value.dtype)
 
 
@@ -126,9 +127,9 @@ class Adam(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 
-    def _update(self, value: Array, gradient: Array, state: State) -> None:
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
         gradient = self._decayed(value, gradient)
-        self._moment_step(value, gradient, state)
+        self._moment_step(value, gradient, state, lr)
 
 
 @final
@@ -153,9 +154,9 @@ class AdamW(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 
-    def _update(self, value: Array, gradient: Array, state: State) -> None:
-        value *= 1 - self.lr * self.weight_decay
-        self._moment_step(value, gradient, state)
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+        value *= number(1 - lr * self.weight_decay, value)
+        self._moment_step(value, gradient, state, lr)
 
 
 @final
@@ -195,18 +196,18 @@ class Adagrad(Optimizer):
         counts = {"step": np.zeros((), np.int64)} if self.lr_decay else {}
         return {"sum": np.full_like(value, self.initial_accumulator_value), **counts}
 
-    def _update(self, value: Array, gradient: Array, state: State) -> None:
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
         gradient = self._decayed(value, gradient)
-        rate: Any = self.lr
+        rate = lr
         if self.lr_decay:
             state["step"] += 1
-            rate = self.lr / (1 + (_counts(state["step"], value) - 1) * self.lr_decay)
-        step = np.square(gradient, out=np.empty_like(gradient))
-        state["sum"] += step
-        np.sqrt(state["sum"], out=step)
+            rate = lr / (1 + (_counts(state["step"], value) - 1) * self.lr_decay)
+        state["sum"] += np.square(gradient)
+        step = np.sqrt(state["sum"])
         step += self.eps
-        np.divide(gradient, step, out=step)
-        step *= rate
+        step **= -1
+        step *= gradient
+        step *= number(rate, value)
         value -= step
 
 
@@ -245,7 +246,7 @@ class RMSprop(Optimizer):
         names = ["square"] + ["momentum"] * bool(self.momentum) + ["mean"] * self.centered
         return {name: np.zeros_like(value) for name in names}
 
-    def _update(self, value: Array, gradient: Array, state: State) -> None:
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
         gradient = self._decayed(value, gradient)
         state["square"] *= self.alpha
         state["square"] += (1 - self.alpha) * gradient * gradient
@@ -258,4 +259,4 @@ class RMSprop(Optimizer):
             state["momentum"] *= self.momentum
             state["momentum"] += change
             change = state["momentum"]
-        value -= self.lr * change
+        value -= number(lr, value) * change

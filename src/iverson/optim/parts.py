@@ -93,7 +93,7 @@ def part_of(value: Any) -> tuple[Part, Array] | None:
 
 
 def _everything(index: Any, extent: int) -> bool:
-    return type(index) is slice and index == slice(0, extent)
+    return type(index) is slice and index.indices(extent) == (0, extent, 1)
 
 
 def part_of_masked(keys: Array, shape: Shape, entries: Array) -> tuple[Part, Array] | None:

@@ -103,7 +103,8 @@ def _overwritten(program: Program, source: Buffer, out: Buffer) -> Program | Non
         steps[own[0]] = merged
     both = replace(source, role="inout")
     names = {source: both, out: both}
-    moved = [mapped(s, lambda v: replace(v, buffer=names.get(v.buffer, v.buffer))) for s in steps]
+    kept = [s for s in steps if not (isinstance(s, Nest) and is_nothing(s.kernel))]
+    moved = [mapped(s, lambda v: replace(v, buffer=names.get(v.buffer, v.buffer))) for s in kept]
     buffers = tuple(both if b == source else b for b in program.buffers if b != out)
     return replace(program, buffers=buffers, steps=tuple(moved))
 

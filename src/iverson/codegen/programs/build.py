@@ -63,13 +63,15 @@ def nest(name: str, phases: Sequence[Stmt], views: Mapping[str, View], fresh: Se
     return Nest(kernel, tuple(views[n] for n in final))
 
 
-def elementwise(out: View, value: Expr, views: Mapping[str, View], combine: str = "assign") -> Nest:
+def elementwise(
+    out: View, value: Expr, views: Mapping[str, View], combine: str = "assign", name: str = "elementwise"
+) -> Nest:
     """``out[i0, i1, ...] (combine)= value``, an expression of loads at `variables` of `axes`."""
     over = axes(out.shape)
     task = Task(
         as_buffer("out", out), variables(over), value, over, combine=combine, fresh=combine == "assign"
     )
-    return nest("elementwise", boxed(task), {**views, "out": out}, ("out",) if combine == "assign" else ())
+    return nest(name, boxed(task), {**views, "out": out}, ("out",) if combine == "assign" else ())
 
 
 def copy(out: View, source: View) -> Nest:

@@ -1,0 +1,199 @@
+"""A step inside a trace: parameters, state and the rate are cells of it, and the formula is written down.
+
+The part of a parameter that a step touches is found from what is known of its gradient: a box, a pattern, or
+the places that an index array names, which the program reads. So an entry moves as in eager mode: where its
+gradient may be nonzero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.elementwise import imag, real
+from iverson.array_api.joining import concat, stack
+from iverson.autograd.mode import no_grad
+from iverson.autograd.record import selected
+from iverson.core.dispatch import unwrap, value_of
+from iverson.core.entries import NOTHING, Box, Stored
+from iverson.core.errors import GraphError
+from iverson.core.table import F
+from iverson.graph.operations import last_writers
+from iverson.layouts import Zero, support_of
+from iverson.masked import MaskedTensor
+from iverson.optim.base import Optimizer, spread_state
+
+#: Ops whose result is their operand.
+SAME = ("identity", "copy", "selected")
+
+
+def step(opt: Optimizer, gradients: Sequence[Any], cells: Any) -> None:
+    """Write down a step of an optimizer on these gradients, None where there is none."""
+    with no_grad():
+        for k, (p, g) in enumerate(zip(opt.params, gradients, strict=True)):
+            if g is not None:
+                _step(opt, k, p, opt._checked(k, p, g), cells)
+        count = cells.take(opt._count)
+        count += 1
+    facts = opt._facts
+    cells.guards.append(lambda: opt._facts is facts)
+
+
+def _step(opt: Optimizer, k: int, p: Any, g: Any, cells: Any) -> None:
+    plain = unwrap(p)
+    place = _place(plain, g, cells)
+    if place is None:
+        return
+    held = cells.take(plain)
+    value = held if place.pattern is None else F.values_at(held, pattern=place.pattern)
+    gradient = place.gradient(selected(unwrap(g))).astype(value.dtype)
+    is_complex = value.dtype.kind == "c"
+    if is_complex:
+        value, gradient = _pairs(value), _pairs(gradient)
+    handles = opt._state(k, value.shape, value.dtype)
+    if place.axes:
+        spread_state(handles, place.axes, value.shape)
+    state = {name: cells.take(x) for name, x in handles.items()}
+    part = {name: place.read(x) for name, x in state.items()}
+    own = place.read(value)
+    opt._update(own, gradient, part, cells.number(lambda: float(opt.lr)))
+    for name, x in part.items():
+        place.write(state[name], x)
+    place.write(value, own)
+    if is_complex:
+        value = value[..., 0] + 1j * value[..., 1]
+    if place.pattern is not None:
+        value = F.from_values(value, pattern=place.pattern)
+    if value is not held:
+        held._become(value)
+
+
+def _pairs(x: Any) -> Any:
+    """Complex entries as pairs of real ones along a further axis."""
+    return stack([real(x), imag(x)], axis=-1)
+
+
+# --- where a gradient may be nonzero ----------------------------------------------------------------
+
+
+class _Whole:
+    """All entries; of a sparse parameter, those that it stores. axes: how many leading axes are indexed."""
+
+    axes = 0
+
+    def __init__(self, pattern: Any = None) -> None:
+        self.pattern = pattern
+
+    def read(self, x: Any) -> Any:
+        """The part of a handle."""
+        return x
+
+    def write(self, x: Any, part: Any) -> None:
+        """Put a part that `read` gave back."""
+
+    def gradient(self, g: Any) -> Any:
+        """The part of the gradient."""
+        return g if self.pattern is None else F.values_at(g, pattern=self.pattern)
+
+
+class _Box(_Whole):
+    """A box of the leading axes."""
+
+    def __init__(self, index: tuple[slice, ...]) -> None:
+        super().__init__()
+        self.index, self.axes = index, len(index)
+
+    def read(self, x: Any) -> Any:
+        return x[self.index[: x.ndim]]
+
+    def write(self, x: Any, part: Any) -> None:
+        x[self.index[: x.ndim]] = part
+
+    def gradient(self, g: Any) -> Any:
+        return g[self.index]
+
+
+class _Listed(_Whole):
+    """Places that index arrays name on the leading axes, and what is added there.
+
+    A place that is named several times gets the sum; all that name it compute, and write, the same.
+    """
+
+    def __init__(self, indices: Sequence[Any], entries: Any, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.indices, self.entries, self.axes = list(indices), entries, len(indices)
+        self.at = tuple(range(self.axes))
+        self.shape = shape[: self.axes]
+
+    def read(self, x: Any) -> Any:
+        return F.gather(x, *self.indices, axes=self.at)
+
+    def write(self, x: Any, part: Any) -> None:
+        x._become(F.gather_put(x, part, *self.indices, axes=self.at))
+
+    def gradient(self, g: Any) -> Any:
+        one = last_writers(*self.indices, shape=self.shape)
+        total = F.scatter_add(self.entries, one, axes=(0,), shape=self.entries.shape)
+        return F.gather(total, one, axes=(0,))
+
+
+def _place(plain: Any, g: Any, cells: Any) -> _Whole | None:
+    """The part of a parameter that a gradient has; None for nothing."""
+    value, shape = value_of(unwrap(g)), plain.shape
+    support = support_of(value)
+    if type(value) is Zero or support is NOTHING:
+        return None
+    if isinstance(g, MaskedTensor):
+        keys = g._mask.keys
+        return _Listed(np.unravel_index(keys, shape), unwrap(g), shape) if keys.size and shape else None
+    held = support_of(value_of(plain))
+    if isinstance(held, Stored):
+        if isinstance(support, Stored) and support.pattern is held.pattern:
+            return _Whole(held.pattern)
+        raise GraphError(
+            "step",
+            got="a gradient of another pattern than that of the sparse parameter",
+            expected="one that is stored where the parameter is, inside a compiled function",
+            remedy="optimise its values(), or step outside of jit",
+        )
+    if isinstance(support, Stored):
+        pattern = support.pattern
+        return _Listed(list(pattern.coordinates), F.values_at(g, pattern=pattern), shape)
+    if isinstance(support, Box):
+        region = support.region
+        cut = [k for k, n in enumerate(shape) if (region.start[k], region.stop[k]) != (0, n)]
+        return _Box(region.slices[: cut[-1] + 1]) if cut else _Whole()
+    found = _added(getattr(value, "value", None), cells.level, {})
+    if not found:
+        return _Whole()
+    lists = [concat(list(each), axis=0) if len(found) > 1 else each[0] for each in zip(*found, strict=True)]
+    return _Listed(lists[1:], lists[0], shape)
+
+
+def _added(value: Any, level: Any, makers: dict[Any, Any]) -> list[list[Any]]:
+    """If a value of a trace is zero but for what is added at places that index arrays name: of each addition
+    the entries, one after the other, and the index arrays; else nothing."""
+    if not makers:
+        makers.update((v, e) for e in level.equations for v in e.results)
+    e = makers.get(value)
+    if e is None:
+        return []
+    if e.op.name in SAME:
+        return _added(e.operands[0], level, makers)
+    if e.op.name in ("add", "add_n"):
+        parts = [_added(x, level, makers) for x in e.operands]
+        same = {len(found) for part in parts for found in part}
+        return [found for part in parts for found in part] if all(parts) and len(same) == 1 else []
+    if e.op.name != "scatter_add" or e.params["axes"] != tuple(range(len(e.params["axes"]))):
+        return []
+    entries, *indices = map(level.handle, e.operands)
+    axes, shape = e.params["axes"], e.params["shape"]
+    lead = entries.shape[: entries.ndim - (len(shape) - len(axes))]
+    flat = [F.reshape(F.broadcast_to(n, shape=lead), shape=(prod(lead),)) for n in indices]
+    return [[F.reshape(entries, shape=(prod(lead), *shape[len(axes) :])), *flat]]
+
+
+__all__ = ["step"]
