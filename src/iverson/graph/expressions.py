@@ -401,6 +401,7 @@ NOTATION: dict[str, Notation] = {
     "selected": _same,
     "identity": _same,
     "copy": _same,
+    "to_dense": _same,
     "add_n": _add_n,
     "all": _truth("min"),
     "any": _truth("max"),
