@@ -28,7 +28,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, Gr
 from iverson.core.table import F
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
-from iverson.optim.parts import Part, part_of, part_of_masked, part_of_stored, spread, writable
+from iverson.optim.parts import Part, part_of, part_of_masked, part_of_stored, spread_state, writable
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Any]
@@ -268,13 +268,6 @@ def _check_gradient(p: Any, g: Any, argument: str) -> None:
         )
     if g.dtype.kind == "c" and p.dtype.kind != "c":
         raise DTypeError("step", argument, got=f"dtype {g.dtype}", expected=f"one that fits {p.dtype}")
-
-
-def spread_state(state: State, axes: int, shape: Any) -> None:
-    """Let each array of a state have an entry of its own for each place on so many leading axes."""
-    for x in state.values():
-        if (array := value_of(x)).ndim < axes:
-            rebind(x, spread(array, axes, shape))
 
 
 def number(x: Any, value: Any) -> Any:

@@ -177,4 +177,20 @@ def spread(array: Array, axes: int, shape: Shape) -> Array:
     return np.broadcast_to(array.reshape(array.shape + (1,) * (axes - array.ndim)), shape[:axes]).copy()
 
 
-__all__ = ["WHOLE", "Part", "part_of", "part_of_masked", "part_of_stored", "spread", "writable"]
+def spread_state(state: dict[str, Any], axes: int, shape: Shape) -> None:
+    """Let each array of a state have an entry of its own for each place on so many leading axes."""
+    for x in state.values():
+        if (array := value_of(x)).ndim < axes:
+            rebind(x, spread(array, axes, shape))
+
+
+__all__ = [
+    "WHOLE",
+    "Part",
+    "part_of",
+    "part_of_masked",
+    "part_of_stored",
+    "spread",
+    "spread_state",
+    "writable",
+]

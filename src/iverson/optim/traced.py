@@ -24,13 +24,13 @@ from iverson.core.table import F
 from iverson.graph.operations import last_writers
 from iverson.layouts import Zero, support_of
 from iverson.masked import MaskedTensor
-from iverson.optim.base import Optimizer, spread_state
+from iverson.optim.parts import spread_state
 
 #: Ops whose result is their operand.
 SAME = ("identity", "copy", "selected")
 
 
-def step(opt: Optimizer, gradients: Sequence[Any], cells: Any) -> None:
+def step(opt: Any, gradients: Sequence[Any], cells: Any) -> None:
     """Write down a step of an optimizer on these gradients, None where there is none."""
     with no_grad():
         for k, (p, g) in enumerate(zip(opt.params, gradients, strict=True)):
@@ -42,7 +42,7 @@ def step(opt: Optimizer, gradients: Sequence[Any], cells: Any) -> None:
     cells.guards.append(lambda: opt._facts is facts)
 
 
-def _step(opt: Optimizer, k: int, p: Any, g: Any, cells: Any) -> None:
+def _step(opt: Any, k: int, p: Any, g: Any, cells: Any) -> None:
     plain = unwrap(p)
     place = _place(plain, g, cells)
     if place is None:
