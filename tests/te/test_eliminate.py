@@ -174,7 +174,9 @@ def test_explain() -> None:
     assert te.explain(gradient) == EXPLAINED
     assert te.program_text(te.eliminate(gradient[0])).splitlines()[-1].endswith("H[o] * W[a0 - o * 2]")
     unbound = te.compute((te.var("n"),), lambda i: i * 2.0, "unbound")
-    assert "sizes are not bound yet" in te.explain(unbound)
+    assert "many visited, many nonzero terms\n  strategy  gather: the write is axes" in te.explain(unbound)
+    strided = te.scatter((te.var("n"),), (4,), lambda i: (2 * i, 1.0), "strided")
+    assert "sizes are not bound yet" in te.explain(strided)
 
 
 def test_an_address_that_depends_on_data_keeps_its_choices() -> None:

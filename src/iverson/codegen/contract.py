@@ -65,8 +65,11 @@ class Product:
         return array.transpose([k for group in groups for k in group]).reshape(shape)
 
 
-def product(task: Task) -> Product | None:
-    """The task as a matrix product, or None where it is none, or too small or thin to gain from BLAS."""
+def product(task: Task, *, any_size: bool = False) -> Product | None:
+    """The task as a matrix product, or None where it is none, or too small or thin to gain from BLAS.
+
+    any_size : also where it gains nothing.
+    """
     e = task.value
     plain = task.combine == "sum" and not task.where and not task.lets and task.out.dtype.kind == "f"
     if not (plain and isinstance(e, Apply) and e.name == "multiply"):
@@ -91,7 +94,7 @@ def product(task: Task) -> Product | None:
         return None
     sizes = tuple(tuple(extents[n] or 0 for n in g) for g in (batch, rows, inner, columns))
     _, m, k, n = (prod(s) for s in sizes)
-    if m * k * n < WORTH_BLAS or min(m, k, n) < SMALLEST:
+    if not any_size and (m * k * n < WORTH_BLAS or min(m, k, n) < SMALLEST):
         return None
 
     def places(order: list[str], *groups: list[str]) -> tuple[tuple[int, ...], ...]:

@@ -18,7 +18,7 @@ from iverson.expr.build import apply, index
 from iverson.expr.functions import NEGATED
 from iverson.expr.intervals import EVERYTHING, Bound, Interval, of_form, of_function
 from iverson.expr.nodes import Apply, Cast, Const, Expr, postorder
-from iverson.te.expressions import Extent, Read, Var
+from iverson.te.expressions import Extent, Read, Var, as_number
 from iverson.te.nodes import Compute
 
 
@@ -60,6 +60,27 @@ def _affine_of_node(node: Expr) -> Affine:
             if first or second:
                 return args[0] if first else args[1]
     return single(node)
+
+
+def normal_extent(n: Extent) -> Extent:
+    """An extent in normal form: an int if it is a number, and one expression for equal forms.
+
+    >>> n = Var("n", 0, None, "size")
+    >>> normal_extent(n + 2 - 2) is n, normal_extent(n - n + 3)
+    (True, 3)
+    """
+    return as_number(expr_of(affine_of(n))) if isinstance(n, Expr) else n
+
+
+def same_extent(a: Extent, b: Extent) -> bool:
+    """Whether two extents are known to be equal."""
+    a, b = normal_extent(a), normal_extent(b)
+    return a is b if isinstance(a, Expr) or isinstance(b, Expr) else a == b
+
+
+def is_range(v: Var, n: Extent) -> bool:
+    """Whether an axis takes the values from 0 to n - 1."""
+    return v.hi is not None and same_extent(v.lo, 0) and same_extent(v.hi, n)
 
 
 def expr_of(form: Affine) -> Expr:

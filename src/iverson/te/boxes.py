@@ -13,8 +13,9 @@ from math import prod
 
 from iverson.expr.build import const, select
 from iverson.expr.nodes import Const, Expr
+from iverson.te.affine import same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
-from iverson.te.expressions import Extent, Var, substitute, tied_together
+from iverson.te.expressions import Extent, Var, substitute, tied_together, typical
 from iverson.te.nodes import Domain, Statement
 from iverson.te.where import conjunction
 
@@ -80,7 +81,7 @@ def _adds_to_each(s: Statement) -> bool:
     named = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
     if s.combine not in ("sum", "assign") or not named or s.walk == () or s.strategy == "scatter":
         return False
-    box, entries = (prod(n for n in ns if isinstance(n, int)) for ns in (s.domain.extents, shape))
+    box, entries = (prod(map(typical, ns)) for ns in (s.domain.extents, shape))
     return box * filling(s.domain) * MOST >= entries > 0
 
 
@@ -92,8 +93,10 @@ def _sum_of(group: Sequence[Statement]) -> Statement:
         moved: dict[Expr, Expr] = dict(zip(s.domain.axes, axes, strict=True))
         value, *where = substitute([s.body, *s.domain.where], moved)
         for v, old in zip(axes, s.domain.axes, strict=True):
-            where += [v >= old.lo] if old.lo != 0 else []
-            where += [v < old.hi] if old.hi != v.hi else []
+            assert old.hi is not None
+            assert v.hi is not None
+            where += [] if same_extent(old.lo, 0) else [v >= old.lo]
+            where += [] if same_extent(old.hi, v.hi) else [v < old.hi]
         if where:
             value = select(conjunction(where), value, const(0, value.dtype))
         total = value if total is None else total + value

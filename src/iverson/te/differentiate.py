@@ -17,8 +17,8 @@ from typing import Any, overload
 from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.expr.build import const, index, select
-from iverson.expr.nodes import Expr, producers_first, same, text
-from iverson.te.affine import depends_on_data
+from iverson.expr.nodes import Expr, producers_first, text
+from iverson.te.affine import depends_on_data, same_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of
 from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.reductions import linear_statements
@@ -356,10 +356,4 @@ def _heads(outputs: list[Tensor], head: Any) -> list[Tensor | None] | None:
 
 
 def _same_shape(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
-    if len(a) != len(b):
-        return False
-    exprs = [(x, y) for x, y in zip(a, b, strict=True) if isinstance(x, Expr)]
-    ints = [(x, y) for x, y in zip(a, b, strict=True) if not isinstance(x, Expr)]
-    return all(x == y for x, y in ints) and same(
-        [x for x, _ in exprs], [y for _, y in exprs if isinstance(y, Expr)]
-    )
+    return len(a) == len(b) and all(map(same_extent, a, b))

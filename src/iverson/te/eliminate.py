@@ -26,6 +26,7 @@ from iverson.te.affine import (
     is_linear,
     is_pure,
     narrowed,
+    normal_extent,
 )
 from iverson.te.boxes import filling
 from iverson.te.expressions import Tensor, Var, limits, replacing, substitute, variables
@@ -120,6 +121,10 @@ def _narrowed(s: Statement) -> Statement:
 
 def _planned(statement: Statement) -> Statement:
     """The statement with its strategy, the reason and its walk, if isl finds one."""
+    if is_symbolic(statement) and statement.walk is None and not statement.domain.where:
+        found = _for_all_sizes(statement)
+        if found is not None:
+            return found
     if statement.walk is not None or is_symbolic(statement):
         reason = statement.reason or "sizes are not bound yet"
         return replace(statement, strategy=statement.strategy or "scatter", reason=reason)
@@ -154,6 +159,14 @@ def _planned(statement: Statement) -> Statement:
     return replace(turned, walk=loops, strategy="gather", reason="exact loops, outputs first")
 
 
+def _for_all_sizes(s: Statement) -> Statement | None:
+    """A statement without guards, where its walk does not depend on how large its box is."""
+    if depends_on_data(s.write):
+        return replace(s, strategy="scatter", reason=BY_DATA)
+    box = _own_axes_first(s, [affine_of(e) for e in s.write])
+    return None if box is None else replace(box, strategy="gather", reason=OWN_AXES)
+
+
 def constraints_in(domain: Domain) -> list[Constraint] | None:
     """A domain's conditions as constraints; None where one is not a quasi-affine conjunction."""
     result: list[Constraint] = []
@@ -163,6 +176,11 @@ def constraints_in(domain: Domain) -> list[Constraint] | None:
             return None
         result += found
     return result
+
+
+def is_chosen(program: Program) -> bool:
+    """Whether the walk of each statement holds for all sizes: no better one is known for any of them."""
+    return all(s.reason in (OWN_AXES, BY_DATA) or not is_symbolic(s) for s in program.statements)
 
 
 def is_symbolic(statement: Statement) -> bool:
@@ -230,8 +248,8 @@ def _own_axes_first(s: Statement, forms: Sequence[Affine]) -> Statement | None:
 
 
 def _shifted(v: Var, offset: int) -> Var:
-    lo, hi = limits(v)
-    return Var(v.name, lo + offset, hi + offset)
+    assert v.hi is not None
+    return Var(v.name, normal_extent(v.lo + offset), normal_extent(v.hi + offset))
 
 
 def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:

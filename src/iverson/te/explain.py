@@ -78,5 +78,5 @@ def counts(statement: Statement) -> Count:
     total = domain_size(statement.domain)
     if statement.walk is not None:
         return Count(walk_size(statement.walk, owned(statement, statement.strategy)), total)
-    box = [extent(v) for v in statement.domain.axes]
-    return Count(prod(n for n in box if isinstance(n, int)), total)
+    box = [n for v in statement.domain.axes if isinstance(n := extent(v), int)]
+    return Count(prod(box) if len(box) == len(statement.domain.axes) else None, total)

@@ -13,24 +13,28 @@ from typing import Any, ClassVar, TypeVar
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError
 from iverson.expr.build import apply, as_expr, cast, simplified_with
-from iverson.expr.nodes import DType, Expr, Source, postorder
+from iverson.expr.nodes import Const, DType, Expr, Source, postorder
 
 Item = TypeVar("Item")
+#: What a size is taken to be where nothing else is known.
+TYPICAL = 64
 _serial = count()
 
 
 class Var(Expr):
     """An index with its range, or (kind "size") an extent that is not known yet. Each is its own.
 
-    ``hi`` is exclusive and None for a size. Kind "reduce" marks a reduction axis.
+    ``hi`` is exclusive and None for a size. Kind "reduce" marks a reduction axis. ``typical`` is a value that
+    a size may have: work is estimated with it.
     """
 
-    __slots__ = ("hi", "kind", "lo", "name", "serial")
+    __slots__ = ("hi", "kind", "lo", "name", "serial", "typical")
     dtype = dtypes.int64
     weak = True
 
     def __init__(self, name: str, lo: Extent, hi: Extent | None, kind: str = "axis") -> None:
         self.name, self.lo, self.hi, self.kind = name, lo, hi, kind
+        self.typical = TYPICAL
         self.serial = next(_serial)  # an order that does not depend on addresses
 
 
@@ -143,6 +147,27 @@ def extent(v: Var) -> Extent:
     if isinstance(v.lo, int) and isinstance(v.hi, int):
         return v.hi - v.lo
     return apply("subtract", v.hi, v.lo)
+
+
+def as_number(n: Extent) -> Extent:
+    """An extent, as an int if it is a number."""
+    return int(n.value) if isinstance(n, Const) else n
+
+
+def typical(n: Extent) -> int:
+    """An extent for estimates: as it is, or at the typical values of its sizes."""
+    if isinstance(n, Expr):
+        n = at_sizes(n, {v: v.typical for v in variables([n])})
+    return n
+
+
+def at_sizes(n: Extent, sizes: Mapping[Var, int]) -> int:
+    """An extent at values of its sizes."""
+    if isinstance(n, Expr):
+        new: dict[Expr, Expr] = {v: as_index(k, v.name) for v, k in sizes.items()}
+        n = as_number(substitute([n], new)[0])
+    assert isinstance(n, int)
+    return n
 
 
 def limits(v: Var) -> tuple[int, int]:

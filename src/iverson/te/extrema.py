@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iverson.expr.nodes import same
+from iverson.te.affine import is_range
 from iverson.te.expressions import Tensor, Var
 from iverson.te.nodes import Statement
-from iverson.te.translate import as_int, compiles
+from iverson.te.translate import compiles
 
 
 def together(statements: Sequence[Statement]) -> tuple[tuple[Statement, ...], dict[Tensor, Tensor]]:
@@ -55,7 +56,4 @@ def covers_all(s: Statement) -> bool:
     if len(own) != len(s.write) or len(set(own)) != len(own):
         return False
     axes = set(s.domain.axes)
-    return all(
-        v in axes and v.lo == 0 and as_int(v.hi) == as_int(n)
-        for v, n in zip(own, s.tensor.shape, strict=True)
-    )
+    return all(v in axes and is_range(v, n) for v, n in zip(own, s.tensor.shape, strict=True))

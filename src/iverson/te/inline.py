@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from iverson.expr.build import simplified_with
 from iverson.expr.functions import LIGHT
 from iverson.expr.nodes import Apply, Expr, Select, postorder, same
-from iverson.te.expressions import Read, Tensor, substitute
+from iverson.te.affine import is_range
+from iverson.te.expressions import Read, Tensor, substitute, typical
 from iverson.te.nodes import Program, Statement
 
 #: A stage that costs at most this much is computed again wherever it is read more than once.
@@ -79,7 +81,7 @@ def _whole(s: Statement) -> bool:
     """Whether a statement assigns each entry of its tensor as a function of the entry's indices."""
     axes = s.domain.axes
     full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
-    box = all(v.lo == 0 and v.hi == n for v, n in zip(axes, s.tensor.shape, strict=True)) if full else False
+    box = full and all(is_range(v, n) for v, n in zip(axes, s.tensor.shape, strict=True))
     return s.combine == "assign" and full and box and not s.domain.where and s.walk is None
 
 
@@ -92,12 +94,7 @@ def _pays(stage: Statement, reader: Statement) -> bool:
 
 
 def _points(s: Statement) -> int:
-    total = 1
-    for v in s.domain.axes:
-        assert isinstance(v.lo, int)
-        assert isinstance(v.hi, int)
-        total *= v.hi - v.lo
-    return total
+    return prod(typical(n) for n in s.domain.extents)
 
 
 def _work(e: Expr) -> int:

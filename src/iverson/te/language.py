@@ -227,6 +227,7 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
         v: k if isinstance(k, Expr) else as_expr(as_int(k, what, "sizes")) for v, k in sizes.items()
     }
     made: dict[Tensor, Tensor] = {}
+    axes: dict[Expr, Var] = {}
 
     def known(n: Extent | None) -> Extent:
         assert n is not None
@@ -240,8 +241,11 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
             continue
         statements = []
         for s in t.statements:
-            axes = {v: Var(v.name, known(v.lo), known(v.hi), v.kind) for v in s.domain.axes}
-            statements.append(s.mapped(replacing(values | axes, made), tuple(axes.values())))
+            for v in s.domain.axes:
+                if v not in axes:
+                    axes[v] = Var(v.name, known(v.lo), known(v.hi), v.kind)
+            own = tuple(axes[v] for v in s.domain.axes)
+            statements.append(s.mapped(replacing(values | axes, made), own))
         made[t] = Compute(shape, t.dtype, t.name, statements)
     return tuple(made[t] for t in tensors)
 

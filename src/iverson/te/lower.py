@@ -11,28 +11,30 @@ from __future__ import annotations
 import functools
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from iverson.codegen import contract, nodes, workspace
+from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.finish import finished
 from iverson.codegen.fuse import fuse
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
-from iverson.codegen.task import Task
+from iverson.codegen.task import Axis, Task
 from iverson.core import locks
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
-from iverson.expr.nodes import postorder, subexpressions
+from iverson.expr.nodes import Const, Expr, changed, postorder, subexpressions
 from iverson.te import interpret
+from iverson.te.affine import same_extent
 from iverson.te.boxes import as_box, merged
-from iverson.te.expressions import Read, Tensor
+from iverson.te.expressions import Read, Tensor, Var
 from iverson.te.extrema import covers_all, together
 from iverson.te.inline import accumulated, inline
 from iverson.te.nodes import Program, Statement
-from iverson.te.translate import buffer_for, compiles, phases_of, task_of
+from iverson.te.translate import Sizes, buffer_for, compiles, phases_of, task_of
 
 Array = np.ndarray[Any, Any]
 
@@ -64,7 +66,20 @@ class Interpreted:
     statement: Statement
 
 
-Step = Fill | Run | Interpreted | contract.Product
+@dataclass(frozen=True, eq=False)
+class SomeProduct:
+    """A matrix product, of extents that are known at a call."""
+
+    task: Task
+
+    def at(self, sizes: Mapping[str, int]) -> contract.Product:
+        """The product at these sizes."""
+        found = contract.product(_task_at(self.task, sizes), any_size=True)
+        assert found is not None, "what is a product at some sizes is one at all"
+        return found
+
+
+Step = Fill | Run | Interpreted | contract.Product | SomeProduct
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +88,24 @@ class Lowered:
 
     source : all its loop nests and products as pseudo-code.
     scratch : arrays that live for a call and stand for no tensor.
+    sizes : of a program whose sizes are not bound, what its kernels call them; `at` binds them.
+    values : those sizes, bound.
     """
 
     program: Program
     steps: tuple[Step, ...]
     buffers: dict[Tensor, Buffer]
     scratch: tuple[Buffer, ...] = ()
+    sizes: Sizes = field(default_factory=Sizes)
+    values: Mapping[str, int] = field(default_factory=dict)
+
+    def at(self, sizes: Mapping[Var, int]) -> Lowered:
+        """The same code, to be called on arrays of these sizes."""
+        values = self.sizes.at(sizes)
+        buffers = {t: _buffer_at(b, values) for t, b in self.buffers.items()}
+        steps = tuple(s.at(values) if isinstance(s, SomeProduct) else s for s in self.steps)
+        scratch = tuple(_buffer_at(b, values) for b in self.scratch)
+        return replace(self, steps=steps, buffers=buffers, scratch=scratch, values=values)
 
     def __call__(
         self,
@@ -120,9 +147,11 @@ class Lowered:
         if isinstance(step, Fill):
             arrays[step.name][...] = step.value
         elif isinstance(step, Run):
-            step.compiled.run([arrays[b.name] for b in step.kernel.arguments], {}, threads)
+            step.compiled.run([arrays[b.name] for b in step.kernel.arguments], self.values, threads)
         elif isinstance(step, contract.Product):
             step.run(arrays)
+        elif isinstance(step, SomeProduct):
+            step.at(self.values).run(arrays)
         else:
             interpret.run_statement(step.statement, values)
 
@@ -161,11 +190,34 @@ def _shape(b: Buffer) -> tuple[int, ...]:
     return tuple(n for n in b.shape if isinstance(n, int))
 
 
+def _buffer_at(b: Buffer, sizes: Mapping[str, int]) -> Buffer:
+    """A buffer with the extents it has at these sizes."""
+    return replace(b, shape=tuple(sizes[n] if isinstance(n, str) else n for n in b.shape))
+
+
+def _task_at(task: Task, sizes: Mapping[str, int]) -> Task:
+    """A task at these sizes."""
+
+    def at(e: Expr) -> Expr:
+        if isinstance(e, nodes.Size):
+            return Const(sizes[e.name])
+        return nodes.Load(_buffer_at(e.buffer, sizes), e.indices) if isinstance(e, nodes.Load) else e
+
+    def number(e: Expr) -> Expr:
+        form = affine(changed(e, at), Scope())
+        return e if form.terms else Const(form.const)
+
+    axes = tuple(Axis(a.name, number(a.lower), number(a.upper)) for a in task.axes)
+    return replace(task, out=_buffer_at(task.out, sizes), value=changed(task.value, at), axes=axes)
+
+
 def _step_text(step: Step) -> str:
     if isinstance(step, Fill):
         return f"{step.name}[...] = {step.value}"
     if isinstance(step, Run):
         return step.compiled.source
+    if isinstance(step, SomeProduct):
+        return f"{step.task.out.name} = ... @ ...  # BLAS"
     if isinstance(step, contract.Product):
         return f"{step.out.name} = {step.left.name} @ {step.right.name}  # BLAS, {step.extents}"
     return f"interpret {step.statement.tensor.name}"
@@ -179,7 +231,7 @@ _KEEP = 2048
 
 
 def lower(program: Program) -> Lowered:
-    """Compile a bound program (sizes are ints), from memory where an equal one was compiled before."""
+    """Compile a program, from memory where an equal one was compiled before."""
     key = program.key()
     with _lock:
         found = _lowered.get(key)
@@ -215,6 +267,8 @@ class _Lowering:
 
     def __init__(self, program: Program, *, alone: bool = True) -> None:
         self.program, self.alone = program, alone
+        self.sizes = Sizes(program.sizes)
+        self.typical = {v: v.typical for v in program.sizes}
         whole = merged(accumulated(inline(program), program.outputs))
         self.statements, self.extrema = together([as_box(s) for s in whole])
         self.buffers: dict[Tensor, Buffer] = {}
@@ -234,7 +288,7 @@ class _Lowering:
 
     def _buffer(self, t: Tensor) -> Buffer:
         if t not in self.buffers:
-            self.buffers[t] = buffer_for(t, len(self.buffers))
+            self.buffers[t] = buffer_for(t, len(self.buffers), self.sizes)
         return self.buffers[t]
 
     def _share(self) -> None:
@@ -251,7 +305,7 @@ class _Lowering:
             for new in self._written(s):
                 if new in self.buffers:
                     continue
-                old = next((t for t in free if (t.dtype, t.shape) == (new.dtype, new.shape)), None)
+                old = next((t for t in free if _alike(t, new)), None)
                 if old is not None:
                     free.remove(old)
                     self.buffers[new] = self.buffers[old]
@@ -273,13 +327,15 @@ class _Lowering:
         for t in self.program.outputs:
             if t not in started and t not in self.program.inputs:
                 self.steps.insert(0, Fill(self.buffers[t].name, 0))
-        return Lowered(self.program, tuple(self.steps), self.buffers, tuple(self.scratch.values()))
+        scratch = tuple(self.scratch.values())
+        return Lowered(self.program, tuple(self.steps), self.buffers, scratch, self.sizes)
 
     def _flush(self) -> None:
         if not self.phases:
             return
         used: dict[str, Buffer] = {}
         written: set[str] = set()
+        sizes: set[str] = set()
         for s in nodes.statements(tuple(self.phases)):
             if isinstance(s, nodes.Store):
                 written.add(s.buffer.name)
@@ -288,11 +344,14 @@ class _Lowering:
                 for x in subexpressions(e):
                     if isinstance(x, nodes.Load):
                         used[x.buffer.name] = x.buffer
+                    elif isinstance(x, nodes.Size):
+                        sizes.add(x.name)
+        sizes.update(n for b in used.values() for n in b.shape if isinstance(n, str))
         own = {b.name for b in self.buffers.values()}
         self.scratch |= {n: b for n, b in used.items() if n not in own}
         final = {n: Buffer(n, b.dtype, b.shape, "inout" if n in written else "in") for n, b in used.items()}
         phases = tuple(nodes.with_buffers(p, final) for p in self.phases)
-        kernel = Kernel("te", tuple(final.values()), phases)
+        kernel = Kernel("te", tuple(final.values()), phases, tuple(sorted(sizes)))
         self.steps.append(Run(kernel))
         self.phases = []
 
@@ -310,10 +369,17 @@ class _Lowering:
         self.whole = s.tensor
         return True
 
+    def _product(self, task: Task) -> contract.Product | SomeProduct | None:
+        """A task as a product of BLAS, if it is one at the sizes, or at typical ones."""
+        if not self.program.sizes:
+            return contract.product(task)
+        found = contract.product(_task_at(task, self.sizes.at(self.typical)))
+        return None if found is None else SomeProduct(task)
+
     def _statement(self, s: Statement, fresh: bool) -> None:
         out = self.buffers[s.tensor]
         covers = fresh and covers_all(s)
-        task = task_of(s, self.buffers, covers) if compiles(s) else None
+        task = task_of(s, self.buffers, covers, self.sizes) if compiles(s) else None
         if task is not None and s.tensor in self.extrema:
             task = replace(task, best=self.buffers[self.extrema[s.tensor]])
         if fresh and not covers:
@@ -327,7 +393,7 @@ class _Lowering:
             return
         if self._finished(s, task):
             return
-        found = contract.product(task) if self.alone and s.walk is None else None
+        found = self._product(task) if self.alone and s.walk is None else None
         if found is not None:
             self._flush()
             self.steps.append(found)
@@ -336,6 +402,12 @@ class _Lowering:
             for phase in phases:
                 self.phases = fuse(self.phases, phase)
             self.whole = s.tensor if covers and len(phases) == 1 else None
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors may have one buffer, one after the other."""
+    pairs = zip(a.shape, b.shape, strict=False)
+    return a.dtype == b.dtype and a.ndim == b.ndim and all(same_extent(m, n) for m, n in pairs)
 
 
 def _read(s: Statement) -> dict[Tensor, None]:

@@ -11,7 +11,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,15 +24,16 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule, frozen
 from iverson.core.shapes import as_int
 from iverson.layouts import Bracket, Zero, is_strided
+from iverson.te.any_shape import AnyShape
 from iverson.te.batch import over_examples
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
-from iverson.te.expressions import Placeholder, Tensor
+from iverson.te.expressions import Extent, Placeholder, Tensor
 from iverson.te.forward import jvp
 from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.language import placeholder
 from iverson.te.lower import Lowered, lower
-from iverson.te.nodes import program_of
+from iverson.te.nodes import Program, program_of
 from iverson.te.site import operation
 
 Build = Callable[..., Any]
@@ -44,17 +45,24 @@ KEPT = 256
 _defining = locks.lock()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Compiled:
     """An op at given shapes, dtypes and parameters: its program, and which arguments that reads.
 
     relation : which entries of the results depend on which of the arguments.
+    lower : compiles the program, when it is first run.
     """
 
-    lowered: Lowered
+    program: Program
     reads: tuple[int, ...]
     results: tuple[Aval, ...]
     relation: Relation
+    lower: Callable[[], Lowered]
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The program's code."""
+        return self.lower()
 
 
 class Expression:
@@ -71,6 +79,7 @@ class Expression:
         self.names = names
         self.multiple = multiple
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
+        self._any_shape: OrderedDict[Any, AnyShape] = OrderedDict()
         self._derived: dict[Any, Expression] = {}
         self._lock = locks.lock()
         self.op = Op(
@@ -104,15 +113,36 @@ class Expression:
         return made
 
     def _compile(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
-        names = (*self.names, *(f"x{k}" for k in range(len(self.names), len(operands))))
-        inputs = tuple(placeholder(o.shape, o.dtype, n) for o, n in zip(operands, names, strict=False))
+        inputs = self._inputs(operands, [n for o in operands for n in o.shape])
         outputs = self.outputs(inputs, params)
         program = program_of(outputs)
-        relation = Relation(program, inputs)
-        program = eliminate(program)
         reads = tuple(inputs.index(t) for t in program.inputs)
         results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
-        return Compiled(lower(program), reads, results, relation)
+        relation = Relation(program, inputs)
+        avals = tuple(Aval(tuple(o.shape), o.dtype) for o in operands)
+        return Compiled(program, reads, results, relation, partial(self._lower, avals, params, program))
+
+    def _lower(self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program) -> Lowered:
+        """The code of a program: that for all shapes if there is one."""
+        key = tuple((len(o.shape), o.dtype) for o in operands), frozen(params)
+        with self._lock:
+            found = self._any_shape.get(key)
+            if found is None:
+                found = AnyShape(lambda own: self.outputs(self._inputs(operands, own), params))
+                self._any_shape[key] = found
+                while len(self._any_shape) > KEPT:
+                    self._any_shape.popitem(last=False)
+        made = found.lowered(tuple(n for o in operands for n in o.shape), program)
+        return lower(eliminate(program)) if made is None else made
+
+    def _inputs(self, operands: Sequence[Any], extents: Sequence[Extent]) -> tuple[Placeholder, ...]:
+        """Placeholders for operands of these extents, one after the other."""
+        names = (*self.names, *(f"x{k}" for k in range(len(self.names), len(operands))))
+        given = iter(extents)
+        return tuple(
+            placeholder(tuple(next(given) for _ in o.shape), o.dtype, n)
+            for o, n in zip(operands, names, strict=False)
+        )
 
     def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
         """What the function makes of placeholders, checked to be tensors."""
@@ -231,8 +261,9 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
 
     Returns
     -------
-    A function on Tensors, NumPy arrays and Python numbers. It compiles when it first meets shapes and
-    dtypes, differentiates in both modes to any order, and can be used as a decorator.
+    A function on Tensors, NumPy arrays and Python numbers. It compiles when it first meets dtypes, and once
+    more, for all shapes, when it meets a second shape (where fn needs numbers, or guards are involved, for
+    each shape). It differentiates in both modes to any order, and can be used as a decorator.
 
     Raises, at the call, what `compute` raises at definition; ArgumentError for a name of the table's own ops.
 

@@ -14,21 +14,42 @@ from iverson.codegen.task import Axis, Task
 from iverson.codegen.walks import boxed, nest
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
-from iverson.te.expressions import Read, Tensor, Var
+from iverson.te.affine import normal_extent
+from iverson.te.expressions import Extent, Read, Tensor, Var, at_sizes
 from iverson.te.nodes import For, If, Statement, Walk
 
 #: Expressions deeper than this are cut by a name.
 DEEP = 40
 
 
-def buffer_for(t: Tensor, number: int) -> Buffer:
+class Sizes:
+    """The extents of a program that are known at a call, and what kernels call them.
+
+    given : the sizes that they are made of.
+    """
+
+    def __init__(self, given: Sequence[Var] = ()) -> None:
+        self.names: dict[Expr, str] = {v: f"n_{k}" for k, v in enumerate(given)}
+
+    def extent(self, n: Extent) -> int | str:
+        """An extent as a buffer has it: a number, or the name of a size."""
+        n = normal_extent(n)
+        return self.names.setdefault(n, f"n_{len(self.names)}") if isinstance(n, Expr) else as_int(n)
+
+    def at(self, values: Mapping[Var, int]) -> dict[str, int]:
+        """The sizes by name, at values of those given."""
+        return {name: at_sizes(n, values) for n, name in self.names.items()}
+
+
+def buffer_for(t: Tensor, number: int, sizes: Sizes | None = None) -> Buffer:
     """A buffer of its own for a tensor."""
-    return Buffer(f"{_identifier(t.name)}_{number}", t.dtype, tuple(as_int(n) for n in t.shape), "in")
+    known = sizes or Sizes()
+    return Buffer(f"{_identifier(t.name)}_{number}", t.dtype, tuple(map(known.extent, t.shape)), "in")
 
 
-def task_of(s: Statement, buffers: Mapping[Tensor, Buffer], covers: bool) -> Task:
+def task_of(s: Statement, buffers: Mapping[Tensor, Buffer], covers: bool, sizes: Sizes | None = None) -> Task:
     """What a statement does; ``covers`` says that it makes its tensor, from nothing and all of it."""
-    t = Translation(buffers)
+    t = Translation(buffers, sizes)
     axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi)) for v in s.domain.axes)
     where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
     write = tuple(whole_number(t.expression(w)) for w in s.write)
@@ -75,8 +96,8 @@ def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Seq
 class Translation:
     """te expressions to loop-nest expressions; what is used several times gets a name."""
 
-    def __init__(self, buffers: Mapping[Tensor, Buffer]) -> None:
-        self.buffers = buffers
+    def __init__(self, buffers: Mapping[Tensor, Buffer], sizes: Sizes | None = None) -> None:
+        self.buffers, self.sizes = buffers, sizes or Sizes()
         self.names: dict[Var, str] = {}
         self.made: dict[Expr, Expr] = {}
         self.lets: list[Let] = []
@@ -86,6 +107,9 @@ class Translation:
 
     def index(self, n: Any) -> Expr:
         """A bound of an axis."""
+        n = normal_extent(n)
+        if isinstance(n, Expr) and n in self.sizes.names:
+            return nodes.Size(self.sizes.names[n])
         return self.expression(n) if isinstance(n, Expr) else Const(int(n))
 
     def expression(self, root: Expr) -> Expr:
@@ -120,7 +144,7 @@ class Translation:
         if isinstance(e, Const):
             return Const(e.value, e.dtype)
         if isinstance(e, Var):
-            return nodes.Var(self.name(e))
+            return nodes.Size(self.sizes.names[e]) if e.kind == "size" else nodes.Var(self.name(e))
         below = tuple(self.made[o] for o in e.operands)
         if isinstance(e, Read):
             return nodes.Load(self.buffers[e.tensor], tuple(map(whole_number, below)))
