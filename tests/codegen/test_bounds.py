@@ -86,15 +86,20 @@ class _Random:
         if r.random() < 0.3:
             self.memory["uint64"][1] = 2**63 + 5
         self.memory["float64"] = np.array([0.5, 2.5, -1.5, 3.0])
-        end = r.choice(
-            [c(r.randrange(5)), N, _low(N, c(3)), add(_low(N, c(2)), c(1)), _sub(c(4), _high(N, c(2)))]
-        )
+        end = self.bound(2)
         start = r.choice([c(0), i, _high(i, c(1)), _sub(i, c(2)), _high(_sub(i, N), c(0))])
         loops = (
             _loop(i, r.randrange(-2, 2), r.randrange(2, 6), r.choice([1, 1, 2, 3])),
             _loop(j, start, r.choice([end, add(i, end), _low(add(i, c(3)), end)]), r.choice([1, 1, 2])),
         )
         self.scope = Scope(loops, lets={"t": self.expression(2)})
+
+    def bound(self, depth: int) -> Expr:
+        """A bound of a loop: minima and maxima anywhere among sums and differences."""
+        if not depth or self.r.random() < 0.2:
+            return self.r.choice([N, c(self.r.randrange(5))])
+        f = self.r.choice([add, _sub, _low, _high])
+        return f(self.bound(depth - 1), self.bound(depth - 1))
 
     def leaf(self) -> Expr:
         kind = self.r.randrange(9)

@@ -287,6 +287,29 @@ def test_a_union_in_one_pass_is_that_of_dense_arrays(name, monkeypatch):
             np.testing.assert_allclose(g.numpy(), e.numpy()[tuple(x.pattern.coordinates)], atol=1e-12)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_union_that_meets_its_parts_again_is_read_right(first, monkeypatch):
+    """Where a part is in a union is found anew then, and fits no more what is known of the other part."""
+    monkeypatch.setattr(merging, "WORTHWHILE", 0)
+    rng = np.random.default_rng(0)
+    dense = [rng.standard_normal((6, 8)) * (rng.random((6, 8)) < 0.4) for _ in "ab"]
+    a, b = (iv.Tensor(stored_on(x, "csr", rng)) for x in dense)
+    for again in ((a, b)[first], (a, b)[1 - first]):
+        assert ((a - b) - again)._value.pattern is (a - b)._value.pattern
+        np.testing.assert_array_equal((a - b).to_dense().numpy(), dense[0] - dense[1])
+        np.testing.assert_array_equal((b - a).to_dense().numpy(), dense[1] - dense[0])
+        for x, array in zip((a, b), dense, strict=True):
+            for y in (a, b):
+                at = y._value.pattern
+                np.testing.assert_array_equal(read_at(x._value, at), array[tuple(at.coordinates)])
+    rows = [iv.sparse_coo_tensor([at], rng.standard_normal((3, 2)), (7, 2)) for at in ([0, 3, 5], [1, 3, 6])]
+    total = sum(x.to_dense().numpy() for x in rows)
+    np.testing.assert_array_equal((rows[0] + rows[1]).to_dense().numpy(), total)
+    mixed = a + iv.Tensor(stored_on(dense[1].astype("float32"), "csr", rng))
+    assert mixed.dtype == np.dtype("float64")
+    np.testing.assert_array_equal(mixed.to_dense().numpy(), dense[0] + dense[1].astype("float32"))
+
+
 def test_what_is_not_finite_warns_in_a_union_as_in_numpy(monkeypatch):
     monkeypatch.setattr(merging, "WORTHWHILE", 0)
     huge = np.array([[1e308, 0, np.inf], [np.nan, 1, 0]])

@@ -102,6 +102,8 @@ def test_rows_of_numbers_stay_stored():
     close(cubes @ iv.asarray(B), cubes.to_dense().numpy() @ B)
     batch = rng.standard_normal((3, 6, 2))
     close(s @ iv.asarray(batch), dense @ batch)
+    right = rng.standard_normal((4, 3, 2))
+    close(iv.asarray(right) @ cubes, right @ cubes.to_dense().numpy())
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -166,6 +168,24 @@ def test_sampled_at_a_pattern(layout, worthwhile, chunk, monkeypatch, compiled):
     assert not F.sampled_product(nothing, held(b, "csr"), pattern=pattern).to_dense().numpy().any()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_batches_sampled_at_a_pattern(layout):
+    """Of dense and sparse factors, of a batch each and of one matrix for all."""
+    rng = np.random.default_rng(0)
+    a, b = (np.where(rng.random(s) < 0.5, rng.standard_normal(s), 0) for s in ((2, 4, 6), (2, 6, 8)))
+    blocks = (2, 2) if layout[0] == "b" else None
+    at = iv.asarray((rng.random((2, 4, 8)) < 0.4).astype(float)).to_layout(layout, blocksize=blocks)
+    pattern = at._value.pattern
+    for x, y in ((a, b), (a, b[:1]), (a[:1], b), (a, b[0]), (a[0], b)):
+        expected = (x @ y)[tuple(pattern.coordinates)].reshape(pattern.stored_shape)
+        for first, second in itertools.product(*((iv.asarray(v), held_as(v, "csr")) for v in (x, y))):
+            close(F.sampled_product(first, second, pattern=pattern), expected)
+
+
+def held_as(x, layout):
+    return iv.asarray(x).to_layout(layout)
+
+
 @pytest.mark.parametrize("layout", [*LAYOUTS, "strided"])
 def test_solves(layout):
     """Of matrices and right hand sides of every layout; and where there is nothing to solve."""
@@ -178,6 +198,9 @@ def test_solves(layout):
         for lower in (False, True):
             triangle = np.tril(a) if lower else np.triu(a)
             close(iv.solve_triangular(given, b, lower=lower), np.linalg.solve(triangle, right))
+        for of in (np.tril, np.triu):  # a triangle, or the other one: the diagonal alone
+            part = held(of(a), layout) if layout != "strided" else iv.asarray(of(a))
+            close(iv.solve_triangular(part, b), np.linalg.solve(np.tril(of(a)), right))
     for empty in (np.zeros((5, 0)), np.zeros((5, 0), "float32")):
         for solve in (iv.linalg.solve, iv.solve_triangular):
             close(solve(given, empty), np.zeros((5, 0)))
@@ -201,7 +224,7 @@ def test_triangles_of_batches_and_of_zeros_on_the_diagonal(layout):
             close(iv.solve_triangular(iv.asarray(a), b, lower=lower), np.linalg.solve(triangle, b))
     singular = np.diag([2.0, 0.0])
     given = held(singular, layout) if layout != "strided" else iv.asarray(singular)
-    with pytest.raises(LinearAlgebraError, match="diagonal"):
+    with pytest.raises(LinearAlgebraError, match="diagonal" if layout != "strided" else "entry 1;"):
         F.solve_triangular(given, iv.ones((2, 1)), lower=True, check=True)
     with np.errstate(all="ignore"):
         found = F.solve_triangular(given, iv.ones((2, 1)), lower=True, check=False)
