@@ -10,6 +10,7 @@ from iverson.core.dispatch import make_handle
 from iverson.errors import ArgumentError, AxisError, GraphError, IndexingError, ShapeError
 from iverson.transforms import grad, hessian, jit, jvp, vjp, vmap
 from tests.graph.programs import as_tuple, close, entries
+from tests.sparse.common import LAYOUTS, blocks_for
 
 rng = np.random.default_rng(1)
 X, Y = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
@@ -59,6 +60,13 @@ FUNCTIONS = {
     "sparse product": (lambda x: SPARSE @ x, (X,)),
     "sparse values": (lambda v, x: SPARSE.with_values(v) @ x, (VALUES, X)),
     "sparse and dense": (lambda v, x: (SPARSE.with_values(v) * x).sum(axis=0), (VALUES, X)),
+    "values of sparse": (
+        lambda v, x: (
+            SPARSE.with_values(v).values() ** 2 * (SPARSE * x).values(),
+            iv.coalesce(SPARSE.with_values(v)).sparse_mask(SPARSE.with_values(v * 2)).values(),
+        ),
+        (VALUES, X),
+    ),
     "batch inside": (row_sums, (X,)),
     "same for all": (lambda x: (x, iv.sum(W), 2.0), (X,)),
     "gradient inside": (grad(lambda x, y: iv.sum(iv.sin(x) * y * W)), (X, Y)),
@@ -225,6 +233,28 @@ def test_supports_are_carried_by_the_examples():
     assert zero(iv.asarray(X), iv.asarray(Y)).shape == (3, 4)
     assert vmap(grad(lambda x, y: x.sum(), 1))(iv.asarray(X), iv.asarray(Y)).layout == "zero"
     assert vmap(lambda v: SPARSE.with_values(v) * 2)(iv.asarray(VALUES)).layout == "csr"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_examples_stored_alike_have_indices(layout):
+    """What a sparse tensor stores is asked for in a batch as outside, where all store the same entries."""
+    stored = SPARSE.to_dense().numpy()
+    blocks = blocks_for(layout, stored.shape)
+    alone = iv.asarray(stored).to_layout(layout, blocksize=blocks)
+    all_of_them = np.multiply.outer([1.0, 2.0, 3.0], stored)
+    batch = iv.asarray(all_of_them).to_layout(layout, blocksize=blocks)
+    found = vmap(lambda s: (s.values(), s.indices(), iv.asarray(s.nnz), s.with_values(s.values() ** 2) @ W))(
+        batch
+    )
+    expected = np.multiply.outer([1.0, 2.0, 3.0], alone.values().numpy())
+    np.testing.assert_array_equal(found[0].numpy(), expected)
+    assert all((x.numpy() == alone.indices().numpy()).all() for x in found[1])
+    assert (found[2].numpy() == alone.nnz).all()
+    np.testing.assert_allclose(found[3].to_dense().numpy(), all_of_them**2 @ W.numpy(), atol=1e-12)
+    all_of_them[1, 0, 1] = all_of_them[1, 1, 0] = 1.0
+    differing = iv.asarray(all_of_them).to_layout(layout, blocksize=blocks)
+    with pytest.raises(ArgumentError, match="same entries"):
+        vmap(lambda s: s.values())(differing)
 
 
 @pytest.mark.parametrize(

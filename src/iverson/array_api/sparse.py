@@ -14,7 +14,7 @@ from iverson.array_api.methods import method, tensor_method, tensor_property
 from iverson.array_api.patterns import compressed_pattern, coo_pattern
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, Wrapper, value_of, zero_filled
+from iverson.core.dispatch import Handle, LevelValue, Wrapper, has_entries, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, speaking_as
 from iverson.core.shapes import as_int
 from iverson.layouts import (
@@ -264,22 +264,41 @@ def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
     return value_of(x)
 
 
+def pattern_held(x: Any, operation: str, argument: str = "x") -> Any:
+    """The pattern that a sparse tensor, or each example of a batch, is stored on.
+
+    Raises ArgumentTypeError where there is none, ArgumentError where examples are stored on different ones.
+    """
+    value = value_of(x, None)
+    if not isinstance(value, LevelValue):
+        return sparse_value(x, operation, argument).pattern
+    if value.pattern is None:
+        raise ArgumentError(
+            operation,
+            argument,
+            got="a tensor of which it is not known here which entries are stored",
+            expected="one that is sparse, and of a batch one whose examples are stored on the same entries",
+            remedy="read it through sparse_mask first, or call this outside of the transform",
+        )
+    return value.pattern
+
+
 @tensor_method
 def values(x: Tensor, /) -> Tensor:
     """The stored entries of a sparse tensor: shape (nnz, *dense axes), or (blocks, rows, columns).
 
     Differentiable in x at the stored entries. Raises ArgumentTypeError for other layouts, ArgumentError where
-    entries are stored twice (call `coalesce` first).
+    entries are stored twice (call `coalesce` first), and in a `vmap` of examples stored on different entries.
 
     >>> sparse_coo_tensor([[2, 0]], [1.0, 5.0]).values()
     iverson.Tensor([1., 5.])
     """
-    held = sparse_value(x, "values")
-    if not held.pattern.distinct:
+    pattern = pattern_held(x, "values")
+    if not pattern.distinct:
         raise ArgumentError(
             "values", "x", got="entries stored twice", expected="each once", remedy="call coalesce() first"
         )
-    return F.values_at(x, pattern=held.pattern)
+    return F.values_at(x, pattern=pattern)
 
 
 @tensor_method
@@ -292,7 +311,7 @@ def with_values(x: Tensor, values: Values, /) -> Tensor:
     >>> with_values(sparse_coo_tensor([[2, 0]], [1.0, 5.0]), [3.0, 4.0])
     iverson.Tensor([4., 0., 3.], layout='coo')
     """
-    pattern = sparse_value(x, "with_values").pattern
+    pattern = pattern_held(x, "with_values")
     return made_on(_as_values(values, "with_values"), pattern, None, False, "with_values")
 
 
@@ -303,7 +322,7 @@ def indices(x: Tensor, /) -> Tensor:
     >>> sparse_coo_tensor([[2, 0]], [1.0, 5.0]).indices()
     iverson.Tensor([[2, 0]])
     """
-    return Tensor(sparse_value(x, "indices").pattern.indices)
+    return Tensor(pattern_held(x, "indices").indices)
 
 
 @tensor_method
@@ -315,7 +334,7 @@ def indptr(x: Tensor, /) -> Tensor:
     >>> sparse_csr_tensor([0, 1, 2], [2, 0], [3.0, 4.0]).indptr()
     iverson.Tensor([0, 1, 2])
     """
-    pattern = sparse_value(x, "indptr").pattern
+    pattern = pattern_held(x, "indptr")
     if not isinstance(pattern, CompressedPattern):
         raise ArgumentTypeError(
             "indptr", "x", got=f"layout '{pattern.layout}'", expected="a compressed layout"
@@ -326,7 +345,7 @@ def indptr(x: Tensor, /) -> Tensor:
 @tensor_property
 def nnz(x: Tensor, /) -> int:
     """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
-    count: int = sparse_value(x, "nnz").pattern.count
+    count: int = pattern_held(x, "nnz").count
     return count
 
 
@@ -337,15 +356,16 @@ def coalesce(x: A, /) -> A:
     >>> coalesce(sparse_coo_tensor([[1, 0, 1]], [1.0, 2.0, 3.0])).values()
     iverson.Tensor([2., 4.])
     """
-    sparse_value(x, "coalesce")
+    if has_entries(x):
+        sparse_value(x, "coalesce")
     return F.coalesce(x)
 
 
 def as_pattern(x: Any, operation: str, argument: str = "pattern") -> Pattern:
     """The pattern, each entry once, that a user names by a sparse tensor, plain or masked, or by itself."""
     plain = zero_filled(x)
-    x = plain if isinstance(value_of(plain, None), Sparse) else x
-    found: Pattern = distinct(x if isinstance(x, Pattern) else sparse_value(x, operation, argument).pattern)
+    x = plain if isinstance(value_of(plain, None), Sparse | LevelValue) else x
+    found: Pattern = distinct(x if isinstance(x, Pattern) else pattern_held(x, operation, argument))
     return found
 
 

@@ -50,6 +50,24 @@ def _of_all(pattern: Pattern, size: int) -> Pattern:
     return CooPattern((size, *pattern.shape), indices.reshape(len(indices), -1), pattern.distinct or None)
 
 
+def each(pattern: Pattern) -> Pattern | None:
+    """The pattern that all examples along the first axis are stored on, in the layout of theirs where that
+    suits it; None where they differ, or entries are stored twice."""
+    found: tuple[Pattern | None] = pattern.once("each", lambda: (_each(pattern),))
+    return found[0]
+
+
+def _each(pattern: Pattern) -> Pattern | None:
+    size, *own = pattern.shape
+    if not own or not size or pattern.count % size or not pattern.distinct:
+        return None
+    keys = pattern.sorted[0].reshape(size, -1) - np.arange(size)[:, None] * prod(own)
+    if bool((keys != keys[0]).any()) or bool((keys[0] < 0).any()) or bool((keys[0] >= prod(own)).any()):
+        return None
+    made = CooPattern.of_keys(keys[0], tuple(own), pattern.index_dtype)
+    return conversion.like(made.value(np.zeros(made.count, bool)), pattern).pattern  # type: ignore[no-any-return]
+
+
 def in_layout(pattern: Pattern, like: Pattern) -> tuple[Pattern, Array | None]:
     """A COO pattern in the layout of another, if that suits it, and the order its entries have there."""
     made = conversion.like(pattern.value(np.arange(pattern.count)), like)

@@ -24,6 +24,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import as_int
 from iverson.core.table import F
 from iverson.layouts import Bracket, Layout, Zero, register, support_of, to_strided
+from iverson.layouts.batches import each
 from iverson.ops.batching import Examples, one_by_one, rule_of
 from iverson.ops.shape import concat_offsets
 from iverson.transforms.functions import by_rule, over_examples
@@ -55,6 +56,11 @@ class Batched(LevelValue):
     def may_select(self) -> bool:  # type: ignore[override]
         value = value_of(self.held)
         return type(value) is Bracket or (isinstance(value, LevelValue) and value.may_select)
+
+    @property
+    def pattern(self) -> Any:
+        found = getattr(value_of(self.held), "pattern", None)
+        return each(found) if found is not None and self.lead else found
 
     def __repr__(self) -> str:
         return f"Batched({self.shape}, {self.dtype})"
