@@ -28,9 +28,18 @@ KINDS = (MaskedTensor,)
 
 def elementwise() -> str:
     """The functions of `iverson.array_api.elementwise` that follow from records."""
+    return _of_records("The elementwise functions of records", iverson, "")
+
+
+def special() -> str:
+    """The functions of `iverson.special` that follow from records."""
+    return _of_records("The special functions of records", iverson.special, "special")
+
+
+def _of_records(title: str, space: Any, name: str) -> str:
     head = ["from iverson.tensor.typing import A, ArrayLike", ""]
-    functions = (getattr(iverson, s.name) for s in SCALARS.values() if s.summary)
-    return _stub("The elementwise functions of records", head, map(_function, functions))
+    functions = (getattr(space, s.name) for s in SCALARS.values() if s.summary and s.space == name)
+    return _stub(title, head, map(_function, functions))
 
 
 def _function(function: Callable[..., Any]) -> str:
@@ -168,6 +177,7 @@ def _operators() -> Iterable[str]:
 #: The stubs by path, and what writes each.
 STUBS: dict[Path, Callable[[], str]] = {
     PACKAGE / "array_api" / "_elementwise.pyi": elementwise,
+    PACKAGE / "array_api" / "_special.pyi": special,
     PACKAGE / "te" / "_elementwise.pyi": expressions,
     PACKAGE / "tensor" / "_methods.pyi": methods,
 }

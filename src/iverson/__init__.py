@@ -1,7 +1,8 @@
 """Iverson: differentiable arrays that know their zeros.
 
 The functions are those of the Python array API standard 2025.12, then what it lacks, named as in PyTorch;
-transforms are named as in JAX. `iverson.linalg`, `iverson.fft` and `iverson.random` are namespaces.
+transforms are named as in JAX. `iverson.linalg`, `iverson.fft`, `iverson.random` and `iverson.special`
+are namespaces.
 
 What is public stands in the ``__all__`` of each chapter; no function is listed here.
 """
@@ -15,6 +16,7 @@ from iverson import errors as errors
 from iverson import fft as fft
 from iverson import linalg as linalg
 from iverson import random as random
+from iverson import special as special
 from iverson.array_api import *
 from iverson.array_api.info import array_namespace_info as __array_namespace_info__
 from iverson.autograd import mode as _mode
@@ -36,7 +38,7 @@ if _typing.TYPE_CHECKING:
 __array_api_version__ = "2025.12"
 __version__ = "0.1.0"
 
-_NAMESPACES = ("autograd", "errors", "fft", "linalg", "random")
+_NAMESPACES = ("autograd", "errors", "fft", "linalg", "random", "special")
 #: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
 _ON_DEMAND = ("explain", "masked", "optim", "te", "testing", "transforms")
 _LENT = ("masked.construct", "transforms")

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import iverson as iv
+from iverson.core.scalars import SCALARS
 from iverson.tensor.array import Array
 from tests.array_api import (
     test_creation,
@@ -19,6 +20,7 @@ from tests.array_api import (
     test_random,
     test_reductions,
     test_shapes,
+    test_special,
 )
 
 MODULES = (
@@ -31,7 +33,12 @@ MODULES = (
     test_shapes,
 )
 #: The namespaces and the modules with their oracles.
-SPACES = ((iv.linalg, [test_linalg, test_products]), (iv.fft, [test_fft]), (iv.random, [test_random]))
+SPACES = (
+    (iv.linalg, [test_linalg, test_products]),
+    (iv.fft, [test_fft]),
+    (iv.random, [test_random]),
+    (iv.special, [test_special]),
+)
 DTYPES = {
     "bool",
     "complex64",
@@ -76,6 +83,7 @@ ELSEWHERE = {
     "random",
     "scan",
     "set_grad_enabled",
+    "special",
     "te",
     "testing",
     "transforms",
@@ -143,7 +151,7 @@ def test_every_public_name_is_covered():
 
 def named(source, name):
     """Whether a test module calls a function, or has it in one of its tables."""
-    return re.search(rf'(iv|linalg|fft|random)\.{name}\b|"{name}"', source)
+    return re.search(rf'(iv|linalg|fft|random|special)\.{name}\b|"{name}"', source)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
@@ -158,6 +166,7 @@ def test_namespaces_are_called(space, modules):
     source = "".join(map(inspect.getsource, modules))
     results = {n for n in space.__all__ if n.endswith("Result") or n == "Generator"}
     results |= {"Factorized", "factorized"}  # tested with the sparse tensors that they are of
+    results |= {s.name for s in SCALARS.values() if s.space}  # tested by their records
     assert [n for n in space.__all__ if n not in results and not named(source, n)] == []
 
 
@@ -168,7 +177,7 @@ def test_the_standard_is_there():
 
 
 def public():
-    for space in (iv, iv.linalg, iv.fft, iv.random):
+    for space in (iv, iv.linalg, iv.fft, iv.random, iv.special):
         for name in space.__all__:
             value = getattr(space, name) if name not in ELSEWHERE else None
             if inspect.isfunction(value) and value.__module__.startswith("iverson.array_api"):

@@ -26,8 +26,7 @@ OTHERS = {
     "angle": np.angle,
 }
 NUMPY_NAMES = {"bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
-INTERNAL = {"polygamma"}
-COVERED = {name for name in SCALARS if name not in INTERNAL}
+COVERED = {s.name for s in SCALARS.values() if not s.space and not s.orders}
 UNARY = sorted(n for n in COVERED if SCALARS[n].arity == 1)
 BINARY = sorted(n for n in COVERED if SCALARS[n].arity == 2)
 POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "lgamma", "digamma", "acosh"}
@@ -164,7 +163,7 @@ def test_special_values():
 
 def test_python_numbers_alone():
     """Functions of numbers without an array give what they give of arrays of rank 0."""
-    for scalar in (s for s in SCALARS.values() if s.summary):
+    for scalar in (s for s in SCALARS.values() if s.summary and not s.space):
         numbers = (1.5, 0.5)[: scalar.arity] if "f" in scalar.kinds else (3, 2)[: scalar.arity]
         numbers = (0.5,) if scalar.name in ("acos", "asin", "atanh") else numbers
         found = getattr(iv, scalar.name)(*numbers)

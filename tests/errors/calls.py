@@ -247,6 +247,16 @@ FFT: dict[str, Callable[[], Given | list[Given]]] = {
     "fftshift": lambda: Given(vector(), axes=0),
     "ifftshift": lambda: Given(vector(), axes=0),
 }
+SPECIAL: dict[str, Callable[[], Given | list[Given]]] = {
+    **{name: lambda name=name: _elementwise(name) for name, s in SCALARS.items() if s.summary and s.space},
+    "expit": lambda: Given(vector()),
+    "gammaln": lambda: Given(vector()),
+    "log_softmax": lambda: Given(vector(), axis=0),
+    "logsumexp": lambda: Given(vector(), axis=0, b=vector(), keepdims=True),
+    "polygamma": lambda: Given(1, vector()),
+    "softmax": lambda: Given(matrix(), axis=None),
+    "zeta": lambda: Given(vector(2.0, 3.0), 1.5),
+}
 DRAWN = {"dtype": "float64", "requires_grad": True}
 RANDOM: dict[str, Callable[[], Given | list[Given]]] = {
     "bernoulli": lambda: Given(0.5, (2, 3)),
@@ -513,7 +523,7 @@ def calls() -> Iterator[Call]:
     """All of them."""
     for name in sorted(set(SCALARS) & set(iv.__all__) - set(MAIN)):
         yield from _function(iv, name, lambda name=name: _elementwise(name))
-    for space, table in ((iv, MAIN), (iv.linalg, LINALG), (iv.fft, FFT)):
+    for space, table in ((iv, MAIN), (iv.linalg, LINALG), (iv.fft, FFT), (iv.special, SPECIAL)):
         for name, makes in table.items():
             yield from _function(space, name, makes)
     for name, makes in RANDOM.items():

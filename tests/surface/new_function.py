@@ -78,8 +78,8 @@ def the_conformance_test() -> None:
 
 
 def the_stubs() -> None:
-    for write in stubs.STUBS.values():
-        assert "def log_cosh(" in write()
+    for path, write in stubs.STUBS.items():
+        assert ("def log_cosh(" in write()) is (path.name != "_special.pyi")
 
 
 if __name__ == "__main__":

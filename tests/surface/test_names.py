@@ -21,6 +21,7 @@ NAMESPACES = (
     "iverson.masked",
     "iverson.optim",
     "iverson.random",
+    "iverson.special",
     "iverson.te",
     "iverson.testing",
     "iverson.transforms",

@@ -111,7 +111,7 @@ def _of_record(scalar: Scalar) -> Callable[..., Any]:
     return method(function) if scalar.method else function
 
 
-_FROM_RECORDS = {s.name: _of_record(s) for s in SCALARS.values() if s.summary}
+_FROM_RECORDS = {s.name: _of_record(s) for s in SCALARS.values() if s.summary and not s.space}
 globals().update(_FROM_RECORDS)
 
 

@@ -250,8 +250,9 @@ def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
             yield Sample((condition, s((2, 3)), s((2, 3))))
             yield Sample((condition[0], s((2, 3)), s(())))
             return
-        if scalar.name == "polygamma":
-            yield Sample((1, s((2, 3), *boxes[1])))
+        if scalar.orders:
+            orders, own = (1,) * scalar.orders, boxes[scalar.orders :]
+            yield Sample((*orders, *(s((2, 3), *box) for box in own)))
             return
         if scalar.kinds in ("iub", "iu"):
             yield Sample(tuple(s.rng.integers(0, 7, (2, 3)) for _ in range(scalar.arity)))

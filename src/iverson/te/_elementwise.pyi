@@ -143,6 +143,99 @@ def digamma(x: Expr | complex, /) -> Expr:
 def polygamma(n: Expr | complex, x: Expr | complex, /) -> Expr:
     ...
 
+def erfinv(x: Expr | complex, /) -> Expr:
+    """The inverse of erf, on [-1, 1]."""
+
+def erfcx(x: Expr | complex, /) -> Expr:
+    """exp(x**2) * erfc(x), which does not vanish for large x."""
+
+def erfcx_order(n: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def ndtr(x: Expr | complex, /) -> Expr:
+    """The distribution function of the standard normal distribution."""
+
+def ndtri(x: Expr | complex, /) -> Expr:
+    """The inverse of ndtr, on [0, 1]."""
+
+def log_ndtr(x: Expr | complex, /) -> Expr:
+    """The logarithm of ndtr, exact where that vanishes."""
+
+def logit(x: Expr | complex, /) -> Expr:
+    """log(x / (1 - x)), the inverse of the logistic function."""
+
+def xlogy(x: Expr | complex, y: Expr | complex, /) -> Expr:
+    """x * log(y), and 0 where x is 0."""
+
+def xlog1py(x: Expr | complex, y: Expr | complex, /) -> Expr:
+    """x * log(1 + y), and 0 where x is 0."""
+
+def entr(x: Expr | complex, /) -> Expr:
+    """-x * log(x), 0 at 0 and -inf below."""
+
+def rel_entr(x: Expr | complex, y: Expr | complex, /) -> Expr:
+    """x * log(x / y), 0 where x is 0 and y is not below; inf elsewhere."""
+
+def kl_div(x: Expr | complex, y: Expr | complex, /) -> Expr:
+    """x * log(x / y) - x + y, y where x is 0; inf where x or y is negative."""
+
+def i0(x: Expr | complex, /) -> Expr:
+    """The modified Bessel function of the first kind of order 0."""
+
+def i0e(x: Expr | complex, /) -> Expr:
+    """exp(-abs(x)) * i0(x)."""
+
+def i1(x: Expr | complex, /) -> Expr:
+    """The modified Bessel function of the first kind of order 1."""
+
+def i1e(x: Expr | complex, /) -> Expr:
+    """exp(-abs(x)) * i1(x)."""
+
+def j0(x: Expr | complex, /) -> Expr:
+    """The Bessel function of the first kind of order 0."""
+
+def j1(x: Expr | complex, /) -> Expr:
+    """The Bessel function of the first kind of order 1."""
+
+def sinc(x: Expr | complex, /) -> Expr:
+    """sin(pi * x) / (pi * x), 1 at 0."""
+
+def bessel_i(n: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def bessel_j(n: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def spherical_j(n: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def i0e_order(n: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def gammainc(a: Expr | complex, x: Expr | complex, /) -> Expr:
+    """The regularized lower incomplete gamma function P(a, x)."""
+
+def gammaincc(a: Expr | complex, x: Expr | complex, /) -> Expr:
+    """The regularized upper incomplete gamma function 1 - P(a, x)."""
+
+def gammainc_order(m: Expr | complex, a: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def betaln(a: Expr | complex, b: Expr | complex, /) -> Expr:
+    """The logarithm of abs(B(a, b)), the beta function."""
+
+def betainc(a: Expr | complex, b: Expr | complex, x: Expr | complex, /) -> Expr:
+    """The regularized incomplete beta function I_x(a, b)."""
+
+def betainc_order(m: Expr | complex, n: Expr | complex, a: Expr | complex, b: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def zeta(x: Expr | complex, q: Expr | complex, /) -> Expr:
+    ...
+
+def zeta_order(m: Expr | complex, x: Expr | complex, q: Expr | complex, /) -> Expr:
+    ...
+
 def floor(x: Expr | complex, /) -> Expr:
     """The largest integer not above x."""
 

@@ -8,9 +8,12 @@ stands for a constant derivative, None in place of a rule for "none".
 """
 
 from iverson.core.scalars.arithmetic import ARITHMETIC, inverse_length
+from iverson.core.scalars.bessel import BESSEL
 from iverson.core.scalars.bodies import converted, keep_where
 from iverson.core.scalars.choice import CHOICE
+from iverson.core.scalars.distributions import DISTRIBUTIONS
 from iverson.core.scalars.exponential import EXPONENTIAL
+from iverson.core.scalars.incomplete import INCOMPLETE
 from iverson.core.scalars.parts import COMPLEX, ROUNDING
 from iverson.core.scalars.predicates import BITWISE, PREDICATES
 from iverson.core.scalars.record import ANY, Scalar, result_dtype
@@ -26,6 +29,9 @@ SCALARS: dict[str, Scalar] = {
         TRIGONOMETRIC,
         HYPERBOLIC,
         SPECIAL,
+        DISTRIBUTIONS,
+        BESSEL,
+        INCOMPLETE,
         ROUNDING,
         COMPLEX,
         PREDICATES,

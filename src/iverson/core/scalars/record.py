@@ -41,6 +41,9 @@ class Scalar:
     method : whether arrays have it as a method; not what they have as a property.
     scaled : whether the second operand can be scaled, as in PyTorch: ``alpha``.
     compiled : whether large arrays take a compiled pass, as NumPy has no vector loop for the body.
+    space : the namespace of the public function, where that is not `iverson`; it is no method then.
+    orders : how many of the first arguments are orders (of derivatives, of Bessel functions): small whole
+        numbers that rules count up and nothing differentiates in.
     """
 
     name: str
@@ -63,6 +66,8 @@ class Scalar:
     method: bool = True
     scaled: bool = False
     compiled: bool = False
+    space: str = ""
+    orders: int = 0
 
     @property
     def arity(self) -> int:
@@ -85,3 +90,8 @@ def result_dtype(scalar: Scalar, promoted: np.dtype[Any]) -> np.dtype[Any]:
     if scalar.result == "realfloat":
         return dtypes.real_of(dtypes.to_inexact(promoted))
     return promoted
+
+
+def of_scipy(name: str, body: Callable[..., Any], d: tuple[Derivative | None, ...], **facts: Any) -> Scalar:
+    """A function of real numbers in `iverson.special`, under the name that it has in `scipy.special`."""
+    return Scalar(name, body, d, REAL, result="float", space="special", method=False, **facts)

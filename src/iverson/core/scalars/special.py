@@ -19,11 +19,17 @@ from iverson.core.scalars.record import POSITIVE, Scalar
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
-    """SciPy's function of that name, imported when it is called."""
+    """SciPy's function of that name, imported when it is called.
+
+    Its loops take a Python number for one of double precision: here it takes that of the arrays.
+    """
 
     def body(*args: Any) -> Any:
         import scipy.special
 
+        if any(isinstance(x, (int, float)) for x in args):
+            dtype = np.result_type(*args)
+            args = tuple(np.asarray(x, dtype) if isinstance(x, (int, float)) else x for x in args)
         return getattr(scipy.special, name)(*args)
 
     body.__name__ = name
@@ -33,7 +39,7 @@ def scipy_special(name: str) -> Callable[..., Any]:
 _erfc, _erfcx, _ndtr, _gammaln, _psi = map(scipy_special, ("erfc", "erfcx", "ndtr", "gammaln", "digamma"))
 
 
-def _mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
+def mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
     """y with ``better(x)`` in its place at hard entries."""
     if not np.any(hard):
         return y
@@ -57,7 +63,7 @@ def silu(x: Any) -> Any:
 
 def erfc(x: Any) -> Any:
     """1 - erf(x), where it is small by its scaled form."""
-    return _mended(_erfc(x), x > 1, lambda v: _tail(v, 1.0, 30.0, _erfcx), x)
+    return mended(_erfc(x), x > 1, lambda v: tail(v, 1.0, 30.0, _erfcx), x)
 
 
 def gelu(x: Any) -> Any:
@@ -66,10 +72,10 @@ def gelu(x: Any) -> Any:
     def scaled(b: Any) -> Any:
         return -0.5 * b * _erfcx(b * math.sqrt(0.5))
 
-    return _mended(np.maximum(x, -1) * _ndtr(x), x < -1, lambda v: _tail(-v, 0.5, 45.0, scaled), x)
+    return mended(np.maximum(x, -1) * _ndtr(x), x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
 
 
-def _tail(a: Any, factor: float, last: float, scaled: Callable[[Any], Any]) -> Any:
+def tail(a: Any, factor: float, last: float, scaled: Callable[[Any], Any]) -> Any:
     """exp(-factor a^2) scaled(a), for a >= 1.
 
     The rounding of a^2 would be that of the result: with h the leading bits of a, exp(-factor h^2) is of an
@@ -84,11 +90,11 @@ def _tail(a: Any, factor: float, last: float, scaled: Callable[[Any], Any]) -> A
 
 def lgamma(x: Any) -> Any:
     """log |gamma(x)|; inf at both infinities, as in C."""
-    y = _mended(_gammaln(x), np.isinf(x), np.abs, x)
+    y = mended(_gammaln(x), np.isinf(x), np.abs, x)
     if y.dtype == np.float32:  # computed in double
         return y
-    y = _mended(y, np.abs(x) < 1e-300, lambda v: -np.log(np.abs(v)), x)
-    return _mended(y, (x > 0.5) & (x < 2.5), _lgamma_near_zeros, x)
+    y = mended(y, np.abs(x) < 1e-300, lambda v: -np.log(np.abs(v)), x)
+    return mended(y, (x > 0.5) & (x < 2.5), _lgamma_near_zeros, x)
 
 
 def _lgamma_near_zeros(x: Any) -> Any:
@@ -117,7 +123,7 @@ def digamma(x: Any) -> Any:
 
     Near its poles as psi(1 - x) - pi / tan(pi x), with x - round(x) in the tangent.
     """
-    return _mended(_psi(x), (x < 0) & (np.abs(x - np.rint(x)) <= 0.25), _reflected_digamma, x)
+    return mended(_psi(x), (x < 0) & (np.abs(x - np.rint(x)) <= 0.25), _reflected_digamma, x)
 
 
 def _reflected_digamma(x: Any) -> Any:
@@ -136,7 +142,7 @@ def _softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), x.dtype))
 
 
-def _near(F: Any, x: Any) -> Any:
+def near(F: Any, x: Any) -> Any:
     """x, brought near where exp(-|x|) is 0 all the same: in products with that, 0 * inf must not arise."""
     return F.clip(x, -1e4, 1e4)
 
@@ -146,16 +152,16 @@ def _sigmoid_d(F: Any, y: Any, x: Any) -> Any:
 
 
 def _silu_d(F: Any, _y: Any, x: Any) -> Any:
-    return F.sigmoid(x) * (1 + _near(F, x) * F.sigmoid(-x))
+    return F.sigmoid(x) * (1 + near(F, x) * F.sigmoid(-x))
 
 
 def _gelu_d(F: Any, _y: Any, x: Any) -> Any:
-    cdf, x = 0.5 * F.erfc(x * -math.sqrt(0.5)), _near(F, x)
+    cdf, x = 0.5 * F.erfc(x * -math.sqrt(0.5)), near(F, x)
     return cdf + x * F.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
 
 def _erf_d(F: Any, _y: Any, x: Any) -> Any:
-    return _TWO_OVER_SQRT_PI * F.exp(-F.square(_near(F, x)))
+    return _TWO_OVER_SQRT_PI * F.exp(-F.square(near(F, x)))
 
 
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
@@ -247,7 +253,8 @@ SPECIAL = (
         (None, lambda F, _y, n, x: F.polygamma(n + 1, x)),
         "iuf",
         result="float",
-        domain=(POSITIVE, POSITIVE),
+        domain=(None, POSITIVE),
         names=("n", "x"),
+        orders=1,
     ),
 )

@@ -1,0 +1,132 @@
+"""Bessel functions of whole order, and sinc. Derivatives are functions of neighbouring orders."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from iverson.core.scalars.quadrature import by_orders, whole
+from iverson.core.scalars.record import Scalar, of_scipy
+from iverson.core.scalars.special import scipy_special
+
+
+def _i0e_order(k: int, x: Any) -> Any:
+    """The k-th derivative of exp(-x) I0(x) for x > 0, without its sign (-1)^k, at |x|.
+
+    As the integral of w^k exp(-x w) / pi over the angles, w = 1 - cos(angle), it satisfies
+    x f(k+2) = (2 x + k + 1) f(k+1) - (2 k + 1) f(k) (by parts), of which it is the solution that does not
+    grow; so f(k+1) / f(k) is a continued fraction (W. Gautschi, SIAM Review 9, 1967).
+    """
+    import scipy.special
+
+    x = np.minimum(np.abs(x), 1e300)
+    ratio: Any = 2.0
+    found = scipy.special.i0e(x)
+    for j in range(k + 120, -1, -1):
+        ratio = (2 * j + 1) / (2 * x + j + 1 - x * ratio)
+        if j < k:
+            found = found * ratio
+    return found
+
+
+def _bessel(name: str) -> Any:
+    def body(n: int, x: Any) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(n, x)
+
+    return by_orders(1, body)
+
+
+def _sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), exactly 0 at whole numbers."""
+    whole = np.rint(x)
+    sine = np.sin(np.pi * (x - whole)) * np.where(whole % 2, -1, 1).astype(x.dtype)
+    zero = x == 0
+    return np.where(zero, np.ones((), x.dtype), sine / (np.pi * np.where(zero, 1, x)))
+
+
+def _spherical_d(F: Any, _y: Any, n: Any, x: Any) -> Any:
+    """(n j(n-1) - (n+1) j(n+1)) / (2n + 1), NIST Handbook, 10.51.2; there is no j(-1) at 0."""
+    k = whole(n)
+    above = (k + 1) * F.spherical_j(k + 1, x)
+    return ((k * F.spherical_j(k - 1, x) - above) if k else -above) / (2 * k + 1)
+
+
+def _order(name: str, body: Any, rule: Any) -> Scalar:
+    """A function whose first argument is its order, and the derivative in the second."""
+    return Scalar(
+        name, body, (None, rule), "iuf", result="float", domain=(None, None), names=("n", "x"), orders=1
+    )
+
+
+BESSEL = (
+    of_scipy(
+        "i0",
+        scipy_special("i0"),
+        (lambda F, _y, x: F.i1(x),),
+        summary="The modified Bessel function of the first kind of order 0.",
+        example=("[0., 1.]", "[1.        , 1.26606588]"),
+    ),
+    of_scipy(
+        "i0e",
+        scipy_special("i0e"),
+        (lambda F, _y, x: -F.sign(x) * F.i0e_order(1, x),),
+        convention="at 0 the derivative is 0, the mean of both sides",
+        summary="exp(-abs(x)) * i0(x).",
+        example=("[0., 1.]", "[1.        , 0.46575961]"),
+    ),
+    of_scipy(
+        "i1",
+        scipy_special("i1"),
+        (lambda F, _y, x: 0.5 * (F.i0(x) + F.bessel_i(2, x)),),
+        zero_preserving=True,
+        summary="The modified Bessel function of the first kind of order 1.",
+        example=("[0., 1.]", "[0.        , 0.5651591]"),
+    ),
+    of_scipy(
+        "i1e",
+        scipy_special("i1e"),
+        (lambda F, _y, x: F.i0e_order(2, x) - F.i0e_order(1, x),),
+        zero_preserving=True,
+        convention="at 0 the derivative is 1/2",
+        summary="exp(-abs(x)) * i1(x).",
+        example=("[0., 1.]", "[0.        , 0.20791042]"),
+    ),
+    of_scipy(
+        "j0",
+        scipy_special("j0"),
+        (lambda F, _y, x: -F.j1(x),),
+        summary="The Bessel function of the first kind of order 0.",
+        example=("[0., 1.]", "[1.        , 0.76519769]"),
+    ),
+    of_scipy(
+        "j1",
+        scipy_special("j1"),
+        (lambda F, _y, x: 0.5 * (F.j0(x) - F.bessel_j(2, x)),),
+        zero_preserving=True,
+        summary="The Bessel function of the first kind of order 1.",
+        example=("[0., 1.]", "[0.        , 0.44005059]"),
+    ),
+    of_scipy(
+        "sinc",
+        _sinc,
+        (lambda F, _y, x: -math.pi * F.spherical_j(1, math.pi * x),),
+        summary="sin(pi * x) / (pi * x), 1 at 0.",
+        example=("[0., 0.5]", "[1.        , 0.63661977]"),
+    ),
+    _order(
+        "bessel_i", _bessel("iv"), lambda F, _y, n, x: 0.5 * (F.bessel_i(n - 1, x) + F.bessel_i(n + 1, x))
+    ),
+    _order(
+        "bessel_j", _bessel("jv"), lambda F, _y, n, x: 0.5 * (F.bessel_j(n - 1, x) - F.bessel_j(n + 1, x))
+    ),
+    _order(
+        "spherical_j",
+        _bessel("spherical_jn"),
+        _spherical_d,
+    ),
+    _order("i0e_order", by_orders(1, _i0e_order), lambda F, _y, n, x: -F.sign(x) * F.i0e_order(n + 1, x)),
+)

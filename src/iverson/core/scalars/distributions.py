@@ -1,0 +1,176 @@
+"""Error functions and their inverses, the normal distribution, logarithms of odds, and entropies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from iverson.core.scalars.quadrature import by_orders, half_line
+from iverson.core.scalars.record import POSITIVE, Scalar, of_scipy
+from iverson.core.scalars.special import mended, near, scipy_special, tail
+
+_erfcx, _ndtr = scipy_special("erfcx"), scipy_special("ndtr")
+_SQRT_PI, _SQRT_2PI = math.sqrt(math.pi), math.sqrt(2 * math.pi)
+
+
+def _ndtr_body(x: Any) -> Any:
+    """SciPy's; where it is small, by the scaled complementary error function."""
+
+    def scaled(b: Any) -> Any:
+        return 0.5 * _erfcx(b * math.sqrt(0.5))
+
+    return mended(_ndtr(x), x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
+
+
+def _erfcx_order(n: int, x: Any) -> Any:
+    """The n-th derivative of erfcx, which has the sign (-1)^n.
+
+    For x > 0 the integral of (-2 t)^n exp(-t^2 - 2 x t) 2 / sqrt(pi) over t >= 0 (NIST Handbook, 7.7.1). Else
+    by the recurrence f(n+1) = 2 x f(n) + 2 n f(n-1), whose terms are of one sign there.
+    """
+    right = (-2.0) ** n * half_line(
+        lambda t: t**n * np.exp(-t * (t + 2 * x)) * (2 / _SQRT_PI), 1 / (1 + np.maximum(x, 0))
+    )
+    before, left = _erfcx(x), 2 * x * _erfcx(x) - 2 / _SQRT_PI
+    for k in range(1, n):
+        before, left = left, 2 * x * left + 2 * k * before
+    return np.where(x > 0, right, left)
+
+
+def _density(F: Any, x: Any) -> Any:
+    """The density of the normal distribution."""
+    return F.exp(-0.5 * F.square(near(F, x))) * (1 / _SQRT_2PI)
+
+
+def _log_ndtr_d(F: Any, _y: Any, x: Any) -> Any:
+    # The density over the distribution; on the left both vanish, and their scaled forms do not.
+    scaled = math.sqrt(2 / math.pi) / F.erfcx(F.minimum(x, 5.0) * -math.sqrt(0.5))
+    return F.where(F.greater(x, 5.0), _density(F, x) / F.ndtr(x), scaled)
+
+
+def _both_zero(F: Any, x: Any, y: Any, value: Any) -> Any:
+    """``value(y)``, and 0 where x and y are: there a factor x = 0 wins."""
+    zero = F.logical_and(F.equal(x, 0), F.equal(y, 0))
+    return F.where(zero, 0.0, value(F.where(zero, 1.0, y)))
+
+
+_AT_ZERO = "at x = 0 and y = {0} the derivative in y is 0"
+
+DISTRIBUTIONS = (
+    of_scipy(
+        "erfinv",
+        scipy_special("erfinv"),
+        (lambda F, y, _x: 0.5 * _SQRT_PI * F.exp(F.square(y)),),
+        zero_preserving=True,
+        domain=((-0.9, 0.9),),
+        summary="The inverse of erf, on [-1, 1].",
+        example=("[0., 0.5]", "[0.        , 0.47693628]"),
+    ),
+    of_scipy(
+        "erfcx",
+        _erfcx,
+        (lambda F, _y, x: F.erfcx_order(1, x),),
+        summary="exp(x**2) * erfc(x), which does not vanish for large x.",
+        example=("[0., 100.]", "[1.        , 0.00564161]"),
+    ),
+    Scalar(
+        "erfcx_order",
+        by_orders(1, _erfcx_order),
+        (None, lambda F, _y, n, x: F.erfcx_order(n + 1, x)),
+        "iuf",
+        result="float",
+        domain=(None, None),
+        names=("n", "x"),
+        orders=1,
+    ),
+    of_scipy(
+        "ndtr",
+        _ndtr_body,
+        (lambda F, _y, x: _density(F, x),),
+        summary="The distribution function of the standard normal distribution.",
+        example=("[0., 1.]", "[0.5       , 0.84134475]"),
+    ),
+    of_scipy(
+        "ndtri",
+        scipy_special("ndtri"),
+        (lambda F, y, _x: _SQRT_2PI * F.exp(0.5 * F.square(y)),),
+        domain=((0.05, 0.95),),
+        summary="The inverse of ndtr, on [0, 1].",
+        example=("[0.5, 0.9]", "[0.        , 1.28155157]"),
+    ),
+    of_scipy(
+        "log_ndtr",
+        scipy_special("log_ndtr"),
+        (_log_ndtr_d,),
+        summary="The logarithm of ndtr, exact where that vanishes.",
+        example=("[0., -100.]", "[-6.93147181e-01, -5.00552421e+03]"),
+    ),
+    of_scipy(
+        "logit",
+        scipy_special("logit"),
+        (lambda F, _y, x: F.reciprocal(x * (1 - x)),),
+        domain=((0.05, 0.95),),
+        summary="log(x / (1 - x)), the inverse of the logistic function.",
+        example=("[0.5, 0.9]", "[0.        , 2.19722458]"),
+    ),
+    of_scipy(
+        "xlogy",
+        scipy_special("xlogy"),
+        (lambda F, _y, _x, y: F.log(y), lambda F, _y, x, y: _both_zero(F, x, y, lambda v: x / v)),
+        domain=(None, POSITIVE),
+        names=("x", "y"),
+        convention=_AT_ZERO.format(0),
+        summary="x * log(y), and 0 where x is 0.",
+        example=("[0., 2.]", "0.5", "[ 0.        , -1.38629436]"),
+    ),
+    of_scipy(
+        "xlog1py",
+        scipy_special("xlog1py"),
+        (
+            lambda F, _y, _x, y: F.log1p(y),
+            lambda F, _y, x, y: _both_zero(F, x, 1 + y, lambda v: x / v),
+        ),
+        domain=(None, POSITIVE),
+        names=("x", "y"),
+        convention=_AT_ZERO.format(-1),
+        summary="x * log(1 + y), and 0 where x is 0.",
+        example=("[0., 2.]", "1e-20", "[0.e+00, 2.e-20]"),
+    ),
+    of_scipy(
+        "entr",
+        scipy_special("entr"),
+        (lambda F, _y, x: -F.log(x) - 1,),
+        zero_preserving=True,
+        domain=(POSITIVE,),
+        summary="-x * log(x), 0 at 0 and -inf below.",
+        example=("[0., 0.5]", "[0.        , 0.34657359]"),
+    ),
+    of_scipy(
+        "rel_entr",
+        scipy_special("rel_entr"),
+        (
+            lambda F, _y, x, y: F.log(x / y) + 1,
+            lambda F, _y, x, y: -_both_zero(F, x, y, lambda v: x / v),
+        ),
+        domain=(POSITIVE, POSITIVE),
+        names=("x", "y"),
+        convention=_AT_ZERO.format(0),
+        summary="x * log(x / y), 0 where x is 0 and y is not below; inf elsewhere.",
+        example=("[0., 0.5]", "0.25", "[0.        , 0.34657359]"),
+    ),
+    of_scipy(
+        "kl_div",
+        scipy_special("kl_div"),
+        (
+            lambda F, _y, x, y: F.log(x / y),
+            lambda F, _y, x, y: 1 - _both_zero(F, x, y, lambda v: x / v),
+        ),
+        domain=(POSITIVE, POSITIVE),
+        names=("x", "y"),
+        convention="at x = y = 0 the derivative in y is 1",
+        summary="x * log(x / y) - x + y, y where x is 0; inf where x or y is negative.",
+        example=("[0., 0.5]", "0.25", "[0.25      , 0.09657359]"),
+    ),
+)

@@ -1,0 +1,221 @@
+"""`iverson.special` against SciPy (values, dtypes, broadcasting) and mpmath (derivatives, hard points)."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special
+
+import iverson as iv
+from iverson import special
+from iverson.core.scalars import SCALARS
+from iverson.transforms import jvp
+from tests.array_api.common import draw, same
+
+RECORDS = sorted(s.name for s in SCALARS.values() if s.space == "special" and s.summary)
+SHAPES = [((2, 3), (3,), (1, 1)), ((),) * 3, ((2, 3),) * 3]
+ALIASES = {"digamma": "psi", "erf": "erf", "erfc": "erfc", "expit": "expit", "gammaln": "gammaln"}
+
+
+def arguments(name, shapes, dtype):
+    scalar = SCALARS[name]
+    boxes = [box or (-2.0, 2.0) for box in scalar.domain]
+    return [draw(s, dtype, k, *box) for k, (s, box) in enumerate(zip(shapes, boxes, strict=False))]
+
+
+@pytest.mark.parametrize("name", [*RECORDS, "zeta"])
+def test_values_are_scipys(name):
+    ours, theirs = getattr(special, name), np.sinc if name == "sinc" else getattr(scipy.special, name)
+    arity = SCALARS[name].arity
+    for dtype, shapes in itertools.product(("float32", "float64"), SHAPES):
+        xs = arguments(name, shapes[:arity], dtype)
+        same(ours(*map(iv.asarray, xs)), np.asarray(theirs(*xs)))
+        same(ours(*xs), np.asarray(theirs(*xs)))
+        if arity > 1:  # Python numbers take the dtype of what they meet
+            numbers = [x.reshape(-1)[:1].sum() for x in xs[1:]]
+            same(ours(xs[0], *map(float, numbers)), np.asarray(theirs(xs[0], *numbers)))
+    same(ours(*[np.ones((2,), int)] * arity), np.asarray(theirs(*[np.ones(2)] * arity)))
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_functions_of_iverson_under_scipys_names(name):
+    x = draw((2, 3), low=0.2)
+    same(getattr(special, name)(x), getattr(scipy.special, ALIASES[name])(x))
+
+
+def test_functions_along_axes():
+    x, b = draw((2, 3)), draw((3,), seed=1)
+    b = abs(b) + 0.1
+    for axis, keepdims in ((None, False), (0, True), ((0, 1), False), (-1, False)):
+        same(
+            special.logsumexp(x, axis=axis, keepdims=keepdims),
+            scipy.special.logsumexp(x, axis, keepdims=keepdims),
+        )
+        same(
+            special.logsumexp(x, axis=axis, b=b, keepdims=keepdims),
+            scipy.special.logsumexp(x, axis, b=b, keepdims=keepdims),
+        )
+    same(special.logsumexp(np.array([1e4, -np.inf, 1e4]), b=np.array([2.0, 1.0, -1.0])), 1e4)
+    same(special.logsumexp(np.array([1e4, 1.0]), b=np.array([0.0, 1.0])), 1.0)
+    for axis in (None, 0, 1):
+        same(special.softmax(x, axis), scipy.special.softmax(x, axis))
+        same(special.log_softmax(x, axis), scipy.special.log_softmax(x, axis))
+    assert iv.testing.gradcheck(
+        lambda x, b: special.logsumexp(x, axis=0, b=b),
+        (iv.asarray(x, requires_grad=True), iv.asarray(b, requires_grad=True)),
+    )
+    same(
+        special.polygamma(np.array([0, 1, 2]), np.array([0.5, 1.5, 2.5])),
+        scipy.special.polygamma([0, 1, 2], [0.5, 1.5, 2.5]),
+    )
+    same(special.zeta(np.array([-1.0, 0.5, 3.0])), scipy.special.zeta(np.array([-1.0, 0.5, 3.0])))
+    with pytest.raises(iv.errors.DTypeError, match="polygamma: argument 'n': got dtype float64"):
+        special.polygamma(1.5, x)
+    with pytest.raises(iv.errors.DTypeError, match="betainc: argument 'x': got dtype complex128"):
+        special.betainc(x, x, x + 0j)
+
+
+def slope(function, k, order):
+    """The derivative of an order in argument k."""
+    if order == 0:
+        return function
+    inner = slope(function, k, order - 1)
+
+    def of(*xs):
+        tangents = [iv.ones(x.shape) if j == k else iv.zeros(x.shape) for j, x in enumerate(xs)]
+        return jvp(inner, xs, tuple(tangents))[1]
+
+    return of
+
+
+def _scaled(order):
+    return lambda x: mp.exp(-abs(x)) * mp.besseli(order, x)
+
+
+#: By name: mpmath's function, points (rows of arguments), and (argument, order) of the derivatives tried.
+DERIVATIVES = {
+    "erfinv": (mp.erfinv, [(-0.99,), (0.0,), (1e-9,), (0.5,), (0.999999,)], [(0, 1), (0, 2)]),
+    "erfcx": (
+        lambda x: mp.exp(x * x) * mp.erfc(x),
+        [(-5.0,), (0.0,), (0.3,), (3.0,), (40.0,), (1e4,)],
+        [(0, 1), (0, 2), (0, 3)],
+    ),
+    "log_ndtr": (
+        lambda x: mp.log(mp.ncdf(x)),
+        [(-1e3,), (-7.0,), (-0.5,), (0.0,), (4.9,), (5.1,), (30.0,)],
+        [(0, 1), (0, 2)],
+    ),
+    "ndtri": (lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1), [(1e-3,), (0.5,), (0.9,)], [(0, 1), (0, 2)]),
+    "logit": (lambda x: mp.log(x / (1 - x)), [(1e-20,), (0.5,), (0.75,)], [(0, 1), (0, 2)]),
+    "entr": (lambda x: -x * mp.log(x), [(1e-20,), (0.5,), (3.0,)], [(0, 1), (0, 2)]),
+    "i0e": (_scaled(0), [(-3.0,), (0.5,), (1.0,), (60.0,)], [(0, 1), (0, 2), (0, 3)]),
+    "i1e": (_scaled(1), [(-3.0,), (0.5,), (1.0,), (60.0,)], [(0, 1), (0, 2), (0, 3)]),
+    "i0": (lambda x: mp.besseli(0, x), [(-3.0,), (0.0,), (20.0,)], [(0, 1), (0, 2), (0, 3)]),
+    "i1": (lambda x: mp.besseli(1, x), [(-3.0,), (0.0,), (20.0,)], [(0, 1), (0, 2)]),
+    "j0": (lambda x: mp.besselj(0, x), [(-3.0,), (0.0,), (20.0,)], [(0, 1), (0, 2), (0, 3)]),
+    "j1": (lambda x: mp.besselj(1, x), [(-3.0,), (0.0,), (20.0,)], [(0, 1), (0, 2)]),
+    "sinc": (mp.sincpi, [(-3.3,), (1e-5,), (0.25,), (7.0,)], [(0, 1), (0, 2)]),
+    "gammainc": (
+        lambda a, x: mp.gammainc(a, 0, x, regularized=True),
+        [(0.01, 0.005), (0.3, 0.2), (1.5, 5.0), (5.0, 2.0), (5.0, 20.0), (30.0, 28.0), (30.0, 33.0)],
+        [(0, 1), (0, 2), (1, 1), (1, 2)],
+    ),
+    "betainc": (
+        lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True),
+        [(0.5, 0.5, 0.3), (2.0, 3.0, 0.9), (0.05, 4.0, 0.01), (3.0, 0.2, 0.999)],
+        [(0, 1), (1, 1), (2, 1), (0, 2)],
+    ),
+    "betaln": (lambda a, b: mp.log(mp.beta(a, b)), [(0.5, 2.0), (3.0, 1e-3)], [(0, 1), (1, 2)]),
+}  # fmt: skip
+#: Where terms of size 1 cancel, or of the size of an exponent: relative errors.
+TOLERANCE = {"gammainc": 3e-13, "betainc": 2e-13, "betaln": 1e-13, "j0": 1e-13, "j1": 1e-13, "sinc": 1e-13}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_against_mpmath(name):
+    exact, points, orders = DERIVATIVES[name]
+    xs = [iv.asarray(np.array(column)) for column in zip(*points, strict=True)]
+    for k, order in orders:
+        found = slope(getattr(special, name), k, order)(*xs).numpy()
+        with mp.workdps(30):
+            which = tuple(order if j == k else 0 for j in range(len(xs)))
+            wanted = [
+                float(
+                    mp.diff(
+                        exact,
+                        tuple(map(mp.mpf, row)) if len(row) > 1 else mp.mpf(row[0]),
+                        which if len(row) > 1 else order,
+                    )
+                )
+                for row in points
+            ]
+        np.testing.assert_allclose(
+            found, wanted, rtol=TOLERANCE.get(name, 2e-14), atol=1e-15, err_msg=f"{k}, {order}"
+        )
+
+
+@mp.workdps(40)
+def test_derivatives_of_zeta_against_mpmath():
+    s, q = np.array([1.5, 2.0, 4.0, 30.0, 1.01, 0.5, 10.0]), np.array([1.0, 0.5, 3.0, 2.0, 1.0, 1.0, 50.0])
+    for order in (1, 2):
+        wanted = [float(mp.zeta(a, b, order)) for a, b in zip(s.tolist(), q.tolist(), strict=True)]
+        found = slope(special.zeta, 0, order)(iv.asarray(s), iv.asarray(q)).numpy()
+        np.testing.assert_allclose(found, wanted, rtol=2e-13)
+    in_q = slope(special.zeta, 1, 1)(iv.asarray(s), iv.asarray(q)).numpy()
+    np.testing.assert_allclose(
+        in_q, [-a * float(mp.zeta(a + 1, b)) for a, b in zip(s, q, strict=True)], rtol=1e-13
+    )
+    mixed = slope(slope(special.zeta, 1, 1), 0, 1)(iv.asarray(s), iv.asarray(q)).numpy()
+    wanted = [-float(mp.zeta(a + 1, b) + a * mp.zeta(a + 1, b, 1)) for a, b in zip(s, q, strict=True)]
+    np.testing.assert_allclose(mixed, wanted, rtol=1e-12)
+
+
+def test_both_modes_and_mixed_orders():
+    """Of all functions at once: the sum of a Hessian's row is the directional derivative of the gradient."""
+    for name in [*RECORDS, "zeta"]:
+        function = getattr(special, name)
+        xs = [iv.asarray(x) for x in arguments(name, [(3,)] * SCALARS[name].arity, "float64")]
+        ones = tuple(iv.ones(3) for _ in xs)
+
+        def gradient(*xs, f=function):
+            return iv.grad(lambda *v: f(*v).sum(), argnums=tuple(range(len(xs))))(*xs)
+
+        forward = jvp(lambda *v: functools.reduce(lambda a, b: a + b, gradient(*v)), tuple(xs), ones)[1]
+        reverse = jvp(lambda *v, f=function, o=ones: jvp(f, v, o)[1], tuple(xs), ones)[1]
+        np.testing.assert_allclose(forward.numpy(), reverse.numpy(), rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+def test_what_zero_wins():
+    x, y = (iv.asarray(v, requires_grad=True) for v in (np.array([0.0, 0.0, 2.0]), np.array([0.0, 0.5, 0.5])))
+    for f, in_y in ((special.xlogy, [0, 0, 4]), (special.rel_entr, [0, 0, -4]), (special.kl_div, [1, 1, -3])):
+        y_bar = iv.autograd.grad(f(x, y).sum(), y)
+        np.testing.assert_array_equal(y_bar.numpy(), in_y)
+    mixed = jvp(
+        lambda x: jvp(lambda y: special.xlogy(x, y), (y.detach(),), (iv.ones(3),))[1],
+        (x.detach(),),
+        (iv.ones(3),),
+    )[1]
+    np.testing.assert_array_equal(mixed.numpy()[1:], [2, 2])
+    assert special.sinc(np.array([3.0])).item() == 0
+    assert math.isinf(special.erfcx(np.array([-30.0])).item())
+
+
+def test_traced_jitted_and_batched():
+    """The functions and their gradients through every level above."""
+    a, x = iv.asarray(draw((2, 3), low=0.5, high=2.0)), iv.asarray(draw((2, 3), seed=1, low=0.2, high=0.8))
+
+    def f(a, x):
+        return (
+            special.betainc(a, 1.5, x) + special.gammainc(a, x) + special.log_ndtr(x) * special.i0e(a)
+        ).sum()
+
+    slopes = iv.grad(f, argnums=(0, 1))
+    wanted = [g.numpy() for g in slopes(a, x)]
+    for way in (iv.jit(slopes), iv.grad(iv.jit(f), argnums=(0, 1)), iv.vmap(slopes)):
+        for found, expected in zip(way(a, x), wanted, strict=True):
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
