@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iverson.expr.build import apply, index
-from iverson.expr.nodes import Expr, text
+from iverson.expr.nodes import Expr
+from iverson.expr.print import text
 from iverson.te.affine import affine_of, bounds_under, constraints_of, expr_of, interval
 from iverson.te.expressions import Placeholder, Var
 from iverson.te.injective import is_injective

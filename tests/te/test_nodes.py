@@ -12,7 +12,8 @@ import pytest
 from iverson import te
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError
 from iverson.expr.build import as_expr, promote, select
-from iverson.expr.nodes import Apply, Cast, Const, postorder, text
+from iverson.expr.nodes import Apply, Cast, Const, postorder
+from iverson.expr.print import text
 from iverson.te.expressions import Var, substitute
 from iverson.te.nodes import Program
 from iverson.te.verify import check

@@ -12,7 +12,7 @@ import numpy as np
 
 from iverson.codegen.plan import Access, Plan
 from iverson.core.errors import IndexingError
-from iverson.expr.nodes import exact_text
+from iverson.expr.print import exact_text
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ import re
 from iverson.codegen.nodes import Buffer, Declare, If, Kernel, Let, Loop, Point, Stmt, Update, UpdateArg
 from iverson.expr.functions import ASSIGN
 from iverson.expr.nodes import Expr
-from iverson.expr.nodes import exact_text as text
+from iverson.expr.print import exact_text as text
 
 
 def kernel_text(kernel: Kernel) -> str:

@@ -32,7 +32,8 @@ from iverson.codegen.nodes import (
 )
 from iverson.core.errors import ArgumentError
 from iverson.core.scalars import SCALARS
-from iverson.expr.nodes import Apply, Cast, DType, Expr, Select, exact_text
+from iverson.expr.nodes import Apply, Cast, DType, Expr, Select
+from iverson.expr.print import exact_text
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.core.scalars import SCALARS, converted, result_dtype
 from iverson.expr.functions import NEGATED
-from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, Source, is_number, same, text
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, Source, is_number, same
+from iverson.expr.print import text
 
 
 def as_expr(value: Any, operation: str = "te") -> Expr:

@@ -17,7 +17,8 @@ from typing import Any, overload
 from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.expr.build import const, index, select
-from iverson.expr.nodes import Expr, producers_first, text
+from iverson.expr.nodes import Expr, producers_first
+from iverson.expr.print import text
 from iverson.te.affine import depends_on_data, same_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of
 from iverson.te.nodes import Compute, Domain, Statement

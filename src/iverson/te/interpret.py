@@ -17,7 +17,8 @@ from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.core.scalars import SCALARS, converted
 from iverson.expr.build import applied
 from iverson.expr.functions import COMBINE, identity
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder, text
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.expr.print import text
 from iverson.te.expressions import Read, Tensor, Var
 from iverson.te.nodes import For, If, Point, Program, Statement, Walk
 

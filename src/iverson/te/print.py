@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.expr.functions import ASSIGN
-from iverson.expr.nodes import Expr, text
+from iverson.expr.nodes import Expr
+from iverson.expr.print import text
 from iverson.te.expressions import Tensor, Var, variables
 from iverson.te.nodes import For, If, Point, Program, Statement, Walk
 

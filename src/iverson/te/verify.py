@@ -13,7 +13,8 @@ import numpy as np
 from iverson.core.errors import ArgumentError, IndexingError
 from iverson.expr.affine import Affine, make
 from iverson.expr.build import as_expr
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder, text
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.expr.print import text
 from iverson.te.affine import Constraint, affine_of, bounds_under, constraints_of, depends_on_data, is_pure
 from iverson.te.expressions import Extent, Read, Reduce, Tensor, Var, variables
 from iverson.te.nodes import COMBINES, Compute, If, Point, Program, Statement, Walk

@@ -1,0 +1,68 @@
+"""Scalar expressions as text: as one reads them, and so that equal text means equal values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iverson.core import dtypes
+from iverson.expr.nodes import Apply, Const, Expr, postorder
+
+_INFIX = {
+    "add": ("+", 6), "subtract": ("-", 6), "multiply": ("*", 7), "divide": ("/", 7),
+    "floor_divide": ("//", 7), "remainder": ("%", 7), "pow": ("**", 9),
+    "less": ("<", 4), "less_equal": ("<=", 4), "greater": (">", 4), "greater_equal": (">=", 4),
+    "equal": ("==", 4), "not_equal": ("!=", 4), "logical_and": ("and", 3), "logical_or": ("or", 2),
+}  # fmt: skip
+#: What binds as strongly as these is put in parentheses on the right, and weaker ones on the left too.
+_NEGATIVE, _ATOM = 8, 10
+_LONG = 400
+
+
+def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG) -> str:
+    """An expression as one reads it, at most about ``limit`` characters per operand."""
+    made: dict[Expr, tuple[str, int]] = {}
+    for node in postorder([root]):
+        if names and node in names:
+            made[node] = names[node], _ATOM
+            continue
+        found, level = _text_of(node, [made[o] for o in node.operands], exact=False)
+        made[node] = (found if len(found) <= limit else found[:limit] + "…"), level
+    return made[root][0]
+
+
+def exact_text(root: Expr) -> str:
+    """An expression so that equal text means equal values: numbers with their dtype, floats in hexadecimal.
+
+    >>> exact_text(Cast(Const(2), dtypes.float32) * Const(0.5, dtypes.float32))
+    'float32(2) * float32(0x1.0000000000000p-1)'
+    """
+    made: dict[Expr, tuple[str, int]] = {}
+    for node in postorder([root]):
+        made[node] = _text_of(node, [made[o] for o in node.operands], exact=True)
+    return made[root][0]
+
+
+def _text_of(node: Expr, below: list[tuple[str, int]], *, exact: bool) -> tuple[str, int]:
+    """An expression's text and how strongly it binds, from those of its operands."""
+    plain = [b[0] for b in below]
+    if isinstance(node, Const):
+        return _number(node, exact)
+    name = node.name if isinstance(node, Apply) else ""
+    if name in _INFIX:
+        symbol, level = _INFIX[name]
+        left = plain[0] if below[0][1] >= level else f"({plain[0]})"
+        right = plain[1] if below[1][1] > level else f"({plain[1]})"
+        return f"{left} {symbol} {right}", level
+    if name == "negative":
+        return f"-{plain[0] if below[0][1] >= _NEGATIVE else f'({plain[0]})'}", _NEGATIVE
+    return node._text(plain), _ATOM
+
+
+def _number(node: Const, exact: bool) -> tuple[str, int]:
+    if exact and node.dtype not in (dtypes.int64, dtypes.bool):
+        value = node.value.hex() if isinstance(node.value, float) else node.value
+        return f"{node.dtype}({value})", _ATOM
+    return repr(node.value), _ATOM if node.dtype.kind in "bc" or node.value >= 0 else _NEGATIVE
+
+
+Expr.show = text
