@@ -386,11 +386,6 @@ def register_handle(kind: type[Handle]) -> None:
     _handle[0] = kind
 
 
-def handle_type() -> type[Handle]:
-    """The class that eager results are handed out as."""
-    return _handle[0]
-
-
 def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
     """A new eager handle."""
     return _handle[0](value, node, index)

@@ -108,10 +108,6 @@ def _ghosts(found: Found, at: dict[Value, int]) -> dict[int | None, list[Piece]]
     return result
 
 
-def _of_given(kind: str, found: Found, value: Value) -> Node:
-    return Node(kind, (f"{found.names[value]} {kind}", type_text(value.aval, _pattern)), kind)
-
-
 def _of_step(step: Step) -> Node:
     took = "" if step.seconds is None else f", {step.seconds * 1e6:,.1f} us"
     lines = [step.text.partition(" = ")[2], *_typed(step), f"{brief(step.done)}{took}"]

@@ -28,7 +28,6 @@ from iverson.graph.operations import mended
 from iverson.graph.views import Strided, view
 from iverson.layouts import Zero
 
-Array = np.ndarray[Any, Any]
 Kind = Callable[[Equation], str]
 ONCE = Times()
 

@@ -37,8 +37,6 @@ Values = tuple[Any, ...]
 Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
-_NO_PARAMS: Params = {}
-
 
 def made(values: Any, condition: Any, negated: bool = False) -> Any:
     """A bracket of values and a condition of one shape, which is a box where the values are."""

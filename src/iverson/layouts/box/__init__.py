@@ -65,7 +65,7 @@ def _to_coo(value: Box) -> Any:
     return CooPattern.of_indices(held.pattern.indices + start, value.shape).value(held.entries)
 
 
-LAYOUT = register(
+register(
     Layout(
         name="box",
         kind=Box,

@@ -131,7 +131,7 @@ def _rebuild(value: Bracket, buffers: tuple[np.ndarray[Any, Any], ...]) -> Brack
     return Bracket(values, condition, value.negated)
 
 
-LAYOUT = register(
+register(
     Layout(
         name="bracket",
         kind=Bracket,

@@ -179,7 +179,7 @@ def of_nonzeros(x: Array, sparse_axes: int | None = None) -> Coo:
     return Coo(CooPattern.of_indices(found, x.shape[:k]), x[found])
 
 
-LAYOUT = register(
+register(
     Layout(
         name="coo",
         kind=Coo,

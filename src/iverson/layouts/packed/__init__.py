@@ -47,7 +47,7 @@ def _check(value: Packed) -> None:
     assert value.values.shape == (np.count_nonzero(value.mask),)
 
 
-LAYOUT = register(
+register(
     Layout(
         name="packed",
         kind=Packed,

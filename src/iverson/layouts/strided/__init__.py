@@ -82,7 +82,7 @@ def _check(value: np.ndarray[Any, Any]) -> None:
     assert value.dtype.isnative
 
 
-LAYOUT = register(
+register(
     Layout(
         name="strided",
         kind=np.ndarray,

@@ -39,7 +39,7 @@ def _to_coo(value: Zero) -> Any:
     return pattern.value(np.zeros(0, value.dtype))
 
 
-LAYOUT = register(
+register(
     Layout(
         name="zero",
         kind=Zero,
