@@ -100,6 +100,16 @@ class Definitions:
             r = te.reduce_axis((by, t.shape[0]))
             return te.compute((t.shape[1], t.shape[1]), lambda i, j: te.sum(t[r, i] * t[r, j] * 0.1, r))
 
+        def windowed(t: Any, at: Any) -> Any:
+            r = te.reduce_axis(2 + by)
+            return te.compute(
+                (t.shape[0] - 1 - by, t.shape[1]), lambda i, j: te.sum(te.F.sin(t[i + r, j]) * (r + 1), r)
+            )
+
+        def padded(t: Any, at: Any) -> Any:
+            n, m = t.shape
+            return te.compute((n, m + by), lambda i, j: te.select(j < m, t[i, te.clamp(j, 0, m - 1)], 0.0))
+
         def guarded(t: Any, at: Any) -> Any:
             return te.compute(t.shape, lambda i, j: te.select(j <= i + by, t[i, j], 0.0))
 
@@ -109,7 +119,7 @@ class Definitions:
                 return te.compute((m, n), lambda i, j: t[j, i])
             return te.compute((n, m), lambda i, j: t[i, m - 1 - j])
 
-        return self.one(shifted, shifted, centred, gathered, scattered, product, guarded, asking)
+        return self.one(shifted, windowed, centred, gathered, scattered, product, padded, guarded, asking)
 
     def __call__(self, x: Any, at: Any) -> Any:
         t = x
@@ -137,6 +147,31 @@ def test_any_shape_as_each_shape(data: st.DataObject, seed: int) -> None:
         np.testing.assert_allclose(np.asarray(found.detach()), y, rtol=1e-9, atol=1e-9)
         (gradient,) = iv.autograd.grad(found, [given], [iv.asarray(head)])
         np.testing.assert_allclose(np.asarray(gradient), dx, rtol=1e-9, atol=1e-9)
+
+
+def test_the_adjoint_of_a_window_has_one_kernel(compiled: list[str]) -> None:
+    """Guards that leave out only the edge are masks, whatever the size; each shape is still exact."""
+
+    @te.op(name="smoothed")
+    def smoothed(x: Any, w: Any) -> Any:
+        (n, m), (k, q) = x.shape, w.shape
+        r, s = te.reduce_axis(k), te.reduce_axis(q)
+        return te.compute((n - k + 1, m - q + 1), lambda i, j: te.sum(x[i + r, j + s] * w[r, s], [r, s]))
+
+    w = np.arange(6.0).reshape(3, 2)
+    kernels = []
+    for n, m in ((20, 31), (25, 22), (40, 17), (4, 3), (3, 2)):
+        x = iv.asarray(np.ones((n, m)), requires_grad=True)
+        y = smoothed(x, w)
+        (gradient,) = iv.autograd.grad(y.sum(), [x])
+        expected = np.zeros((n, m))
+        for r in range(3):
+            for s in range(2):
+                expected[r : n - 2 + r, s : m - 1 + s] += w[r, s]
+        np.testing.assert_allclose(np.asarray(gradient), expected)
+        kernels.append(len(compiled))
+    assert kernels[0] > 0
+    assert kernels[1:] == [2 * kernels[0]] * 4
 
 
 def test_errors_are_those_of_the_shape() -> None:

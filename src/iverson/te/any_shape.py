@@ -6,8 +6,8 @@ follow from the arrays of a call.
 
 A definition is Python, and may ask for its shapes (``if n > 1``). So the program for a shape is always built,
 which costs a few milliseconds, and the code for all shapes runs where it is that very program with the sizes
-put in. Where it is another one, or where the best walk is only known for numbers (guards, strided adjoints),
-the shape has code of its own.
+put in. Where it is another one, or where the best walk is only known for numbers (triangles, strided
+adjoints), the shape has code of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from iverson.te.expressions import Extent, Tensor, Var, at_sizes
 from iverson.te.language import bind, var
 from iverson.te.lower import Lowered, lower
 from iverson.te.nodes import Program, program_of
-from iverson.te.stages import split_guard
 from iverson.te.translate import compiles
 
 #: How many programs with sizes an op may have for operands of a kind, one more general than the other.
@@ -93,8 +92,6 @@ class AnyShape:
             return None
         values = {v: v.typical for v in sizes}
         if set(made.sizes) != set(values) or _at(made, values).key() != program.key():
-            return None
-        if any(s.domain.where or split_guard(s.body)[0] for s in made.statements):
             return None
         walked = eliminate(made)
         if not is_chosen(walked) or not all(map(compiles, walked.statements)):

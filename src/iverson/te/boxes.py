@@ -11,11 +11,11 @@ from dataclasses import replace
 from itertools import groupby
 from math import prod
 
-from iverson.expr.build import const, select
+from iverson.expr.build import const, index, select
 from iverson.expr.nodes import Const, Expr
 from iverson.te.affine import same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
-from iverson.te.expressions import Extent, Var, substitute, tied_together, typical
+from iverson.te.expressions import Extent, Var, substitute, tied_together, typical, variables
 from iverson.te.nodes import Domain, Statement
 from iverson.te.where import conjunction
 
@@ -45,8 +45,9 @@ def _fits(index: Expr, n: Extent) -> bool:
 def filling(domain: Domain) -> float:
     """The share of the box that is in the domain, from parts that no condition ties together.
 
-    0 where a part is too large to count.
+    0 where a part is too large to count. Sizes have typical values.
     """
+    domain = _typical(domain)
     share = 1.0
     for tied, own in tied_together(domain.where, lambda c: [c]):
         part = Domain(tuple(v for v in domain.axes if v in tied), tuple(own))
@@ -56,6 +57,23 @@ def filling(domain: Domain) -> float:
             return 0.0
         share *= found / box
     return share
+
+
+def _typical(domain: Domain) -> Domain:
+    """The domain at typical values of its sizes."""
+    sizes = [v for v in variables([*domain.where, *_bounds(domain)]) if v.kind == "size"]
+    if not sizes:
+        return domain
+    axes: dict[Expr, Var] = {}
+    for v in domain.axes:
+        assert v.hi is not None
+        axes[v] = Var(v.name, typical(v.lo), typical(v.hi), v.kind)
+    values: dict[Expr, Expr] = {v: index(v.typical) for v in sizes}
+    return Domain(tuple(axes.values()), substitute(domain.where, {**values, **axes}))
+
+
+def _bounds(domain: Domain) -> list[Expr]:
+    return [n for v in domain.axes for n in (v.lo, v.hi) if isinstance(n, Expr)]
 
 
 def merged(statements: Sequence[Statement]) -> list[Statement]:

@@ -25,11 +25,22 @@ from iverson.te.affine import (
     interval,
     is_linear,
     is_pure,
+    is_range,
     narrowed,
     normal_extent,
 )
-from iverson.te.boxes import filling
-from iverson.te.expressions import Tensor, Var, limits, replacing, substitute, variables
+from iverson.te.boxes import MOST, filling
+from iverson.te.expressions import (
+    Extent,
+    Tensor,
+    Var,
+    extent,
+    limits,
+    replacing,
+    substitute,
+    typical,
+    variables,
+)
 from iverson.te.injective import is_injective
 from iverson.te.loops import exact_loops
 from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_of
@@ -39,6 +50,7 @@ from iverson.te.stages import split_guard
 
 OWN_AXES = "the write is axes themselves"
 BY_DATA = "the address depends on data"
+NEARLY_ALL = "outputs first, over a box of which nearly all counts"
 
 
 def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
@@ -121,7 +133,7 @@ def _narrowed(s: Statement) -> Statement:
 
 def _planned(statement: Statement) -> Statement:
     """The statement with its strategy, the reason and its walk, if isl finds one."""
-    if is_symbolic(statement) and statement.walk is None and not statement.domain.where:
+    if is_symbolic(statement) and statement.walk is None:
         found = _for_all_sizes(statement)
         if found is not None:
             return found
@@ -160,11 +172,24 @@ def _planned(statement: Statement) -> Statement:
 
 
 def _for_all_sizes(s: Statement) -> Statement | None:
-    """A statement without guards, where its walk does not depend on how large its box is."""
+    """A statement over a box nearly all of which counts, at typical sizes; None where there is none."""
     if depends_on_data(s.write):
-        return replace(s, strategy="scatter", reason=BY_DATA)
-    box = _own_axes_first(s, [affine_of(e) for e in s.write])
-    return None if box is None else replace(box, strategy="gather", reason=OWN_AXES)
+        return None if s.domain.where else replace(s, strategy="scatter", reason=BY_DATA)
+    forms = [affine_of(e) for e in s.write]
+    if not all(is_pure(f) and is_linear(f) for f in forms) or constraints_in(s.domain) is None:
+        return None
+    box = _own_axes_first(s, forms)
+    if box is not None and not box.domain.where:
+        return replace(box, strategy="gather", reason=OWN_AXES)
+    if box is None and s.combine == "sum":
+        box = _solved(s, forms)
+    if box is None or not all(map(_is_all_of, box.write, box.tensor.shape)):
+        return None
+    return replace(box, strategy="gather", reason=NEARLY_ALL) if filling(box.domain) * MOST >= 1 else None
+
+
+def _is_all_of(index: Expr, n: Extent) -> bool:
+    return isinstance(index, Var) and is_range(index, n)
 
 
 def constraints_in(domain: Domain) -> list[Constraint] | None:
@@ -180,7 +205,7 @@ def constraints_in(domain: Domain) -> list[Constraint] | None:
 
 def is_chosen(program: Program) -> bool:
     """Whether the walk of each statement holds for all sizes: no better one is known for any of them."""
-    return all(s.reason in (OWN_AXES, BY_DATA) or not is_symbolic(s) for s in program.statements)
+    return all(s.reason in (OWN_AXES, BY_DATA, NEARLY_ALL) or not is_symbolic(s) for s in program.statements)
 
 
 def is_symbolic(statement: Statement) -> bool:
@@ -231,9 +256,10 @@ def _own_axes_first(s: Statement, forms: Sequence[Affine]) -> Statement | None:
     """
     found: list[Var] = []
     for f in forms:
-        if len(f.terms) != 1 or f.terms[0][1] != 1 or not isinstance(f.terms[0][0], Var):
+        own = [v for v in s.domain.axes if f == make(f.const, {v: 1})]
+        if not own:
             return None
-        found.append(f.terms[0][0])
+        found += own
     if len(set(found)) != len(found):
         return None
     new: dict[Expr, Expr] = {}
@@ -262,8 +288,11 @@ def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
     solved: dict[Expr, Expr] = {}
     outputs: list[Var] = []
     for k, f in enumerate(forms):
+        n = s.tensor.shape[k]
         low, high = interval(f)
-        a = Var(f"a{k}", max(0, int(low)), int(min(high + 1, _extent_of(s, k))))
+        a = Var(f"a{k}", 0, n)
+        if isinstance(n, int) and not is_symbolic(s):
+            a = Var(f"a{k}", max(0, int(low)), int(min(high + 1, n)))
         outputs.append(a)
         current = affine_of(substitute([expr_of(f)], solved)[0])
         floors = set(variables([t for t, _ in current.terms if not isinstance(t, Var)]))
@@ -282,6 +311,7 @@ def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
         if abs(c) > 1:
             where.append(value % abs(c) == 0)
             value = value // abs(c)
+        assert v.hi is not None
         where += [value >= v.lo, value < v.hi]
         step: dict[Expr, Expr] = {v: value}
         solved = {old: substitute([e], step)[0] for old, e in solved.items()} | step
@@ -289,15 +319,8 @@ def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
     return _substituted(s, solved, (*outputs, *rest_axes), where, tuple(outputs))
 
 
-def _extent_of(s: Statement, axis: int) -> int:
-    n = s.tensor.shape[axis]
-    assert isinstance(n, int)
-    return n
-
-
 def _size(v: Var) -> int:
-    lo, hi = limits(v)
-    return hi - lo
+    return typical(extent(v))
 
 
 def _substituted(

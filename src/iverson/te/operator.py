@@ -262,8 +262,8 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     Returns
     -------
     A function on Tensors, NumPy arrays and Python numbers. It compiles when it first meets dtypes, and once
-    more, for all shapes, when it meets a second shape (where fn needs numbers, or guards are involved, for
-    each shape). It differentiates in both modes to any order, and can be used as a decorator.
+    more, for all shapes, when it meets a second shape (where fn needs numbers, or walks triangles or
+    strides, for each shape). It differentiates in both modes to any order, and can be used as a decorator.
 
     Raises, at the call, what `compute` raises at definition; ArgumentError for a name of the table's own ops.
 
