@@ -19,6 +19,7 @@ from iverson.codegen.programs import Product, Program, View, blas, build, overwr
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.core.dispatch import value_of
 from iverson.graph import blocks, recurrences, writes
+from iverson.graph.assembly import Assembly, Part, assemblies
 from iverson.graph.expressions import is_expression
 from iverson.graph.fuse import Temp, group_steps
 from iverson.graph.kinds import PRODUCTS, Body
@@ -62,11 +63,12 @@ class Segment:
         for e in live:
             if kind(e) == "view" and (seen := view(e, self.views)) is not None:
                 self.views[e.results[0]] = seen
-        self.rounds = self._rounds([e for e in live if kind(e) != "view"], kind)
+        self.assemblies, parts = assemblies(live, kind, self.wanted)
+        self.rounds = self._rounds([e for e in live if kind(e) != "view" and id(e) not in parts], kind)
         #: The last round that reads a value, or a view of it; beyond all rounds for what is wanted.
         self.read_until = dict.fromkeys(self.makers, -1)
         for k, group in enumerate(self.rounds):
-            self.read_until |= {self.root(x): k for e in group for x in values_of(e.operands)}
+            self.read_until |= {self.root(x): k for e in group for x in self.operands(e)}
         for v in self.wanted:
             self.read_until[v] = self.read_until[self.root(v)] = len(self.rounds)
         self.memory.done += [(e, times) for e in live if kind(e) != "block"]
@@ -77,6 +79,7 @@ class Segment:
         }
         #: Products in whose place they are mended, as nothing else reads them.
         self.mended_in = _mended_in_place(live, self.wanted)
+        self.belongs = self._belongs()
         self.places: dict[Value, View] = {}
         self.targets: dict[Value, View] = {}
         self.inputs: list[Value] = []
@@ -133,6 +136,10 @@ class Segment:
         """The value whose memory a value is seen in."""
         return self.views[v].root if v in self.views else v
 
+    def operands(self, e: Equation) -> Sequence[Value]:
+        """What an equation reads."""
+        return self.assemblies[id(e)].operands if id(e) in self.assemblies else values_of(e.operands)
+
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
         """Equations by the round in which their operands are there first: a round's expressions, then its
         products, recurrences, loops and branches."""
@@ -144,12 +151,13 @@ class Segment:
             "block": self.block,
         }
         self.apart = {id(e): ways[kind(e)] for e in equations if kind(e) in ways}
+        self.apart |= dict.fromkeys(self.assemblies, self.assemble)
         groups: dict[tuple[int, bool], list[Equation]] = {}
         made: dict[Value, int] = {}
         for e in equations:
             apart = self._is_apart(e)
             number = 0
-            for root in map(self.root, values_of(e.operands)):
+            for root in map(self.root, self.operands(e)):
                 if root in made:
                     number = max(number, made[root] + self._is_apart(self.makers[root]))
             groups.setdefault((number, apart), []).append(e)
@@ -168,7 +176,11 @@ class Segment:
     def made(self, v: Value) -> View:
         """Where a value is to be made; one of which a reshape is wanted, where that is."""
         place = self.targets.get(v)
-        if v in self.mended_in:
+        if v in self.belongs:
+            assembly, part = self.belongs[v]
+            place = part.place(self.begun(assembly))
+            place = replace(place, shape=v.shape, strides=c_strides(v.shape))
+        elif v in self.mended_in:
             place = self.made(self.mended_in[v])
         elif v in self.reshaped:
             place = replace(self.made(self.reshaped[v]), shape=v.shape, strides=c_strides(v.shape))
@@ -230,6 +242,40 @@ class Segment:
         own = _Group(self, set())
         own.read(v, copied=True)
         self.steps += own.steps({v: out}, self.temp)
+
+    # --- assemblies -------------------------------------------------------------------------------
+
+    def _belongs(self) -> dict[Value, tuple[Assembly, Part]]:
+        """Of values that are made where they are parts of others: of which, and which part.
+
+        It must lie in order there, as what makes it is told.
+        """
+        found: dict[Value, tuple[Assembly, Part]] = {}
+        for assembly in self.assemblies.values():
+            out = whole(Buffer("out", assembly.result.dtype, assembly.result.shape))
+            for part in () if assembly.is_sum else assembly.parts:
+                v = part.value
+                root = self.root(v)
+                own = root in self.makers and root not in found and root not in self.mended_in
+                own = own and root not in self.wanted and v not in self.wanted
+                is_all = root is v or _is_reshaped(self.views[v])
+                if own and is_all and part.place(out).contiguous:
+                    found[root] = assembly, part
+        return found
+
+    def begun(self, assembly: Assembly) -> View:
+        """Where the result of an assembly is, of which parts may be made."""
+        if assembly.result not in self.places:
+            self.steps += assembly.begin(self.made(assembly.result))
+        return self.places[assembly.result]
+
+    def assemble(self, e: Equation) -> None:
+        assembly = self.assemblies[id(e)]
+
+        def is_made(part: Part) -> bool:
+            return self.belongs.get(self.root(part.value), (None, None))[1] is part
+
+        self.steps += assembly.finish(self.begun(assembly), self.place, is_made)
 
     # --- recurrences ------------------------------------------------------------------------------
 
