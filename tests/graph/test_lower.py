@@ -142,7 +142,7 @@ def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPa
     plain = fuse.nests
     monkeypatch.setattr(fuse, "nests", nests)
     monkeypatch.setattr(fuse, "_templates", OrderedDict())
-    monkeypatch.setattr(stored, "key_of", lambda graph: None)
+    monkeypatch.setattr(stored, "key_of", lambda *_: None)
     monkeypatch.setattr(compile_module, "_known", lambda key: object())
     for count in (8, 8, 16, 32):
         graph = simplified(traced(iv.value_and_grad(_recurrent), [np.eye(40), np.ones((count, 3, 40))]))
