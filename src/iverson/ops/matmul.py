@@ -124,14 +124,18 @@ class Contracted(EntryMap):
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Any
     ) -> Entries:
-        """Rows of the result are of those rows of a, columns of those columns of b."""
-        x = inputs[i]
-        if not isinstance(where, Box) or x.shape[:-2] != out.shape[:-2]:
+        """Rows of the result are of those rows of a, columns of those columns of b; of the contracted axis,
+        where the other factor may be nonzero."""
+        x, other = inputs[i], getattr(inputs[1 - i], "support", FULL)
+        bounded = isinstance(where, Box) or isinstance(other, Box)
+        if where is NOTHING or not bounded or x.shape[:-2] != out.shape[:-2]:
             return where if where is NOTHING else FULL
-        start, stop = list(where.region.start), list(where.region.stop)
+        region = hull(where, out.shape)
+        start, stop = list(region.start), list(region.stop)
         summed = -1 - i
-        start[summed], stop[summed] = 0, x.shape[summed]
-        return Box(Region(tuple(start), tuple(stop)))
+        own = hull(other, inputs[1 - i].shape)
+        start[summed], stop[summed] = own.start[-2 + i], own.stop[-2 + i]
+        return plain(Box(Region(tuple(start), tuple(stop))), x.shape)
 
 
 def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entries | None:

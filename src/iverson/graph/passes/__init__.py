@@ -12,8 +12,10 @@ from iverson.graph.nodes import Graph
 from iverson.graph.passes.algebra import algebra
 from iverson.graph.passes.common import common
 from iverson.graph.passes.constants import constants
+from iverson.graph.passes.contraction import contraction
 from iverson.graph.passes.demands import demands
 from iverson.graph.passes.entries import entries
+from iverson.graph.passes.folding import folding
 from iverson.graph.regions import inline
 
 Pass = Callable[[Graph], Graph]
@@ -28,6 +30,9 @@ PASSES: tuple[Pass, ...] = (
     constants,
     algebra,
     common,
+    folding,
+    contraction,
+    algebra,
     dead_code,
 )
 

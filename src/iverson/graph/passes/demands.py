@@ -19,7 +19,7 @@ from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Nothing, join, meet, plain
 from iverson.core.entry_map import ANY
 from iverson.core.table import F
-from iverson.graph.nodes import Equation, Graph, Operand, Value, known, values_of
+from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.trace import Trace
 from iverson.layouts import Zero, support_of
 
@@ -48,8 +48,8 @@ def _bounded(x: Value, found: dict[Value, Entries]) -> Aval:
     return Aval(x.shape, x.dtype, FULL if isinstance(support, Bracket) else support)
 
 
-def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries]]:
-    """The equations, with loops as short as what is read of them allows, and what is read of each value.
+def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[Value, Entries]]:
+    """The equations, with loops as short as what is read of them allows; what is read of values; supports.
 
     Of a value that is missing there, nothing is read.
     """
@@ -66,8 +66,8 @@ def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries]]:
         equations.append(equation)
         for i, x in enumerate(equation.operands):
             if type(x) is Value:
-                found[x] = join([found.get(x, NOTHING), _of_operand(equation, i, where)])
-    return equations[::-1], found
+                found[x] = join([found.get(x, NOTHING), _of_operand(equation, i, where, supports)])
+    return equations[::-1], found, supports
 
 
 def _shorter(equation: Equation, where: list[Entries]) -> list[Equation] | None:
@@ -80,18 +80,18 @@ def _met(need: Entries, v: Value, support: Entries) -> Entries:
     return plain(meet(need, support), v.shape) if isinstance(support, Box | Nothing) else need
 
 
-def _of_operand(equation: Equation, i: int, where: list[Entries]) -> Entries:
+def _of_operand(equation: Equation, i: int, where: list[Entries], supports: dict[Value, Entries]) -> Entries:
     """The entries of an operand that those of the results depend on."""
     if all(need is NOTHING for need in where):
         return NOTHING
     op = equation.op
     if op.multiple or op.entry_map is ANY:
         return FULL
-    avals = [known(x) for x in equation.operands]
+    avals = [_bounded(x, supports) if type(x) is Value else x for x in equation.operands]
     out = equation.results[0].aval
     if op.entry_map.moves and not callable(op.vjp):
         return plain(_moved_back(equation, i, where[0]), avals[i].shape)
-    if where[0] is FULL:
+    if where[0] is FULL and not any(isinstance(getattr(a, "support", FULL), Box) for a in avals):
         return FULL
     return plain(op.entry_map.support(op, where[0], i, avals, out, equation.params), avals[i].shape)
 
@@ -113,7 +113,7 @@ def demands(graph: Graph) -> Graph:
     """The graph with zeros for operands of which nothing is read."""
     zeros: dict[Any, Value] = {}
     known_zero = {v for v, held in graph.constants if type(held) is Zero}
-    short, read = demanded(graph)
+    short, read, supports = demanded(graph)
     equations: list[Equation] = []
     for equation in short:
         where = [read.get(v, NOTHING) for v in equation.results]
@@ -121,7 +121,9 @@ def demands(graph: Graph) -> Graph:
         if any(need not in (FULL, NOTHING) for need in where):
             operands = tuple(
                 _zero(x, zeros)
-                if type(x) is Value and x not in known_zero and _of_operand(equation, i, where) is NOTHING
+                if type(x) is Value
+                and x not in known_zero
+                and _of_operand(equation, i, where, supports) is NOTHING
                 else x
                 for i, x in enumerate(operands)
             )

@@ -104,7 +104,7 @@ class _Walk:
     def __init__(self, level: Trace, graph: Graph) -> None:
         self.level = level
         self.constants = dict(graph.constants)
-        _, self.demands = demanded(graph)
+        _, self.demands, _ = demanded(graph)
         self.known: dict[Value, Any] = {}
         self._made: dict[Any, Any] = {}
 

@@ -17,7 +17,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.core.table import F
 from iverson.graph.trace import Traced
-from iverson.layouts import Zero
+from iverson.layouts import Zero, support_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,4 +160,6 @@ def known(x: Any) -> Any:
     if isinstance(x, Held):
         return Aval(x.shape, x.dtype)
     held = value_of(x, x)
-    return held.value.aval if isinstance(held, Traced) else held
+    if isinstance(held, Traced):
+        return held.value.aval
+    return Aval(x.shape, x.dtype, support_of(held)) if hasattr(x, "shape") else x

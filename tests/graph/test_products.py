@@ -1,0 +1,100 @@
+"""Products that are folded into one, and chains of them in the order that costs least."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import iverson as iv
+from iverson.graph.interpret import interpret
+from iverson.graph.passes import simplified
+from iverson.graph.passes.contraction import cheapest, multiply_adds
+from iverson.graph.passes.folding import folding
+from iverson.graph.print import show
+from iverson.graph.verify import check
+from tests.graph.programs import close
+
+RNG = np.random.default_rng(0)
+A, B = RNG.normal(size=(6, 5)), RNG.normal(size=(5, 4))
+X, Y = RNG.normal(size=(5, 7)), RNG.normal(size=(5, 7))
+BATCH = RNG.normal(size=(3, 5))
+CUBE = RNG.normal(size=(3, 6, 5))
+
+#: Functions, their arguments, the products that they make and the most multiply-adds.
+FOLDED = {
+    "a shared left factor": (lambda a, x, y: a @ x + a @ y, (A, X, Y), 1, 6 * 5 * 7),
+    "a shared right factor": (lambda x, y, b: x.mT @ b + y.mT @ b, (X, Y, B), 1, 7 * 5 * 4),
+    "among other terms": (
+        lambda a, x, y: a @ x + iv.sin(a @ (x * y)) + a @ y,
+        (A, X, Y),
+        2,
+        2 * 6 * 5 * 7,
+    ),
+    "what is read twice is not folded": (lambda a, x, y: (a @ x + a @ y) * (a @ x), (A, X, Y), 2, 420),
+    "a gradient of a sum": (iv.grad(lambda a, b: (a @ b).sum()), (A, B), 1, 4 * 5),
+    "columns that repeat": (lambda a, x: a @ iv.broadcast_to(x[:, :1], (5, 9)), (A, X), 1, 6 * 5),
+    "a batch of vectors": (iv.vmap(lambda a, x: a @ x, (None, 0)), (A, BATCH), 1, 3 * 6 * 5),
+    "a batch with a shared matrix": (lambda c, b: c @ b, (CUBE, B), 1, 3 * 6 * 5 * 4),
+    "a chain": (lambda a, b, x: a @ b @ x, (X, X.T, BATCH[:1].T), 2, 2 * 5 * 7),
+    "a chain through a transpose": (lambda a, b, x: (a @ b).mT @ x, (X, X.T, BATCH[:1].T), 2, 2 * 5 * 7),
+}
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_folded(name):
+    f, arrays, products, multiply_adds = FOLDED[name]
+    args = list(map(iv.asarray, arrays))
+    compiled = iv.jit(f)
+    with iv.explain.count() as work:
+        found = compiled(*args)
+    assert (work.products, work.multiply_adds) == (products, multiply_adds)
+    close(found, f(*args))
+    graph = simplified(compiled.graph(*args))
+    assert show(folding(graph)) == show(check(graph))
+
+
+def orders(low, high):
+    """All ways to multiply factors."""
+    if high - low == 1:
+        yield low
+    for k in range(low + 1, high):
+        for left in orders(low, k):
+            for right in orders(k, high):
+                yield left, right
+
+
+@given(extents=st.lists(st.integers(1, 12), min_size=3, max_size=7))
+def test_the_cheapest_order(extents):
+    """Held against all orders."""
+    shapes = list(pairwise(extents))
+    order, cost = cheapest(shapes)
+    assert (
+        cost == multiply_adds(order, shapes) == min(multiply_adds(o, shapes) for o in orders(0, len(shapes)))
+    )
+
+
+@given(seed=st.integers(0, 10**6), count=st.integers(2, 6))
+def test_random_chains(seed, count):
+    """In random order, with transposes between: the same result, by as few multiply-adds as there are."""
+    rng = np.random.default_rng(seed)
+    extents = rng.integers(1, 9, count + 1).tolist()
+    arrays = [rng.normal(size=shape) for shape in pairwise(extents)]
+    whole = list(orders(0, count))
+    order = whole[rng.integers(len(whole))]
+
+    def multiplied(order, args):
+        if isinstance(order, int):
+            return args[order]
+        left, right = (multiplied(x, args) for x in order)
+        return (right.mT @ left.mT).mT if rng.integers(2) else left @ right
+
+    args = list(map(iv.asarray, arrays))
+    graph = iv.jit(lambda *args: multiplied(order, args)).graph(*args)
+    with iv.explain.count() as work:
+        (found,) = interpret(simplified(graph), args)
+    assert work.multiply_adds == cheapest([a.shape for a in arrays])[1]
+    np.testing.assert_allclose(found.numpy(), np.linalg.multi_dot(arrays), rtol=1e-9, atol=1e-12)
