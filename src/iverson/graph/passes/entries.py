@@ -43,14 +43,14 @@ from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.operations import is_pure, mended
 from iverson.graph.passes.demands import demanded
-from iverson.graph.passes.held import Held, Part, known, part, read, region_of, selected, zero
+from iverson.graph.passes.held import Held, Part, is_zero, known, part, read, region_of, selected, zero
 from iverson.graph.regions import closed
 from iverson.graph.trace import Trace, Traced, trace_flat
 from iverson.kernels import keys
 from iverson.kernels.box import factors
 from iverson.kernels.box_moves import INSIDE
 from iverson.layouts import Box as BoxLayout
-from iverson.layouts import Bracket, Zero
+from iverson.layouts import Bracket
 from iverson.ops.entry_maps import Along, Reduced
 from iverson.ops.shape import Joined, concat_offsets
 
@@ -138,6 +138,9 @@ class _Walk:
         return self._made[x]
 
     def equation(self, e: Equation) -> None:
+        if is_pure(e) and all(v.shape is not None and 0 in v.shape for v in e.results):
+            self.known.update((v, make_handle(np.empty(v.shape, v.dtype))) for v in e.results)
+            return
         needs = [self.demands.get(v, NOTHING) for v in e.results]
         if all(n is NOTHING for n in needs) and is_pure(e) and all(v.shape is not None for v in e.results):
             self.known.update((v, zero(v.shape, v.dtype)) for v in e.results)
@@ -292,7 +295,7 @@ def _entry_by_entry(op: Op, given: Sequence[Any], params: Params, shape: Any) ->
 def _added(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """A sum of parts, in the region around them; side by side where that is what they are."""
     shape, dtype = e.results[0].shape, e.results[0].dtype
-    terms = [x for x in given if not _is_zero(x)]
+    terms = [x for x in given if not is_zero(x)]
     if not terms:
         return _zero(e)
     wanted = hull(plain(need, shape), shape)
@@ -337,7 +340,7 @@ def _side_by_side(terms: Sequence[Any], regions: Sequence[Region], around: Regio
 
 def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) -> Held | None:
     """The op on all values, under the conditions of operands that make it zero; None if none does."""
-    zeros = {k for k, x in enumerate(given) if isinstance(x, Held) or _is_zero(x)}
+    zeros = {k for k, x in enumerate(given) if isinstance(x, Held) or is_zero(x)}
     groups = [g for g in op.groups(len(given)) if g and zeros.issuperset(g)]
     if op.zero_preserving and len(zeros) == len(given):
         groups.append(tuple(range(len(given))))
@@ -364,11 +367,6 @@ def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) 
     return Held(out, reduce(F.logical_and, (c.there() for c in conditions)), False)
 
 
-def _is_zero(x: Any) -> bool:
-    held = value_of(x, x)
-    return type(held) is Zero or (isinstance(held, Traced) and held.value.aval.support is NOTHING)
-
-
 # --- products -------------------------------------------------------------------------------------------
 
 
@@ -376,7 +374,7 @@ def _product(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """Rows and columns of a product, from what both factors have of the contracted axis."""
     a, b = given
     shape = e.results[0].shape
-    if _is_zero(a) or _is_zero(b):
+    if is_zero(a) or is_zero(b):
         return _zero(e)
     wanted = hull(plain(need, shape), shape)
     region, of_a, of_b = factors(region_of(a), region_of(b), (a.shape, b.shape), shape, wanted)
@@ -460,7 +458,7 @@ def _sum(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     (x,) = given
     if not isinstance(x, Held | Part) and not isinstance(need, Box):
         return None
-    if _is_zero(x):
+    if is_zero(x):
         return _zero(e)
     out = e.results[0].aval
     lines = e.op.entry_map.support(e.op, plain(need, out.shape), 0, [known(x)], out, e.params)
@@ -573,7 +571,7 @@ def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 def _there(x: Any) -> Any:
     if isinstance(x, Held):
         return x.everywhere()
-    if _is_zero(x):
+    if is_zero(x):
         return zero(x.shape, np.dtype(bool))
     return F.broadcast_to(make_handle(np.ones((1,) * len(x.shape), bool)), shape=x.shape)
 
@@ -584,7 +582,7 @@ def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     assert isinstance(places, Joined)
     where = hull(plain(need, shape), shape)
     own = [places.place(region_of(x), k, e.params).intersect(where) for k, x in enumerate(given)]
-    used = [k for k, x in enumerate(given) if own[k].size and not _is_zero(x)]
+    used = [k for k, x in enumerate(given) if own[k].size and not is_zero(x)]
     if not used:
         return None if 0 in shape else _zero(e)
     around = reduce(Region.hull, (own[k] for k in used))

@@ -12,7 +12,7 @@ import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.dispatch import make_handle, value_of
-from iverson.core.entries import Box
+from iverson.core.entries import NOTHING, Box
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.core.table import F
@@ -127,6 +127,8 @@ def part(shape: Shape, region: Region, inner: Any) -> Any:
     """Entries of a region, as what they are: all of a value, or a part of it."""
     if isinstance(inner, Part):
         inner = selected(inner)
+    if is_zero(inner.values if isinstance(inner, Held) else inner):
+        return zero(shape, inner.dtype)
     return inner if region.covers(shape) else Part(shape, region, inner)
 
 
@@ -140,6 +142,12 @@ def selected(x: Any) -> Any:
 def zero(shape: Shape, dtype: Any) -> Any:
     """A handle of a value that is structurally zero."""
     return make_handle(Zero(shape, dtype))
+
+
+def is_zero(x: Any) -> bool:
+    """Whether a value is structurally zero."""
+    held = value_of(x, x)
+    return type(held) is Zero or (isinstance(held, Traced) and held.value.aval.support is NOTHING)
 
 
 def of_trace(x: Any) -> Any:
