@@ -70,6 +70,7 @@ def cross_entropy(
     labels : integers, the classes' numbers, of the shape of logits without that axis; or probabilities p
         of the shape of logits, in which it differentiates too. An example whose label is unspecified (a
         MaskedTensor) has no loss.
+    axis : of the classes.
     reduction : "mean" over the examples, "sum", or "none" for one loss per example.
 
     Raises ShapeError where shapes do not fit, IndexingError for a class that does not exist, DTypeError.

@@ -79,6 +79,7 @@ def differentiate(
 
     Parameters
     ----------
+    output : a tensor, or several.
     inputs : tensors; None stands for every floating tensor the output depends on, producers first.
     head : the cotangent of the output (one per output, None for none), of shape batch + output.shape
         with one batch for all; each gradient then has shape batch + input.shape. head=None gives the

@@ -30,6 +30,8 @@ class Functions:
             return apply(name, *args)
 
         function.__name__ = name
+        arguments = ", ".join(SCALARS[name].arguments)
+        function.__doc__ = SCALARS[name].summary or f"{name}({arguments}), which derivatives are made of."
         return function
 
     def __dir__(self) -> list[str]:

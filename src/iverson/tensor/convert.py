@@ -36,6 +36,7 @@ def asarray(
 
     Parameters
     ----------
+    obj : a Tensor, NumPy array, Python number, nested sequence or DLPack exporter.
     dtype : of the result; by default that of ``obj`` (Python floats become float64, ints int64).
     device : None or "cpu".
     copy : True always copies, False never (ValueError if it must), None only if it must.

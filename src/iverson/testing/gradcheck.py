@@ -137,9 +137,10 @@ def gradgradcheck(
 
     Parameters
     ----------
-    fn, inputs, masked, project : as in `gradcheck`.
+    fn, inputs : as in `gradcheck`.
     grad_outputs : cotangents of the outputs that are recorded (a Tensor or a sequence of them), by default
         random ones. The gradient is checked in them too, if they require grad, as the default does.
+    masked, project : as in `gradcheck`.
     options : those of `gradcheck`.
 
     Returns True. Raises as `gradcheck` does. First derivatives are taken as they are: check them first.

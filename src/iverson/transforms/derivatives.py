@@ -152,6 +152,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     ----------
     function : takes the primals, returns a pytree of tensors (with ``has_aux`` a pair of that and anything).
     primals : pytrees of floating tensors.
+    has_aux : whether the function returns a pair of which the second is handed on as it is.
 
     Returns
     -------
@@ -310,9 +311,11 @@ def jacobian(
 
     Parameters
     ----------
+    function : of tensors, returns a pytree of tensors.
     argnums : which arguments to differentiate in, as in `value_and_grad`.
     mode : "reverse" (a pass per output entry), "forward" (a pass per input entry) or "auto" (whichever needs
         fewer passes).
+    chunk_size : how many passes are made at once, as a batch; None for all.
 
     Returns
     -------

@@ -332,6 +332,7 @@ def jit(
     donate : positions or names of arguments that the caller does not need any more. Results of their shape
         and dtype may be made in their memory, where nobody else holds it. They cannot be used afterwards:
         an error says so.
+    interpret : run the graph equation by equation, without compiling: an oracle.
 
     Returns
     -------

@@ -1,0 +1,73 @@
+"""Docstrings of all that is public: their sections, and parameters that are those of the signature."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import iverson as iv
+from iverson import te
+
+#: In the order of numpydoc; an example may stand at the end without a heading.
+SECTIONS = (
+    "Parameters",
+    "Attributes",
+    "Returns",
+    "Yields",
+    "Raises",
+    "Warns",
+    "Notes",
+    "References",
+    "Examples",
+)
+SPACES = (iv, te, iv.autograd, iv.explain, iv.fft, iv.linalg, iv.masked, iv.optim, iv.random, iv.testing)
+#: What callers leave out: names of types, and of what stands for the rest.
+_UNNAMED = {"self", "cls", "args", "kwargs"}
+
+
+def public() -> Iterator[Any]:
+    seen = set()
+    for space in SPACES:
+        names = getattr(space, "__all__", None) or [n for n in dir(space) if n[0] != "_"]
+        for name in names:
+            x = getattr(space, name)
+            ours = callable(x) and (getattr(x, "__module__", None) or "").startswith("iverson")
+            if ours and id(x) not in seen and not inspect.ismodule(x):
+                seen.add(id(x))
+                yield pytest.param(x, id=f"{space.__name__}.{name}")
+
+
+def sections(doc: str) -> dict[str, str]:
+    """The text of each section; of what is before them under \"\"."""
+    parts = re.split(r"^(\w[\w ]*)\n(-{3,})$", doc, flags=re.MULTILINE)
+    found = {"": parts[0]}
+    for heading, line, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        assert len(line) == len(heading), heading
+        assert heading not in found, heading
+        found[heading] = text
+    return found
+
+
+def described(text: str) -> list[str]:
+    """The names that a section of parameters describes."""
+    names = re.findall(r"^([\w*]+(?:, [\w*]+)*) :", text, flags=re.MULTILINE)
+    return [n.strip("*") for group in names for n in group.split(", ")]
+
+
+@pytest.mark.parametrize("x", list(public()))
+def test_a_docstring_is_what_the_signature_says(x: Any) -> None:
+    doc = inspect.getdoc(x)
+    assert doc
+    summary = doc.split("\n\n")[0]
+    assert summary.endswith((".", ":")), summary
+    found = sections(doc)
+    assert [s for s in SECTIONS if s in found] == [s for s in found if s]
+    if "Parameters" not in found:
+        return
+    parameters = [n for n in inspect.signature(x).parameters if n not in _UNNAMED]
+    names = [n for n in described(found["Parameters"]) if n not in _UNNAMED]
+    assert names == parameters
