@@ -388,6 +388,53 @@ def test_loops_that_draw(wrap, checkpoint):
     assert float(first[0][0]) != float(second[0][0])
 
 
+def sparse_mask():
+    """A pattern whose entries are not in order."""
+    return iv.sparse_coo_tensor([[2, 0]], np.ones(2), (3,))
+
+
+MASKS = {
+    "dense": lambda: iv.masked_tensor(H, np.array([True, False, True])),
+    "stored": lambda: iv.masked_tensor(sparse_mask()),
+    "full": lambda: iv.masked_tensor(H, np.ones(3, bool)),
+    "empty": lambda: iv.masked_tensor(H, np.zeros(3, bool)),
+}
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_loops_carry_and_stack_masked_tensors(kind):
+    """What is specified stays so; results of steps are masked as the stack of them is."""
+    h = MASKS[kind]()
+
+    def in_python(step, c, xs):
+        ys = []
+        for t in range(T):
+            c, y = step(c, xs[t])
+            ys.append(y)
+        return c, tuple(map(iv.stack, zip(*ys, strict=True)))
+
+    def f(scan, h, xs):
+        def step(c, x):
+            c = iv.masked_tensor(iv.tanh(c + x).to_tensor(0.0), h.get_mask()) if kind == "dense" else c * x
+            return c, (c, c.sum(), x * c)
+
+        c, (a, b, d) = scan(step, h, xs)
+        return c, a, b, d
+
+    def loss(scan, h, xs):
+        return sum(x.sum().to_tensor(0.0) for x in f(scan, h, xs))
+
+    expected = f(in_python, h, XS)
+    slopes = iv.grad(partial(loss, in_python), (0, 1))(h, XS)
+    for wrap in (lambda g: g, iv.jit):
+        for x, y in zip(wrap(partial(f, iv.scan))(h, XS), expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(x.get_mask()), np.asarray(y.get_mask()))
+            close(x.to_tensor(0.0), y.to_tensor(0.0))
+        found = wrap(iv.grad(partial(loss, iv.scan), (0, 1)))(h, XS)
+        close(found[0].to_tensor(0.0), slopes[0].to_tensor(0.0))
+        close(found[1], slopes[1])
+
+
 def test_closed_over_tensors_get_gradients():
     w = iv.asarray(W, requires_grad=True)
     loss = (iv.scan(lambda c, x: (iv.sin(c @ w + x), None), H, XS)[0] ** 2).sum()

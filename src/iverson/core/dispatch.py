@@ -131,6 +131,10 @@ class Wrapper(Operand, ABC):
         """The same semantics for another handle, of the held one's shape: plain, or a wrapper itself."""
 
     @abstractmethod
+    def _rewrap_stacked(self, handle: Any) -> Any:
+        """The same semantics for several handles that are stacked along a new first axis."""
+
+    @abstractmethod
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
         """A plain handle for the held one's cotangent or tangent, from what a user gave for this operand's.
 
@@ -156,6 +160,11 @@ def rewrap(operand: Any, handle: Any) -> Any:
     """A plain handle with the operand's semantics: its gradient, or itself at another point."""
     is_plain = type(operand) is _handle[0] or not isinstance(operand, Wrapper)
     return handle if is_plain else operand._rewrap(handle)
+
+
+def rewrap_stacked(operand: Any, handle: Any) -> Any:
+    """As `rewrap`, of several handles stacked along a new first axis."""
+    return operand._rewrap_stacked(handle) if isinstance(operand, Wrapper) else handle
 
 
 @singledispatch

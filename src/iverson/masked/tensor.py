@@ -17,7 +17,7 @@ from iverson.autograd.mode import is_grad_enabled
 from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.masked import printing, pytree
-from iverson.masked.mask import Mask
+from iverson.masked.mask import Mask, taken
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
 from iverson.tensor.array import Array
@@ -106,6 +106,12 @@ class MaskedTensor(Wrapper, Array):
         if isinstance(handle, MaskedTensor):  # some of the entries exist
             return MaskedTensor(handle._inner, self._mask.kept(handle._mask.array))
         return MaskedTensor(handle, self._mask)
+
+    def _rewrap_stacked(self, handle: Any) -> MaskedTensor:
+        whole = self._mask.stretched((handle.shape[0], *self._mask.shape))
+        at = whole.coordinates([0])[0] * self._mask.count + self._mask.positions(whole)
+        vector = F.reshape(handle, shape=(handle.shape[0] * self._mask.count,))
+        return MaskedTensor(taken([vector], at), whole)
 
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
         if not isinstance(value, (Handle, Wrapper)):

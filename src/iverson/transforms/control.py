@@ -14,7 +14,7 @@ import numpy as np
 
 from iverson.core.arguments import as_function, checked
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand, Wrapper, rewrap, semantics_of, unwrap, value_of
+from iverson.core.dispatch import Operand, Wrapper, rewrap, rewrap_stacked, semantics_of, unwrap, value_of
 from iverson.core.entries import FULL, Stored
 from iverson.core.errors import (
     ArgumentError,
@@ -148,7 +148,7 @@ def _check_same(
 
 
 def _semantics(like: Any) -> Any:
-    return None if like is None else (type(like), id(getattr(like, "_mask", like)))
+    return None if like is None else (type(like), getattr(like, "_mask", like))
 
 
 def _kind(like: Any) -> str:
@@ -274,7 +274,8 @@ def scan(
 
     Returns
     -------
-    The last carry, and y of all steps, stacked along a new first axis.
+    The last carry, and y of all steps, stacked along a new first axis. Masked tensors keep their masks, which
+    are the same in all steps.
 
     Differentiable in both modes, to any order, also in tensors that f closes over. The derivative is a loop
     too, over the steps that something is asked of: of a loss on ``ys[3]``, four.
@@ -316,15 +317,6 @@ def scan(
 
     body = _Body(step, "scan", avals, arguments)
     _check_carry("scan", "f", body, carry, returned[0], returned[0].num_leaves)
-    for _, like in _results(body, count):
-        if like is not None:
-            raise ArgumentTypeError(
-                "scan",
-                "f",
-                got=f"a result y that is a {_kind(like)}",
-                expected="Tensors",
-                remedy="call to_tensor",
-            )
     call: dict[str, Any] = {
         "consts": len(body.consts),
         "carry": count,
@@ -336,7 +328,9 @@ def scan(
         out = scanned_in_blocks(args, body=body.graph, every=min(every, max(steps, 1)), **call)
     else:
         out = scanned(args, body=body.graph, **call)
-    return body.traced.packed(iter(out))  # type: ignore[no-any-return]
+    last = list(map(rewrap, carry.leaves, out[:count]))
+    ys = [rewrap_stacked(like, y) for (_, like), y in zip(_results(body, count), out[count:], strict=True)]
+    return unflatten(body.traced.structure, [*last, *ys])  # type: ignore[no-any-return]
 
 
 def _every(checkpoint: Any) -> int:

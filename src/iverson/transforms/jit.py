@@ -171,8 +171,9 @@ class _Same:
 
 
 def _wrapper_key(x: Any) -> Any:
-    """What a wrapper says of its handle: its mask, which is part of what is traced."""
-    return None if not isinstance(x, Wrapper) else (type(x), _Same(semantics_of(x)._mask))
+    """What a wrapper says of its handle: its mask, which is part of what is traced; masks of the same entries
+    are equal."""
+    return None if not isinstance(x, Wrapper) else (type(x), semantics_of(x)._mask)
 
 
 class Chosen:
