@@ -368,16 +368,66 @@ def entry_itself(x: Any) -> Any:
 
 
 def _extremum(kind: str) -> Notation:
+    find = getattr(te, kind)
+
     def build(aval: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
-        return None if axis is None or keepdims else _position(kind, aval, x, axis)
+        if axis is None:
+            x, axis = _flat(x), 0
+        k = te.reduce_axis((0, x.shape[axis]))
+        rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+        found = te.compute(rest, lambda *i: find(x[(*i[:axis], k, *i[axis:])], axis=k))
+        if not keepdims:
+            return found
+        places = [n for n in range(len(aval.shape)) if n != axis] if rest else []
+        return te.compute(aval.shape, lambda *i: found[tuple(i[n] for n in places)])
 
     return build
 
 
-def _position(kind: str, aval: Any, x: Any, axis: int) -> Any:
-    k = te.reduce_axis((0, x.shape[axis]))
-    find = getattr(te, kind)
-    return te.compute(aval.shape, lambda *i: find(x[(*i[:axis], k, *i[axis:])], axis=k))
+def _flat(x: Any) -> Any:
+    """The entries of an array, one after the other."""
+
+    def entry(i: Any) -> Any:
+        at = [i // prod(x.shape[k + 1 :]) % n for k, n in enumerate(x.shape)]
+        return x[tuple(at)]
+
+    return te.compute((prod(x.shape),), entry)
+
+
+def _angle(aval: Any, x: Any) -> Any:
+    return over(aval, lambda v: te.F.atan2(0.0, v), x)
+
+
+#: B_2k / 2k: of the expansion of digamma for large arguments.
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+_FAR = 8
+
+
+def _digamma(aval: Any, x: Any) -> Any:
+    """digamma, from its expansion at x + 8 (Abramowitz and Stegun, 1972, 6.3.18).
+
+    digamma(x) = digamma(x + 8) - sum(1 / (x + k) for k < 8), and digamma(1 - x) - pi / tan(pi x) for x < 1/2
+    """
+    F = te.F
+
+    def entry(v: Any) -> Any:
+        turned = v < 0.5
+        z = F.where(turned, 1.0 - v, v)
+        far = z + float(_FAR)
+        square = F.reciprocal(far * far)
+        tail = as_expr(_DIGAMMA[-1])
+        for c in _DIGAMMA[-2::-1]:
+            tail = tail * square + c
+        near = F.reciprocal(z)
+        for k in range(1, _FAR):
+            near = near + F.reciprocal(z + float(k))
+        found = F.log(far) - 0.5 / far - tail * square - near
+        whole = F.floor(v)
+        pole = F.where(F.logical_and(v < 0.0, F.equal(v, whole)), float("nan"), found)
+        part = F.where(F.equal(whole, 0.0), v, v - whole)  # -0 keeps its sign
+        return F.where(turned, pole - np.pi / F.tan(np.pi * part), found)
+
+    return over(aval, entry, x)
 
 
 def _scatter_add(aval: Any, g: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> Any:
@@ -404,6 +454,7 @@ NOTATION: dict[str, Notation] = {
     "to_dense": _same,
     "add_n": _add_n,
     "all": _truth("min"),
+    "angle": _angle,
     "any": _truth("max"),
     "argmax": _extremum("argmax"),
     "argmin": _extremum("argmin"),
@@ -413,6 +464,7 @@ NOTATION: dict[str, Notation] = {
     "softmax_error": _softmax_error,
     "cross_entropy": _cross_entropy,
     "deviation": _deviation,
+    "digamma": _digamma,
     "diag_embed": _diag_embed,
     "embed": _embed,
     "extremum_shares": _extremum_shares,

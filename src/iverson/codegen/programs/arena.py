@@ -88,8 +88,6 @@ def overwritten(program: Program, pairs: Sequence[tuple[Buffer, Buffer]]) -> tup
 
 
 def _overwritten(program: Program, source: Buffer, out: Buffer) -> Program | None:
-    if not program.steps or any(not isinstance(s, Nest | Product) for s in _using(program, source, out)):
-        return None
     program = _sunk(program, source, out)
     reads = [k for k, s in enumerate(program.steps) if source in uses((s,))]
     own = [k for k, s in enumerate(program.steps) if out in uses((s,))]
@@ -109,10 +107,6 @@ def _overwritten(program: Program, source: Buffer, out: Buffer) -> Program | Non
     return replace(program, buffers=buffers, steps=tuple(moved))
 
 
-def _using(program: Program, *of: Buffer) -> list[Step]:
-    return [s for s in program.steps if not uses((s,)).keys().isdisjoint(of)]
-
-
 def _sunk(program: Program, source: Buffer, out: Buffer) -> Program:
     """The program with the one step that makes an output behind the last read of an input, if it may be."""
     steps = list(program.steps)
@@ -122,7 +116,8 @@ def _sunk(program: Program, source: Buffer, out: Buffer) -> Program:
         return program
     (first,) = own
     step = steps[first]
-    assert isinstance(step, Nest | Product)
+    if not isinstance(step, Nest | Product):
+        return program
     read, written = ({v.buffer for v in views} for views in reads_and_writes(step))
     between = steps[first + 1 : last + 1]
     for s in between:

@@ -17,7 +17,7 @@ from iverson.codegen.nodes import (
     statements,
     with_buffers,
 )
-from iverson.expr.nodes import same, subexpressions
+from iverson.expr.nodes import Const, same, subexpressions
 
 
 def over(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
@@ -59,7 +59,8 @@ def _is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
         return False
     where, store = found[0]
     names = {i.name for i in store.indices if isinstance(i, Var)}
-    plain = store.combine == "assign" and not store.shared and len(names) == len(store.indices)
+    fixed = sum(isinstance(i, Const) for i in store.indices)
+    plain = store.combine == "assign" and not store.shared and len(names) + fixed == len(store.indices)
     if not plain or not _once(kernel.phases[where], store, names):
         return False
     done = False

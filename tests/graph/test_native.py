@@ -1,0 +1,240 @@
+"""What of a compiled function is not machine code: ops by name, with the reason; nothing of usual models."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import optim
+from iverson.core.dispatch import bind, make_handle
+from iverson.graph.kinds import Kinds
+from iverson.graph.lower import Native
+from iverson.graph.passes import simplified
+from iverson.ops import TABLE
+from tests.conformance.product import samples_of
+
+#: Ops that a program leaves to Python on real operands, by what they are.
+EXCEPTIONS = {
+    "solves and decompositions, by LAPACK": {
+        "adjugate", "adjugate_derivative", "cholesky", "det", "eig", "eigh", "eigvalsh", "free_of_basis",
+        "inv", "pinv", "qr", "qr_complete", "slogdet", "solve", "solve_triangular", "svd", "svd_full",
+        "svdvals",
+    },
+    "Fourier transforms": {"fftn", "ifftn", "rfft", "irfft"},
+    "sparse results, of other sparse ones": {
+        "coalesce", "from_values", "kron_sampled", "pack", "sampled_product", "to_layout", "unpack",
+        "values_at",
+    },
+    "orders": {"argsort", "searchsorted", "sort"},
+    "special functions": {"polygamma"},
+    "complex results": {"astype"},
+    "parts at a pattern": {"extremum_shares_at"},
+}  # fmt: skip
+NAMES = set().union(*EXCEPTIONS.values())
+
+
+def library_steps(function, handles):
+    graph = simplified(iv.jit(function).graph(*handles))
+    kinds = Kinds(graph)
+    return [e for e in graph.equations if kinds.of(e) == "library"]
+
+
+def real(e):
+    values = [x for x in (*e.operands, *e.results) if hasattr(x, "aval")]
+    return all(v.dtype.kind != "c" for v in values)
+
+
+def cases():
+    for name, op in sorted(TABLE.items()):
+        for number, sample in enumerate(samples_of(op, "float64")[:1]):
+            yield pytest.param(op, sample, id=f"{name}-{number}")
+
+
+def calls(op, sample):
+    """The op, and the gradient of its squared results, as functions of its arrays; handles of these."""
+    args = list(sample.args)
+    at = [k for k, a in enumerate(args) if isinstance(a, np.ndarray)]
+
+    def forward(*arrays):
+        full = list(args)
+        for k, x in zip(at, arrays, strict=True):
+            full[k] = x
+        return bind(op, tuple(full), dict(sample.params))
+
+    floating = tuple(n for n, k in enumerate(at) if args[k].dtype.kind == "f")
+
+    def loss(*arrays):
+        out = forward(*arrays)
+        outs = out if isinstance(out, tuple) else (out,)
+        return sum((x * x).sum() for x in outs if x.dtype.kind == "f")
+
+    return forward, iv.grad(loss, floating) if floating else None, [make_handle(args[k]) for k in at]
+
+
+def test_ops_that_are_not_native_are_listed():
+    """Of each op and its gradient, on real samples."""
+    found = set()
+    for case in cases():
+        op, sample = case.values
+        forward, gradient, handles = calls(op, sample)
+        if not handles or any(x.dtype.kind == "c" for x in handles):
+            continue
+        steps = library_steps(forward, handles)
+        if not steps and gradient is not None and op.differentiable and forward(*handles) is not None:
+            outs = forward(*handles)
+            if any(x.dtype.kind == "f" for x in (outs if isinstance(outs, tuple) else (outs,))):
+                steps = library_steps(gradient, handles)
+        names = {e.op.name for e in steps if real(e) or e.op.name in NAMES}
+        assert names <= NAMES, case.id
+        found |= names
+    assert found == NAMES - {"irfft"}
+
+
+# --- models -----------------------------------------------------------------------------------------
+
+rng = np.random.default_rng(0)
+
+
+def leaf(*shape):
+    values = (rng.standard_normal(shape) * 0.2).astype("float32")
+    return iv.asarray(values, copy=True, requires_grad=True)
+
+
+def data(*shape):
+    return rng.standard_normal(shape).astype("float32")
+
+
+def mlp():
+    params = [leaf(6, 8), leaf(8), leaf(8, 4), leaf(4)]
+
+    def loss(p, x, y):
+        return iv.cross_entropy(iv.relu(x @ p[0] + p[1]) @ p[2] + p[3], y)
+
+    return params, loss, (data(5, 6), rng.integers(0, 4, 5))
+
+
+def convolutional():
+    params = [leaf(3, 3, 1, 4), leaf(4), leaf(36, 5)]
+
+    def convolved(x, w):
+        _, rows, columns, _ = x.shape
+        h, v, _, _ = w.shape
+        parts = [x[:, i : rows - h + 1 + i, j : columns - v + 1 + j] for i in range(h) for j in range(v)]
+        return iv.concat(parts, axis=-1) @ iv.reshape(w, (-1, w.shape[-1]))
+
+    def loss(p, x, y):
+        z = iv.relu(convolved(x, p[0]) + p[1])
+        z = iv.reshape(z, (z.shape[0], 3, 2, 3, 2, 4)).max(axis=(2, 4))
+        return iv.cross_entropy(iv.reshape(z, (z.shape[0], -1)) @ p[2], y)
+
+    return params, loss, (data(2, 8, 8, 1), rng.integers(0, 5, 2))
+
+
+def transformer():
+    d, length, heads = 8, 6, 2
+    params = {name: leaf(d, d) for name in "qkvo"} | {
+        "a": leaf(d, 16),
+        "b": leaf(16, d),
+        "g": leaf(d),
+        "h": leaf(d),
+    }
+
+    def normalised(p, x):
+        mean = x.mean(axis=-1, keepdims=True)
+        spread = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
+        return (x - mean) / iv.sqrt(spread + 1e-5) * p["g"] + p["h"]
+
+    def loss(p, x, y):
+        n = normalised(p, x)
+        shape = (2, length, heads, d // heads)
+        q, k, v = (iv.permute_dims(iv.reshape(n @ p[c], shape), (0, 2, 1, 3)) for c in "qkv")
+        weights = iv.softmax(q @ iv.matrix_transpose(k) * 0.5, axis=-1)
+        x = x + iv.reshape(iv.permute_dims(weights @ v, (0, 2, 1, 3)), x.shape) @ p["o"]
+        x = x + iv.gelu(normalised(p, x) @ p["a"]) @ p["b"]
+        return ((x - y) ** 2).mean()
+
+    return params, loss, (data(2, length, d), data(2, length, d))
+
+
+def graph_attention():
+    nodes, edges, d = 10, 30, 4
+    params = [leaf(6, d), leaf(d), leaf(d)]
+
+    def loss(p, x, source, target):
+        h = x @ p[0]
+        e = (h @ p[1])[source] + (h @ p[2])[target]
+        weights = iv.segment_softmax(iv.where(e > 0, e, 0.2 * e), target, nodes)
+        return (iv.tanh(iv.segment_sum(weights[:, None] * h[source], target, nodes)) ** 2).mean()
+
+    ends = [rng.integers(0, nodes, edges) for _ in range(2)]
+    return params, loss, (data(nodes, 6), ends[0], np.sort(ends[1]))
+
+
+def lstm():
+    hidden = 5
+    params = [leaf(3, 4 * hidden), leaf(hidden, 4 * hidden), leaf(4 * hidden)]
+
+    def loss(p, xs):
+        def cell(carry, x):
+            h, s = carry
+            z = x @ p[0] + h @ p[1] + p[2]
+            i, f, g, o = (z[:, k * hidden : (k + 1) * hidden] for k in range(4))
+            s = iv.sigmoid(f) * s + iv.sigmoid(i) * iv.tanh(g)
+            h = iv.sigmoid(o) * iv.tanh(s)
+            return (h, s), h
+
+        zero = iv.zeros((2, hidden), dtype=iv.float32)
+        return (iv.scan(cell, (zero, zero), xs)[1] ** 2).mean()
+
+    return params, loss, (data(7, 2, 3),)
+
+
+def language():
+    params = [leaf(50, 4), leaf(4, 50)]
+
+    def loss(p, words):
+        logs = iv.log_softmax(iv.embedding(words, p[0]) @ p[1], axis=-1)
+        return -logs[iv.arange(6), words].mean()
+
+    return params, loss, (rng.integers(0, 50, 6),)
+
+
+def copied(params):
+    import optree
+
+    return optree.tree_map(lambda x: iv.asarray(x.detach(), copy=True, requires_grad=True), params)
+
+
+@pytest.mark.parametrize("model", [mlp, convolutional, transformer, graph_attention, lstm, language])
+def test_a_training_step_is_one_native_call_that_allocates_what_it_returns(model):
+    params, loss, batch = model()
+    other = copied(params)
+    opt, eager = optim.SGD(params, lr=0.1), optim.SGD(other, lr=0.1)
+    batch = [iv.asarray(x) for x in batch]
+
+    def step(opt, params, *batch):
+        opt.zero_grad()
+        value = loss(params, *batch)
+        value.backward()
+        opt.step()
+        opt.zero_grad()
+        return value.detach()
+
+    compiled = iv.jit(lambda *batch: step(opt, params, *batch))
+    for _ in range(3):
+        found, expected = compiled(*batch), step(eager, other, *batch)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4)
+    (entry,) = compiled._entries.values()
+    (native,) = entry.compiled._program.steps
+    assert isinstance(native, Native)
+    assert [b.shape for b in native.compiled.program.of("out")] == [()]
+    gc.collect()
+    tracemalloc.start()
+    compiled(*batch)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12_000
