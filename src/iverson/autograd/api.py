@@ -34,10 +34,13 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def _check_handles(items: tuple[Any, ...], operation: str, argument: str) -> None:
+def _handles(value: Any, operation: str, argument: str) -> tuple[Any, ...]:
+    """A Tensor or a sequence of them as a tuple; raises ArgumentTypeError for anything else."""
+    items = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     for item in items:
         if not isinstance(item, Operand):
             raise ArgumentTypeError(operation, argument, got=type(item).__name__, expected="Tensors")
+    return items
 
 
 def seeds_for(
@@ -73,7 +76,7 @@ def seeds_for(
                 )
             ct = make_handle(np.ones(held.shape, output.dtype))
         else:
-            if isinstance(output, Wrapper):
+            if held is not output:
                 ct = output._seed(ct, operation, argument)
             elif not isinstance(ct, Handle):
                 ct = make_handle(_array(ct, operation, argument))
@@ -151,9 +154,7 @@ def grad(
     iverson.Tensor([2., 4.])
     """
     check_choice(unused, ("zero", "none", "error"), "grad", "unused")
-    outs, ins = _as_tuple(outputs), _as_tuple(inputs)
-    _check_handles(outs, "grad", "outputs")
-    _check_handles(ins, "grad", "inputs")
+    outs, ins = _handles(outputs, "grad", "outputs"), _handles(inputs, "grad", "inputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
     leaves = tuple(map(unwrap, ins))
     for k, x in enumerate(leaves):
@@ -203,8 +204,7 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
     >>> x.grad
     iverson.Tensor(6.)
     """
-    outs = _as_tuple(outputs)
-    _check_handles(outs, "backward", "outputs")
+    outs = _handles(outputs, "backward", "outputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
     if all(unwrap(o)._node is None for o in outs):
         raise GradientError(
@@ -220,9 +220,7 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
         leaves = [n for n in observed if n.op is None]
         targets |= {(n, 0): FULL for n in leaves if meta_of(n).hooks or grad_slot(n, 0)}
     else:
-        given = _as_tuple(inputs)
-        _check_handles(given, "backward", "inputs")
-        ins = tuple(map(unwrap, given))
+        ins = tuple(map(unwrap, _handles(inputs, "backward", "inputs")))
         if any(x._node is None for x in ins):
             raise GradientError(
                 "backward",
@@ -269,7 +267,7 @@ def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
 
     Raises GradientError if x does not require grad.
     """
-    _check_handles((x,), "register_hook", "x")
+    _handles(x, "register_hook", "x")
     if isinstance(x, Wrapper):
         return x.register_hook(hook)  # type: ignore[attr-defined,no-any-return]
     if x._node is None:

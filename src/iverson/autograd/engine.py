@@ -23,7 +23,6 @@ from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.dispatch import Handle, alias, levels, make_handle
 from iverson.core.entries import (
-    FULL,
     NOTHING,
     Box,
     Entries,
@@ -79,7 +78,7 @@ def _walk(
     arrived: Arrived = {}
     for slot, handle in seeds:
         node = slot[0]
-        if needs.of_results.get(node) is FULL and not node.multiple and node not in arrived:
+        if not node.multiple and node in needs.of_results and node not in arrived:
             arrived[node] = handle
         elif needs.result(*slot) is not NOTHING:
             _arrive(arrived, *slot, handle, recording)

@@ -36,7 +36,7 @@ from iverson.core.float_warnings import (
 from iverson.core.op import Op
 from iverson.core.table import F, overrides
 from iverson.kernels.registry import annihilated, run, zeros_like_result
-from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, new_bytes, select, support_of
+from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, new_bytes, select
 
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray
@@ -178,7 +178,7 @@ def _known(value: Any) -> Aval:
     """What is kept of a value that no rule reads."""
     if type(value) is _ndarray:
         return Aval(value.shape, value.dtype)
-    support = support_of(value)
+    support = layouts_by_type[type(value)].support(value)
     # A condition is as large as the values: it is not worth keeping.
     return Aval(value.shape, value.dtype, FULL if type(support) is entries_of.Bracket else support)
 

@@ -61,6 +61,8 @@ def normalize_axes(axis: Any, ndim: int, operation: str, argument: str = "axis")
     """None (all axes), an integer or a sequence, as increasing distinct non-negative axes."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int:
+        return (normalize_axis(axis, ndim, operation, argument),)
     items = axis if isinstance(axis, Sequence) else (axis,)
     result = sorted(normalize_axis(a, ndim, operation, argument) for a in items)
     if len(set(result)) != len(result):

@@ -126,8 +126,8 @@ def _known_meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern
 def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
     """The union or intersection of two patterns, with placements between them and it."""
     layout = model.layout if type(model) is CompressedPattern and not model.blocks else "coo"
-    first, second = (_in_order(x, layout) for x in (p, q))
-    dtype = np.result_type(first[1], second[1])
+    first, second = _in_order(p, layout), _in_order(q, layout)
+    dtype = np.promote_types(first[1].dtype, second[1].dtype)
     pair = [(a.astype(dtype, copy=False), b.astype(dtype, copy=False)) for a, b, _ in (first, second)]
     n, m = first[0].size - 1, max(p.shape[-2:]) if layout != "coo" else prod(p.shape)
     if name == "union":
@@ -188,7 +188,7 @@ class Marked:
 
     def __call__(self) -> Array:
         if self._at is None:
-            self._at = np.flatnonzero((self.code & 1 if self.bit == 1 else self.code >> 1).view(bool))
+            self._at = (self.code & 1 if self.bit == 1 else self.code >> 1).view(bool).nonzero()[0]
         return self._at
 
 

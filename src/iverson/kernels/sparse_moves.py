@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 
 from iverson.core.op import Op
-from iverson.core.shapes import Shape
+from iverson.core.shapes import Shape, reduced_shape
 from iverson.kernels import sparse_parts
 from iverson.kernels.keys import reads_everything
 from iverson.kernels.registry import register, zeros_like_result
@@ -187,9 +187,9 @@ def _chosen(x: Sparse, keep: Array) -> Any:
 @sparse("diagonal")
 def diagonal(op: Op, values: Values, params: Params) -> Any:
     x = sparse_only(values[0])
-    shape = zeros_like_result(op, values, params).shape
     if sparse_parts.plain(x):
-        return sparse_parts.diagonal(x, shape, params["offset"])
+        return sparse_parts.diagonal(x, params["offset"])
+    shape = zeros_like_result(op, values, params).shape
     rows, columns = x.pattern.coordinates[-2:]
     keep = np.flatnonzero(columns - rows == params["offset"])
     along = (rows if params["offset"] >= 0 else columns)[keep]
@@ -210,10 +210,16 @@ def sum(op: Op, values: Values, params: Params) -> Any:
     """Stored entries added up: strided where compressed rows or columns are summed (unless most of very many
     lines are without entries), or no axis is left."""
     x, axis, keepdims = values[0], params["axis"], params["keepdims"]
-    shape = zeros_like_result(op, values, params).shape
     if not axis:
         return x
+    shape = reduced_shape(x.shape, axis, keepdims)
     k = x.pattern.ndim
+    if (
+        len(axis) == 1
+        and sparse_parts.plain(x)
+        and x.shape[1 - axis[0]] <= max(FEW_LINES, 4 * x.pattern.count)
+    ):
+        return _line_sums(x, [1 - axis[0]]).reshape(shape)
     entries = x.entries
     dense = tuple(a - k + 1 for a in axis if a >= k)
     if dense:
@@ -328,7 +334,9 @@ def gather(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     x = coalesced(with_sparse_axes(x, max(axes, default=0) + 1))
     k = x.pattern.ndim
-    at = np.broadcast_arrays(*indices)
+    at: Sequence[Array] = indices
+    if len({i.shape for i in indices}) > 1:
+        at = np.broadcast_arrays(*indices)
     if axes == tuple(range(k)):
         if sparse_parts.plain(x):
             return sparse_parts.entries_at(x, [i.ravel() for i in at]).reshape(at[0].shape)

@@ -121,17 +121,17 @@ def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape) -> Any:
     return whole.value(counting.added_rows(whole.count, at(), g.entries))
 
 
-def diagonal(x: Sparse, shape: Shape, offset: int) -> Any:
+def diagonal(x: Sparse, offset: int) -> Any:
     """The stored entries of a diagonal, which is looked for in each line; where they are is kept."""
-    made, at = x.pattern.once(("diagonal", offset), lambda: _diagonal(x.pattern, shape, offset))
+    made, at = x.pattern.once(("diagonal", offset), lambda: _diagonal(x.pattern, offset))
     return made.value(x.values[at])
 
 
-def _diagonal(pattern: Any, shape: Shape, offset: int) -> tuple[CooPattern, Array]:
+def _diagonal(pattern: Any, offset: int) -> tuple[CooPattern, Array]:
     n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
     at = counting.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
-    kept = np.flatnonzero(at)
-    made = CooPattern(shape, kept.astype(pattern.index_dtype)[None], True)
+    kept = at.nonzero()[0]
+    made = CooPattern(at.shape, kept.astype(pattern.index_dtype)[None], True)
     return made, at[kept] - np.int64(1)
 
 

@@ -139,8 +139,10 @@ def merged(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array
         np.empty(size, first[1].dtype),
         np.empty(size, np.int8),
     )
-    given = (*first, np.ones(first[1].size, np.int8), *second, np.full(second[1].size, 2, np.int8))
-    loops().csr_plus_csr(n, m, *given, starts, indices, code)
+    own = np.empty(first[1].size, np.int8), np.empty(second[1].size, np.int8)
+    own[0].fill(1)
+    own[1].fill(2)
+    loops().csr_plus_csr(n, m, *first, own[0], *second, own[1], starts, indices, code)
     held = int(starts[-1])
     # A copy where much would be held in vain.
     indices = indices[:held] if 4 * held > 3 * size else indices[:held].copy()

@@ -36,6 +36,9 @@ class Elementwise(EntryMap):
     ) -> Entries:
         """An entry is read where that entry of some input is, and no factor of it is zero for sure."""
         shape = out.shape
+        same = _one_pattern(demands, inputs, shape)
+        if same is not None:
+            return same
         if op.linear_in:
             bound = _at_factors(op, demands, inputs, shape)
             if bound is not None:
@@ -60,6 +63,22 @@ def _broadcast(need: Entries, own: Shape, out: Shape) -> Entries:
         return plain(Box(need.region.broadcast(own, out)), out)
     pattern = stretched(need.pattern, own, out) if isinstance(need, Stored) else None
     return FULL if pattern is None else Stored(pattern)
+
+
+def _one_pattern(demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
+    """The demand on operands of the result's shape, if all of it is on one pattern and none is in a box: what
+    factors store does not bound it further. Else None."""
+    found: Stored | None = None
+    for need, x in zip(demands, inputs, strict=True):
+        if type(getattr(x, "support", None)) is Box:
+            return None
+        if need is not NOTHING:
+            if type(need) is not Stored or getattr(x, "shape", ()) != shape:
+                return None
+            if found is not None and need.pattern is not found.pattern:
+                return None
+            found = need
+    return found
 
 
 def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: Shape) -> Entries:
