@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from cProfile import Profile
 
 import numpy as np
 import pytest
@@ -293,3 +294,13 @@ def test_a_step_allocates_only_what_it_returns():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 20_000
+
+
+def test_a_call_goes_through_few_python_calls():
+    f = iv.jit(lambda x: iv.sin(x) * 1.1)
+    x = iv.asarray(0.5)
+    f(x)
+    f(x)
+    profile = Profile()
+    profile.runcall(f, x)
+    assert sum(entry.callcount for entry in profile.getstats()) <= 42

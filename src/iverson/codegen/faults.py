@@ -15,6 +15,10 @@ from iverson.core.errors import IndexingError
 from iverson.expr.print import exact_text
 
 Array = np.ndarray[Any, Any]
+#: Strides of a buffer that is read only to check positions on an axis of its extent. It has the name of the
+#: argument that is checked, and its kernel is named ``operation@least``. Of a position x below 0, the index
+#: is x + extent, or x - extent where x is below a least that refuses some that count from the end.
+PROBE = (0,)
 
 
 def record(plan: Plan) -> Array:
@@ -37,6 +41,15 @@ def error(name: str, access: Access, index: int, shapes: dict[str, tuple[int, ..
     """The error for an index outside its buffer."""
     node, axis = access.node, access.axis
     extent = shapes[node.buffer.name][axis]
+    if node.buffer.strides == PROBE:
+        operation, _, least = name.rpartition("@")
+        beyond = extent if int(least) > -extent else -extent
+        return IndexingError(
+            operation,
+            node.buffer.name,
+            got=f"position {index + beyond if index < 0 else index}",
+            expected=f"one in [{least}, {extent})",
+        )
     place = f"{node.buffer.name}[{', '.join(exact_text(i) for i in node.indices)}]"
     return IndexingError(
         f"codegen: kernel '{name}'",

@@ -30,7 +30,7 @@ from iverson.graph.operations import is_absent
 from iverson.graph.passes import simplified
 from iverson.graph.passes.demands import demands
 from iverson.kernels.registry import register
-from iverson.layouts import holds_alone, support_of, to_strided
+from iverson.layouts import holds_alone, is_strided, support_of, to_strided
 
 FAMILY = "compiled"
 
@@ -68,12 +68,11 @@ class Compiled:
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
         """The outputs (UNDEFINED for those that are), from one handle an input."""
         values = list(map(value_of, handles))
-        if level_of(values) is not None:
+        if not all(map(is_strided, values)) and level_of(values) is not None:
             return interpret(self.graph, handles)
-        if is_grad_enabled():
-            tracked = tuple(map(is_tracked, handles))
-            if True in tracked:
-                return self.differentiable(tracked)(handles)
+        tracked = tuple(map(is_tracked, handles))
+        if True in tracked and is_grad_enabled():
+            return self.differentiable(tracked)(handles)
         return [x if x is UNDEFINED else make_handle(x) for x in self.run(values, handles)]
 
     def run(self, values: Sequence[Any], handles: Sequence[Any] = ()) -> Sequence[Any]:

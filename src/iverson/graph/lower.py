@@ -111,6 +111,8 @@ class Lowered:
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """As a call, on values that fit."""
+        if self._direct is not None:
+            return self._run_directly(self._direct, values)
         known: dict[Value, Any] = dict(self.graph.constants)
         known.update(zip(self.graph.inputs, values, strict=True))
         for step in self.steps:
@@ -125,6 +127,19 @@ class Lowered:
                 known.update(zip(step.equation.results, _carried_out(step.equation, known), strict=True))
         return [known[x] if type(x) is Value else x for x in self.graph.outputs]
 
+    @cached_property
+    def _direct(self) -> _Direct | None:
+        """How one program is the whole."""
+        (step, *others) = self.steps or (None,)
+        return None if others or not isinstance(step, Native) else _direct(self.graph, step)
+
+    def _run_directly(self, how: _Direct, values: Sequence[Any]) -> list[Any]:
+        arrays = tuple([_dense(values[k]) for k in how.inputs])
+        made = how.step.compiled.run(arrays)
+        if work.active.count:
+            how.step.report(made)
+        return [made[k] if k >= 0 else arrays[~k] for k in how.outputs]
+
     @property
     def source(self) -> str:
         """The programs as text, and the names of library steps."""
@@ -132,6 +147,26 @@ class Lowered:
             s.compiled.source if isinstance(s, Native) else f"library {s.equation.op.name}"
             for s in self.steps
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Direct:
+    """A program that is all of a graph: which of the graph's inputs it takes, and of each output which of its
+    own it is, or the complement of the input whose memory it is in."""
+
+    step: Native
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def _direct(graph: Graph, step: Native) -> _Direct | None:
+    at = {v: k for k, v in enumerate(graph.inputs)}
+    made = {v: k for k, v in enumerate(step.outputs)} | {v: ~k for v, k in step.reused}
+    if any(v not in at for v in step.inputs) or any(
+        type(x) is not Value or x not in made for x in graph.outputs
+    ):
+        return None
+    return _Direct(step, tuple(at[v] for v in step.inputs), tuple(made[x] for x in graph.outputs))
 
 
 def _dense(value: Any) -> Array:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.codegen.faults import PROBE
 from iverson.codegen.nodes import INT64, Load, Loop, Stmt, Store, Var
 from iverson.codegen.programs import View, build
 from iverson.codegen.programs.nodes import Step
@@ -93,10 +94,9 @@ def _checked(
     lowest = -extent if least is None else least
     if lowest > -extent:
         turned = turned - _below(given, lowest) * (2 * extent)
-    zeros = View(memory.hold(_ZERO).buffer, (extent,), (0,))
+    zeros = View(memory.hold(_ZERO).buffer, (extent,), PROBE)
     probe = Load(build.as_buffer(argument, zeros), (turned,))
-    name = operation.replace(" ", "_")
-    return build.elementwise(out, turned + probe, {"x": x, argument: zeros}, name=name)
+    return build.elementwise(out, turned + probe, {"x": x, argument: zeros}, name=f"{operation}@{lowest}")
 
 
 _ZERO = np.zeros((), np.int64)

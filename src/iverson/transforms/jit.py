@@ -55,21 +55,27 @@ class _Entry:
 
     def holds(self) -> bool:
         """Whether what the function read from outside, while it was traced, is what is there now."""
-        return all(guard.holds() for guard in self.guards) and self.traced.holds()
+        for guard in self.guards:
+            if not guard.holds():
+                return False
+        return self.traced.holds()
 
     def __call__(self, handles: Sequence[Any]) -> Any:
-        for k in self.traced.written:
+        traced = self.traced
+        if traced.is_pure:
+            return traced.packed(iter(self.compiled([*handles, *traced.inputs()])))
+        for k in traced.written:
             check_in_place(handles[k], self._name)
-        given = [*handles, *self.traced.inputs()]
+        given = [*handles, *traced.inputs()]
         if self._steps:
             with no_grad():
                 results = iter(self.compiled(given))
         else:
             results = iter(self.compiled(given))
-        packed = self.traced.packed(results)
-        for k in self.traced.written:
+        packed = traced.packed(results)
+        for k in traced.written:
             handles[k]._become(next(results))
-        for cell, is_tensor in self.traced.put:
+        for cell, is_tensor in traced.put:
             cell.put(next(results) if is_tensor else None)
         return packed
 
@@ -135,6 +141,16 @@ def _constant(x: Any) -> Any:
     if isinstance(x, frozenset):
         return type(x), frozenset(map(_constant, x))
     return type(x), repr(x) if isinstance(x, float | complex) else x
+
+
+def _plain_key(args: Sequence[Any]) -> Any:
+    """Shapes and dtypes of arguments that are all strided tensors; None where they are not."""
+    key: list[Any] = []
+    for x in args:
+        if type(x) is not Tensor or type(held := value_of(x)) is not np.ndarray:
+            return None
+        key += (held.shape, held.dtype)
+    return tuple(key)
 
 
 def _is_hashable(x: Any) -> bool:
@@ -240,14 +256,22 @@ class Jitted(Generic[P, R]):
         self._static, self._donate = static, donate
         self._native = not interpret
         self._entries: dict[Any, _Entry] = {}
+        #: The same by the shapes and dtypes of positional arguments, where these are strided tensors.
+        self._plain: dict[Any, _Entry] = {}
         self._lock = locks.lock()
         self._name = f"jit({getattr(function, '__name__', type(function).__name__)})"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        key = _plain_key(args) if not kwargs and not self._static.any and not self._donate.any else None
+        known = self._plain.get(key)
+        if known is not None and known.holds() and not overrides():
+            return known(args)  # type: ignore[no-any-return]
         given = _Given(args, kwargs, self._static, self._donate, self._name)
         if given.is_traced:  # inside of a trace or a batch it is a part of that
             return self._function(*args, **kwargs)
         entry = self._entry(given)
+        if key is not None and not overrides():
+            self._plain[key] = entry
         result = entry(given.handles)
         if given.donated:
             kept = entry.traced.written
@@ -268,6 +292,7 @@ class Jitted(Generic[P, R]):
         """Forget all that was traced."""
         with self._lock:
             self._entries.clear()
+            self._plain.clear()
 
     @property
     def cache_size(self) -> int:

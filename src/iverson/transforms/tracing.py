@@ -62,6 +62,7 @@ class TracedFunction:
             self.graph = level.graph(outputs)
         self.captured = [x for _, x in level.captured]
         self._read = level.read
+        self.is_pure = not self.written and not self.put
         self._guards = [] if cells is None else [*cells.guards, *(c.holds for c in cells.kept())]
         return []
 
@@ -72,6 +73,7 @@ class TracedFunction:
         leaves = self._results(leaves)
         #: Of each leaf, what it means beyond its handle, or what it is where it is no tensor.
         self.leaves = [(semantics_of(x), True) if isinstance(x, Operand) else (x, False) for x in leaves]
+        self._is_one = self.leaves == [(None, True)] and unflatten(self.structure, leaves) is leaves[0]
         return [alias(unwrap(x)) for x in leaves if isinstance(x, Operand)]
 
     def holds(self) -> bool:
@@ -79,7 +81,7 @@ class TracedFunction:
         for where, held in self._read:
             if (x := where()) is not None and value_of(x) is not held:
                 return False
-        return all(guard() for guard in self._guards)
+        return False not in [guard() for guard in self._guards]
 
     @property
     def steps(self) -> bool:
@@ -99,11 +101,15 @@ class TracedFunction:
             at += is_tensor
         return found
 
-    def inputs(self) -> list[Any]:
+    def inputs(self) -> Sequence[Any]:
         """Handles of what it captured, as they are now."""
+        if not self.captured:
+            return ()
         return [x if isinstance(x, Operand) else x.now() for x in self.captured]
 
     def packed(self, handles: Iterator[Any]) -> Any:
         """The result, from handles for its tensors."""
+        if self._is_one:
+            return next(handles)
         leaves = [rewrap(x, next(handles)) if is_tensor else x for x, is_tensor in self.leaves]
         return unflatten(self.structure, leaves)
