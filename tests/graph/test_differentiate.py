@@ -17,9 +17,11 @@ from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError
 from iverson.graph.differentiate import differentiate
 from iverson.graph.interpret import interpret
+from iverson.graph.lower_grad_of import lower_grad_of
 from iverson.graph.nodes import UNDEFINED
 from iverson.graph.operations import is_absent
 from iverson.graph.parse import parse
+from iverson.graph.passes import simplified
 from iverson.graph.print import show, text_and_objects
 from iverson.graph.specialize import specialize
 from iverson.graph.trace import trace_flat
@@ -123,11 +125,57 @@ def test_specialized_text():
     assert regions(specialize(df, [False, True], [True])) == ["add"]
 
 
+#: What is left after `lower_grad_of`, by which cotangents are known to be defined (None: the call says).
+LOWERED = {
+    ("product and sum", None, None): [
+        "defined", "when add", "when multiply", "autograd_add", "defined", "when multiply",
+        "autograd_add", "autograd_add",
+    ],
+    ("product and sum", True, True): [
+        "multiply", "multiply", "add_n", "multiply", "multiply", "add_n", "add_n",
+    ],
+    ("product and sum", True, False): ["multiply", "multiply"],
+    ("product and sum", False, True): ["multiply", "multiply", "multiply", "multiply", "add_n", "add_n"],
+    ("product and sum", None, True): [
+        "multiply", "multiply", "autograd_add", "multiply", "multiply", "add_n", "add_n",
+    ],
+    ("product and sum", True, None): [
+        "defined", "when add", "when multiply", "autograd_add", "multiply", "multiply",
+        "autograd_add", "autograd_add",
+    ],
+    ("product and sum", None, False): ["defined", "when multiply"],
+    ("three results, one input", None, None): [
+        "defined", "when add", "when multiply", "autograd_add", "defined", "when add", "autograd_add",
+    ],
+    ("three results, one input", True, True): ["multiply", "multiply", "add_n", "add_n"],
+    ("three results, one input", False, True): [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOWERED)
+def test_lowered_text(case):
+    name, *known = case
+    f, requires_grad = CASES[name]
+    gradient = differentiate(graph_of(f, VECTOR, VECTOR), requires_grad)
+    lowered = check(lower_grad_of(gradient.df, known))
+    assert regions_and_ops(lowered) == LOWERED[case]
+    text, objects = text_and_objects(lowered)
+    assert show(parse(text, objects)) == text
+    again = lower_grad_of(lowered, [k for k in known if k is not False])
+    assert show(again) == show(lowered)
+
+
+def regions_and_ops(graph):
+    return [" ".join(dict.fromkeys((e.op.name, e.params.get("name", e.op.name)))) for e in graph.equations]
+
+
 def run_df(gradient, df, args, cotangents):
-    """The results of a pullback on the values of a call and the cotangents it takes."""
+    """The results of a pullback on the values of a call and the cotangents it takes; and its work."""
     outputs = interpret(gradient.f, args)
     captured = [args[k] if kind == "input" else outputs[k] for kind, k in gradient.captures]
-    return interpret(df, [*cotangents, *captured])
+    with iv.explain.count() as work:
+        found = interpret(df, [*cotangents, *captured])
+    return found, work
 
 
 def eager(program, args, cotangents, defined, needs):
@@ -140,8 +188,9 @@ def eager(program, args, cotangents, defined, needs):
         if d and o.requires_grad
     ]
     wanted = {slot_of(v): FULL for v, need in zip(variables, needs, strict=True) if need}
-    found = reverse(seeds, wanted, create_graph=False)
-    return [found.get(slot_of(v)) for v, need in zip(variables, needs, strict=True) if need]
+    with iv.explain.count() as work:
+        found = reverse(seeds, wanted, create_graph=False)
+    return [found.get(slot_of(v)) for v, need in zip(variables, needs, strict=True) if need], work
 
 
 @given(seed=st.integers(0, 10**6))
@@ -158,18 +207,26 @@ def test_every_pattern_of_cotangents_and_needs_agrees_with_the_engine(seed):
         of_outputs = [k in real and given_[real.index(k)] for k in range(gradient.f_real_outputs)]
         cts = [*(cotangents[k] for k in real), *([None] * len(extra))]
         for needs in itertools.product([False, True], repeat=len(gradient.df_output_vjps)):
-            expected = eager(program, arrays, cotangents, of_outputs, needs)
+            expected, eager_work = eager(program, arrays, cotangents, of_outputs, needs)
             some = [ct for ct, d in zip(cts, defined, strict=True) if d]
             any_of = [ct if d else UNDEFINED for ct, d in zip(cts, defined, strict=True)]
-            whole = run_df(gradient, gradient.df, args, any_of)
-            small = run_df(gradient, check(specialize(gradient.df, defined, needs)), args, some)
-            wanted = [x for x, need in zip(whole, needs, strict=True) if need]
-            for a, b, e in zip(wanted, small, expected, strict=True):
-                assert (a is UNDEFINED or is_absent(a)) == (e is None)
-                assert (b is UNDEFINED or is_absent(b)) == (e is None)
-                if e is not None:
-                    close(a, e)
-                    close(b, e)
+            df, unknown = gradient.df, [None] * len(defined)
+            whole, _ = run_df(gradient, df, args, any_of)
+            ways = [[x for x, need in zip(whole, needs, strict=True) if need]]
+            ways.append(run_df(gradient, check(specialize(df, defined, needs)), args, some)[0])
+            ways.append(run_df(gradient, check(lower_grad_of(df, unknown, needs)), args, any_of)[0])
+            half = [d if k % 2 else None for k, d in enumerate(defined)]
+            given_half = [ct for ct, k in zip(any_of, half, strict=True) if k is not False]
+            ways.append(run_df(gradient, check(lower_grad_of(df, half, needs)), args, given_half)[0])
+            compiled = simplified(check(lower_grad_of(df, defined, needs)))
+            found, work = run_df(gradient, compiled, args, some)
+            assert work.products <= eager_work.products
+            assert work.multiply_adds <= eager_work.multiply_adds
+            for results in (*ways, found):
+                for a, e in zip(results, expected, strict=True):
+                    assert (a is UNDEFINED or is_absent(a)) == (e is None)
+                    if e is not None:
+                        close(a, e)
 
 
 def test_an_op_without_a_derivative_off_the_path():

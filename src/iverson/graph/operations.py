@@ -113,6 +113,48 @@ grad_of = GraphOp(
 )
 
 
+def _narrow_branch(equation: Equation, read: set[Value]) -> Equation:
+    flag, *operands = equation.operands
+    narrowed = _narrow_pullback(replace(equation, operands=tuple(operands)), read)
+    return replace(narrowed, operands=(flag, *narrowed.operands))
+
+
+def _taken(args: Sequence[Any], **params: Any) -> list[Any]:
+    return _pulled(args[1:], **params) if value_of(args[0]) else [UNDEFINED] * len(params["body"].outputs)
+
+
+#: A `grad_of` region under a flag that says whether any of its cotangents is defined.
+when = GraphOp(
+    name="when",
+    forward=None,
+    abstract=_pulled_abstract,
+    multiple=True,
+    evaluate=_taken,
+    narrow=_narrow_branch,
+)
+
+#: Whether any operand is defined, which a call knows.
+defined = GraphOp(
+    name="defined",
+    forward=None,
+    abstract=lambda *_: Aval((), np.dtype(bool)),
+    evaluate=lambda args: [make_handle(np.asarray(not all(map(is_absent, args))))],
+)
+
+
+def _filled(args: Sequence[Any], *, shape: Any, dtype: Any) -> list[Any]:
+    return [make_handle(Zero(shape, dtype)) if args[0] is UNDEFINED else args[0]]
+
+
+#: A cotangent, zero where it is undefined.
+defined_or_zero = GraphOp(
+    name="defined_or_zero",
+    forward=None,
+    abstract=lambda *_, shape, dtype: Aval(shape, dtype),
+    evaluate=_filled,
+)
+
+
 class FunctionCall:
     """A call of a custom `Function`: from plain handles for its tensors to those of its results.
 
@@ -225,7 +267,18 @@ def last_writers(*indices: Any, shape: tuple[int, ...]) -> Any:
 
 #: The ops of graphs by name.
 OPERATIONS: dict[str, Op] = {
-    op.name: op for op in (autograd_add, grad_of, function_op, random, mended, last_writers_op)
+    op.name: op
+    for op in (
+        autograd_add,
+        grad_of,
+        when,
+        defined,
+        defined_or_zero,
+        function_op,
+        random,
+        mended,
+        last_writers_op,
+    )
 }
 
 
