@@ -95,6 +95,15 @@ def test_constants_are_arguments_and_all_else_is_in_the_key() -> None:
     assert len({key, *map(stored.key_of, others)}) == 4
 
 
-def test_what_users_define_is_lowered_by_each_process() -> None:
-    twice = te.op(lambda x: te.compute(x.shape, lambda i: 2 * x[i]), name="twice_for_stored")
-    assert stored.key_of(traced(twice, [np.ones(3)])) is None
+def test_of_what_users_define_the_key_has_what_it_computes() -> None:
+    def key(by: float, results: int = 1) -> Any:
+        @te.op(name="scaled_for_stored", results=results)
+        def scaled(x: Any) -> Any:
+            made = te.compute(x.shape, lambda i: by * x[i])
+            return made if results == 1 else (made, made)
+
+        body = scaled if results == 2 else lambda x: scaled(iv.transforms.checkpoint(scaled)(x))
+        return stored.key_of(traced(body, [np.ones(3)]))
+
+    assert key(2.0) == key(2.0)
+    assert len({None, key(2.0), key(3.0), key(2.0, results=2)}) == 4

@@ -37,6 +37,8 @@ from iverson.graph.segment import Segment
 from iverson.layouts import to_strided
 
 Array = np.ndarray[Any, Any]
+#: Bytes of an array that lowering made and that is kept on disk, at most.
+SMALL = 4096
 NOTHING_DONATED: Mapping[int, int] = {}
 
 
@@ -44,7 +46,7 @@ NOTHING_DONATED: Mapping[int, int] = {}
 class Native:
     """A segment in machine code.
 
-    constants : the graph's constants that it holds, in order; None where it holds others too.
+    constants : what it holds, in order: constants of the graph, and arrays that lowering made.
     equations : gives its outputs, and its equations, each with how often it is carried out.
     reused : outputs that it makes in the memory of an input, each with the number of that.
     """
@@ -52,7 +54,7 @@ class Native:
     compiled: CompiledProgram
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    constants: tuple[Value, ...] | None
+    constants: tuple[Any, ...]
     equations: Callable[[], tuple[Sequence[Value], Sequence[tuple[Equation, Times]]]]
     reused: tuple[tuple[Value, int], ...] = ()
 
@@ -215,19 +217,20 @@ def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered
 
 def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | None:
     """What `_kept` makes the steps of again: numbers of equations and values (-1 for what counts runs), and
-    how programs are called. None where a program holds arrays of its own."""
+    how programs are called. None where a program holds large arrays that lowering made."""
     values = {v: n for n, v in enumerate(stored.numbered(graph))}
     equations = {id(e): n for n, e in enumerate(graph.equations)}
     facts: list[Any] = []
     for s in steps:
         if isinstance(s, Library):
             facts.append([equations[id(s.equation)]])
-        elif s.constants is None:
+        elif any(type(x) is not Value and x.nbytes > SMALL for x in s.constants):
             return None
         else:
-            numbers = [[values.get(v, -1) for v in some] for some in (s.inputs, s.outputs, s.constants)]
+            numbers = [[values.get(v, -1) for v in some] for some in (s.inputs, s.outputs)]
+            constants = [values[x] if type(x) is Value else stored.as_json(x) for x in s.constants]
             over = [[values[v], k] for v, k in s.reused]
-            facts.append([s.compiled.key, s.compiled.calling.as_json(), over, *numbers])
+            facts.append([s.compiled.key, s.compiled.calling.as_json(), over, *numbers, constants])
     return facts
 
 
@@ -240,12 +243,12 @@ def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native 
         if len(fact) == 1:
             steps.append(Library(graph.equations[fact[0]]))
             continue
-        key, calling, over, *numbers = fact
-        inputs, outputs, constants = (
-            tuple([values[k] if k >= 0 else Value(COUNTER) for k in some]) for some in numbers
-        )
+        key, calling, over, *numbers, own = fact
+        inputs, outputs = (tuple([values[k] if k >= 0 else Value(COUNTER) for k in some]) for some in numbers)
+        constants = tuple([values[x] if isinstance(x, int) else stored.from_json(x) for x in own])
+        arrays: list[Any] = [held[x] if type(x) is Value else x for x in constants]
         again = _Again(graph, n, donated)
-        compiled = compiled_before(Calling.from_json(calling), key, again.plan, [held[v] for v in constants])
+        compiled = compiled_before(Calling.from_json(calling), key, again.plan, arrays)
         if compiled is None:
             return None
         reused = tuple((values[v], k) for v, k in over)
@@ -314,14 +317,13 @@ def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, 
 def _native(segment: Segment) -> Native:
     compiled = compile_program(segment.program())
     of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}
-    held = [of_graph.get(id(x)) for x in segment.memory.held.values()]
-    constants = tuple([v for v in held if v is not None])
+    constants = tuple([of_graph.get(id(x), x) for x in segment.memory.held.values()])
     outputs, done = tuple(segment.outputs), tuple(segment.memory.done)
     return Native(
         compiled,
         tuple(segment.inputs),
         outputs,
-        constants if len(constants) == len(held) else None,
+        constants,
         lambda: (outputs, done),
         tuple((out, segment.inputs.index(v)) for out, v in segment.reused.items()),
     )

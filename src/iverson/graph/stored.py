@@ -3,24 +3,29 @@ it is lowered.
 
 The key is the text of the simplified graph, with shapes, dtypes and supports, and all versions that matter
 (`iverson.codegen.cache`). Constants are not in it but for their types: their entries are arguments of the
-code. A graph with parameters that have no text, or with ops that are not the library's own, has no key: it is
-lowered by each process, and only its machine code is kept.
+code. Of an op that a user defined, what it computes is in the key, not its name. A graph with parameters that
+have no text has no key: it is lowered by each process, and only its machine code is kept.
 """
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from iverson.codegen import cache
 from iverson.codegen.target import host
 from iverson.core import locks
 from iverson.core.dispatch import value_of
-from iverson.graph.nodes import Graph, Value, subgraphs, values_of
+from iverson.graph.expressions import expression, is_expression, placeholder
+from iverson.graph.nodes import Equation, Graph, Value, subgraphs, values_of
 from iverson.graph.operations import OPERATIONS
 from iverson.graph.print import text_and_objects
 from iverson.ops import TABLE
+from iverson.te import program_of
 
 #: The family of ops that users define.
 _USERS = ("te",)
@@ -34,25 +39,27 @@ def key_of(graph: Graph, *how: Any) -> str | None:
 
     how : what lowering depends on besides; equal where their texts are.
     """
-    if not _is_own(graph):
-        return None
     text, objects = text_and_objects(graph)
     if len(objects) > len({id(x) for _, x in graph.constants}):
         return None
     held = [value_of(x, x) for _, x in graph.constants]
     numbers = {id(x): n for n, x in reversed(list(enumerate(held)))}
     kinds = [(type(x).__name__, numbers[id(x)]) for x in held]
-    return cache.digest(f"graph {kinds} {how}\n{text}", host())
+    return cache.digest(f"graph {kinds} {how} {list(_users(graph))}\n{text}", host())
 
 
-def _is_own(graph: Graph) -> bool:
-    """Whether the ops of a graph, and of graphs inside, are the library's own."""
-    return all(
-        (OPERATIONS.get(e.op.name) or TABLE.get(e.op.name)) is e.op
-        and e.op.family not in _USERS
-        and all(_is_own(body) for _, body in subgraphs(e))
-        for e in graph.equations
-    )
+def _users(graph: Graph) -> Iterator[str]:
+    """What those ops of a graph, and of graphs inside, compute that are not the library's own."""
+    for e in graph.equations:
+        if (OPERATIONS.get(e.op.name) or TABLE.get(e.op.name)) is not e.op or e.op.family in _USERS:
+            yield _program_key(e) if is_expression(e) else "a library step"
+        for _, body in subgraphs(e):
+            yield from _users(body)
+
+
+def _program_key(e: Equation) -> str:
+    given = [placeholder(x) if type(x) is Value else x for x in e.operands]
+    return program_of([expression(e, given)]).key()
 
 
 def read(key: str) -> Any:
@@ -81,6 +88,17 @@ def _keep(key: str, facts: Any) -> Any:
     return facts
 
 
+def as_json(array: Any) -> list[Any]:
+    """A small array as what JSON can say."""
+    return [array.dtype.str, array.shape, array.tobytes().hex()]
+
+
+def from_json(held: Sequence[Any]) -> Any:
+    """The array that `as_json` said."""
+    dtype, shape, data = held
+    return np.frombuffer(bytes.fromhex(data), dtype).reshape(shape).copy()
+
+
 def forget() -> None:
     """Drop what is held in memory."""
     with _lock:
@@ -93,4 +111,4 @@ def numbered(graph: Graph) -> list[Value]:
     return [*found, *(v for e in graph.equations for v in values_of(e.results))]
 
 
-__all__ = ["forget", "key_of", "numbered", "read", "write"]
+__all__ = ["as_json", "forget", "from_json", "key_of", "numbered", "read", "write"]

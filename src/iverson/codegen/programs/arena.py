@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs.accumulate import accumulated
 from iverson.codegen.programs.carries import in_one_place
@@ -48,18 +50,38 @@ class Arena:
 def arena(program: Program) -> Arena:
     """Places for the temps: the largest first, each at the lowest place that is free while it lives."""
     lives = lifetimes(program)
-    places: dict[str, int] = {}
-    ends: dict[str, int] = {}
     temps = [b for b in program.of("temp") if b.name in lives]
+    taken = _Taken(len(temps))
+    places: dict[str, int] = {}
     for b in sorted(temps, key=lambda b: (-size(b) * b.dtype.itemsize, lives[b.name].first)):
         room = max(-(-size(b) * b.dtype.itemsize // ALIGN), 1) * ALIGN
-        place = 0
-        for other in sorted((n for n in places if lives[n].meets(lives[b.name])), key=places.__getitem__):
-            if place + room <= places[other]:
-                break
-            place = max(place, ends[other])
-        places[b.name], ends[b.name] = place, place + room
-    return Arena(places, max(ends.values(), default=0))
+        places[b.name] = taken.take(lives[b.name], room)
+    return Arena(places, taken.bytes)
+
+
+class _Taken:
+    """The places taken so far and when, as arrays in the order of the places.
+
+    A long program has thousands, each alive together with most others.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.rows = np.empty((4, count), np.int64)
+        self.count = self.bytes = 0
+
+    def take(self, life: Life, room: int) -> int:
+        """The lowest place with so much room that is free during a life; it is taken then."""
+        n = self.count
+        first, last, start, end = self.rows[:, :n]
+        meets = (first <= life.last) & (last >= life.first)
+        free = np.maximum.accumulate(np.concatenate(([0], end[meets])))
+        fits = np.flatnonzero(free[:-1] + room <= start[meets])
+        place = int(free[fits[0]] if fits.size else free[-1])
+        at = int(np.searchsorted(start, place))
+        self.rows[:, at + 1 : n + 1] = self.rows[:, at:n].copy()
+        self.rows[:, at] = life.first, life.last, place, place + room
+        self.count, self.bytes = n + 1, max(self.bytes, place + room)
+        return place
 
 
 # --- outputs in the memory of inputs ----------------------------------------------------------------
@@ -155,9 +177,6 @@ class Life:
     first: int
     last: int
     block: tuple[int, ...] | None
-
-    def meets(self, other: Life) -> bool:
-        return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True)
