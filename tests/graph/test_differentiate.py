@@ -120,6 +120,11 @@ def test_specialized_text():
     nothing = specialize(df, [False, False], [True, True])
     assert nothing.outputs == (UNDEFINED, UNDEFINED)
     assert not nothing.equations
+    selected = differentiate(graph_of(lambda a, b: [iv.relu(a)], VECTOR, VECTOR), [True, False]).df
+    assert regions(selected) == ["relu", "selected"]
+    nothing = specialize(selected, [False], [True])
+    assert nothing.outputs == (UNDEFINED,)
+    assert not nothing.equations
     df = differentiate(graph_of(three_results, VECTOR, VECTOR), [True, False]).df
     assert regions(specialize(df, [True, False], [True])) == ["add", "multiply", "add", "autograd_add"]
     assert regions(specialize(df, [False, True], [True])) == ["add"]
@@ -260,3 +265,6 @@ def test_errors():
     df = differentiate(f).df
     with pytest.raises(ArgumentError, match="specialize"):
         specialize(df, [True], [True, True])
+    with pytest.raises(ArgumentError, match="specialize"):
+        specialize(df, [True] * (len(df.inputs) + 1), [True])
+    assert specialize(df, [True] * len(df.inputs), [True]).inputs == df.inputs

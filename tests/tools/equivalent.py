@@ -138,6 +138,26 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.kernels.zero": {
         "delete the guard: if plain and zero.shape == ()": "a shortcut: nothing is cast or broadcast below",
     },
+    "iverson.graph.differentiate": {
+        "drop: node.op is None": "of a leaf nothing is demanded",
+        "drop: demands is None": "cotangents arrive only where something is demanded",
+        "0 -> 1 in floor = min(": "without variables nothing is found",
+    },
+    "iverson.transforms.guards": {
+        "delete the guard: if isinstance(x, ModuleType)": "what libraries hold does not change",
+        "drop: not is_tracked(self.held)": "what is tracked is an input of the graph, and settled as one",
+        "drop: not isinstance(x, _PLAIN)": "a shortcut: such objects have no parts that code names",
+    },
+    "iverson.transforms.jit": {
+        "delete the guard: if type(value) is np.ndarray": "a shortcut: the layout says the same",
+        "True -> False in plain =": "a shortcut: whether any is traced is asked of all",
+        "False -> True in plain =": "a shortcut: whether any is traced is asked of all",
+        "drop: not plain": "a shortcut: strided arrays are not traced",
+        "drop: isinstance(other, _Same)": "a key has such an object in the same place",
+        "drop: other._of is self._of": "its hash is the object's identity",
+        "other._of is self._of ->": "its hash is the object's identity",
+        "drop: type(leaf) is Tensor": "a shortcut: a tensor is no array",
+    },
     "iverson.te.eliminate": {
         "abs(c) > 1 -> abs(c) >= 1": "what is divided by 1, or is a multiple of it, is simplified",
         "c > 0 -> c >= 0": "no coefficient is 0",

@@ -73,6 +73,15 @@ TESTS = {
         "tests/sparse/test_reductions.py",
     ],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
+    "iverson.graph": ["tests/graph", "tests/transforms/test_jit.py"],
+    "iverson.graph.specialize": ["tests/graph/test_differentiate.py"],
+    "iverson.graph.differentiate": ["tests/graph/test_differentiate.py", "tests/graph/test_compiled.py"],
+    "iverson.transforms.guards": ["tests/transforms/test_retrace.py"],
+    "iverson.transforms.jit": [
+        "tests/transforms/test_retrace.py",
+        "tests/transforms/test_jit.py",
+        "tests/transforms/test_jit_state.py",
+    ],
 }
 #: Seconds of work: of a test that is not left out; of the tests of a mutant; until a mutant is given up.
 SLOW, BUDGET, LIMIT = 1.0, 20.0, 30

@@ -176,7 +176,7 @@ def readers():
     layer, model, slots = Layer(2.0), Model(), Slots()
     slots.weight = 4.0
     options, weights, nested = {"a": 2.0}, [2.0, 3.0], {"p": [{"w": iv.asarray(2.0)}]}
-    cell = 2.0
+    cell, numbers = 2.0, iv.asarray([1.0, 2.0])
     settings.factor = 2.0
 
     def rebind():
@@ -215,6 +215,7 @@ def readers():
         "key": (lambda x: x * len("".join(options)), lambda: options.update(other=1.0)),
         "nested": (lambda x: x * nested["p"][0]["w"], lambda: nested["p"][0].update(w=iv.asarray(8.0))),
         "tensor in place": (lambda x: x * nested["p"][0]["w"], lambda: nested["p"][0]["w"].__iadd__(1.0)),
+        "entries that are read": (lambda x: x * numbers.sum().item(), lambda: numbers.__iadd__(1.0)),
         "partial": (functools.partial(of_partial, layer), set_weight),
         "module": (lambda x: x * settings.factor, lambda: setattr(settings, "factor", settings.factor + 1)),
         "compiled": (iv.jit(times_scale), set_global),
