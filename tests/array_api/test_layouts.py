@@ -39,6 +39,15 @@ REST = {
     "take_along_axis": (np.array([[0], [1], [2]]),),
     "tile": ((2, 2),),
     "with_values": None,
+    "corrcoef": None,  # 0 / 0 of rows that are constant, which may be structural zeros
+    "gather": (np.array([[0], [1], [2]]),),
+    "index_add": (np.array([0, 2]), draw((2, 3))),
+    "interp": (np.array([0.0, 1.0]), np.array([0.0, 2.0])),
+    "kthvalue": (2,),
+    "masked_fill": (draw((3, 3)) > 0, 0.5),
+    "quantile": (0.3,),
+    "scatter_add": (np.array([[0], [1], [2]]), np.ones((3, 1))),
+    "topk": (2,),
     "to_layout": ("csr",),
     "pad": (1,),
 }

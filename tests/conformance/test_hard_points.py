@@ -43,7 +43,7 @@ def SCIPYS(s: Scalar) -> bool:
 EXACT = {
     "add", "subtract", "multiply", "divide", "negative", "positive", "square", "reciprocal", "sqrt",
     "floor_divide", "remainder", "maximum", "minimum", "abs", "sign", "copysign", "nextafter", "relu",
-    "floor", "ceil", "trunc", "round", "conj", "real", "imag", "clip",
+    "floor", "ceil", "trunc", "round", "fmod", "frac", "conj", "real", "imag", "clip",
 }  # fmt: skip
 #: Units in the last place that an oracle may differ by from eager code, and eager from compiled code.
 ULPS, APART = 4, 6
@@ -240,6 +240,9 @@ def exact_unary() -> dict[str, Callable[[Any], Any]]:
         "exp2": lambda m: mp.mpf(2) ** m,
         "log2": lambda m: mp.log(m) / mp.log(2),
         "reciprocal": lambda m: 1 / m,
+        "rsqrt": lambda m: 1 / mp.sqrt(m),
+        "deg2rad": lambda m: m * mp.pi / 180,
+        "rad2deg": lambda m: m * 180 / mp.pi,
         "square": lambda m: m * m,
         "sigmoid": lambda m: 1 / (1 + mp.exp(-m)),
         "silu": lambda m: m / (1 + mp.exp(-m)),
@@ -339,6 +342,7 @@ def _floor_divide(a: float, b: float) -> float:
 ON_FLOATS: dict[str, Callable[[float, float], float]] = {
     "floor_divide": _floor_divide,
     "remainder": operator.mod,
+    "fmod": math.fmod,
     "pow": math.pow,
     "atan2": math.atan2,
     "hypot": math.hypot,

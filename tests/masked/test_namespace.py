@@ -65,6 +65,31 @@ def of_segments(function, ids, count):
 IDS = [2, 0, 2]
 #: By name: ours of a masked matrix, and numpy.ma's (or what follows from NumPy, line by line).
 VALUE = {
+    "allclose": (lambda m: iv.allclose(m, m + 1e-9), lambda a: (a == a).all()),
+    "clone": (iv.clone, lambda a: a),
+    "kthvalue": (lambda m: iv.kthvalue(m, 1).values, lambda a: a.min(axis=1)),
+    "topk": (lambda m: iv.topk(m, 2).values, lambda a: -ma.sort(-a, axis=1)[:, :2]),
+    "trapezoid": (iv.trapezoid, lambda a: ((a[:, 1:] + a[:, :-1]) / 2).sum(axis=1)),
+    "flatten": (iv.flatten, moved(np.ravel)),
+    "gather": (
+        lambda m: iv.gather(m, iv.asarray([[1, 0], [2, 1], [3, 3]]), axis=1),
+        moved(np.take_along_axis, np.array([[1, 0], [2, 1], [3, 3]]), 1),
+    ),
+    "isclose": (lambda m: iv.isclose(m, 0.3, atol=0.2), lambda a: abs(a - 0.3) <= 0.2 + 3e-6),
+    "masked_fill": (
+        lambda m: iv.masked_fill(m, iv.asarray(OTHER), 2.0),
+        lambda a: ma.MaskedArray(np.where(OTHER, 2.0, a.data), a.mask & ~OTHER),
+    ),
+    "median": (lambda m: iv.median(m, axis=1), lambda a: ma.median(a, axis=1)),
+    "nan_to_num": (iv.nan_to_num, lambda a: a),
+    "nanmax": (lambda m: iv.nanmax(m, axis=1), lambda a: a.max(axis=1)),
+    "nanmean": (lambda m: iv.nanmean(m, axis=0), lambda a: a.mean(axis=0)),
+    "nanmin": (lambda m: iv.nanmin(m, axis=1), lambda a: a.min(axis=1)),
+    "nansum": (lambda m: iv.nansum(m, axis=0), lambda a: a.sum(axis=0)),
+    "quantile": (lambda m: iv.quantile(m, 0.5, axis=1), lambda a: ma.median(a, axis=1)),
+    "ravel": (iv.ravel, moved(np.ravel)),
+    "rot90": (iv.rot90, moved(np.rot90)),
+    "round": (lambda m: iv.round(m, decimals=1), lambda a: a.round(1)),
     "all": (lambda m: iv.all(m > 0.4, axis=0), lambda a: (a > 0.4).all(axis=0)),
     "any": (lambda m: iv.any(m > 0.4, axis=1), lambda a: (a > 0.4).any(axis=1)),
     "argmax": (lambda m: iv.argmax(m, axis=1), lambda a: a.argmax(axis=1)),
@@ -151,6 +176,7 @@ VALUE = {
 }
 #: Those whose results are plain tensors: sets of values and positions, or arrays of the same shape.
 PLAIN = {
+    "argwhere": (lambda m: iv.argwhere(m > 0.4), lambda a: np.argwhere((a > 0.4).filled(False))),
     "empty_like": (lambda m: iv.empty_like(m) * 0 == 7, lambda a: np.zeros(a.shape, bool)),
     "full_like": (lambda m: iv.full_like(m, 2.0), lambda a: np.full(a.shape, 2.0)),
     "nonzero": (lambda m: iv.stack(iv.nonzero(m > 0.4)), lambda a: np.array(ma.nonzero(a > 0.4))),
@@ -176,6 +202,16 @@ PLAIN = {
 }
 #: Those without a meaning where entries do not exist, by namespace.
 REFUSED = {
+    "bincount": lambda m: iv.bincount(iv.astype(m[0], "int64")),
+    "convolve": lambda m: iv.convolve(m[0], iv.ones(2)),
+    "corrcoef": iv.corrcoef,
+    "cov": iv.cov,
+    "cummax": iv.cummax,
+    "cummin": iv.cummin,
+    "index_add": lambda m: iv.index_add(m, np.array([0]), iv.ones((1, 3))),
+    "interp": lambda m: iv.interp(m, iv.asarray([0.0, 1.0]), iv.ones(2)),
+    "logcumsumexp": iv.logcumsumexp,
+    "scatter_add": lambda m: iv.scatter_add(iv.ones((3, 3)), np.zeros((1, 3), int), m[:1], axis=0),
     "diag": lambda m: iv.diag(m[0]),
     "asarray": iv.asarray,
     "coalesce": iv.coalesce,

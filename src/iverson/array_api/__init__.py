@@ -18,12 +18,16 @@ from iverson.array_api.elementwise import *
 from iverson.array_api.indexing import *
 from iverson.array_api.joining import *
 from iverson.array_api.manipulation import *
+from iverson.array_api.nan_functions import *
 from iverson.array_api.nn import *
+from iverson.array_api.order_statistics import *
 from iverson.array_api.reductions import *
 from iverson.array_api.scipy import *
 from iverson.array_api.searching import *
 from iverson.array_api.segments import *
 from iverson.array_api.sparse import *
+from iverson.array_api.statistics import *
+from iverson.array_api.updates import *
 
 if not _typing.TYPE_CHECKING:  # checkers read the imports
     __all__ = [

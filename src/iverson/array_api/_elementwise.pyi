@@ -232,6 +232,28 @@ def sqrt(x: A | ArrayLike, /) -> A:
     iverson.Tensor([1., 3.])
     """
 
+def rsqrt(x: A | ArrayLike, /) -> A:
+    """1 / sqrt(x).
+
+    Parameters
+    ----------
+    x : an array or a number, of a numeric dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> rsqrt(asarray([1., 4.]))
+    iverson.Tensor([1. , 0.5])
+    """
+
 def floor_divide(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
     """x1 / x2 rounded towards -inf.
 
@@ -278,6 +300,32 @@ def remainder(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
     >>> from iverson import asarray
     >>> remainder(asarray([7, -7]), 2)
     iverson.Tensor([1, 1])
+    """
+
+def fmod(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
+    """What is left of x1 / x2, with the sign of x1, as in C.
+
+    Parameters
+    ----------
+    x1, x2 : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of the promoted dtype.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Notes
+    -----
+    Derivative: at multiples of b the derivatives are those on the side away from 0: 1 and -trunc(a / b).
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> fmod(asarray([7., -7.]), 2.)
+    iverson.Tensor([ 1., -1.])
     """
 
 def hypot(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
@@ -580,6 +628,50 @@ def logaddexp(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
     >>> from iverson import asarray
     >>> logaddexp(asarray([1000.]), 0.)
     iverson.Tensor([1000.])
+    """
+
+def deg2rad(x: A | ArrayLike, /) -> A:
+    """An angle in degrees, in radians.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> deg2rad(asarray([0., 180.]))
+    iverson.Tensor([0.        , 3.14159265])
+    """
+
+def rad2deg(x: A | ArrayLike, /) -> A:
+    """An angle in radians, in degrees.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> rad2deg(asarray([0., 3.141592653589793]))
+    iverson.Tensor([  0., 180.])
     """
 
 def sin(x: A | ArrayLike, /) -> A:
@@ -1122,12 +1214,12 @@ def trunc(x: A | ArrayLike, /) -> A:
     iverson.Tensor([ 1., -1.])
     """
 
-def round(x: A | ArrayLike, /) -> A:
-    """The nearest integer; halves go to the even one.
+def frac(x: A | ArrayLike, /) -> A:
+    """x less its whole part, with the sign of x.
 
     Parameters
     ----------
-    x : an array or a number, of a numeric dtype.
+    x : an array or a number, of a real dtype.
 
     Returns
     -------
@@ -1137,11 +1229,15 @@ def round(x: A | ArrayLike, /) -> A:
     ------
     DTypeError for other dtypes.
 
+    Notes
+    -----
+    Derivative: at whole numbers the derivative is 1.
+
     Examples
     --------
     >>> from iverson import asarray
-    >>> round(asarray([0.5, 1.7]))
-    iverson.Tensor([0., 2.])
+    >>> frac(asarray([1.5, -1.25]))
+    iverson.Tensor([ 0.5 , -0.25])
     """
 
 def conj(x: A | ArrayLike, /) -> A:

@@ -16,7 +16,7 @@ from iverson.autograd import is_grad_enabled
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Operand, is_tracked
+from iverson.core.dispatch import Operand, Wrapper, is_tracked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.core.shapes import check_choice
 from iverson.ops import F
@@ -56,6 +56,20 @@ def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
         expected="a Tensor, a NumPy array or a Python scalar",
         remedy="convert it with iverson.asarray",
     )
+
+
+def as_plain(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
+    """As `as_operand`, for what has no meaning where entries do not exist: raises ArgumentTypeError there."""
+    given = as_operand(x, operation, argument)
+    if isinstance(given, Wrapper):
+        raise ArgumentTypeError(
+            operation,
+            argument,
+            got=f"a {type(given).__name__}",
+            expected="a Tensor: it has no meaning where entries do not exist",
+            remedy="call to_tensor(fill) first",
+        )
+    return given
 
 
 def as_weak(x: Any, operation: str, argument: str = "x") -> Any:

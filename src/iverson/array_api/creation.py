@@ -19,6 +19,7 @@ from iverson.array_api.arguments import (
     check_device,
     given_dtype,
 )
+from iverson.array_api.manipulation import diagonal
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
@@ -404,6 +405,8 @@ def eye(
 def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided") -> A:
     """The square matrix with a vector on its ``k``-th diagonal and zeros elsewhere. Differentiable in v.
 
+    Of a matrix, its ``k``-th diagonal, as `diagonal`.
+
     layout : as in `eye`; in a sparse one, every entry of v is stored, and no other.
 
     Raises ShapeError unless v is a vector, ArgumentError for another layout.
@@ -413,10 +416,13 @@ def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided
                     [0, 2]]), (3, 3))
     """
     v = as_operand(v, "diag", "v")
-    if v.ndim != 1:
-        raise ShapeError("diag", "v", got=f"shape {v.shape}", expected="a vector")
+    if v.ndim not in (1, 2):
+        raise ShapeError("diag", "v", got=f"shape {v.shape}", expected="a vector or a matrix")
     check_layout(layout, "diag", blocked=False)
     offset = as_int(k, "diag", "k")
+    if v.ndim == 2:
+        with speaking_as("diag", x="v", offset="k"):
+            return diagonal(v, offset=offset)
     n = v.shape[0] + abs(offset)
     # In a sparse layout too, each entry has an address.
     check_storable((n, n), v.dtype if layout == "strided" else np.dtype(bool), "diag", "k")

@@ -7,16 +7,18 @@ a condition, and are written out. Type checkers read the others in a stub that `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from iverson.array_api.arguments import SCALARS as NUMBERS
-from iverson.array_api.arguments import as_operand, as_weak, check_kind, named
+from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, named
 from iverson.array_api.methods import method
+from iverson.core.arguments import checked
 from iverson.core.dispatch import bind
-from iverson.core.errors import DTypeError
+from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.scalars import SCALARS, Scalar
+from iverson.core.shapes import as_int
 from iverson.ops import TABLE, F
 from iverson.tensor import Tensor
 
@@ -116,6 +118,33 @@ globals().update(_FROM_RECORDS)
 
 
 @method
+@checked
+def round(x: A | ArrayLike, /, *, decimals: SupportsIndex = 0) -> A:
+    """The nearest number with so many decimals, 0 for integers; halves go to the even one.
+
+    ``decimals`` may be negative, for tens, hundreds, .... The derivative is 0. Raises DTypeError for bools.
+
+    >>> from iverson import asarray
+    >>> round(asarray([0.5, 1.7])), round(asarray([1.26]), decimals=1)
+    (iverson.Tensor([0., 2.]), iverson.Tensor([1.3]))
+    """
+    x, places = as_operand(x, "round"), as_int(decimals, "round", "decimals")
+    if not places:
+        return F.round(x)
+    if not -300 < places < 300:
+        raise ArgumentError("round", "decimals", got=str(places), expected="a number between -300 and 300")
+    check_kind(x, "iufc", "round")
+    if x.dtype.kind in "iu":
+        if places > 0:
+            return F.positive(x)
+        return cast(F.round(x / 10.0**-places) * 10.0**-places, x.dtype)
+    # By a power of ten that is a number itself: dividing by it rounds once.
+    return (
+        F.round(x * 10.0**places) / 10.0**places if places > 0 else F.round(x / 10.0**-places) * 10.0**-places
+    )
+
+
+@method
 def clip(x: A | ArrayLike, /, min: A | ArrayLike | None = None, max: A | ArrayLike | None = None) -> A:
     """x where it lies between ``min`` and ``max``, else the bound it crosses; None is no bound.
 
@@ -169,4 +198,4 @@ def where(condition: A | ArrayLike, x1: A | ArrayLike, x2: A | ArrayLike, /) -> 
 
 
 if not TYPE_CHECKING:
-    __all__ = ["clip", "where", *_FROM_RECORDS]
+    __all__ = ["clip", "round", "where", *_FROM_RECORDS]

@@ -8,7 +8,7 @@ import numpy as np
 
 from iverson.array_api.arguments import addresses_of, as_operand
 from iverson.array_api.joining import take_positions
-from iverson.array_api.manipulation import flatten
+from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method
 from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
@@ -142,7 +142,7 @@ def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
 
 def flat_take(x: Any, chosen: np.ndarray[Any, Any], operation: str) -> Any:
     """Entries of the flattened array at checked positions."""
-    return F.gather(flatten(x, operation), chosen, axes=(0,))
+    return F.gather(as_vector(x, operation), chosen, axes=(0,))
 
 
 __all__ = ["nonzero", "take", "take_along_axis"]

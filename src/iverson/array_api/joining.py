@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from iverson.array_api.arguments import SCALARS, as_operand, as_operands, as_tuple
-from iverson.array_api.manipulation import flatten
+from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method, variadic_method
 from iverson.core.arrays import plain
 from iverson.core.dispatch import value_of
@@ -34,7 +34,7 @@ def concat(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis | None = 0) -> 
     """
     xs = as_operands(arrays, "concat")
     if axis is None:
-        xs, axis = [flatten(x, "concat") for x in xs], 0
+        xs, axis = [as_vector(x, "concat") for x in xs], 0
     k = normalize_axis(axis, xs[0].ndim, "concat")
     for i, x in enumerate(xs):
         if x.ndim != xs[0].ndim:
@@ -147,7 +147,7 @@ def repeat(x: A | ArrayLike, repeats: ArrayLike | Sequence[int], /, *, axis: Axi
     >>> repeat(arange(2), 2), repeat(arange(2), arange(2))
     (iverson.Tensor([0, 0, 1, 1]), iverson.Tensor([1]))
     """
-    x = flatten(x, "repeat") if axis is None else as_operand(x, "repeat")
+    x = as_vector(x, "repeat") if axis is None else as_operand(x, "repeat")
     k = normalize_axis(0 if axis is None else axis, x.ndim, "repeat")
     n = x.shape[k]
     counts = _counts(repeats, n)
@@ -218,7 +218,7 @@ def diff(
     return left
 
 
-_PAD_MODES = ("constant", "edge", "reflect", "wrap")
+_PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
 @method
@@ -229,8 +229,9 @@ def pad(
 
     ``pad_width`` is an integer, a pair (before, after) for all axes, or a sequence of one pair per axis.
     ``mode`` says what is added: "constant" (the scalar ``constant_values``), "edge" (the entry at the
-    edge), "reflect" (the array mirrored at that entry) or "wrap" (the array from its other end). Raises
-    ArgumentError for another mode or an axis without entries to repeat, ShapeError for negative widths.
+    edge), "reflect" (the array mirrored at that entry), "symmetric" (mirrored beside it, so that it is there
+    twice) or "wrap" (the array from its other end). Raises ArgumentError for another mode or an axis without
+    entries to repeat, ShapeError for negative widths.
 
     >>> from iverson import asarray
     >>> pad(asarray([1, 2, 3]), (1, 2)), pad(asarray([1, 2, 3]), 2, "reflect")

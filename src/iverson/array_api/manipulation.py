@@ -56,10 +56,43 @@ def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) 
     return F.reshape(F.copy(x) if copy else x, shape=wanted)
 
 
-def flatten(x: Any, operation: str) -> Any:
+def as_vector(x: Any, operation: str) -> Any:
     """x as a vector."""
     x = as_operand(x, operation)
     return x if x.ndim == 1 else F.reshape(x, shape=(x.size,))
+
+
+@method
+def flatten(x: A | ArrayLike, /) -> A:
+    """The entries in row-major order, as a vector.
+
+    >>> from iverson import asarray
+    >>> flatten(asarray([[1., 2.], [3., 4.]]))
+    iverson.Tensor([1., 2., 3., 4.])
+    """
+    return as_vector(x, "flatten")
+
+
+@method
+def ravel(x: A | ArrayLike, /) -> A:
+    """The entries in row-major order, as a vector: another name of `flatten`.
+
+    >>> from iverson import asarray
+    >>> ravel(asarray([[1., 2.], [3., 4.]]))
+    iverson.Tensor([1., 2., 3., 4.])
+    """
+    return as_vector(x, "ravel")
+
+
+@method
+def clone(x: A | ArrayLike, /) -> A:
+    """A copy of x. Gradients pass through it.
+
+    >>> from iverson import asarray
+    >>> clone(asarray([1., 2.]))
+    iverson.Tensor([1., 2.])
+    """
+    return F.copy(as_operand(x, "clone"))
 
 
 @variadic_method
@@ -208,7 +241,7 @@ def roll(x: A | ArrayLike, /, shift: ShapeLike, *, axis: Axes = None) -> A:
     x = as_operand(x, "roll")
     if axis is None:
         shifts = as_int(shift, "roll", "shift")
-        flat = F.roll(flatten(x, "roll"), shift=(shifts,), axis=(0,))
+        flat = F.roll(as_vector(x, "roll"), shift=(shifts,), axis=(0,))
         return F.reshape(flat, shape=x.shape)
     axes = tuple(normalize_axis(a, x.ndim, "roll") for a in as_tuple(axis))
     given = tuple(as_int(s, "roll", "shift") for s in as_tuple(shift))
@@ -244,12 +277,15 @@ __all__ = [
     "broadcast_arrays",
     "broadcast_shapes",
     "broadcast_to",
+    "clone",
     "diagonal",
     "expand_dims",
+    "flatten",
     "flip",
     "matrix_transpose",
     "moveaxis",
     "permute_dims",
+    "ravel",
     "reshape",
     "roll",
     "squeeze",

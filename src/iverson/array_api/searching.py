@@ -8,7 +8,7 @@ import numpy as np
 
 from iverson.array_api.arguments import addresses_of, as_operand, as_weak, check_kind
 from iverson.array_api.indexing import flat_take, positions
-from iverson.array_api.manipulation import flatten
+from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
@@ -171,7 +171,7 @@ def _entries(x: Any, operation: str) -> tuple[Any, Any]:
     x = as_operand(x, operation)
     addresses = addresses_of(x)
     if addresses is None:
-        return flatten(x, operation), None
+        return as_vector(x, operation), None
     return F.gather(unwrap(x), np.argsort(addresses, kind="stable"), axes=(0,)), addresses
 
 

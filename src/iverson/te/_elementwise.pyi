@@ -32,11 +32,17 @@ def pow(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
 def sqrt(x: Expr | complex, /) -> Expr:
     """The square root."""
 
+def rsqrt(x: Expr | complex, /) -> Expr:
+    """1 / sqrt(x)."""
+
 def floor_divide(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
     """x1 / x2 rounded towards -inf."""
 
 def remainder(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
     """What is left of x1 / x2, with the sign of x2."""
+
+def fmod(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
+    """What is left of x1 / x2, with the sign of x1, as in C."""
 
 def hypot(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
     """The length of (x1, x2), without overflow."""
@@ -76,6 +82,12 @@ def log10(x: Expr | complex, /) -> Expr:
 
 def logaddexp(x1: Expr | complex, x2: Expr | complex, /) -> Expr:
     """log(exp(x1) + exp(x2)), without overflow."""
+
+def deg2rad(x: Expr | complex, /) -> Expr:
+    """An angle in degrees, in radians."""
+
+def rad2deg(x: Expr | complex, /) -> Expr:
+    """An angle in radians, in degrees."""
 
 def sin(x: Expr | complex, /) -> Expr:
     """The sine of an angle in radians."""
@@ -246,7 +258,10 @@ def trunc(x: Expr | complex, /) -> Expr:
     """x without its fraction."""
 
 def round(x: Expr | complex, /) -> Expr:
-    """The nearest integer; halves go to the even one."""
+    ...
+
+def frac(x: Expr | complex, /) -> Expr:
+    """x less its whole part, with the sign of x."""
 
 def conj(x: Expr | complex, /) -> Expr:
     """The complex conjugate; real x as it is."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from typing import Any, Literal, Self, SupportsIndex, overload
+from iverson.array_api.updates import At
+from iverson.array_api.order_statistics import TopK
 from iverson.array_api.searching import UniqueAll
 from iverson.array_api.searching import UniqueCounts
 from iverson.array_api.searching import UniqueInverse
@@ -26,6 +28,12 @@ class Methods:
         """x1 + alpha * x2 (alpha is 1 unless given)."""
     def all(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Whether all entries over axes are nonzero; True where there are none."""
+    @overload
+    def allclose(self, x2: MaskedTensor, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> MaskedTensor:
+        """Whether all entries are close, as `isclose` has it: a bool of rank 0."""
+    @overload
+    def allclose(self, x2: Self | ArrayLike, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
+        """Whether all entries are close, as `isclose` has it: a bool of rank 0."""
     def angle(self, /) -> Self:
         """The argument, in (-pi, pi]."""
     def any(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -36,6 +44,8 @@ class Methods:
         """The position of the smallest entry (the first of equal ones)."""
     def argsort(self, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> Self:
         """The positions that sort x along an axis, as int64; equal entries keep their order if ``stable``."""
+    def argwhere(self, /) -> Tensor:
+        """The positions of the nonzero entries in row-major order, a row of an int64 matrix for each."""
     def asin(self, /) -> Self:
         """The angle in [-pi/2, pi/2] whose sine is x."""
     def asinh(self, /) -> Self:
@@ -94,6 +104,8 @@ class Methods:
         """The smallest integer not below x."""
     def clip(self, /, min: Self | ArrayLike | None = None, max: Self | ArrayLike | None = None) -> Self:
         """x where it lies between ``min`` and ``max``, else the bound it crosses; None is no bound."""
+    def clone(self, /) -> Self:
+        """A copy of x. Gradients pass through it."""
     def conj(self, /) -> Self:
         """The complex conjugate; real x as it is."""
     @overload
@@ -114,10 +126,16 @@ class Methods:
     @overload
     def cross_entropy(self, labels: Self | ArrayLike, /, *, axis: Axis | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean') -> Self:
         """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
+    def cummax(self, /, axis: Axis = -1) -> Self:
+        """The largest entry so far along an axis; nan from the first nan on."""
+    def cummin(self, /, axis: Axis = -1) -> Self:
+        """The smallest entry so far along an axis; nan from the first nan on."""
     def cumulative_prod(self, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Self:
         """Products of the entries so far along an axis."""
     def cumulative_sum(self, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Self:
         """Sums of the entries so far along an axis."""
+    def deg2rad(self, /) -> Self:
+        """An angle in degrees, in radians."""
     def diagonal(self, /, *, offset: SupportsIndex = 0) -> Self:
         """The ``offset``-th diagonals of the matrices in the last two axes, as the last axis."""
     def diff(self, /, *, axis: Axis = -1, n: SupportsIndex = 1, prepend: Self | ArrayLike | None = None, append: Self | ArrayLike | None = None) -> Self:
@@ -148,6 +166,8 @@ class Methods:
         """x with new axes of extent 1 at the given positions of the result (an integer or a tuple)."""
     def expm1(self, /) -> Self:
         """exp(x) - 1, exact near 0."""
+    def flatten(self, /) -> Self:
+        """The entries in row-major order, as a vector."""
     def flip(self, /, *, axis: Axes = None) -> Self:
         """x with the order of entries reversed along axes (None: all). Raises AxisError."""
     def floor(self, /) -> Self:
@@ -158,6 +178,20 @@ class Methods:
     @overload
     def floor_divide(self, x2: Self | ArrayLike, /) -> Self:
         """x1 / x2 rounded towards -inf."""
+    @overload
+    def fmod(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """What is left of x1 / x2, with the sign of x1, as in C."""
+    @overload
+    def fmod(self, x2: Self | ArrayLike, /) -> Self:
+        """What is left of x1 / x2, with the sign of x1, as in C."""
+    def frac(self, /) -> Self:
+        """x less its whole part, with the sign of x."""
+    @overload
+    def gather(self, indices: MaskedTensor, /, *, axis: Axis = -1) -> MaskedTensor:
+        """x at positions along an axis: another name of `take_along_axis`, as in PyTorch."""
+    @overload
+    def gather(self, indices: Self | ArrayLike, /, *, axis: Axis = -1) -> Self:
+        """x at positions along an axis: another name of `take_along_axis`, as in PyTorch."""
     def gelu(self, /) -> Self:
         """x times the standard normal distribution function of x."""
     @overload
@@ -178,6 +212,12 @@ class Methods:
     @overload
     def hypot(self, x2: Self | ArrayLike, /) -> Self:
         """The length of (x1, x2), without overflow."""
+    @overload
+    def isclose(self, x2: MaskedTensor, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> MaskedTensor:
+        """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal."""
+    @overload
+    def isclose(self, x2: Self | ArrayLike, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
+        """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal."""
     def isfinite(self, /) -> Self:
         """Whether x is not inf or nan."""
     @overload
@@ -190,6 +230,8 @@ class Methods:
         """Whether x is infinite."""
     def isnan(self, /) -> Self:
         """Whether x is not a number."""
+    def kthvalue(self, k: SupportsIndex, /, *, axis: Axis = -1, keepdims: bool = False) -> TopK:
+        """The k-th smallest entry along an axis, counted from 1, and its position."""
     @overload
     def less(self, x2: MaskedTensor, /) -> MaskedTensor:
         """Whether x1 < x2."""
@@ -220,6 +262,8 @@ class Methods:
     @overload
     def logaddexp(self, x2: Self | ArrayLike, /) -> Self:
         """log(exp(x1) + exp(x2)), without overflow."""
+    def logcumsumexp(self, /, axis: Axis = -1) -> Self:
+        """The logarithm of the sum of exp(x) so far along an axis, without overflow."""
     @overload
     def logical_and(self, x2: MaskedTensor, /) -> MaskedTensor:
         """Whether both are nonzero."""
@@ -243,6 +287,12 @@ class Methods:
     def logsumexp(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """log(sum(exp(x))) over axes, without overflow; -inf where there is no entry."""
     @overload
+    def masked_fill(self, mask: Array | ArrayLike, value: MaskedTensor, /) -> MaskedTensor:
+        """``value`` where the mask is True, else x. The three broadcast."""
+    @overload
+    def masked_fill(self, mask: Array | ArrayLike, value: Self | ArrayLike, /) -> Self:
+        """``value`` where the mask is True, else x. The three broadcast."""
+    @overload
     def matmul(self, x2: MaskedTensor, /) -> MaskedTensor:
         """The product of matrices, of vectors, or of batches of them in the leading axes."""
     @overload
@@ -260,6 +310,8 @@ class Methods:
         """The larger of x1 and x2; nan if either is."""
     def mean(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The mean over axes; nan where there is no entry. Integers become float64."""
+    def median(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The middle entry in order over axes (None: all), or the mean of the two in the middle."""
     def min(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The smallest entry over axes; nan if there is one."""
     @overload
@@ -276,6 +328,16 @@ class Methods:
     @overload
     def multiply(self, x2: Self | ArrayLike, /) -> Self:
         """x1 * x2."""
+    def nan_to_num(self, /, *, nan: complex = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
+        """x with nan, inf and -inf replaced by numbers; None stands for the largest of x's dtype, or the lowest."""
+    def nanmax(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The largest over axes (None: all) of the entries that are not nan, nan without one."""
+    def nanmean(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The mean over axes (None: all) of the entries that are not nan, nan without one."""
+    def nanmin(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The smallest over axes (None: all) of the entries that are not nan, nan without one."""
+    def nansum(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The sum over axes (None: all) of the entries that are not nan, 0 without one."""
     def negative(self, /) -> Self:
         """-x."""
     @overload
@@ -316,6 +378,12 @@ class Methods:
         """x1 to the power x2."""
     def prod(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The product over axes."""
+    def quantile(self, q: Array | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The quantiles of the entries over axes (None: all), between two entries interpolated linearly."""
+    def rad2deg(self, /) -> Self:
+        """An angle in radians, in degrees."""
+    def ravel(self, /) -> Self:
+        """The entries in row-major order, as a vector: another name of `flatten`."""
     def reciprocal(self, /) -> Self:
         """1 / x."""
     def relu(self, /) -> Self:
@@ -336,8 +404,12 @@ class Methods:
         """The same entries in another shape, in row-major order; one extent may be -1."""
     def roll(self, /, shift: ShapeLike, *, axis: Axes = None) -> Self:
         """x with entries moved round by ``shift`` places along axes (None: along the flattened array)."""
-    def round(self, /) -> Self:
-        """The nearest integer; halves go to the even one."""
+    def rot90(self, /, k: SupportsIndex = 1, *, axes: tuple[int, int] = (0, 1)) -> Self:
+        """x turned by k quarters in the plane of two axes, from the first towards the second."""
+    def round(self, /, *, decimals: SupportsIndex = 0) -> Self:
+        """The nearest number with so many decimals, 0 for integers; halves go to the even one."""
+    def rsqrt(self, /) -> Self:
+        """1 / sqrt(x)."""
     @overload
     def searchsorted(self, x2: MaskedTensor, /, *, side: Literal['left', 'right'] = 'left', sorter: ArrayLike | None = None) -> MaskedTensor:
         """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64."""
@@ -408,6 +480,8 @@ class Methods:
         """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc"."""
     def to_sparse(self, /) -> Self:
         """x in the COO layout; a tensor in a sparse layout as it is."""
+    def topk(self, k: SupportsIndex, /, *, axis: Axis = -1, largest: bool = True) -> TopK:
+        """The k largest (or smallest) entries along an axis in order, and their positions."""
     def tril(self, /, *, k: SupportsIndex = 0) -> Self:
         """The lower triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal."""
     def triu(self, /, *, k: SupportsIndex = 0) -> Self:
@@ -480,15 +554,44 @@ class Methods:
     def __invert__(self) -> Self: ...
 
 class TensorMethods:
+    @property
+    def at(self) -> At:
+        """Entries by key, for a new array in which they are changed: ``x.at[key].add(values)``, ``set``, ``get``."""
+    def bincount(self, /, *, weights: Self | ArrayLike | None = None, minlength: SupportsIndex = 0) -> Self:
+        """How often each number occurs in a vector of integers of at least 0, or the sum of its weights."""
     def coalesce(self, /) -> Self:
         """A sparse tensor with each entry stored once, in row-major order."""
+    @overload
+    def convolve(self, v: MaskedTensor, /, *, mode: Literal['full', 'same', 'valid'] = 'full') -> MaskedTensor:
+        """The convolution of two vectors, the sum of a[i - k] * v[k] over k."""
+    @overload
+    def convolve(self, v: Self | ArrayLike, /, *, mode: Literal['full', 'same', 'valid'] = 'full') -> Self:
+        """The convolution of two vectors, the sum of a[i - k] * v[k] over k."""
+    def corrcoef(self, /) -> Self:
+        """The correlation coefficients of variables, the rows of x, over observations, its columns."""
+    def cov(self, /, *, correction: float = 1.0) -> Self:
+        """The covariance matrix of variables, the rows of x, over observations, its columns."""
+    @overload
+    def index_add(self, indices: Array | ArrayLike, values: MaskedTensor, /, *, axis: Axis = 0) -> MaskedTensor:
+        """x with slices added at positions on an axis, as x[indices] += values would if it counted repeats."""
+    @overload
+    def index_add(self, indices: Array | ArrayLike, values: Self | ArrayLike, /, *, axis: Axis = 0) -> Self:
+        """x with slices added at positions on an axis, as x[indices] += values would if it counted repeats."""
     def indices(self, /) -> Tensor:
         """Where the stored entries are: (sparse axes, nnz) for COO, the positions within lines otherwise: (nnz,)."""
     def indptr(self, /) -> Tensor:
         """Where each row (or column) of a compressed layout starts among the stored entries; then their number."""
+    def interp(self, xp: Self | ArrayLike, fp: Self | ArrayLike, /) -> Self:
+        """The function that is linear between its values ``fp`` at the points ``xp``, at x; constant beyond them."""
     @property
     def nnz(self, /) -> int:
         """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
+    @overload
+    def scatter_add(self, indices: Array | ArrayLike, values: MaskedTensor, /, *, axis: Axis = -1) -> MaskedTensor:
+        """x with values added at positions along an axis, given for each of the other axes' entries."""
+    @overload
+    def scatter_add(self, indices: Array | ArrayLike, values: Self | ArrayLike, /, *, axis: Axis = -1) -> Self:
+        """x with values added at positions along an axis, given for each of the other axes' entries."""
     def segment_max(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
         """The largest of the slices of x with each number; -inf for a segment without any. As `segment_sum`."""
     def segment_softmax(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
@@ -499,6 +602,8 @@ class TensorMethods:
         """x where a sparse tensor stores an entry, 0 elsewhere; in that tensor's layout, on the same indices."""
     def to_scipy(self, /) -> Any:
         """A matrix in a sparse layout as a SciPy sparse array (in CSC where SciPy has no such layout)."""
+    def trapezoid(self, /, x: Self | ArrayLike | None = None, *, dx: float = 1.0, axis: Axis = -1) -> Self:
+        """The integral along an axis by the trapezoidal rule."""
     def values(self, /) -> Tensor:
         """The stored entries of a sparse tensor: shape (nnz, *dense axes), or (blocks, rows, columns)."""
     def with_values(self, values: Values, /) -> Tensor:

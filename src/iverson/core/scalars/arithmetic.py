@@ -220,6 +220,16 @@ ARITHMETIC = (
         example=("[1., 9.]", "[1., 3.]"),
     ),
     Scalar(
+        "rsqrt",
+        lambda x: 1 / np.sqrt(x),
+        (lambda F, y, x: -0.5 * y / x,),
+        result="float",
+        domain=(POSITIVE,),
+        complex_ok=True,
+        summary="1 / sqrt(x).",
+        example=("[1., 4.]", "[1. , 0.5]"),
+    ),
+    Scalar(
         "floor_divide",
         _floordiv,
         (),
@@ -237,6 +247,16 @@ ARITHMETIC = (
         convention="at multiples of b the derivatives are those from above: 1 and -floor_divide(a, b)",
         summary="What is left of x1 / x2, with the sign of x2.",
         example=("[7, -7]", "2", "[1, 1]"),
+    ),
+    Scalar(
+        "fmod",
+        np.fmod,
+        (lambda *_: 1, lambda F, _y, a, b: -F.trunc(a / b)),
+        REAL,
+        domain=((0.2, 0.9), (1.0, 2.0)),
+        convention="at multiples of b the derivatives are those on the side away from 0: 1 and -trunc(a / b)",
+        summary="What is left of x1 / x2, with the sign of x1, as in C.",
+        example=("[7., -7.]", "2.", "[ 1., -1.]"),
     ),
     Scalar(
         "hypot",

@@ -36,8 +36,16 @@ ROUNDING = (
         np.round,
         kinds=NUMERIC,
         zero_preserving=True,
-        summary="The nearest integer; halves go to the even one.",
-        example=("[0.5, 1.7]", "[0., 2.]"),
+    ),
+    Scalar(
+        "frac",
+        lambda x: x - np.trunc(x),
+        (lambda *_: 1,),
+        kinds=REAL,
+        zero_preserving=True,
+        convention="at whole numbers the derivative is 1",
+        summary="x less its whole part, with the sign of x.",
+        example=("[1.5, -1.25]", "[ 0.5 , -0.25]"),
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,26 @@ def _tanh_d(F: Any, _y: Any, x: Any) -> Any:
 
 
 TRIGONOMETRIC = (
+    Scalar(
+        "deg2rad",
+        np.deg2rad,
+        (lambda *_: math.pi / 180,),
+        REAL,
+        result="float",
+        linear_in=((0,),),
+        summary="An angle in degrees, in radians.",
+        example=("[0., 180.]", "[0.        , 3.14159265]"),
+    ),
+    Scalar(
+        "rad2deg",
+        np.rad2deg,
+        (lambda *_: 180 / math.pi,),
+        REAL,
+        result="float",
+        linear_in=((0,),),
+        summary="An angle in radians, in degrees.",
+        example=("[0., 3.141592653589793]", "[  0., 180.]"),
+    ),
     Scalar(
         "sin",
         np.sin,

@@ -1,0 +1,204 @@
+"""Functions of the entries in order: quantiles, the largest, running extrema. Orders have no derivative."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from iverson.array_api.arguments import as_inexact, as_operand, as_plain, check_kind
+from iverson.array_api.indexing import take_along_axis
+from iverson.array_api.methods import method
+from iverson.array_api.reductions import entry_count
+from iverson.core import dtypes
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError
+from iverson.core.shapes import as_int, normalize_axes, normalize_axis
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from iverson.tensor.array import Array
+    from iverson.tensor.typing import A, ArrayLike, Axes, Axis
+
+
+def _last(x: Any, axes: tuple[int, ...]) -> Any:
+    """x with these axes as one, which is the last."""
+    kept = [k for k in range(x.ndim) if k not in axes]
+    turned = F.permute_dims(x, axes=(*kept, *axes))
+    shape = tuple(x.shape[k] for k in kept)
+    extent = 1
+    for k in axes:
+        extent *= x.shape[k]
+    return F.reshape(turned, shape=(*shape, extent))
+
+
+@method
+@checked
+def quantile(x: A | ArrayLike, q: Array | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The quantiles of the entries over axes (None: all), between two entries interpolated linearly.
+
+    Parameters
+    ----------
+    x : an array of a real dtype; integers become float64.
+    q : numbers in [0, 1], a Python number or an array; its axes come first in the result. Outside, nan.
+    keepdims : whether reduced axes stay, with extent 1.
+
+    Where an entry is nan, so is the result. Differentiable in x and in q. Of a MaskedTensor, over the
+    specified entries. Raises AxisError, DTypeError for complex x, ArgumentError without entries.
+
+    >>> from iverson import asarray
+    >>> quantile(asarray([3., 1., 2., 10.]), asarray([0.5, 1.]))
+    iverson.Tensor([ 2.5, 10. ])
+    """
+    x, q = as_inexact(x, "quantile"), as_inexact(q, "quantile", "q")
+    for value, argument in ((x, "x"), (q, "q")):
+        check_kind(value, "f", "quantile", argument)
+    q = F.astype(q, dtype=x.dtype) if q.dtype != x.dtype else q
+    axes = normalize_axes(axis, x.ndim, "quantile")
+    lines = _last(x, axes)
+    if lines.shape[-1] == 0:
+        raise ArgumentError("quantile", "x", got=f"shape {x.shape}", expected="entries over the axes")
+    last = (lines.ndim - 1,)
+    ordered = F.sort(lines, axis=last[0], descending=False)
+    place = F.reshape(q, shape=(1,) * last[0] + (q.size,)) * (entry_count(lines, last, True) - 1)
+    low, high = F.floor(place), F.ceil(place)
+    below, above = (_at(ordered, k) for k in (low, high))
+    exact = F.logical_or(F.equal(low, high), F.logical_and(F.isinf(below), F.equal(below, above)))
+    gap = F.where(exact, 0.0, above) - F.where(exact, 0.0, below)
+    found = below + gap * (place - low)
+    absent = F.any(F.isnan(lines), axis=last, keepdims=True)
+    outside = F.logical_or(F.less(place, 0), F.greater(place, entry_count(lines, last, True) - 1))
+    found = F.where(F.logical_or(absent, outside), float("nan"), found)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape)) if keepdims else lines.shape[:-1]
+    moved = F.permute_dims(found, axes=(last[0], *range(last[0])))
+    return F.reshape(moved, shape=q.shape + kept)
+
+
+def _at(ordered: Any, place: Any) -> Any:
+    """Entries along the last axis at positions, which are floats (nan or out of range: the ends)."""
+    inside = F.clip(F.where(F.isnan(place), 0.0, place), 0.0, float(ordered.shape[-1] - 1))
+    return take_along_axis(ordered, F.astype(inside, dtype=dtypes.int64))
+
+
+@method
+@checked
+def median(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The middle entry in order over axes (None: all), or the mean of the two in the middle.
+
+    Where an entry is nan, so is the result. Of a MaskedTensor, over the specified entries. Raises AxisError,
+    DTypeError for complex x, ArgumentError without entries.
+
+    >>> from iverson import asarray
+    >>> median(asarray([3., 1., 2., 10.]))
+    iverson.Tensor(2.5)
+    """
+    return quantile(x, 0.5, axis, keepdims=keepdims)
+
+
+class TopK(NamedTuple):
+    """What `topk` and `kthvalue` return: entries, and their positions along the axis."""
+
+    values: Any
+    indices: Any
+
+
+@method
+@checked
+def topk(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, largest: bool = True) -> TopK:
+    """The k largest (or smallest) entries along an axis in order, and their positions.
+
+    Equal entries come in their order in x; nan counts as the largest. Differentiable in the values. Raises
+    ArgumentError for k beyond the axis, AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> topk(asarray([3., 1., 2.]), 2)
+    TopK(values=iverson.Tensor([3., 2.]), indices=iverson.Tensor([0, 2]))
+    """
+    x = as_operand(x, "topk")
+    check_kind(x, "biuf", "topk")
+    along, count = normalize_axis(axis, x.ndim, "topk"), as_int(k, "topk", "k")
+    if not 0 <= count <= x.shape[along]:
+        raise ArgumentError("topk", "k", got=str(count), expected=f"a number in [0, {x.shape[along]}]")
+    return _chosen(x, slice(0, count, 1), along, bool(largest))
+
+
+@method
+@checked
+def kthvalue(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, keepdims: bool = False) -> TopK:
+    """The k-th smallest entry along an axis, counted from 1, and its position.
+
+    nan counts as the largest. Differentiable in the value. Raises ArgumentError for k beyond the axis,
+    AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> kthvalue(asarray([3., 1., 2.]), 2)
+    TopK(values=iverson.Tensor(2.), indices=iverson.Tensor(2))
+    """
+    x = as_operand(x, "kthvalue")
+    check_kind(x, "biuf", "kthvalue")
+    along, place = normalize_axis(axis, x.ndim, "kthvalue"), as_int(k, "kthvalue", "k")
+    if not 1 <= place <= x.shape[along]:
+        raise ArgumentError("kthvalue", "k", got=str(place), expected=f"a number in [1, {x.shape[along]}]")
+    found = _chosen(x, slice(place - 1, place, 1), along, False)
+    return found if keepdims else TopK(*(F.squeeze(part, axis=(along,)) for part in found))
+
+
+def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
+    order = F.argsort(x, axis=axis, descending=descending, stable=True)
+    key = tuple(places if k == axis else slice(0, n, 1) for k, n in enumerate(x.shape))
+    indices = F.index_basic(order, key=key)
+    return TopK(take_along_axis(x, indices, axis=axis), indices)
+
+
+@method
+@checked
+def logcumsumexp(x: A | ArrayLike, /, axis: Axis = -1) -> A:
+    """The logarithm of the sum of exp(x) so far along an axis, without overflow.
+
+    Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> logcumsumexp(asarray([1000., 1000.]))
+    iverson.Tensor([1000.        , 1000.69314718])
+    """
+    x = as_inexact(as_plain(x, "logcumsumexp"), "logcumsumexp")
+    check_kind(x, "f", "logcumsumexp")
+    return F.logcumsumexp(x, axis=normalize_axis(axis, x.ndim, "logcumsumexp"))
+
+
+def _running(name: str, x: Any, axis: Any, largest: bool) -> Any:
+    x = as_plain(x, name)
+    check_kind(x, "iuf", name)
+    along = normalize_axis(axis, x.ndim, name)
+    return take_along_axis(x, F.cumulative_argmax(x, axis=along, largest=largest), axis=along)
+
+
+@method
+@checked
+def cummax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
+    """The largest entry so far along an axis; nan from the first nan on.
+
+    The derivative belongs to the first of equal entries. Raises AxisError, DTypeError for complex or bool x.
+
+    >>> from iverson import asarray
+    >>> cummax(asarray([1., 3., 2., 5.]))
+    iverson.Tensor([1., 3., 3., 5.])
+    """
+    return _running("cummax", x, axis, True)
+
+
+@method
+@checked
+def cummin(x: A | ArrayLike, /, axis: Axis = -1) -> A:
+    """The smallest entry so far along an axis; nan from the first nan on.
+
+    The derivative belongs to the first of equal entries. Raises AxisError, DTypeError for complex or bool x.
+
+    >>> from iverson import asarray
+    >>> cummin(asarray([5., 3., 4., 1.]))
+    iverson.Tensor([5., 3., 3., 1.])
+    """
+    return _running("cummin", x, axis, False)
+
+
+__all__ = ["cummax", "cummin", "kthvalue", "logcumsumexp", "median", "quantile", "topk"]

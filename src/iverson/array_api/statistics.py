@@ -1,0 +1,313 @@
+"""Counts, covariances and what is done with sampled functions: interpolation, integrals, convolution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+from iverson.array_api.arguments import as_inexact, as_operand, as_plain, cast, check_kind
+from iverson.array_api.indexing import nonzero
+from iverson.array_api.joining import stack
+from iverson.array_api.manipulation import flip, permute_dims
+from iverson.array_api.methods import method, tensor_method
+from iverson.array_api.reductions import mean
+from iverson.array_api.reductions import sum as _sum
+from iverson.array_api.segments import segment_sum
+from iverson.core import dtypes
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError, ShapeError, speaking_as
+from iverson.core.shapes import as_int, check_choice, normalize_axis
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.array import Array
+    from iverson.tensor.tensor import Tensor
+    from iverson.tensor.typing import A, ArrayLike, Axis
+
+
+@method
+@checked
+def isclose(
+    x1: A | ArrayLike,
+    x2: A | ArrayLike,
+    /,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> A:
+    """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal.
+
+    ``equal_nan`` says whether nan is close to nan. Raises ShapeError where shapes do not fit.
+
+    >>> from iverson import asarray
+    >>> isclose(asarray([1., 2.]), asarray([1. + 1e-9, 2.1]))
+    iverson.Tensor([ True, False])
+    """
+    x1, x2 = as_operand(x1, "isclose", "x1"), as_operand(x2, "isclose", "x2")
+    common = dtypes.to_inexact(dtypes.result_type(x1, x2))
+    x1, x2 = cast(x1, common), cast(x2, common)
+    finite = F.logical_and(F.isfinite(x1), F.isfinite(x2))
+    here, there = (F.where(finite, x, 0.0) for x in (x1, x2))
+    near = F.less_equal(F.abs(here - there), atol + rtol * F.abs(there))
+    close = F.logical_or(F.logical_and(finite, near), F.equal(x1, x2))
+    if equal_nan:
+        close = F.logical_or(close, F.logical_and(F.isnan(x1), F.isnan(x2)))
+    return close
+
+
+@method
+@checked
+def allclose(
+    x1: A | ArrayLike,
+    x2: A | ArrayLike,
+    /,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> A:
+    """Whether all entries are close, as `isclose` has it: a bool of rank 0.
+
+    >>> from iverson import asarray
+    >>> allclose(asarray([1., 2.]), asarray([1. + 1e-9, 2.]))
+    iverson.Tensor(True)
+    """
+    close = isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return F.all(close, axis=tuple(range(close.ndim)), keepdims=False)
+
+
+@method
+def argwhere(x: Array | ArrayLike, /) -> Tensor:
+    """The positions of the nonzero entries in row-major order, a row of an int64 matrix for each.
+
+    Of a MaskedTensor, only specified entries count. Raises ShapeError for rank 0.
+
+    >>> from iverson import asarray
+    >>> argwhere(asarray([[0, 3], [4, 0]]))
+    iverson.Tensor([[0, 1],
+                    [1, 0]])
+    """
+    x = as_operand(x, "argwhere")
+    if not x.ndim:
+        raise ShapeError("argwhere", "x", got="rank 0", expected="at least one axis")
+    return stack(nonzero(x), axis=1)
+
+
+@tensor_method
+@checked
+def bincount(
+    x: Array | ArrayLike, /, *, weights: A | ArrayLike | None = None, minlength: SupportsIndex = 0
+) -> A:
+    """How often each number occurs in a vector of integers of at least 0, or the sum of its weights.
+
+    Parameters
+    ----------
+    x : a vector of integers.
+    weights : a vector as long as x; differentiable in it.
+    minlength : the least length of the result, which is one more than the largest number.
+
+    Raises ArgumentError for negative numbers, ShapeError where the lengths differ, DTypeError.
+
+    >>> from iverson import asarray
+    >>> bincount(asarray([0, 2, 2]))
+    iverson.Tensor([1, 0, 2])
+    """
+    x = as_plain(x, "bincount")
+    check_kind(x, "iu", "bincount")
+    if x.ndim != 1:
+        raise ShapeError("bincount", "x", got=f"shape {x.shape}", expected="a vector")
+    least = as_int(minlength, "bincount", "minlength")
+    if not 0 <= least < 2**60:
+        raise ArgumentError("bincount", "minlength", got=str(least), expected="a number in [0, 2**60)")
+    numbers: Any = F.to_numpy(x)
+    if numbers.size and numbers.min() < 0:
+        raise ArgumentError("bincount", "x", got=str(numbers.min()), expected="no number below 0")
+    count = max(least, int(numbers.max()) + 1 if numbers.size else 0)
+    given = (
+        F.astype(x * 0 + 1, dtype=dtypes.int64)
+        if weights is None
+        else as_plain(weights, "bincount", "weights")
+    )
+    if given.shape != x.shape:
+        raise ShapeError("bincount", "weights", got=f"shape {given.shape}", expected=f"shape {x.shape}")
+    return segment_sum(given, numbers, count)
+
+
+@tensor_method
+@checked
+def cov(x: A | ArrayLike, /, *, correction: float = 1.0) -> A:
+    """The covariance matrix of variables, the rows of x, over observations, its columns.
+
+    ``correction`` is subtracted from the number of observations. A vector is one variable. Raises ShapeError
+    for more than two axes.
+
+    >>> from iverson import asarray
+    >>> cov(asarray([[1., 2., 3.], [3., 2., 1.]]))
+    iverson.Tensor([[ 1., -1.],
+                    [-1.,  1.]])
+    """
+    x = as_inexact(as_plain(x, "cov"), "cov")
+    if x.ndim not in (1, 2):
+        raise ShapeError("cov", "x", got=f"shape {x.shape}", expected="a matrix or a vector")
+    rows = F.reshape(x, shape=(1, x.size)) if x.ndim == 1 else x
+    centred = rows - mean(rows, axis=1, keepdims=True)
+    product = F.matmul(centred, F.conj(permute_dims(centred, (1, 0)))) / max(x.shape[-1] - correction, 0.0)
+    return product if x.ndim == 2 else F.reshape(product, shape=())
+
+
+@tensor_method
+def corrcoef(x: A | ArrayLike, /) -> A:
+    """The correlation coefficients of variables, the rows of x, over observations, its columns.
+
+    Raises ShapeError for more than two axes.
+
+    >>> from iverson import asarray
+    >>> corrcoef(asarray([[1., 2., 3.], [3., 2., 1.]]))
+    iverson.Tensor([[ 1., -1.],
+                    [-1.,  1.]])
+    """
+    with speaking_as("corrcoef"):
+        c = cov(x)
+    if not c.ndim:
+        return c / c
+    deviation = F.sqrt(F.real(F.diagonal(c, offset=0)))
+    return c / F.expand_dims(deviation, axis=(1,)) / F.expand_dims(deviation, axis=(0,))
+
+
+@tensor_method
+def interp(x: A | ArrayLike, xp: A | ArrayLike, fp: A | ArrayLike, /) -> A:
+    """The function that is linear between its values ``fp`` at the points ``xp``, at x; constant beyond them.
+
+    Parameters
+    ----------
+    x : where to evaluate it.
+    xp, fp : vectors of one length, xp increasing.
+
+    Differentiable in all three; at a point the derivative in x is that from above. Raises ShapeError where
+    lengths differ, DTypeError for complex x or xp, ArgumentError without points.
+
+    >>> from iverson import asarray
+    >>> interp(asarray([0.5, 9.]), asarray([0., 1., 2.]), asarray([0., 10., 20.]))
+    iverson.Tensor([ 5., 20.])
+    """
+    x, xp, fp = (
+        as_inexact(as_plain(value, "interp", argument), "interp", argument)
+        for value, argument in ((x, "x"), (xp, "xp"), (fp, "fp"))
+    )
+    for value, argument in ((x, "x"), (xp, "xp")):
+        check_kind(value, "f", "interp", argument)
+    if xp.ndim != 1 or fp.shape != xp.shape:
+        raise ShapeError(
+            "interp",
+            "fp",
+            got=f"shapes {xp.shape} and {fp.shape}",
+            expected="xp and fp vectors of one length",
+        )
+    if not xp.size:
+        raise ArgumentError("interp", "xp", got="no points", expected="at least one")
+    n = xp.shape[0]
+    after = F.searchsorted(xp, x, side="right")
+    low, high = F.clip(after - 1, 0, n - 1), F.clip(after, 0, n - 1)
+    left, right, below, above = (F.gather(v, k, axes=(0,)) for v in (xp, fp) for k in (low, high))
+    inside = F.not_equal(low, high)
+    part = F.where(inside, x - left, 0.0) / F.where(inside, right - left, 1.0)
+    return F.where(F.isnan(x), x, below + part * (above - below))
+
+
+@tensor_method
+@checked
+def trapezoid(y: A | ArrayLike, /, x: A | ArrayLike | None = None, *, dx: float = 1.0, axis: Axis = -1) -> A:
+    """The integral along an axis by the trapezoidal rule.
+
+    Parameters
+    ----------
+    y : the values of the integrand.
+    x : where they are: of y's shape, or a vector along the axis. Without it they are ``dx`` apart.
+
+    Raises AxisError, ShapeError where x does not fit.
+
+    >>> from iverson import asarray
+    >>> trapezoid(asarray([1., 2., 3.]))
+    iverson.Tensor(4.)
+    """
+    y = as_inexact(y, "trapezoid", "y")
+    k = normalize_axis(axis, y.ndim, "trapezoid")
+    step: Any = dx
+    if x is not None:
+        given = as_inexact(x, "trapezoid", "x")
+        along = tuple(n if j == k else 1 for j, n in enumerate(y.shape))
+        if given.shape not in (y.shape, (y.shape[k],)):
+            raise ShapeError(
+                "trapezoid", "x", got=f"shape {given.shape}", expected=f"shape {y.shape} or ({y.shape[k]},)"
+            )
+        given = given if given.shape == y.shape else F.reshape(given, shape=along)
+        step = _ends(given, k, 1) - _ends(given, k, 0)
+    return _sum(step * (_ends(y, k, 1) + _ends(y, k, 0)) * 0.5, axis=k)
+
+
+def _ends(x: Any, axis: int, first: int) -> Any:
+    """All entries along an axis but the last (``first`` = 0), or but the first (1)."""
+    n = x.shape[axis]
+    part = slice(min(first, n), max(n - 1 + first, 0), 1)
+    return F.index_basic(x, key=tuple(part if j == axis else slice(0, m, 1) for j, m in enumerate(x.shape)))
+
+
+@tensor_method
+def convolve(a: A | ArrayLike, v: A | ArrayLike, /, *, mode: Literal["full", "same", "valid"] = "full") -> A:
+    """The convolution of two vectors, the sum of a[i - k] * v[k] over k.
+
+    ``mode`` is "full" (wherever they overlap), "same" (as long as the longer of the two, in the middle) or
+    "valid" (where the shorter lies within the longer). Raises ShapeError unless both are vectors that have
+    entries.
+
+    >>> from iverson import asarray
+    >>> convolve(asarray([1., 2., 3.]), asarray([1., 1.]))
+    iverson.Tensor([1., 3., 5., 3.])
+    """
+    check_choice(mode, ("full", "same", "valid"), "convolve", "mode")
+    a, v = as_plain(a, "convolve", "a"), as_plain(v, "convolve", "v")
+    for x, argument in ((a, "a"), (v, "v")):
+        if x.ndim != 1 or not x.shape[0]:
+            raise ShapeError("convolve", argument, got=f"shape {x.shape}", expected="a vector with entries")
+        check_kind(x, "iufc", "convolve", argument)
+    if a.shape[0] < v.shape[0]:
+        a, v = v, a
+    n, m = a.shape[0], v.shape[0]
+    full = F.convolution(a, v)
+    start, stop = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}[
+        mode
+    ]
+    return F.index_basic(full, key=(slice(start, stop, 1),))
+
+
+@method
+@checked
+def rot90(x: A | ArrayLike, /, k: SupportsIndex = 1, *, axes: tuple[int, int] = (0, 1)) -> A:
+    """x turned by k quarters in the plane of two axes, from the first towards the second.
+
+    Raises AxisError, ShapeError unless the axes are two different ones.
+
+    >>> from iverson import asarray
+    >>> rot90(asarray([[1, 2], [3, 4]]))
+    iverson.Tensor([[2, 4],
+                    [1, 3]])
+    """
+    x = as_operand(x, "rot90")
+    turns = as_int(k, "rot90", "k") % 4
+    if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+        raise ShapeError("rot90", "axes", got=str(axes), expected="two axes")
+    first, second = (normalize_axis(a, x.ndim, "rot90") for a in axes)
+    if first == second:
+        raise ShapeError("rot90", "axes", got=str(axes), expected="two different axes")
+    if turns in (0, 2):
+        return flip(x, axis=(first, second)) if turns else F.positive(x) if x.dtype.kind != "b" else F.copy(x)
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    turned = permute_dims(flip(x, axis=second) if turns == 1 else x, tuple(order))
+    return turned if turns == 1 else flip(turned, axis=second)
+
+
+__all__ = [
+    "allclose", "argwhere", "bincount", "convolve", "corrcoef", "cov", "interp", "isclose", "rot90",
+    "trapezoid",
+]  # fmt: skip

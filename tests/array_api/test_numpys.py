@@ -1,0 +1,246 @@
+"""Functions that NumPy and PyTorch have and the standard has not: values, gradients, levels of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from iverson.testing import gradcheck
+from tests.array_api.common import draw, same
+
+COVERED = {
+    "allclose",
+    "argwhere",
+    "bincount",
+    "clone",
+    "convolve",
+    "corrcoef",
+    "cov",
+    "cummax",
+    "cummin",
+    "flatten",
+    "gather",
+    "index_add",
+    "interp",
+    "isclose",
+    "kthvalue",
+    "logcumsumexp",
+    "masked_fill",
+    "median",
+    "nan_to_num",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nansum",
+    "quantile",
+    "ravel",
+    "rot90",
+    "scatter_add",
+    "topk",
+    "trapezoid",
+}
+X, Y = draw((4, 5)), draw((4, 5), seed=1)
+V, W = draw((5,)), draw((3,), seed=2)
+GAPS = np.where(draw((4, 5), seed=3) > 1, np.nan, X)
+GAPS[1] = np.nan
+MASK = X > 0
+AT = np.array([[0, 1, 1, 3, 0], [2, 2, 2, 2, 2]])
+Q = np.array([0.0, 0.2, 0.5, 1.0])
+
+
+def added(x, v):
+    y = x.copy()
+    np.add.at(y, ([2, 2, 0],), v)
+    return y
+
+
+def scattered(x, v):
+    y = x.copy()
+    np.add.at(y, (AT, np.arange(5)), v)
+    return y
+
+
+#: By name: ours, NumPy's, and what both take.
+CASES = {
+    "clone": (iv.clone, np.copy, [X]),
+    "convolve": (iv.convolve, np.convolve, [V, W]),
+    "convolve-same": (
+        lambda a, v: iv.convolve(v, a, mode="same"),
+        lambda a, v: np.convolve(v, a, "same"),
+        [V, W],
+    ),
+    "convolve-valid": (
+        lambda a, v: iv.convolve(a, v, mode="valid"),
+        lambda a, v: np.convolve(a, v, "valid"),
+        [V, W],
+    ),
+    "corrcoef": (iv.corrcoef, np.corrcoef, [X]),
+    "cov": (iv.cov, np.cov, [X]),
+    "cov-vector": (lambda x: iv.cov(x, correction=0), lambda x: np.cov(x, ddof=0), [V]),
+    "cummax": (lambda x: iv.cummax(x, axis=1), lambda x: np.maximum.accumulate(x, 1), [X]),
+    "cummin": (lambda x: iv.cummin(x, axis=0), lambda x: np.minimum.accumulate(x, 0), [X]),
+    "flatten": (iv.flatten, np.ravel, [X]),
+    "ravel": (iv.ravel, np.ravel, [X]),
+    "gather": (lambda x: iv.gather(x, AT, axis=0), lambda x: np.take_along_axis(x, AT, 0), [X]),
+    "index_add": (lambda x, v: iv.index_add(x, np.array([2, 2, 0]), v), added, [X, Y[:3]]),
+    "scatter_add": (lambda x, v: iv.scatter_add(x, AT, v, axis=0), scattered, [X, Y[:2]]),
+    "at-add": (lambda x, v: x.at[np.array([2, 2, 0])].add(v), added, [X, Y[:3]]),
+    "at-add-slice": (
+        lambda x, v: x.at[1:, ::2].add(v),
+        lambda x, v: x + np.pad(v, ((1, 0), (0, 0)))[:, [0, 1, 1, 1, 2]] * [1, 0, 1, 0, 1],
+        [X, Y[:3, :3]],
+    ),
+    "at-set": (lambda x, v: x.at[1:3].set(v), lambda x, v: np.concatenate([x[:1], v, x[3:]]), [X, Y[:2]]),
+    "at-get": (lambda x: x.at[1].get(), lambda x: x[1], [X]),
+    "interp": (
+        iv.interp,
+        np.interp,
+        [draw((2, 3), low=-1.0, high=6.0), np.array([0.0, 1.0, 1.5, 4.0]), Y[0, :4]],
+    ),
+    "kthvalue": (lambda x: iv.kthvalue(x, 2, axis=0).values, lambda x: np.sort(x, 0)[1], [X]),
+    "logcumsumexp": (lambda x: iv.logcumsumexp(x, axis=0), lambda x: np.logaddexp.accumulate(x, 0), [X]),
+    "masked_fill": (lambda x, v: iv.masked_fill(x, MASK, v), lambda x, v: np.where(MASK, v, x), [X, V[:1]]),
+    "median": (lambda x: iv.median(x, axis=0), lambda x: np.median(x, 0), [X]),
+    "median-all": (lambda x: iv.median(x, keepdims=True), lambda x: np.median(x, keepdims=True), [X]),
+    "nan_to_num": (lambda x: iv.nan_to_num(x, nan=7.0), lambda x: np.nan_to_num(x, nan=7.0), [GAPS]),
+    "nanmax": (lambda x: iv.nanmax(x, axis=0), lambda x: np.nanmax(x, 0), [GAPS]),
+    "nanmean": (lambda x: iv.nanmean(x, axis=0), lambda x: np.nanmean(x, 0), [GAPS]),
+    "nanmin": (lambda x: iv.nanmin(x, axis=1), lambda x: np.nanmin(x, 1), [GAPS]),
+    "nansum": (lambda x: iv.nansum(x, axis=1), lambda x: np.nansum(x, 1), [GAPS]),
+    "quantile": (lambda x: iv.quantile(x, Q, axis=1), lambda x: np.quantile(x, Q, 1), [X]),
+    "quantile-axes": (
+        lambda x: iv.quantile(x, 0.3, axis=(0, 2), keepdims=True),
+        lambda x: np.quantile(x, 0.3, (0, 2), keepdims=True),
+        [draw((2, 3, 4))],
+    ),
+    "quantile-q": (lambda x, q: iv.quantile(x, q, axis=0), lambda x, q: np.quantile(x, q, 0), [X, Q[1:2]]),
+    "rot90": (lambda x: iv.rot90(x, 3), lambda x: np.rot90(x, 3), [X]),
+    "rot90-axes": (lambda x: iv.rot90(x, axes=(2, 0)), lambda x: np.rot90(x, axes=(2, 0)), [draw((2, 3, 4))]),
+    "topk": (lambda x: iv.topk(x, 2, axis=0).values, lambda x: -np.sort(-x, 0)[:2], [X]),
+    "topk-smallest": (lambda x: iv.topk(x, 3, largest=False).values, lambda x: np.sort(x)[:, :3], [X]),
+    "trapezoid": (
+        lambda y, x: iv.trapezoid(y, x, axis=0),
+        lambda y, x: np.trapezoid(y, x, axis=0),
+        [X, V[:4]],
+    ),
+    "trapezoid-dx": (lambda y: iv.trapezoid(y, dx=0.5), lambda y: np.trapezoid(y, dx=0.5), [X]),
+    "pad-symmetric": (lambda x: iv.pad(x, 2, "symmetric"), lambda x: np.pad(x, 2, "symmetric"), [X]),
+    "diag-matrix": (lambda x: iv.diag(x, k=1), lambda x: np.diag(x, 1), [X]),
+    "round": (lambda x: iv.round(x, decimals=1) + x, lambda x: np.round(x, 1) + x, [X]),
+    "bincount": (
+        lambda w: iv.bincount(AT[0], weights=w, minlength=6),
+        lambda w: np.bincount(AT[0], w, 6),
+        [V],
+    ),
+}
+#: Where what is chosen, or nan, stands in the way of differences.
+NO_GRADIENTS = {"nan_to_num", "nanmax", "nanmean", "nanmin", "nansum"}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(name):
+    ours, theirs, xs = CASES[name]
+    for dtype in ("float64", "float32"):
+        given = [x.astype(dtype) for x in xs]
+        same(ours(*map(iv.asarray, given)), np.asarray(theirs(*given)), dtype=dtype)
+    if name not in NO_GRADIENTS:
+        assert gradcheck(ours, tuple(iv.asarray(x, requires_grad=True) for x in xs))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::iverson.errors.BatchWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_and_batched(name):
+    """What a compiled function and a batch give is what the function gives, and its gradient too."""
+    ours, _, xs = CASES[name]
+    given = list(map(iv.asarray, xs))
+    expected = ours(*given).numpy()
+    np.testing.assert_allclose(iv.jit(ours)(*given).numpy(), expected, rtol=1e-12)
+
+    def total(*xs):
+        return (ours(*xs) ** 2).sum()
+
+    slopes = iv.grad(total, argnums=tuple(range(len(xs))))
+    wanted = [g.to_dense().numpy() for g in slopes(*given)]
+    for found, g in zip(iv.jit(slopes)(*given), wanted, strict=True):
+        np.testing.assert_allclose(found.to_dense().numpy(), g, rtol=1e-12, atol=1e-14)
+    twice = [iv.stack([x, x[..., ::-1] if name != "interp" else x]) for x in given]
+    batched = iv.vmap(ours)(*twice).numpy()
+    np.testing.assert_allclose(batched[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(batched[1], ours(*(x[1] for x in twice)).numpy(), rtol=1e-12)
+
+
+def test_comparisons():
+    x = np.array([1.0, np.nan, np.inf, -np.inf, 1e-9, 2.0, np.inf])
+    y = np.array([1.0 + 1e-6, np.nan, np.inf, np.inf, 0.0, 2.1, 1.0])
+    for options in ({}, {"equal_nan": True}, {"rtol": 0.1}, {"atol": 0.0}):
+        same(iv.isclose(x, y, **options), np.isclose(x, y, **options))
+        same(iv.allclose(x[:1], y[:1], **options), np.asarray(np.allclose(x[:1], y[:1], **options)))
+        same(iv.allclose(x, y, **options), np.asarray(False))
+    same(iv.isclose(np.array([1, 2]), 2), [False, True])
+    same(iv.argwhere(MASK), np.argwhere(MASK))
+
+
+def test_of_integers():
+    n = np.array([[3, 1, 2], [5, 5, 0]])
+    for ours, theirs in (
+        (lambda x: iv.cummax(x, axis=1), lambda x: np.maximum.accumulate(x, 1)),
+        (iv.nansum, np.sum),
+        (iv.nanmax, np.max),
+        (lambda x: iv.topk(x, 2).values, lambda x: -np.sort(-x)[:, :2]),
+        (lambda x: iv.topk(x, 2).indices, lambda x: np.argsort(-x, kind="stable")[:, :2]),
+        (iv.median, np.median),
+        (lambda x: iv.bincount(iv.flatten(x)), lambda x: np.bincount(x.ravel())),
+        (lambda x: iv.convolve(x[0], x[1]), lambda x: np.convolve(x[0], x[1])),
+        (lambda x: iv.round(x, decimals=-1), lambda x: np.round(x, -1)),
+        (iv.nan_to_num, np.nan_to_num),
+    ):
+        same(ours(iv.asarray(n)), np.asarray(theirs(n)))
+
+
+def test_nan_and_infinity():
+    x = np.array([1.0, 3.0, np.nan, 5.0])
+    same(iv.cummax(x), np.maximum.accumulate(x))
+    same(iv.cummin(x), np.minimum.accumulate(x))
+    for function in (iv.median, lambda v: iv.quantile(v, 0.5)):
+        assert np.isnan(function(x).numpy())
+    same(iv.median(np.array([np.inf, 1.0, np.inf])), np.inf)
+    same(iv.quantile(np.array([1.0, 2.0]), np.array([-0.1, 1.1])), [np.nan, np.nan])
+    same(
+        iv.nan_to_num(np.array([np.inf, -np.inf, np.nan])), np.nan_to_num(np.array([np.inf, -np.inf, np.nan]))
+    )
+    same(iv.logcumsumexp(np.array([-np.inf, -np.inf, 1e4, -1e4])), [-np.inf, -np.inf, 1e4, 1e4])
+    v = iv.asarray(np.array([-np.inf, 0.0, 1e4]), requires_grad=True)
+    same(iv.autograd.grad(iv.logcumsumexp(v).sum(), v), [0.0, 1.0, 1.0])
+    g = iv.asarray(GAPS, requires_grad=True)
+    same(iv.autograd.grad(iv.nanmean(g), g), np.where(np.isnan(GAPS), 0, 1 / np.isfinite(GAPS).sum()))
+    same(iv.autograd.grad(iv.nansum(g), g), np.where(np.isnan(GAPS), 0.0, 1.0))
+
+
+def test_errors():
+    x = iv.asarray(X)
+    for error, words, call in (
+        (DTypeError, "masked_fill: argument 'mask'", lambda: iv.masked_fill(x, x, 0.0)),
+        (ShapeError, "scatter_add: argument 'indices'", lambda: iv.scatter_add(x, np.array([0]), x)),
+        (IndexingError, "index_add: argument 'indices'", lambda: iv.index_add(x, np.array([9]), x[:1])),
+        (
+            DTypeError,
+            "index_add: argument 'values'",
+            lambda: iv.index_add(iv.asarray([1]), np.array([0]), V[:1]),
+        ),
+        (ArgumentError, "topk: argument 'k'", lambda: iv.topk(x, 9)),
+        (ArgumentError, "kthvalue: argument 'k'", lambda: iv.kthvalue(x, 0)),
+        (ArgumentError, "quantile: argument 'x'", lambda: iv.quantile(x[:0], 0.5, axis=0)),
+        (ArgumentError, "bincount: argument 'x'", lambda: iv.bincount(np.array([-1]))),
+        (ShapeError, "bincount: argument 'weights'", lambda: iv.bincount(np.array([1]), weights=V)),
+        (ShapeError, "interp: argument 'fp'", lambda: iv.interp(x, V, W)),
+        (ShapeError, "convolve: argument 'v'", lambda: iv.convolve(V, x)),
+        (ShapeError, "rot90: argument 'axes'", lambda: iv.rot90(x, axes=(0, 0))),
+        (ShapeError, "cov: argument 'x'", lambda: iv.cov(iv.ones((2, 2, 2)))),
+        (ShapeError, "trapezoid: argument 'x'", lambda: iv.trapezoid(x, x[:2])),
+    ):
+        with pytest.raises(error, match=words):
+            call()
