@@ -42,7 +42,8 @@ def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
     at = x.pattern.places_in(pattern)
     if at is not None:
         return _placed(x.values, at, (*pattern.stored_shape, *x.dense_shape))
-    if type(x.pattern) is CooPattern and not x.pattern.is_known_distinct and is_plain(pattern):
+    own = x.pattern
+    if type(own) is CooPattern and own.ndim == 2 and not own.is_known_distinct and is_plain(pattern):
         return _added(x, pattern)
     if x.pattern.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
         return _slices(coalesced(x), pattern)
