@@ -39,7 +39,7 @@ def pushed(f: Function) -> Function:
 def interpreted(f: Function, args: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """The graph of a function, and what is left of it after each pass; run again, a pass changes nothing."""
     graph, captured, _ = trace_flat(lambda *h: (list(as_tuple(f(*h))), None), list(map(aval_of, args)))
-    assert not captured
+    args = [*args, *captured]
     yield "interpreted", interpret(check(graph), args)
     text = show(graph)
     for run in PASSES:

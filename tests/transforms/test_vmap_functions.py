@@ -359,15 +359,24 @@ def test_functions_are_mapped_with_their_own_derivatives():
     agree((of_x,), looped(lambda x: grad(f)(x, w), (X,)))
     agree((of_w,), [sum(looped(lambda x: grad(f, 1)(x, w), (X,))[0])])
     agree(vmap(grad(f), (0, None))(x, w), looped(lambda x: grad(f)(x, w), (X,)))
-    second = grad(lambda x: grad(lambda x: vmap(f, (0, None))(x, w).sum())(x).sum())(x)
-    agree(second, looped(grad(lambda x: grad(f)(x, w).sum()), (X,)))
+    second = looped(grad(lambda x: grad(f)(x, w).sum()), (X,))
+    agree(grad(lambda x: grad(lambda x: vmap(f, (0, None))(x, w).sum())(x).sum())(x), second)
+    agree(grad(lambda x: vmap(grad(f), (0, None))(x, w).sum())(x), second)
 
 
 @pytest.mark.parametrize("cls", [Host, Ruled])
 def test_functions_that_read_entries(cls):
     x, w = iv.asarray(X), W[0]
     run = lambda x: vmap(cls.apply, (0, None))(x, w)
+    inside = vmap(grad(lambda x, w: cls.apply(x * 2, w).sum()), (0, None))
     if cls is Host:
+        with pytest.warns(iv.errors.BatchWarning):
+            agree(inside(x, w), [20 * X * w.numpy()])
+        with (
+            pytest.warns(iv.errors.BatchWarning),
+            pytest.raises(iv.errors.GradientError, match="once_differentiable"),
+        ):
+            grad(lambda x: inside(x, w).sum())(x)
         with pytest.warns(iv.errors.BatchWarning, match="Host reads entries.*static method vmap"):
             agree(run(x), [X**2 * w.numpy()])
         with pytest.warns(iv.errors.BatchWarning):

@@ -23,6 +23,7 @@ from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
     Handle,
+    LevelValue,
     Operand,
     alias,
     level_of,
@@ -34,7 +35,7 @@ from iverson.core.dispatch import (
     zero_filled,
 )
 from iverson.core.entries import NOTHING, Entries
-from iverson.core.errors import ArgumentError, GradientError, MissingRuleError
+from iverson.core.errors import ArgumentError, GradientError, GraphError, MissingRuleError
 from iverson.layouts import Zero
 
 _PLACE = "_saved_places"
@@ -171,18 +172,21 @@ class Function:
         indices = tuple([h._index if isinstance(h, Handle) else 0 for h in handles])
         tracked = tuple([p is not None for p in parents])
         recording = is_grad_enabled() and any(tracked)
-        if not recording and (level := level_of(value_of(h, h) for h in handles)) is not None:
+        level = level_of(value_of(h, h) for h in handles)
+        if level is not None and not recording:
             kept = level.function(cls, args)
             if kept is not None:
                 return kept
         ctx = Context(tracked if recording else (False,) * len(args))
-        with no_grad(), unrecorded.watched() if recording else nullcontext(unrecorded.Call()) as call:
-            setup = getattr(cls, "setup_context", None)
-            if setup is None:
-                out = _method(cls, "forward")(ctx, *args)
-            else:
-                out = _method(cls, "forward")(*args)
-                setup(ctx, args, out)
+        rule: type[Function] = cls
+        try:
+            out, call = _forward(cls, ctx, args, recording)
+        except GraphError:  # it reads entries that are not known in this level
+            by_itself = level.one_by_one(cls) if level is not None and recording else None
+            if by_itself is None:
+                raise
+            rule, ctx, level = by_itself, Context(tracked), None
+            out, call = _forward(rule, ctx, args, recording)
         several = isinstance(out, (tuple, list))
         results = tuple(out) if several else (out,)
         for r in results:
@@ -198,8 +202,42 @@ class Function:
             if unrecorded.calls.count:
                 unrecorded.mark(map(unwrap, given), handles)
         else:
-            given = _recorded(cls, ctx, args, parents, indices, results, call)
+            if level is not None:
+                results = _as_outside(rule, level, args, results)
+            given = _recorded(rule, ctx, args, parents, indices, results, call)
         return given if several else given[0]
+
+
+def _forward(cls: type[Function], ctx: Context, args: Any, recording: bool) -> tuple[Any, unrecorded.Call]:
+    """What the user's forward returns, and what it did without a record."""
+    with no_grad(), unrecorded.watched() if recording else nullcontext(unrecorded.Call()) as call:
+        setup = getattr(cls, "setup_context", None)
+        if setup is None:
+            return _method(cls, "forward")(ctx, *args), call
+        out = _method(cls, "forward")(*args)
+        setup(ctx, args, out)
+    return out, call
+
+
+def _as_outside(cls: type[Function], level: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> Any:
+    """The results of forward on values of a level, as they are where the Function is one call outside of it.
+
+    The call is recorded inside by its node. Outside, its derivative would be that of what forward did, and
+    not the user's. The handles that forward returned stay, as it may have kept them, and get other values.
+    """
+    plain = tuple([rewrap(a, make_handle(unwrap(a)._value)) if isinstance(a, Operand) else a for a in args])
+    with no_grad():
+        kept = level.function(cls, plain)
+    if kept is None:
+        return results
+    found = []
+    for r, own in zip(results, kept if isinstance(kept, tuple) else (kept,), strict=True):
+        if r is not None and any(r is a for a in args):
+            r = rewrap(r, alias(unwrap(r)))
+        if r is not None:
+            unwrap(r)._value = unwrap(own)._value
+        found.append(r)
+    return tuple(found)
 
 
 def _recorded(
@@ -213,7 +251,7 @@ def _recorded(
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
     handles = tuple(map(unwrap, results))
-    avals = tuple(Aval((), dtypes.default_float) if h is None else Aval(h.shape, h.dtype) for h in handles)
+    avals = tuple(Aval((), dtypes.default_float) if h is None else _known(h._value) for h in handles)
     wrappers = tuple(map(semantics_of, args)), tuple(map(semantics_of, results))
     op = JointOp(
         name=cls.__name__,
@@ -223,9 +261,7 @@ def _recorded(
         joint_jvp=_joint_jvp(cls, ctx, *wrappers),
         multiple=multiple,
     )
-    known = tuple(
-        Aval(h._value.shape, h._value.dtype) if isinstance(h, Handle) else None for h in map(unwrap, args)
-    )
+    known = tuple(_known(h._value) if isinstance(h, Handle) else None for h in map(unwrap, args))
     node = Node(op, known, {}, parents, indices, avals if multiple else avals[0], user_call())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     _note_unrecorded(cls, ctx, args, results, call, node)
@@ -243,6 +279,12 @@ def _recorded(
         else rewrap(r, make_handle(h._value))
         for k, (r, h) in enumerate(zip(results, handles, strict=True))
     )
+
+
+def _known(value: Any) -> Any:
+    """What a node keeps of an argument or result. One of a level stays, so that what is written down of the
+    pullback, which may read it, is differentiated in it."""
+    return value if isinstance(value, LevelValue) else Aval(value.shape, value.dtype)
 
 
 def _note_unrecorded(

@@ -9,7 +9,8 @@ any order, with each other and with gradients.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import singledispatch
@@ -217,6 +218,10 @@ class Level(ABC):
         what its forward does; None to have that run as it is."""
         return None
 
+    def one_by_one(self, function: Any) -> Any:
+        """A `Function` that carries out another one where entries are known; None where they never are."""
+        return None
+
     def created(self, handle: Any) -> Any:
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
         return handle
@@ -245,6 +250,15 @@ class Level(ABC):
     def __exit__(self, *_: object) -> None:
         _levels.set(_levels.get()[: self.depth])
         self.depth = None
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """A block in which this level, and all within it, are not entered."""
+        before = _levels.set(_levels.get()[: self.depth])
+        try:
+            yield
+        finally:
+            _levels.reset(before)
 
 
 class Cells(Protocol):

@@ -172,7 +172,7 @@ class _Stack:
                 self.array[t] = y
                 self.written.append(t)
                 return
-            self.values = [self.array[k] for k in self.written]
+            self.values = [self.array[k, ...] for k in self.written]  # also of rank 0 arrays, not numbers
             self.array = None
         self.values.append(y)
 

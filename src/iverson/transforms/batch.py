@@ -27,7 +27,7 @@ from iverson.layouts import Bracket, Layout, Zero, register, support_of, to_stri
 from iverson.layouts.batches import each
 from iverson.ops.batching import Examples, one_by_one, rule_of
 from iverson.ops.shape import concat_offsets
-from iverson.transforms.functions import by_rule, over_examples
+from iverson.transforms.functions import by_rule, each_example, over_examples
 
 
 class Batched(LevelValue):
@@ -96,14 +96,15 @@ class Batch(Level):
 
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """As `Level.function`: a Function on all examples, so that its derivative outside is the user's."""
-        held = [
-            (v.held, v.lead) if isinstance(v := value_of(a, a), Batched) and v._level is self else (a, 0)
-            for a in args
-        ]
-        if any(isinstance(a, Wrapper) for a in args) or not any(lead for _, lead in held):
+        held = list(map(self.outside, args))
+        if any(isinstance(a, Wrapper) for a in args):
             return None
         with self._recording:
-            if hasattr(function, "vmap"):
+            if not any(lead for _, lead in held):  # one call for all examples
+                out = function.apply(*(x for x, _ in held))
+                several = isinstance(out, tuple)
+                found = [(x, 0) for x in (out if several else (out,))]
+            elif hasattr(function, "vmap"):
                 found, several = by_rule(function, self.size, held)
             else:
                 over = over_examples(function, self.size, [lead for _, lead in held], Batch)
@@ -112,6 +113,15 @@ class Batch(Level):
                 found = [(x, 1) for x in (out if several else (out,))]
         results = tuple([make_handle(self.value(x, lead)) for x, lead in found])
         return results if several else results[0]
+
+    def one_by_one(self, function: Any) -> Any:
+        """As `Level.one_by_one`: example by example."""
+        return each_example(function, self)
+
+    def outside(self, x: Any) -> tuple[Any, int]:
+        """What a handle stands for outside, and 1 if that has the examples along axis 0, else 0."""
+        value = value_of(x, None)
+        return (value.held, value.lead) if isinstance(value, Batched) and value._level is self else (x, 0)
 
     def value(self, held: Any, lead: int) -> Any:
         """What a handle of one example holds: a constant zero is the same for all, and stays one."""

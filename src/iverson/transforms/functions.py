@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from iverson.autograd.function import Context, Function
+from iverson.autograd.engine import reverse
+from iverson.autograd.function import Context, Function, once_differentiable
+from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.core.caller import warn
-from iverson.core.dispatch import Handle, Level, value_of
+from iverson.core.dispatch import Handle, is_tracked, slot_of
+from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, BatchWarning, GraphError
 from iverson.ops import F
+from iverson.transforms.trees import fresh
 
 #: Makes and enters a level for a number of examples.
 NewLevel = Callable[[int], Any]
@@ -67,7 +71,7 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
                 with enter(size) as level:
                     out = _run(cls, own, _inside(level, zip(args, of, strict=True)))
                     Over.several = isinstance(out, tuple | list)
-                    results = [_outside(level, r) for r in (out if Over.several else (out,))]
+                    results = [level.outside(r) for r in (out if Over.several else (out,))]
                     results = [
                         x if lead else F.broadcast_to(x, shape=(size, *x.shape)) for x, lead in results
                     ]
@@ -98,7 +102,7 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
                 with enter(size) as level:
                     given = [level.of_examples(g) for g in grads]
                     made = _tuple(cls.backward(_back(ctx, level), *given))
-                    found = [None if x is None else _repeated(*_outside(level, x), size) for x in made]
+                    found = [None if x is None else _repeated(level.outside(x), size) for x in made]
             return tuple(
                 x if x is None or lead else F.sum(x, axis=(0,), keepdims=False)
                 for x, lead in zip(found, of, strict=True)
@@ -106,6 +110,46 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
 
     Over.__name__ = cls.__name__
     return Over
+
+
+def each_example(cls: type[Function], level: Any) -> type[Function]:
+    """A Function that reads entries, differentiated inside of a batch: its rule, too, example by example.
+
+    Its derivative outside of the batch is the user's, and within it is not differentiated a second time.
+    """
+
+    class Each(Function):
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            ctx.held = [level.outside(a) for a in args]
+            return level.function(cls, args)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, *grads: Any) -> Any:
+            args, of = zip(*ctx.held, strict=True)
+            given, of_given = zip(*map(level.outside, grads), strict=True)
+            with level.suspended(), level._recording:
+                rows = [_pulled(cls, _at(args, of, k), _at(given, of_given, k)) for k in range(level.size)]
+                found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
+            return tuple(None if x is None else level.of_examples(x) for x in found)
+
+    Each.__name__ = cls.__name__
+    return Each
+
+
+def _pulled(cls: type[Function], args: list[Any], grads: list[Any]) -> list[Any]:
+    """Cotangents of the arguments of one call, from those of its results."""
+    at = [k for k, a in enumerate(args) if isinstance(a, Handle) and a.dtype.kind in "fc"]
+    variables = fresh([args[k] for k in at], cls.__name__, "arguments")
+    own = dict(zip(at, variables, strict=True))
+    with enable_grad():
+        results = _tuple(cls.apply(*(own.get(k, a) for k, a in enumerate(args))))
+    seeds = [(slot_of(y), g) for y, g in zip(results, grads, strict=True) if is_tracked(y)]
+    slots = [slot_of(x) for x in variables]
+    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=is_grad_enabled())
+    cotangents = {k: found.get(slot) for k, slot in zip(at, slots, strict=True)}
+    return [cotangents.get(k) for k in range(len(args))]
 
 
 def _tuple(x: Any) -> tuple[Any, ...]:
@@ -125,21 +169,17 @@ def _inside(level: Any, held: Any) -> list[Any]:
     return [level.of_examples(x) if lead else x for x, lead in held]
 
 
-def _outside(level: Level, x: Any) -> Held:
-    value = value_of(x, None)
-    return (value.held, value.lead) if getattr(value, "_level", None) is level else (x, 0)
-
-
-def _repeated(x: Any, lead: int, size: int) -> Any:
+def _repeated(held: Held, size: int) -> Any:
+    x, lead = held
     return x if lead else F.broadcast_to(x, shape=(size, *x.shape))
 
 
-def _keep(ctx: Any, own: Context, level: Level, out: Sequence[Any], results: Sequence[Any]) -> None:
+def _keep(ctx: Any, own: Context, level: Any, out: Sequence[Any], results: Sequence[Any]) -> None:
     """Keep outside of the batch what the user's forward kept inside."""
     known = {id(r): x for r, x in zip(out, results, strict=True)}
 
     def outside(x: Any) -> Held:
-        return (known[id(x)], 1) if id(x) in known else _outside(level, x)
+        return (known[id(x)], 1) if id(x) in known else level.outside(x)
 
     own.__dict__.pop("needs_input_grad")
     names = [n for n, x in vars(own).items() if isinstance(x, Handle)]
