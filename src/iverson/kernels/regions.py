@@ -6,7 +6,7 @@ or an empty region, where no entry of it goes anywhere. Nothing here moves an en
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from math import prod
 from operator import mul
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.aval import Aval
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels.keys import Key, cut, key_region, region_through_key
@@ -118,11 +117,7 @@ def embedded(region: Region, _shape: Shape, *, key: Key, shape: Shape) -> Region
 
 
 def gathered(region: Region, _shape: Shape, *indices: Array, axes: Shape) -> Region | None:
-    """Of x at index arrays: where all of them point into the region; wherever they may, if not known yet."""
-    rest = _without(region, axes)
-    if not _known(indices):
-        places = np.broadcast_shapes(*(n.shape for n in indices))
-        return Region((*(0,) * len(places), *rest.start), (*places, *rest.stop))
+    """Of x at index arrays: where all of them point into the region."""
     inside = [
         (n >= region.start[k]) & (n < region.stop[k])
         for n, k in zip(map(np.asarray, indices), axes, strict=True)
@@ -130,6 +125,7 @@ def gathered(region: Region, _shape: Shape, *indices: Array, axes: Shape) -> Reg
     where = np.logical_and.reduce(np.broadcast_arrays(*inside))
     if not where.any():
         return None
+    rest = _without(region, axes)
     return _of([*map(_span, np.argwhere(where).T), *zip(rest.start, rest.stop, strict=True)])
 
 
@@ -138,17 +134,8 @@ def scattered(region: Region, _shape: Shape, *indices: Array, axes: Shape, shape
     lead = len(region.start) - (len(shape) - len(axes))
     own = Region(region.start[:lead], region.stop[:lead])
     rest = iter(zip(region.start[lead:], region.stop[lead:], strict=True))
-    if _known(indices):
-        arrays = np.broadcast_arrays(*indices)
-        used = {k: _span(n[own.slices]) for k, n in zip(axes, arrays, strict=True)}
-    else:
-        used = {k: (0, shape[k]) for k in axes}
-    return _of([used[k] if k in used else next(rest) for k in range(len(shape))])
-
-
-def _known(indices: Sequence[Any]) -> bool:
-    """Whether index arrays have entries: in a trace they are told by shape and dtype."""
-    return not any(isinstance(n, Aval) for n in indices)
+    used = {k: n[own.slices] for k, n in zip(axes, np.broadcast_arrays(*indices), strict=True)}
+    return _of([_span(used[k]) if k in used else next(rest) for k in range(len(shape))])
 
 
 def _span(indices: Array) -> Interval:

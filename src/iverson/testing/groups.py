@@ -16,33 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iverson.testing.directions import Vector
+from iverson.transforms.grouping import Members, disjoint
 
 Matrix = NDArray[np.float64]
-Members = NDArray[np.intp]
-
-
-def disjoint(support: NDArray[np.bool_]) -> list[Members]:
-    """Columns in groups of which no two hold True in one row: each joins the first group that has room.
-
-    There are as many groups at least as a row has Trues; where that says little is won, each is alone.
-
-    >>> disjoint(np.array([[True, False, False, True], [False, True, True, False]]))
-    [array([0, 1]), array([2, 3])]
-    """
-    if 2 * support.sum(axis=1).max(initial=0) > support.shape[1]:
-        return list(np.arange(support.shape[1])[:, None])
-    taken: list[NDArray[np.bool_]] = []
-    groups: list[list[int]] = []
-    for k, column in enumerate(support.T):
-        for rows, members in zip(taken, groups, strict=True):
-            if not (rows & column).any():
-                rows |= column
-                members.append(k)
-                break
-        else:
-            taken.append(column.copy())
-            groups.append([k])
-    return [np.array(members) for members in groups]
 
 
 def columns(
@@ -74,4 +50,4 @@ def columns(
         yield from ((int(k), alone(int(k))) for k in members)
 
 
-__all__ = ["columns", "disjoint"]
+__all__ = ["Members", "columns"]

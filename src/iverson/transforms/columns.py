@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,35 +26,71 @@ from iverson.transforms.batch import Batch, Batched, joined
 MOST, ENTRIES = 512, 1 << 23
 
 
+class Seeds(NamedTuple):
+    """Where passes start: ``of(start, stop, weight)`` gives, for each handle there, its seeds in some of all
+    ``total`` passes along axis 0, times a number, or None where all of them are zero.
+    """
+
+    total: int
+    of: Callable[[int, int, complex], list[Any]]
+
+
 def by_rows(line: Any, chunk_size: int | None) -> list[list[Any]]:
     """For each output, the blocks of all inputs, by pullbacks."""
-    step = chunk_size or _together(line)
-    real = [x.dtype.kind != "c" for x in line.inputs]
     blocks = []
     for k, y in enumerate(line.outputs):
-        ones = _passes(line, line.pull, line.outputs, k, 1, step)
-        if y.dtype.kind == "c" and any(real):
-            imaginary = _passes(line, line.pull, line.outputs, k, 1j, step)
-            ones = [
-                _complex(F.real(a), F.real(b)) if r else a
-                for a, b, r in zip(ones, imaginary, real, strict=True)
-            ]
-        blocks.append([_shaped(rows, y.shape + x.shape) for rows, x in zip(ones, line.inputs, strict=True)])
+        found = pulled(line, _units_of(line.outputs, k), chunk_size, y.dtype.kind == "c")
+        blocks.append([_shaped(rows, y.shape + x.shape) for rows, x in zip(found, line.inputs, strict=True)])
     return blocks
 
 
 def by_columns(line: Any, chunk_size: int | None) -> list[list[Any]]:
     """The same by pushforwards."""
-    step = chunk_size or _together(line)
     blocks: list[list[Any]] = [[] for _ in line.outputs]
     for k, x in enumerate(line.inputs):
-        found = _passes(line, line.push, line.inputs, k, 1, step)
-        if x.dtype.kind == "c":
-            imaginary = _passes(line, line.push, line.inputs, k, 1j, step)
-            found = [_complex(F.real(a), F.real(b)) for a, b in zip(found, imaginary, strict=True)]
+        found = pushed(line, _units_of(line.inputs, k), chunk_size, x.dtype.kind == "c")
         for block, columns, y in zip(blocks, found, line.outputs, strict=True):
             block.append(_shaped(_last(columns), y.shape + x.shape))
     return blocks
+
+
+def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
+    """For each input, what passes from cotangents of the outputs give, along axis 0.
+
+    is_complex : whether some of these outputs are.
+    """
+    found = _passes(line, line.pull, seeds, 1, chunk_size)
+    real = [x.dtype.kind != "c" for x in line.inputs]
+    if not (is_complex and any(real)):
+        return found
+    imaginary = _passes(line, line.pull, seeds, 1j, chunk_size)
+    return [
+        _complex(F.real(a), F.real(b)) if r else a for a, b, r in zip(found, imaginary, real, strict=True)
+    ]
+
+
+def pushed(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
+    """For each output, what passes from tangents of the inputs give, along axis 0.
+
+    is_complex : whether some of these inputs are.
+    """
+    found = _passes(line, line.push, seeds, 1, chunk_size)
+    if not is_complex:
+        return found
+    imaginary = _passes(line, line.push, seeds, 1j, chunk_size)
+    return [_complex(F.real(a), F.real(b)) for a, b in zip(found, imaginary, strict=True)]
+
+
+def _units_of(handles: Sequence[Any], k: int) -> Seeds:
+    """A pass from each unit vector of handle k."""
+    x = handles[k]
+
+    def of(start: int, stop: int, weight: complex) -> list[Any]:
+        seeds: list[Any] = [None] * len(handles)
+        seeds[k] = make_handle(units(x.shape, x.dtype, start, stop, weight))
+        return seeds
+
+    return Seeds(x.size, of)
 
 
 def _complex(real: Any, imaginary: Any) -> Any:
@@ -71,45 +107,31 @@ def _together(line: Any) -> int:
 
 
 def _passes(
-    line: Any, walk: Callable[..., list[Any]], of: Sequence[Any], k: int, weight: complex, step: int
+    line: Any, walk: Callable[..., list[Any]], seeds: Seeds, weight: complex, chunk_size: int | None
 ) -> list[Any]:
-    """Passes from all unit vectors of handle k: for each handle at the other end, results along axis 0."""
-    size = of[k].size
+    """For each handle at the other end, the results of all passes along axis 0."""
+    step = chunk_size or _together(line)
     parts = [
-        _together_from(line, walk, of, k, weight, start, min(start + step, size))
-        for start in range(0, max(size, 1), step)
+        _together_from(line, walk, seeds, weight, start, min(start + step, seeds.total))
+        for start in range(0, max(seeds.total, 1), step)
     ]
     return [joined(p) for p in zip(*parts, strict=True)]
 
 
-def _together_from(
-    line: Any, walk: Any, of: Sequence[Any], k: int, weight: complex, start: int, stop: int
-) -> list[Any]:
+def _together_from(line: Any, walk: Any, seeds: Seeds, weight: complex, start: int, stop: int) -> list[Any]:
     try:
-        return _batch_from(line, walk, of, k, weight, start, stop)
+        with recording(line.outer), Batch(stop - start) as level:
+            given = [None if x is None else level.of_examples(x) for x in seeds.of(start, stop, weight)]
+            return [_examples(level, x) for x in walk(given)]
     except GraphError:  # a rule reads entries: a custom function's, say
-        each = [_batch_from(line, walk, of, k, weight, n, n + 1, False) for n in range(start, stop)]
+        each = [_alone(walk, seeds.of(n, n + 1, weight)) for n in range(start, stop)]
         return [joined(x) for x in zip(*each, strict=True)]
 
 
-def _batch_from(
-    line: Any,
-    walk: Any,
-    of: Sequence[Any],
-    k: int,
-    weight: complex,
-    start: int,
-    stop: int,
-    batch: bool = True,
-) -> list[Any]:
-    seeds: list[Any] = [None] * len(of)
-    held = make_handle(units(of[k].shape, of[k].dtype, start, stop, weight))
-    if not batch:
-        seeds[k] = F.squeeze(held, axis=(0,))
-        return [F.expand_dims(x, axis=(0,)) for x in walk(seeds)]
-    with recording(line.outer), Batch(stop - start) as level:
-        seeds[k] = level.of_examples(held)
-        return [_examples(level, x) for x in walk(seeds)]
+def _alone(walk: Any, seeds: list[Any]) -> list[Any]:
+    """One pass by itself."""
+    found = walk([None if x is None else F.squeeze(x, axis=(0,)) for x in seeds])
+    return [F.expand_dims(x, axis=(0,)) for x in found]
 
 
 def _examples(level: Batch, x: Any) -> Any:

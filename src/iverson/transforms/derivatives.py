@@ -27,6 +27,7 @@ from iverson.masked.facts import jacobian_block
 from iverson.tensor import Tensor
 from iverson.transforms.batch import chunk
 from iverson.transforms.columns import by_columns, by_rows
+from iverson.transforms.sparse_jacobian import blocks, plan
 from iverson.transforms.trees import (
     Function,
     arguments,
@@ -314,8 +315,10 @@ def jacobian(
     function : of tensors, returns a pytree of tensors.
     argnums : which arguments to differentiate in, as in `value_and_grad`.
     mode : "reverse" (a pass per output entry), "forward" (a pass per input entry) or "auto" (whichever needs
-        fewer passes).
-    chunk_size : how many passes are made at once, as a batch; None for all.
+        fewer passes, or both). Where it follows from the operations that entries of the Jacobian are zero, a
+        pass serves several columns that share no row, or rows that share no column: three passes for a
+        function of each point and its neighbours, however many points there are.
+    chunk_size : how many passes are made together at most; by default what fits into a cache.
 
     Returns
     -------
@@ -332,20 +335,31 @@ def jacobian(
                     [0., 4.]])
     """
     check_choice(mode, ("auto", "reverse", "forward"), "jacobian", "mode")
-    step = chunk(chunk_size, "jacobian")
+    return _jacobian(function, argnums, mode, chunk(chunk_size, "jacobian"))
+
+
+def _jacobian(
+    function: Function, argnums: Argnums, mode: str, step: int | None, or_forward: bool = False
+) -> Callable[..., Any]:
+    """As `jacobian`; ``or_forward`` takes forward mode where the zeros leave no better choice."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "jacobian")
         line = Linearization(partial, chosen, "jacobian")
         inputs, outputs = sum(x.size for x in line.inputs), sum(x.size for x in line.outputs)
-        reverse_mode = mode == "reverse" or (mode == "auto" and outputs <= inputs)
-        blocks = by_rows(line, step) if reverse_mode else by_columns(line, step)
+        sparse = plan(line, mode)
+        if sparse is not None:
+            found = blocks(line, sparse, step)
+        elif not or_forward and (mode == "reverse" or (mode == "auto" and outputs <= inputs)):
+            found = by_rows(line, step)
+        else:
+            found = by_columns(line, step)
         rows = [
             unflatten(
                 line.structure,
                 [jacobian_block(result, x, part) for x, part in zip(line.given, row, strict=True)],
             )
-            for result, row in zip(line.results, blocks, strict=True)
+            for result, row in zip(line.results, found, strict=True)
         ]
         return unflatten(line.out_structure, [row[0] if single else row for row in rows])
 
@@ -356,7 +370,8 @@ def jacobian(
 def hessian(
     function: Callable[P, Any], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[P, Any]:
-    """A function that returns the matrix of second derivatives of a scalar function: forward over reverse.
+    """A function that returns the matrix of second derivatives of a scalar function: forward over reverse, or
+    where rows of the Hessian depend on all of the input and others do not, reverse over reverse for these.
 
     Shapes, ``chunk_size`` and what complex inputs give are as for the `jacobian` of the gradient.
 
@@ -365,7 +380,8 @@ def hessian(
     iverson.Tensor([[ 6.,  0.],
                     [ 0., 12.]])
     """
-    return jacobian(grad(function, argnums), argnums, mode="forward", chunk_size=chunk_size)
+    step = chunk(chunk_size, "hessian")
+    return _jacobian(grad(function, argnums), argnums, "auto", step, or_forward=True)
 
 
 @checked

@@ -1,0 +1,71 @@
+"""Columns of a sparse matrix in groups that share no row: one product with their sum tells them apart.
+
+After A. R. Curtis, M. J. D. Powell and J. K. Reid, "On the estimation of sparse Jacobian matrices", Journal
+of the Institute of Mathematics and its Applications 13, 1974.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Members = NDArray[np.intp]
+#: How large a matrix of booleans may be.
+LARGEST = 1 << 24
+
+
+def disjoint(support: NDArray[np.bool_]) -> list[Members]:
+    """Columns in groups of which no two hold True in one row: each joins the first group that has room.
+
+    There are as many groups at least as a row has Trues; where that says little is won, each is alone.
+
+    >>> disjoint(np.array([[True, False, False, True], [False, True, True, False]]))
+    [array([0, 1]), array([2, 3])]
+    """
+    if 2 * support.sum(axis=1).max(initial=0) > support.shape[1]:
+        return list(np.arange(support.shape[1])[:, None])
+    taken: list[NDArray[np.bool_]] = []
+    groups: list[list[int]] = []
+    for k, column in enumerate(support.T):
+        for rows, members in zip(taken, groups, strict=True):
+            if not (rows & column).any():
+                rows |= column
+                members.append(k)
+                break
+        else:
+            taken.append(column.copy())
+            groups.append([k])
+    return [np.array(members) for members in groups]
+
+
+def group_numbers(at: NDArray[np.int64], count: int) -> NDArray[np.int64] | None:
+    """The number of the group that each of ``count`` columns is in, from the columns of each row.
+
+    Of a band, or of the neighbours on a grid, the columns k, k + p, k + 2p, ... are a group for some p not
+    much larger than a row is wide: that is tried first. None where little would be won.
+
+    at : a row's columns, ascending, with -1 in front of fewer.
+
+    >>> group_numbers(np.array([[-1, 0, 1], [0, 1, 2], [1, 2, 3], [-1, 2, 3]]), 4)
+    array([0, 1, 2, 0])
+    """
+    width = at.shape[1]
+    if 2 * width > count:
+        return None
+    missing = -1 - np.arange(width)
+    for period in range(max(width, 1), min(2 * width + 2, count)):
+        remainders = np.sort(np.where(at < 0, missing, at % period), axis=1)
+        if not (remainders[:, 1:] == remainders[:, :-1]).any():
+            return np.arange(count) % period
+    if at.shape[0] * count > LARGEST:
+        return None
+    support = np.zeros((at.shape[0], count), bool)
+    rows, _ = np.nonzero(at >= 0)
+    support[rows, at[at >= 0]] = True
+    numbers = np.empty(count, np.int64)
+    for number, members in enumerate(disjoint(support)):
+        numbers[members] = number
+    return numbers
+
+
+__all__ = ["Members", "disjoint", "group_numbers"]

@@ -1,0 +1,183 @@
+"""Jacobians with zeros that are known (`dependence`), from few passes.
+
+Columns that share no row are found by one pushforward, from the sum of their unit vectors; rows that share no
+column by one pullback (`grouping`). Rows that may depend on anything are pulled back one by one in either
+case: a Jacobian with a few of them is found by both modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iverson.core.dispatch import make_handle
+from iverson.ops import F
+from iverson.transforms.columns import Seeds, pulled, pushed
+from iverson.transforms.dependence import Dependence, dependences
+from iverson.transforms.grouping import group_numbers
+
+Numbers = NDArray[np.int64]
+#: Of fewer rows or columns than this, each gets a pass of its own.
+FEW = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Passes that give all blocks of a Jacobian.
+
+    rows, columns : where it may be nonzero, outside of the wide rows.
+    wide : the rows that are pulled back one by one.
+    numbers : of the groups.
+    forward : whether these are of columns, each a pushforward; else of rows, each a pullback.
+    """
+
+    rows: Numbers
+    columns: Numbers
+    wide: Numbers
+    numbers: Numbers
+    forward: bool
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return int(self.numbers.max(initial=-1)) + 1
+
+
+def plan(line: Any, mode: str) -> Plan | None:
+    """The passes for a function that was recorded; None where there is nothing to win.
+
+    mode : "forward" or "reverse", which then are the only passes, or "auto".
+    """
+    sizes = [[x.size for x in handles] for handles in (line.outputs, line.inputs)]
+    m, n = map(sum, sizes)
+    if min(m, n) < FEW:
+        return None
+    found = dependences(line.variables, line.outputs)
+    if all(d.everywhere for d in found):
+        return None
+    wide = np.flatnonzero(np.concatenate([d.wide for d in found]))
+    rows, columns = _pairs(found)
+    best: Plan | None = None
+    if mode != "reverse" and not (mode == "forward" and wide.size):
+        numbers = group_numbers(_listed(rows, columns, m), n)
+        best = None if numbers is None else Plan(rows, columns, wide, numbers, True)
+    if mode != "forward" and (best is None or _most(columns) < best.count):
+        numbers = group_numbers(_listed(columns, rows, n), m)
+        other = None if numbers is None else Plan(rows, columns, wide, numbers, False)
+        best = min((p for p in (best, other) if p), key=lambda p: p.count, default=None)
+    others = {"forward": n, "reverse": m}.get(mode, min(m, n))
+    return None if best is None or 2 * (best.count + wide.size) > others else best
+
+
+def _most(numbers: Numbers) -> int:
+    """How often the most frequent number is there."""
+    return int(np.bincount(numbers).max(initial=0)) if numbers.size else 0
+
+
+def _pairs(found: Sequence[Dependence]) -> tuple[Numbers, Numbers]:
+    """The rows and columns of the entries that may be nonzero, in row-major order."""
+    rows, columns, start = [], [], 0
+    for d in found:
+        own, where = np.nonzero(d.at >= 0)
+        rows.append(own + start)
+        columns.append(d.at[own, where])
+        start += len(d.wide)
+    return np.concatenate(rows), np.concatenate(columns)
+
+
+def _listed(rows: Numbers, columns: Numbers, count: int) -> Numbers:
+    """For each row its columns, ascending, behind as many -1 as fill the place."""
+    order = np.lexsort((columns, rows))
+    rows, columns = rows[order], columns[order]
+    counts = np.bincount(rows, minlength=count)
+    width = int(counts.max(initial=0))
+    ends = np.cumsum(counts)
+    at = np.full((count, width), -1)
+    at[rows, width - ends[rows] + np.arange(rows.size)] = columns
+    return at
+
+
+def blocks(line: Any, plan: Plan, chunk_size: int | None) -> list[list[Any]]:
+    """For each output, the blocks of all inputs."""
+    starts = [np.cumsum([0, *(x.size for x in handles)]) for handles in (line.outputs, line.inputs)]
+    if plan.forward:
+        seeds = _grouped(line.inputs, starts[1], plan.numbers, plan.count)
+        found = pushed(line, seeds, chunk_size, _any_complex(line.inputs))
+    else:
+        seeds = _grouped(line.outputs, starts[0], plan.numbers, plan.count, plan.wide)
+        found = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
+    alone: list[Any] = []
+    if plan.wide.size:
+        numbers = np.full(int(starts[0][-1]), -1)
+        numbers[plan.wide] = np.arange(plan.wide.size)
+        seeds = _grouped(line.outputs, starts[0], numbers, plan.wide.size)
+        alone = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
+    made = []
+    for o, y in enumerate(line.outputs):
+        row = []
+        for k, x in enumerate(line.inputs):
+            terms = _narrow(plan, found[o if plan.forward else k], starts, o, k)
+            terms += _wide(plan, alone[k], starts, o, k) if alone else []
+            dtype = np.result_type(y.dtype, x.dtype) if not terms else terms[0].dtype
+            block = F.zero((y.size, x.size), dtype) if not terms else sum(terms[1:], terms[0])
+            row.append(F.reshape(block, shape=y.shape + x.shape))
+        made.append(row)
+    return made
+
+
+def _any_complex(handles: Sequence[Any]) -> bool:
+    return any(x.dtype.kind == "c" for x in handles)
+
+
+def _grouped(
+    handles: Sequence[Any], starts: Any, numbers: Numbers, count: int, without: Numbers | None = None
+) -> Seeds:
+    """A pass from the sum of the unit vectors of each group; of those with the number -1, none."""
+    if without is not None and without.size:
+        numbers = numbers.copy()
+        numbers[without] = -1
+
+    def of(start: int, stop: int, weight: complex) -> list[Any]:
+        seeds = []
+        for x, first in zip(handles, starts, strict=False):
+            own = numbers[first : first + x.size]
+            dense = np.zeros((stop - start, x.size), x.dtype)
+            at = np.flatnonzero((own >= start) & (own < stop))
+            dense[own[at] - start, at] = weight
+            seeds.append(make_handle(dense.reshape(stop - start, *x.shape)) if at.size else None)
+        return seeds
+
+    return Seeds(count, of)
+
+
+def _narrow(plan: Plan, found: Any, starts: Any, o: int, k: int) -> list[Any]:
+    """The entries of a block that groups give: at most one term."""
+    (top, bottom), (left, right) = ((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True))
+    inside = (plan.rows >= top) & (plan.rows < bottom) & (plan.columns >= left) & (plan.columns < right)
+    rows, columns = plan.rows[inside], plan.columns[inside]
+    if not rows.size:
+        return []
+    numbers = plan.numbers[columns if plan.forward else rows]
+    rows, columns = rows - top, columns - left
+    flat = F.reshape(found, shape=(found.shape[0], prod(found.shape[1:])))
+    values = F.gather(flat, numbers, rows if plan.forward else columns, axes=(0, 1))
+    return [F.scatter_add(values, rows, columns, axes=(0, 1), shape=(bottom - top, right - left))]
+
+
+def _wide(plan: Plan, found: Any, starts: Any, o: int, k: int) -> list[Any]:
+    """The wide rows of a block: at most one term."""
+    top, bottom = int(starts[0][o]), int(starts[0][o + 1])
+    inside = np.flatnonzero((plan.wide >= top) & (plan.wide < bottom))
+    if not inside.size:
+        return []
+    flat = F.reshape(found, shape=(found.shape[0], prod(found.shape[1:])))
+    rows = F.gather(flat, inside, axes=(0,))
+    return [F.scatter_add(rows, plan.wide[inside] - top, axes=(0,), shape=(bottom - top, flat.shape[1]))]
+
+
+__all__ = ["Plan", "blocks", "plan"]

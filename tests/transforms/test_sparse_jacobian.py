@@ -1,0 +1,175 @@
+"""Zeros of Jacobians that are known save passes and change nothing; none is claimed where an entry is."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import iverson as iv
+from iverson.autograd.mode import no_grad
+from iverson.core.dispatch import value_of
+from iverson.errors import LinearAlgebraError, MissingRuleError
+from iverson.ops import TABLE
+from iverson.transforms.dependence import dependences
+from iverson.transforms.derivatives import Linearization
+from iverson.transforms.sparse_jacobian import plan
+from tests.graph.programs import as_tuple, calls_of, entries
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+rng = np.random.default_rng(0)
+
+
+def by_unit_vectors(f, args):
+    """The Jacobian with respect to all arguments as a matrix, one pushforward at a time."""
+    columns = []
+    for k, a in enumerate(args):
+        for at in np.ndindex(a.shape):
+            tangents = [np.zeros(x.shape, x.dtype) for x in args]
+            tangents[k][at] = 1
+            out = iv.jvp(f, list(map(iv.asarray, args)), list(map(iv.asarray, tangents)))[1]
+            columns.append(np.concatenate([entries(y).ravel() for y in as_tuple(out)]))
+    return np.array(columns).T
+
+
+@pytest.mark.parametrize("name", [n for n, op in TABLE.items() if op.samples and op.differentiable])
+def test_what_no_op_reads_it_does_not_depend_on(name):
+    for call in calls_of(name):
+        args = [a for a in call.args if a.size]
+        if len(args) < len(call.args) or not args:
+            continue
+
+        def f(*xs, call=call):
+            return tuple(y for y in call.function(*xs) if y.dtype.kind in "fc")
+
+        with contextlib.suppress(MissingRuleError, LinearAlgebraError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            matrix = by_unit_vectors(f, args)
+            line = Linearization(f, list(map(iv.asarray, args)), "jacobian")
+            found = dependences(line.variables, line.outputs)
+            known = np.zeros(matrix.shape, bool)
+            start = 0
+            for d in found:
+                for row, places in enumerate(d.at):
+                    known[start + row, places[places >= 0]] = True
+                    known[start + row] |= d.wide[row]
+                start += len(d.wide)
+            assert not np.any((matrix != 0) & ~known)
+
+
+#: Functions of a matrix of 6 x 4, of which entries of the Jacobian are zero, and how entries are mixed.
+STEPS = {
+    "sine": iv.sin,
+    "neighbours": lambda x: x - 0.5 * iv.roll(x, 1, axis=0) * x,
+    "slices": lambda x: iv.concat([x[1:] * x[:-1], x[:1]]),
+    "rows": lambda x: iv.tanh(x @ MATRIX),
+    "softmax": lambda x: iv.softmax(x, axis=1),
+    "turned": lambda x: x.T.reshape(6, 4),
+    "assigned": lambda x: assigned(x),  # noqa: PLW0108
+    "taken": lambda x: iv.take(x, np.array([0, 2, 2, 5, 1, 3]), axis=0),
+    "scattered": lambda x: x + iv.sum(x, axis=1, keepdims=True),
+    "one row of all": lambda x: iv.concat([x[:-1], iv.sum(x, axis=0, keepdims=True) * iv.sum(x)]),
+    "choice": lambda x: iv.where(x > 0, x, iv.flip(x, axis=1)),
+    "scan": lambda x: iv.cumulative_sum(x, axis=1),
+    "gradient": iv.grad(lambda x: iv.sum(iv.sin(x[1:] * x[:-1]))),
+}
+MATRIX = rng.normal(size=(4, 4))
+
+
+def assigned(x):
+    y = x * 2
+    y[1:3] = x[:2] * x[2:4]
+    return y
+
+
+@given(
+    st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=3),
+    st.sampled_from(["auto", "forward", "reverse"]),
+    st.sampled_from([None, 2]),
+)
+def test_jacobians_of_random_functions(steps, mode, chunk_size):
+    def f(x):
+        for name in steps:
+            x = STEPS[name](x)
+        return x[:, 1:], iv.sum(x, axis=0)
+
+    x = rng.normal(size=(6, 4))
+    found = iv.jacobian(f, mode=mode, chunk_size=chunk_size)(iv.asarray(x))
+    rows = np.concatenate([entries(block).reshape(-1, 24) for block in found])
+    np.testing.assert_allclose(rows, by_unit_vectors(f, [x]), rtol=1e-10, atol=1e-12)
+
+
+def stencil(u):
+    inner = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2]) + 0.01 * iv.tanh(u[1:-1])
+    return inner * u[1:-1]
+
+
+def five_points(x):
+    return x * x * 4 - (iv.roll(x, 1, axis=0) + iv.roll(x, -1, axis=0) + iv.roll(x, (1, -1), axis=(1, 1)))
+
+
+def arrow(x):
+    return iv.concat([iv.sin(x), iv.sum(x**2, keepdims=True)])
+
+
+VECTOR = rng.normal(size=400)
+PASSES = {
+    "stencil": (stencil, VECTOR, (3, 0)),
+    "hessian of a stencil": (iv.grad(lambda u: iv.sum(stencil(u) ** 2)), VECTOR, (5, 0)),
+    "batch of examples": (lambda x: iv.sum(iv.tanh(x @ MATRIX) ** 2, axis=1), VECTOR.reshape(100, 4), (1, 0)),
+    "both modes": (arrow, VECTOR, (1, 1)),
+    "nothing known": (lambda x: x * iv.sum(x), VECTOR, None),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_how_many_passes_there_are(name):
+    f, x, expected = PASSES[name]
+    made = plan(Linearization(f, [iv.asarray(x)], "jacobian"), "auto")
+    assert (made and (made.count, made.wide.size)) == expected
+
+
+def test_work_grows_with_the_points_and_not_with_their_square():
+    points = []
+    for n in (200, 400):
+        with iv.explain.count() as done:
+            iv.jacobian(stencil)(iv.asarray(VECTOR[:n]))
+        points.append(done.total_entrywise)
+    assert points[1] < 2.1 * points[0]
+
+
+def test_compiled_mapped_and_differentiated_again():
+    x = iv.asarray(VECTOR[:12])
+    expected = by_unit_vectors(stencil, [VECTOR[:12]])
+    np.testing.assert_allclose(iv.jit(iv.jacobian(stencil))(x).numpy(), expected, rtol=1e-12)
+    both = iv.vmap(iv.jacobian(stencil))(iv.stack([x, x * 2]))
+    np.testing.assert_allclose(both[0].numpy(), expected, rtol=1e-12)
+    again = iv.jacobian(iv.jacobian(stencil))(x)
+    pushed = by_unit_vectors(iv.jacobian(stencil), [VECTOR[:12]])
+    np.testing.assert_allclose(again.numpy().reshape(-1, 12), pushed, rtol=1e-10, atol=1e-12)
+    w = iv.asarray(2.0, requires_grad=True)
+    total = iv.jacobian(lambda x: stencil(x * w))(x).sum()
+    found = iv.autograd.grad(total, w).item()
+    with no_grad():
+        step = [iv.jacobian(lambda x, w=w: stencil(x * w))(x).sum().item() for w in (2 + 1e-6, 2 - 1e-6)]
+    assert found == pytest.approx((step[0] - step[1]) / 2e-6, rel=1e-7)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("kinds", ["complex", "of real inputs", "of complex inputs"])
+def test_complex_functions(mode, kinds):
+    z = rng.normal(size=12) + (0 if kinds == "of real inputs" else 1j * rng.normal(size=12))
+
+    def f(z):
+        return iv.real(z) * iv.imag(z[::-1]) if kinds == "of complex inputs" else z * z[::-1] + 2j * z
+
+    known = iv.jacobian(f, mode=mode)(iv.asarray(z))
+    whole = iv.jacobian(
+        lambda z: f(z) + 0 * iv.sum(z) * (1 if kinds != "of complex inputs" else 0), mode=mode
+    )
+    np.testing.assert_allclose(known.numpy(), whole(iv.asarray(z)).numpy(), rtol=1e-12, atol=1e-14)
+    assert value_of(known).dtype.kind == "c"
