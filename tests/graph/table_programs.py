@@ -133,7 +133,8 @@ def of_values(f: Array, p: Any, q: Any, how: int) -> Any:
 def masked(f: Array, p: Any, q: Any, how: int) -> Any:
     m = iv.masked_tensor(fitted(f(p), MASK.shape, how), MASK)
     n = iv.softmax(m * fitted(q, (3,), 1), axis=how % 2)
-    return (n + m).to_tensor(0.5)
+    right = iv.masked_tensor(fitted(q, (3, 2), 2), MASK.T) if how % 3 else fitted(q, (3, 2), 2)
+    return (m @ right).to_tensor(0.25) @ (n + m).to_tensor(0.5)
 
 
 def mapped(f: Array, p: Any, q: Any, how: int) -> Any:

@@ -94,6 +94,21 @@ def test_a_box_bounds_what_is_computed() -> None:
     assert found.avoided["box"].entries == 3 * 49 * 4  # one product for exp, two factors for sin
 
 
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_steps_of_a_loop_that_nobody_reads(checkpoint: bool) -> None:
+    w = iv.asarray(RNG.standard_normal((4, 4)))
+
+    def last_read(h: iv.Tensor, xs: iv.Tensor) -> iv.Tensor:
+        step = lambda h, x: (iv.tanh(h @ w + x), h)
+        return iv.scan(iv.checkpoint(step) if checkpoint else step, h, xs)[1][3].sum()
+
+    found = report(last_read)(iv.ones((2, 4)), iv.ones((12, 2, 4)))
+    assert found.done.products == 4
+    assert found.avoided["not needed"].products == 8
+    assert found.avoided["not needed"].multiply_adds == 8 * 2 * 4 * 4
+    assert "8 steps of scan" in str(found)
+
+
 def test_what_is_computed_once() -> None:
     found = report(lambda x: iv.sin(x) * iv.exp(iv.sin(x)))(iv.ones(7))
     assert found.avoided["common"] == Cost(entries=7, bytes=56)

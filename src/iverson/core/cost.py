@@ -39,6 +39,9 @@ class Cost:
     def __add__(self, other: Cost) -> Cost:
         return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
+    def __mul__(self, times: int) -> Cost:
+        return Cost(*(n * times for n in (self.products, self.multiply_adds, self.entries, self.bytes)))
+
     def beyond(self, other: Cost) -> Cost:
         """By how much this is more than another, in each respect."""
         return Cost(*(max(a - b, 0) for a, b in zip(astuple(self), astuple(other), strict=True)))

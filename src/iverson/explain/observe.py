@@ -127,6 +127,7 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
         lost = [e for e in graph.equations if kept.isdisjoint(e.results)]
         made = [e for e in after.equations if before.isdisjoint(e.results)]
         reason = _PASSES.get(run.__name__, "algebra")
+        pieces += _shorter(graph, after)
         if not made:
             gone += [(e, reason) for e in lost]
         else:
@@ -136,6 +137,19 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
                 pieces.append(Piece(reason, f"{len(lost)} equations became {len(made)}", saved))
         graph = after
     return graph, gone, pieces
+
+
+def _shorter(before: Graph, after: Graph) -> list[Piece]:
+    """What loops cost that run for fewer steps."""
+    makers = {v: e for e in after.equations for v in e.results}
+    pieces = []
+    for e in before.equations:
+        now = next((makers[v] for v in e.results if v in makers), e)
+        steps = e.params.get("length", 0) - now.params.get("length", 0)
+        if now.op is e.op and steps > 0:
+            saved = of_equation(e).beyond(of_equation(now))
+            pieces.append(Piece("not needed", f"{steps} steps of {e.op.name}", saved, _line(e.where), e))
+    return pieces
 
 
 def _total(equations: Iterable[Equation], dense: bool) -> Cost:

@@ -16,7 +16,7 @@ from iverson.core.dtypes import is_inexact
 from iverson.core.entries import FULL, NOTHING, Bracket, Entries
 from iverson.core.errors import IversonError
 from iverson.core.op import frozen
-from iverson.graph.nodes import Equation, Value
+from iverson.graph.nodes import Equation, Graph, Value
 from iverson.graph.trace import Trace
 from iverson.layouts import layouts_by_type, support_of
 
@@ -58,7 +58,14 @@ def _cost(node: Node, k: int, part: Entries) -> Cost:
 
 
 def of_equation(equation: Equation, *, dense: bool = False) -> Cost:
-    """By the types of its operands and results, or by their shapes alone if ``dense``."""
+    """By the types of its operands and results, or by their shapes alone if ``dense``.
+
+    One that runs a graph costs what the graph's equations do, as often as it is run for sure.
+    """
+    bodies = [p for p in equation.params.values() if isinstance(p, Graph)]
+    if bodies:  # of several, a branch is not known, nor how often a loop runs
+        once = sum((of_equation(e, dense=dense) for e in bodies[0].equations), Cost())
+        return once * equation.params.get("length", 1) if len(bodies) == 1 else Cost()
     operands = [x.aval if type(x) is Value else x for x in equation.operands]
     results = [v.aval for v in equation.results]
     return cost.of(equation.op, operands, results, equation.params, dense=dense)

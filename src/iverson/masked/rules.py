@@ -17,7 +17,7 @@ from iverson.array_api.reductions import mean
 from iverson.autograd.node import user_call
 from iverson.core import work
 from iverson.core.aval import aval_of
-from iverson.core.dispatch import bind, unwrap, value_of, zero_filled
+from iverson.core.dispatch import LevelValue, bind, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
@@ -120,8 +120,10 @@ def _mostly_empty(shape: tuple[int, ...], a: Any, b: Any) -> bool:
 
 
 def _finite(x: Any) -> bool:
-    """Whether all entries that exist are."""
+    """Whether all entries that exist are known to be: in a trace or a batch they are not known."""
     value = value_of(unwrap(x), x)
+    if isinstance(value, LevelValue):
+        return False
     return bool(np.isfinite(value.values if isinstance(value, Sparse) else to_strided(value)).all())
 
 
