@@ -24,7 +24,19 @@ SECTIONS = (
     "References",
     "Examples",
 )
-SPACES = (iv, te, iv.autograd, iv.explain, iv.fft, iv.linalg, iv.masked, iv.optim, iv.random, iv.testing)
+SPACES = (
+    iv,
+    te,
+    iv.autograd,
+    iv.explain,
+    iv.fft,
+    iv.linalg,
+    iv.masked,
+    iv.optim,
+    iv.random,
+    iv.special,
+    iv.testing,
+)
 #: What callers leave out: names of types, and of what stands for the rest.
 _UNNAMED = {"self", "cls", "args", "kwargs"}
 

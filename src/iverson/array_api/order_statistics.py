@@ -41,6 +41,7 @@ def quantile(x: A | ArrayLike, q: Array | ArrayLike, /, axis: Axes = None, *, ke
     ----------
     x : an array of a real dtype; integers become float64.
     q : numbers in [0, 1], a Python number or an array; its axes come first in the result. Outside, nan.
+    axis : the axes to reduce; None for all.
     keepdims : whether reduced axes stay, with extent 1.
 
     Where an entry is nan, so is the result. Differentiable in x and in q. Of a MaskedTensor, over the

@@ -106,6 +106,7 @@ def logsumexp(
     Parameters
     ----------
     a : an array of a real dtype.
+    axis : the axes to reduce; None for all.
     b : factors that broadcast with a, of either sign, 1 unless given. A sum below 0 has the logarithm nan.
     keepdims : whether reduced axes stay, with extent 1.
 

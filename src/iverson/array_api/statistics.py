@@ -223,6 +223,8 @@ def trapezoid(y: A | ArrayLike, /, x: A | ArrayLike | None = None, *, dx: float 
     ----------
     y : the values of the integrand.
     x : where they are: of y's shape, or a vector along the axis. Without it they are ``dx`` apart.
+    dx : the distance between them, where x is not given.
+    axis : the axis along which to integrate.
 
     Raises AxisError, ShapeError where x does not fit.
 

@@ -267,7 +267,7 @@ def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
 
     Raises GradientError if x does not require grad.
     """
-    _handles(x, "register_hook", "x")
+    _handles((x,), "register_hook", "x")
     if isinstance(x, Wrapper):
         return x.register_hook(hook)  # type: ignore[attr-defined,no-any-return]
     if x._node is None:
