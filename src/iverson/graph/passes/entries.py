@@ -82,11 +82,15 @@ def _late(graph: Graph) -> Graph:
     equations: list[Equation] = []
 
     def fetch(operands: Sequence[Any]) -> None:
-        for x in operands:
-            if type(x) is Value and x in waiting:
-                made = waiting.pop(x)
-                fetch(made.operands)
-                equations.append(made)
+        pending = list(reversed(operands))
+        while pending:
+            x = pending.pop()
+            made = waiting.get(x) if type(x) is Value else None
+            inner = made.operands[0] if made else None
+            if type(inner) is Value and inner in waiting:
+                pending += (x, inner)
+            elif made:
+                equations.append(waiting.pop(x))
 
     for e in graph.equations:
         if e.op.name in _PLACING:
