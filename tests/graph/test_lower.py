@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.codegen.print import kernel_text
 from iverson.codegen.programs import Nest, Product, Repeat
 from iverson.codegen.programs import compile as compile_module
 from iverson.core.dispatch import make_handle
@@ -238,3 +239,30 @@ def test_arguments_are_checked_and_indices_too() -> None:
         lowered([normal(4), np.array([4, 0, 2])])
     with pytest.raises(ArgumentError):
         lowered([normal(5)])
+
+
+def test_the_longest_nest_does_not_grow_with_the_program() -> None:
+    """What LLVM takes for a nest grows faster than its length: a chain is nests of a bounded length."""
+
+    def chain(x: Any, n: int) -> Any:
+        for _ in range(n):
+            x = x * x - 0.5
+        return x.sum()
+
+    longest = {}
+    for n in (100, 300):
+        (step,) = agree(iv.grad(lambda x, n=n: chain(x, n)), (np.linspace(-1.0, 1.0, 7),)).steps
+        longest[n] = max(len(kernel_text(s.kernel)) for s in step.compiled.program.steps)
+    assert longest[300] < 1.2 * longest[100]
+
+
+def test_chains_of_slices_are_as_long_as_one_likes() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(1200):
+            x = x[1:]
+        return (x * x).sum()
+
+    x = iv.asarray(np.arange(1300.0))
+    np.testing.assert_array_equal(
+        iv.jit(iv.grad(chain))(x), 2 * np.arange(1300.0) * (np.arange(1300) >= 1200)
+    )

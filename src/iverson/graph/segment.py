@@ -31,6 +31,8 @@ from iverson.layouts import Zero
 
 Kind = Callable[[Equation], str]
 ONCE = Times()
+#: How many equations are fused at most.
+AT_ONCE = 64
 
 
 class Segment:
@@ -162,7 +164,12 @@ class Segment:
                     number = max(number, made[root] + self._is_apart(self.makers[root]))
             groups.setdefault((number, apart), []).append(e)
             made.update(dict.fromkeys(e.results, number))
-        return [groups[key] for key in sorted(groups)]
+        # What compiling a nest takes grows faster than its length.
+        return [
+            group[k : k + AT_ONCE]
+            for _, group in sorted(groups.items())
+            for k in range(0, len(group), AT_ONCE)
+        ]
 
     def _is_apart(self, e: Equation) -> bool:
         """Whether an equation has steps of its own, and is not fused with others."""
