@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.dispatch import value_of
 from iverson.core.shapes import Shape
 from iverson.layouts.registry import Layout, register
 
@@ -68,7 +69,7 @@ def holds_alone(x: Any) -> bool:
 
     An aligned array is the only view of a raw buffer: then nobody else may hold that either.
     """
-    held: Any = getattr(x, "_value", None)
+    held: Any = value_of(x, None)
     if type(held) is not np.ndarray or not held.flags.writeable or not has_one_owner(held):
         return False
     base: Any = held.base
