@@ -155,6 +155,49 @@ def test_products_cost_what_kernels_count() -> None:
             assert found.products == work.products + work.sparse_products, (type(a), type(b))
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes", "flops"),
+    [  # Flops as printed in Golub and Van Loan, for m = 60 and n = 30 (square: n).
+        ("solve", ((30, 30), (30, 60)), 2 * 30**3 / 3 + 2 * 30**2 * 60),
+        ("solve_triangular", ((30, 30), (30, 60)), 30**2 * 60),
+        ("inv", ((30, 30),), 2 * 30**3),
+        ("det", ((30, 30),), 2 * 30**3 / 3),
+        ("slogdet", ((30, 30),), 2 * 30**3 / 3),
+        ("cholesky", ((30, 30),), 30**3 / 3),
+        ("qr", ((60, 30),), 4 * 30**2 * (60 - 10)),
+        ("qr", ((30, 60),), 2 * 30**2 * (60 - 10) + 4 * 30**3 / 3),
+        ("qr_complete", ((60, 30),), 2 * 30**2 * (60 - 10) + 4 * (60**2 * 30 - 60 * 30**2 + 30**3 / 3)),
+        ("eigh", ((30, 30),), 9 * 30**3),
+        ("eigvalsh", ((30, 30),), 4 * 30**3 / 3),
+        ("eig", ((30, 30),), 25 * 30**3),
+        ("svd", ((60, 30),), 14 * 60 * 30**2 + 8 * 30**3),
+        ("svd", ((30, 60),), 14 * 60 * 30**2 + 8 * 30**3),
+        ("svd_full", ((60, 30),), 4 * 60**2 * 30 + 8 * 60 * 30**2 + 9 * 30**3),
+        ("svdvals", ((60, 30),), 4 * 60 * 30**2 - 4 * 30**3 / 3),
+    ],
+)
+def test_factorisations_cost_the_textbooks_flops(name, shapes, flops) -> None:
+    params = {"lower": True, "check": True} if name == "solve_triangular" else {}
+    with iv.explain.count() as work:
+        bind(TABLE[name], tuple(np.eye(*s) for s in shapes), params)
+    assert work.multiply_adds == flops / 2
+    assert not work.products
+    assert not work.total_entrywise
+
+
+def test_factorisations_that_are_avoided_have_the_price_of_those_that_are_done() -> None:
+    a, b = iv.asarray(np.eye(6) * 2), iv.ones((6, 4))
+    once, column = 6**3 // 3, 6**2 * 4
+    found = report(lambda a, b: iv.linalg.solve(a, b).sum())(a, b)
+    assert found.done.multiply_adds == once + column
+    gradient = report(iv.grad(lambda a, b: iv.linalg.solve(a, b).sum(), 1))(a, b)
+    assert gradient.done.multiply_adds == once + column  # back
+    assert gradient.avoided["dead"].multiply_adds == once + column  # forward
+    assert gradient.avoided["not needed"].multiply_adds == 6 * 4 * 6  # a product for that of a
+    batch = report(iv.linalg.cholesky)(iv.asarray(np.stack([np.eye(6)] * 3)))
+    assert batch.done.multiply_adds == 3 * 6**3 // 6
+
+
 def test_ops_cost_what_is_counted() -> None:
     """On the samples of every op: products, multiply-adds, and entries computed one by one."""
     for op in TABLE.values():

@@ -21,6 +21,7 @@ from iverson.core.aval import Aval, aval_of
 from iverson.core.dispatch import Handle, Interpreter, LevelValue, register_interpreter
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
+from iverson.core.factorisations import FACTORISATIONS, multiply_adds
 from iverson.core.float_warnings import (
     UNSET,
     UNSET_RELAYED,
@@ -261,8 +262,11 @@ def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None
     structures = [array for p in params.values() if isinstance(p, Pattern) for array in p.arrays]
     made = sum(new_bytes(o, values, structures) for o in outs)
     held = sum(map(entries, outs))
+    steps = multiply_adds(op.name, list(map(_avals, values))) if op.name in FACTORISATIONS else 0
+    if steps:
+        work.factorisation(op.name, steps)
     # What makes nothing new computes nothing: a view, a selection that is deferred.
-    entrywise = cost.entrywise(op, map(_entries, values), held) if made else 0
+    entrywise = cost.entrywise(op, map(_entries, values), held) if made and not steps else 0
     work.op(op.name, op.elementwise, made, held, entrywise)
 
 

@@ -1,7 +1,7 @@
 """What ops cost, from shapes and supports: products, multiply-adds, entries, bytes. No op is carried out.
 
-It is what `core.work` counts while ops run. There is one table of the ops that are products; what other ops
-cost follows from their records.
+It is what `core.work` counts while ops run. There is one table of the ops that are products, and one of
+factorisations (`core.factorisations`); what other ops cost follows from their records.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from iverson.core import entries
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
+from iverson.core.factorisations import multiply_adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class Cost:
     """Work that is done, or not.
 
     products : matrix products, a batch counted by its size.
-    multiply_adds : of the products.
-    entries : entries computed, or read one by one in a reduction, by ops that are no products.
+    multiply_adds : of the products, and of factorisations and solves (`core.factorisations`).
+    entries : entries computed, or read one by one in a reduction, by other ops.
     bytes : of new memory.
 
     >>> Cost(products=1, multiply_adds=24) + Cost(1, 6, bytes=8)
@@ -51,12 +52,17 @@ class Cost:
 
 
 def entrywise(op: Any, operands: Iterable[int], held: int) -> int:
-    """How many entries an op computes or reads one by one, from how many its operands and results hold."""
-    if op.name in PRODUCTS or op.entry_map.moves:
+    """How many entries an op computes or reads one by one, from how many its operands and results hold.
+
+    An op that runs graphs computes none of its own: their equations do.
+    """
+    if op.name in PRODUCTS or op.entry_map.moves or op.family in RUN_GRAPHS:
         return 0
     return held if op.elementwise else max((held, *operands))
 
 
+#: Families of ops that run graphs.
+RUN_GRAPHS = ("control", "compiled")
 #: Ops whose result is their operand, in a layout that says which entries it has.
 DEFERRED = ("bracket", "embed")
 
@@ -77,8 +83,9 @@ def of(
     held = sum(map(_held, results))
     new = sum(_held(r) * r.dtype.itemsize for r in results)
     if op.name in PRODUCTS:
-        products, multiply_adds = PRODUCTS[op.name](*operands, **params)
-        return Cost(products, multiply_adds, 0, new)
+        return Cost(*PRODUCTS[op.name](*operands, **params), 0, new)
+    if steps := multiply_adds(op.name, operands):
+        return Cost(0, steps, 0, new)
     sizes = [_held(x) for x in operands if isinstance(x, Aval)]
     return Cost(entries=entrywise(op, sizes, held), bytes=new)
 

@@ -80,7 +80,8 @@ class Work:
     inputs that were not computed, because none arrived at the op or because nobody asked. ``casts`` counts
     cotangents that came from a rule in another dtype than their input's, as (the forward call, dtype given,
     dtype of the input, dtypes of the cotangents the rule was handed). ``factorisations`` counts
-    those of sparse matrices. ``sparse_products`` counts products that walk stored entries, which have no
+    those of sparse matrices. ``factorisation_multiply_adds`` maps names of factorisations and solves of
+    full matrices to theirs (`core.factorisations`). ``sparse_products`` counts products that walk stored entries, which have no
     shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps names of ops that are no products
     to how many entries they computed, or read one by one (reductions); what only moves entries has none.
     ``notes``, if kept, are `Skip`, `Annihilated` and `Unspecified`.
@@ -96,6 +97,7 @@ class Work:
     undefined_of: Counter[str] = field(default_factory=Counter)
     unneeded_of: Counter[str] = field(default_factory=Counter)
     factorisations: int = 0
+    factorisation_multiply_adds: Counter[str] = field(default_factory=Counter)
     sparse_products: int = 0
     sparse_multiply_adds: int = 0
     entrywise: Counter[str] = field(default_factory=Counter)
@@ -107,9 +109,9 @@ class Work:
 
     @property
     def multiply_adds(self) -> int:
-        """Of all products, those on stored entries included."""
+        """Of all products, those on stored entries included, and of factorisations and solves."""
         dense = sum(m * k * n * times for (m, k, n), times in self.product_shapes.items())
-        return dense + self.sparse_multiply_adds
+        return dense + self.sparse_multiply_adds + self.factorisation_multiply_adds.total()
 
     @property
     def undefined(self) -> int:
@@ -196,6 +198,12 @@ def op(name: str, elementwise: bool, new_bytes: int, entries: int, entrywise: in
             work.elementwise[name] += 1
         if new_bytes:
             work.bytes[name] += new_bytes
+
+
+def factorisation(name: str, multiply_adds: int) -> None:
+    """Report a factorisation or a solve of full matrices."""
+    for work in _current.get():
+        work.factorisation_multiply_adds[name] += multiply_adds
 
 
 def factorised() -> None:

@@ -1,0 +1,102 @@
+"""How many multiply-adds factorisations and solves of full matrices take: leading terms, in one table.
+
+From Golub and Van Loan, Matrix Computations, 4th edition (2013), whose flops are two a multiply-add:
+triangular systems n^2 (section 3.1), LU 2n^3/3 (3.2), Cholesky n^3/3 (4.2), Householder QR 2n^2 (m - n/3) and
+as many for the thin Q (5.1, 5.2), the QR algorithm 25n^3 (7.5) and its symmetric form 9n^3, or 4n^3/3 without
+vectors (8.3), the singular value decomposition of Golub and Reinsch (figure 8.6.1). What LAPACK runs may take
+another share of these; they grow with the sizes in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.entries import FULL
+
+
+def _lu(n: int, *_: int) -> Fraction:
+    return Fraction(n**3, 3)
+
+
+def _solve(n: int, _: int, __: int, columns: int) -> Fraction:
+    return _lu(n) + n**2 * columns
+
+
+def _qr(rows: int, columns: int) -> Fraction:
+    """R, and as many columns of Q as there are of either."""
+    return _triangle(rows, columns) + _first_columns(rows, min(rows, columns))
+
+
+def _qr_complete(rows: int, columns: int) -> Fraction:
+    """R and a square Q: reflections of an identity, the first of which changes its last column alone."""
+    k = min(rows, columns)
+    return _triangle(rows, columns) + 2 * rows * (rows - k) * k + Fraction(2 * k**3, 3)
+
+
+def _triangle(rows: int, columns: int) -> Fraction:
+    """R alone: k reflections, k = min(rows, columns), of what is below and to the right of each."""
+    k = min(rows, columns)
+    return rows * columns * k * 2 - (rows + columns) * k**2 + Fraction(2 * k**3, 3)
+
+
+def _first_columns(rows: int, k: int) -> Fraction:
+    return rows * k**2 - Fraction(k**3, 3)
+
+
+def _svd(rows: int, columns: int) -> int:
+    m, n = max(rows, columns), min(rows, columns)
+    return 7 * m * n**2 + 4 * n**3
+
+
+def _svd_full(rows: int, columns: int) -> Fraction:
+    m, n = max(rows, columns), min(rows, columns)
+    return 2 * m**2 * n + 4 * m * n**2 + Fraction(9 * n**3, 2)
+
+
+def _svdvals(rows: int, columns: int) -> Fraction:
+    m, n = max(rows, columns), min(rows, columns)
+    return 2 * m * n**2 - Fraction(2 * n**3, 3)
+
+
+#: By op, from the last two sizes of each operand, of one matrix.
+FACTORISATIONS: dict[str, Callable[..., Fraction | int]] = {
+    "solve": _solve,
+    "solve_triangular": lambda n, _, __, columns: Fraction(n**2 * columns, 2),
+    "inv": lambda n, _: n**3,
+    "det": _lu,
+    "slogdet": _lu,
+    "cholesky": lambda n, _: Fraction(n**3, 6),
+    "qr": _qr,
+    "qr_complete": _qr_complete,
+    "eigh": lambda n, _: Fraction(9 * n**3, 2),
+    "eigvalsh": lambda n, _: Fraction(2 * n**3, 3),
+    "eig": lambda n, _: Fraction(25 * n**3, 2),
+    "svd": _svd,
+    "svd_full": _svd_full,
+    "svdvals": _svdvals,
+    "pinv": lambda rows, columns: _svd(rows, columns) + rows * columns * min(rows, columns),
+    "adjugate": lambda n, _: _svd(n, n) + n**3,
+    "adjugate_derivative": lambda n, *_: _svd(n, n) + 4 * n**3,
+}
+
+
+def multiply_adds(name: str, operands: Sequence[Any]) -> int:
+    """Of a call, all matrices of its batch; none where an operand is not stored in full, and of other ops.
+
+    operands : what is known of each.
+
+    >>> import numpy as np
+    >>> multiply_adds("cholesky", [Aval((2, 12, 12), np.dtype(float))])
+    576
+    """
+    rule = FACTORISATIONS.get(name)
+    if rule is None or any(x.support is not FULL for x in operands):
+        return 0
+    batch = prod(np.broadcast_shapes(*(x.shape[:-2] for x in operands)))
+    return batch * int(rule(*(n for x in operands for n in x.shape[-2:])))
