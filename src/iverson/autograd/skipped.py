@@ -22,9 +22,12 @@ def report_unreached(node: Node, needs: Needs) -> None:
     unneeded = sum(map(_is_unneeded, node.parents, of_args))
     needed = sum(p is not None for p in node.parents) - unneeded
     work.skipped(node.op.name, unneeded=unneeded, undefined=needed)
+    beside: tuple[int, ...] = ()
     for k, parent in enumerate(node.parents):
         if parent is not None and _has_rule(node, k):
-            work.note(Skip(node, k, "not needed" if of_args[k] is NOTHING else "undefined"))
+            reason = "not needed" if of_args[k] is NOTHING else "undefined"
+            work.note(Skip(node, k, reason, beside=beside))
+            beside += (k,)
 
 
 def report_planned(node: Node, demands: Demands, plan: Plan) -> None:
@@ -36,13 +39,13 @@ def report_planned(node: Node, demands: Demands, plan: Plan) -> None:
     work.rule(node.op.name)
     work.skipped(node.op.name, unneeded=sum(map(_is_unneeded, node.parents, demands)))
     parts = {k: step.part for step in plan.steps for k in step.positions if step.kind is not Kind.JOINT}
+    beside = tuple([k for k in parts if demands[k] is not NOTHING])
     for k, demand in enumerate(demands):
         if not _has_rule(node, k):
             continue
-        if demand is NOTHING:
-            work.note(Skip(node, k, "not needed"))
-        elif k not in parts:
-            work.note(Skip(node, k, "undefined"))
+        if demand is NOTHING or k not in parts:
+            work.note(Skip(node, k, "not needed" if demand is NOTHING else "undefined", beside=beside))
+            beside += (k,)
         elif isinstance(parts[k], Box | Stored):
             work.note(Skip(node, k, _kind(parts[k]), parts[k]))
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.aval import Aval
 from iverson.core.entries import FULL
 
 
@@ -91,7 +90,7 @@ def multiply_adds(name: str, operands: Sequence[Any]) -> int:
 
     operands : what is known of each.
 
-    >>> import numpy as np
+    >>> from iverson.core.aval import Aval
     >>> multiply_adds("cholesky", [Aval((2, 12, 12), np.dtype(float))])
     576
     """

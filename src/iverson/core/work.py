@@ -29,12 +29,15 @@ class Skip:
     reason : "undefined" (no cotangent arrived at the call, or one that is zero there), "not needed" (nobody
         asked), "box" or "pattern" (nobody asked elsewhere, or it is zero elsewhere).
     part : which entries of it are computed.
+    beside : inputs whose cotangents are computed, or noted before this one: what the rule shares with theirs
+        is not saved, or not saved again.
     """
 
     node: Any
     position: int
     reason: str
     part: Entries = NOTHING
+    beside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,8 @@ class Work:
     cotangents that came from a rule in another dtype than their input's, as (the forward call, dtype given,
     dtype of the input, dtypes of the cotangents the rule was handed). ``factorisations`` counts
     those of sparse matrices. ``factorisation_multiply_adds`` maps names of factorisations and solves of
-    full matrices to theirs (`core.factorisations`). ``sparse_products`` counts products that walk stored entries, which have no
-    shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps names of ops that are no products
+    full matrices to theirs (`core.factorisations`). ``sparse_products`` counts products that walk stored
+    entries, which have no shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps names of ops that are no products
     to how many entries they computed, or read one by one (reductions); what only moves entries has none.
     ``notes``, if kept, are `Skip`, `Annihilated` and `Unspecified`.
     """

@@ -235,7 +235,7 @@ def _from_notes(work: Work, traced: Graph) -> list[Piece]:
     pieces = []
     for note in notes:
         if isinstance(note, Skip):
-            whole = costs.of(note.node, note.position)
+            whole = costs.of(note.node, note.position, beside=note.beside)
             saved = whole.beyond(costs.of(note.node, note.position, note.part))
             which = "" if note.part is NOTHING else "part of "
             what = f"{which}the cotangent of input {note.position} of {note.node.op.name}"

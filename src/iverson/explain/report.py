@@ -72,10 +72,12 @@ def report(function: Callable[..., Any], *, time: bool = False) -> Callable[...,
 
     Products, multiply-adds, entries and bytes are counted as by `count`. Factorisations and solves of full
     matrices count the leading terms of Golub and Van Loan, Matrix Computations (4th edition, 2013), as
-    multiply-adds; those of sparse ones and Fourier transforms the entries that they read. The reasons: "undefined" (no cotangent arrived, or it is
-    structurally zero), "not needed" (nobody asked), "box", "pattern" and "bracket" (supports), "mask"
-    (entries that do not exist), "common" (computed once already), "dead" (nobody reads it), "constant"
-    (computed while compiling) and "algebra" (the same as something simpler).
+    multiply-adds; those of sparse matrices and Fourier transforms count as the entries that they read.
+
+    The reasons: "undefined" (no cotangent arrived, or it is structurally zero), "not needed" (nobody asked),
+    "box", "pattern" and "bracket" (supports), "mask" (entries that do not exist), "common" (computed once
+    already), "dead" (nobody reads it), "constant" (computed while compiling) and "algebra" (the same as
+    something simpler).
 
     Raises GraphError where the function reads entries of its arguments, and whatever it raises.
 

@@ -3,6 +3,7 @@ added up."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from iverson.autograd import engine
@@ -27,25 +28,32 @@ class RuleCosts:
     def __init__(self) -> None:
         self._known: dict[Any, Cost] = {}
 
-    def of(self, node: Node, k: int, part: Entries = FULL) -> Cost:
+    def of(self, node: Node, k: int, part: Entries = FULL, beside: Sequence[int] = ()) -> Cost:
         """Of argument k's cotangent, or a part of it, from a cotangent of the result that is dense.
+
+        beside : arguments whose cotangents are computed too: what they share with this one is theirs.
 
         Nothing for a rule that cannot be traced.
         """
         if part is NOTHING:
             return Cost()
-        key = node.op, k, part, tuple(map(_known, node.args)), frozen(node.params)
+        others = dict.fromkeys(beside, FULL)
+        own = self._of_all(node, {**others, k: part})
+        return own.beyond(self._of_all(node, others)) if beside else own
+
+    def _of_all(self, node: Node, wanted: dict[int, Entries]) -> Cost:
+        key = node.op, frozenset(wanted.items()), tuple(map(_known, node.args)), frozen(node.params)
         try:
             found = self._known.get(key)
         except TypeError:  # a parameter without a hash
-            return _cost(node, k, part)
+            return _cost(node, wanted)
         if found is None:
-            found = self._known[key] = _cost(node, k, part)
+            found = self._known[key] = _cost(node, wanted)
         return found
 
 
-def _cost(node: Node, k: int, part: Entries) -> Cost:
-    demands = tuple(part if i == k else NOTHING for i in range(len(node.args)))
+def _cost(node: Node, wanted: dict[int, Entries]) -> Cost:
+    demands = tuple(wanted.get(i, NOTHING) for i in range(len(node.args)))
     level = Trace("rule")
     try:
         with no_grad(), level:
