@@ -85,8 +85,9 @@ class Work:
     dtype of the input, dtypes of the cotangents the rule was handed). ``factorisations`` counts
     those of sparse matrices. ``factorisation_multiply_adds`` maps names of factorisations and solves of
     full matrices to theirs (`core.factorisations`). ``sparse_products`` counts products that walk stored
-    entries, which have no shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps names of ops that are no products
-    to how many entries they computed, or read one by one (reductions); what only moves entries has none.
+    entries, which have no shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps names of
+    other ops to how many entries they computed, or read one by one (reductions); what only moves entries
+    has none.
     ``notes``, if kept, are `Skip`, `Annihilated` and `Unspecified`.
     """
 
