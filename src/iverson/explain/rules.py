@@ -37,7 +37,7 @@ class RuleCosts:
         """
         if part is NOTHING:
             return Cost()
-        others = dict.fromkeys(beside, FULL)
+        others: dict[int, Entries] = dict.fromkeys(beside, FULL)
         own = self._of_all(node, {**others, k: part})
         return own.beyond(self._of_all(node, others)) if beside else own
 
