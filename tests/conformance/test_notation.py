@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from iverson import te
 from iverson.autograd import grad
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
@@ -13,6 +14,7 @@ from iverson.core.op import Op, Sample
 from iverson.core.table import overrides
 from iverson.ops import ALL, TABLE, F, defined, use_derived_vjp
 from iverson.ops.notation import lazy_te, with_te
+from iverson.te import interpret
 from iverson.te.operator import Expression
 from iverson.tensor import Tensor
 from iverson.testing import gradcheck, gradgradcheck
@@ -81,6 +83,36 @@ def derived_rules_agree(case):
     _, by_hand_t = jvp(calls(op), primals, tangents)
     _, derived_t = jvp(calls(said_op), primals, tangents)
     np.testing.assert_allclose(derived_t.numpy(), by_hand_t.numpy(), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", [name for name, op in TABLE.items() if op.loops is not None])
+def test_the_loops_of_a_record_are_the_op(name):
+    each(
+        loops_are_the_op,
+        [(name, d, k) for d in ("float32", "float64") for k in range(len(samples_of(TABLE[name], d)))],
+    )
+
+
+def loops_are_the_op(case):
+    name, dtype, k = case
+    op = TABLE[name]
+    sample = samples_of(op, dtype)[k]
+    arrays = [np.asarray(a) for a in sample.args]
+    aval = op.infer(*arrays, **sample.params)
+    if aval.dtype.kind == "c" or 0 in aval.shape:  # no loop is made for these
+        return
+    placeholders = [te.placeholder(a.shape, a.dtype) for a in arrays]
+    said = op.loops(te, aval, *placeholders, **sample.params)
+    if said is None:  # not with these parameters
+        return
+    program = te.program_of([said])
+    given = [arrays[placeholders.index(t)] for t in program.inputs]
+    (found,) = interpret.run(program, given)
+    wanted = bind(op, sample.args, dict(sample.params)).numpy()
+    assert found.shape == wanted.shape == aval.shape
+    rtol = 1e-5 if dtype == "float32" else 1e-11
+    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol)
 
 
 def test_use_derived_vjp_for_one_op_for_all_and_back():

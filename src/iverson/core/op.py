@@ -109,7 +109,12 @@ class Op:
     multiple : results come as a tuple.
     batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch (`iverson.ops.batching`),
         where that does not follow from the op being elementwise or from parameters that count axes.
-    te : the op in index notation, where it has been said so.
+    te : the op in index notation, where it has been said so. Derivatives follow from it.
+    loops : for compiled loops alone (`iverson.graph`), the op by way of intermediate results where its
+        derivatives are better written than derived: ``loops(T, aval, *operands, **params)`` gives the result,
+        of which ``aval`` is known, in the language T of tensor expressions (`iverson.te`), or None where
+        loops cannot make it with these parameters. Dtypes are real, the result has entries, and an operand
+        may be a number. Default: ``te``.
     samples : calls for the conformance test.
     convention : what the derivative is where the function has none (ties, kinks), for the table.
     exceptions : conformance checks this op is excused from, each with its reason.
@@ -138,6 +143,7 @@ class Op:
     multiple: bool = False
     batch: Rule | None = None
     te: Any = None
+    loops: Rule | None = None
     samples: Callable[[Sampler], Iterable[Sample]] | None = None
     convention: str = ""
     exceptions: Mapping[str, str] = field(default_factory=dict)

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from iverson import te
 from iverson.codegen.nodes import Buffer, Kernel, Load, Stmt, Store, expressions, statements, with_buffers
 from iverson.codegen.programs import build
 from iverson.codegen.programs.nodes import Nest, Step, View, extents, whole
 from iverson.core import locks
 from iverson.expr.nodes import Const, subexpressions
-from iverson.graph.expressions import entry_itself, expression, over, placeholder, structure
+from iverson.graph.expressions import expression, placeholder, structure
 from iverson.graph.nodes import Graph, Value
+from iverson.ops.notation import over
 from iverson.te.eliminate import eliminate
 from iverson.te.lower import Fill, Lowered, Run, nests
 from iverson.te.nodes import program_of
@@ -82,7 +84,7 @@ def _template(graph: Graph) -> Template:
         made[e.results[0]] = expression(e, operands)
     results = [made[v] for v in graph.outputs]
     if any(t in given for t in results):
-        results = [over(v.aval, entry_itself, t) for v, t in zip(graph.outputs, results, strict=True)]
+        results = [over(te, v.aval, lambda x: x, t) for v, t in zip(graph.outputs, results, strict=True)]
     lowered = nests(eliminate(program_of(results)))
     temps: list[Buffer] = []
 

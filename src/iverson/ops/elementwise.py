@@ -26,7 +26,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import fused
 from iverson.kernels.stretched import extent, stretched
 from iverson.layouts import Sparse, support_of
-from iverson.ops import notation
+from iverson.ops import loops, notation
 from iverson.ops.entry_maps import ELEMENTWISE, Elementwise
 
 
@@ -295,6 +295,7 @@ def make(scalar: Scalar) -> Op:
         vjp_at=partial(within, factors=factors),
         family="elementwise",
         te=notation.elementwise(scalar.name) if any(vjp) else None,
+        loops=loops.elementwise(scalar.loops or (lambda F, *xs: getattr(F, scalar.name)(*xs))),
         samples=_samples(scalar),
         convention=scalar.convention,
     )
@@ -315,6 +316,7 @@ define(
         entry_map=ELEMENTWISE,
         vjp_at=within,
         family="elementwise",
+        loops=loops.astype,
         samples=lambda s: [Sample((s((2, 3)),), {"dtype": np.dtype("complex128")})],
     )
 )

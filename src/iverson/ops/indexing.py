@@ -26,6 +26,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, sparse_assignments, strided
 from iverson.layouts import CooPattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
+from iverson.ops import loops
 from iverson.ops.batching import Examples, batch_params, leading, next_axis, padded
 from iverson.ops.entry_maps import Moved
 from iverson.ops.notation import lazy_te, moved, stretched_index
@@ -86,6 +87,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
         linear_in=LINEAR,
         entry_map=Moved(regions.embedded, partial=True),
+        loops=loops.embed,
         samples=lambda s: [
             Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
             Sample(
@@ -168,6 +170,7 @@ define(
         entry_map=Assigned(),
         vjp_at=_index_put_within,
         batch=_batched_index_put,
+        loops=loops.index_put,
         samples=lambda s: [
             Sample((s((4, 5)), s((4, 5))), {"key": (slice(0, 4, 1), slice(0, 5, 1))}),
             Sample((s((4, 5)), s((3,))), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
@@ -355,6 +358,7 @@ define(
         linear_in=LINEAR,
         entry_map=Moved(regions.scattered),
         batch=_batched_scatter_add,
+        loops=loops.scatter_add,
         samples=lambda s: [
             Sample((s((3,)), *_pairs), {"axes": (0, 1), "shape": (4, 5)}),
             Sample((s((2, 2, 4)), np.array([[0, 3], [3, 1]])), {"axes": (1,), "shape": (4, 5)}),

@@ -14,6 +14,7 @@ from iverson.core.op import Op, Sample
 from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.kernels import strided
+from iverson.ops import loops
 from iverson.ops.batching import Examples
 from iverson.ops.entry_maps import ALONG
 
@@ -51,6 +52,7 @@ define(
         vjp=(_softmax_rule,),
         jvp=(_softmax_rule,),
         entry_map=ALONG,
+        loops=loops.softmax,
         samples=_samples,
         exceptions=_REAL,
     )
@@ -64,6 +66,7 @@ define(
         vjp=(lambda F, g, y, _x, *, axis: g - F.exp(y) * F.sum(g, axis=(axis,), keepdims=True),),
         jvp=(lambda F, t, y, _x, *, axis: t - F.sum(F.exp(y) * t, axis=(axis,), keepdims=True),),
         entry_map=ALONG,
+        loops=loops.log_softmax,
         samples=_samples,
         exceptions=_REAL,
     )
@@ -124,6 +127,7 @@ define(
         vjp=(_cross_entropy_vjp, None),
         jvp=(_cross_entropy_jvp, None),
         batch=_batched_cross_entropy,
+        loops=loops.cross_entropy,
         samples=lambda s: [
             Sample((s(shape), classes), {"axis": axis, "reduction": reduction})
             for shape, classes, axis in _LABELLED
@@ -153,6 +157,7 @@ define(
         vjp=(_softmax_error_rule, None),
         jvp=(_softmax_error_rule, None),
         entry_map=ALONG,
+        loops=loops.softmax_error,
         samples=lambda s: [Sample((s(shape), classes), {"axis": axis}) for shape, classes, axis in _LABELLED],
         exceptions=_REAL,
     )

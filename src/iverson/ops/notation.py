@@ -40,9 +40,19 @@ def elementwise(name: str) -> Notation:
     def build(T: Any, *xs: Any) -> Any:
         shape = broadcast_shapes(name, *(x.shape for x in xs))
         function = getattr(T.F, name)
-        return T.compute(shape, lambda *i: function(*(x[stretched_index(x.shape, i)] for x in xs)))
+        return T.compute(shape, lambda *i: function(*(read(x, i) for x in xs)))
 
     return lazy_te(build)
+
+
+def over(T: Any, like: Any, function: Callable[..., Any], *operands: Any) -> Any:
+    """A function of the entries of operands at one place, of like's shape and dtype; operands broadcast."""
+    return T.compute(like.shape, lambda *i: function(*(read(x, i) for x in operands)), dtype=like.dtype)
+
+
+def read(x: Any, i: tuple[Any, ...]) -> Any:
+    """The entry of an operand, or a number as it is, for entry i of a result that it is broadcast to."""
+    return x[stretched_index(x.shape, i)] if hasattr(x, "shape") else x
 
 
 def stretched_index(shape: Shape, i: tuple[Any, ...]) -> tuple[Any, ...]:

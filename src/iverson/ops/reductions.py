@@ -24,6 +24,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import regions, sparse_reductions, sparse_values, strided
 from iverson.layouts import CooPattern, Sparse
 from iverson.layouts.batches import of_all
+from iverson.ops import loops
 from iverson.ops.batching import Examples, next_axis
 from iverson.ops.entry_maps import REDUCED, SCANNED, Moved, Reduced, moved
 from iverson.ops.notation import lazy_te, reduction
@@ -305,6 +306,7 @@ define(
         name="extremum_shares",
         forward=_dense_shares,
         abstract=lambda x, *, axis, largest: Aval(x.shape, x.dtype),
+        loops=loops.extremum_shares,
         samples=lambda s: [
             Sample((s.distinct((2, 3)),), {"axis": (1,), "largest": True}),
             Sample((_held.astype(s.dtype),), {"axis": (0, 1), "largest": False}),
@@ -373,6 +375,7 @@ define(
             ),
         ),
         entry_map=REDUCED,
+        loops=loops.logsumexp,
         samples=_normal,
         exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
     )
@@ -407,6 +410,7 @@ define(
             ),
         ),
         entry_map=REDUCED,
+        loops=loops.norm,
         samples=_normal,
         convention="at 0 the derivative is 0",
     )
@@ -480,6 +484,7 @@ define(
         jvp=(_deviation_jvp,),
         vjp_at=_deviation_within,
         entry_map=REDUCED,
+        loops=loops.deviation,
         samples=lambda s: [
             Sample((s((2, 3)),), {"axis": (0, 1), "keepdims": False, "squared": True}),
             Sample((s((2, 3, 2)),), {"axis": (1,), "keepdims": True, "squared": False}),
@@ -497,6 +502,7 @@ for _name, _body in _TESTS.items():
             name=_name,
             forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
             abstract=lambda x, *, axis, keepdims: Aval(reduced_shape(x.shape, axis, keepdims), dtypes.bool),
+            loops=loops.truth("min" if _name == "all" else "max"),
             samples=_normal,
         )
     )
@@ -522,6 +528,7 @@ for _name, _body in _SEARCHES.items():
                 dtypes.int64,
             ),
             batch=_batched_search,
+            loops=loops.extremum(_name),
             samples=lambda s: [
                 Sample((s.distinct((2, 3)),), {"axis": 1, "keepdims": False}),
                 Sample((s.distinct((2, 3)),), {"axis": None, "keepdims": True}),

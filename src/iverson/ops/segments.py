@@ -16,6 +16,7 @@ from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
 from iverson.core.table import define
 from iverson.kernels import segments as kernels
+from iverson.ops import loops
 from iverson.ops.batching import Examples, behind_first
 
 LINEAR = ((0,),)
@@ -98,6 +99,7 @@ define(
         jvp=(_segment_max_jvp, None),
         batch=_batched,
         # Segment 1 has no slice, so its maximum is -inf: read the others.
+        loops=loops.segment_max,
         samples=_samples(
             1, distinct=True, post=lambda F, y: F.gather(y, np.array([0, 2, 2, 0, 3]), axes=(0,))
         ),
@@ -119,6 +121,7 @@ define(
         vjp=(_pull, None),
         jvp=(_pull, None),
         batch=_batched,
+        loops=loops.segment_softmax,
         samples=_samples(1),
         exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
     )
@@ -153,6 +156,7 @@ define(
         ),
         linear_in=LINEAR,
         batch=_batched,
+        loops=loops.softmax_pullback,
         samples=_samples(2),
         exceptions={"complex": "softmax, of which it is the derivative, is real"},
     )

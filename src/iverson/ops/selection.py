@@ -18,6 +18,7 @@ from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import bracket
 from iverson.layouts import is_strided
+from iverson.ops import loops
 from iverson.ops.elementwise import within
 from iverson.ops.entry_maps import ELEMENTWISE
 
@@ -53,6 +54,7 @@ define(
         linear_in=((1,),),
         entry_map=ELEMENTWISE,
         vjp_at=within,
+        loops=loops.bracket,
         samples=lambda s: [
             Sample((s.rng.random((2, 3)) < 0.5, s((2, 3))), {"negated": False}),
             Sample((s.rng.random(3) < 0.5, s((2, 3))), {"negated": True}),
@@ -69,6 +71,7 @@ define(
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=((0,),),
         entry_map=ELEMENTWISE,
+        loops=loops.same,
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )
@@ -81,6 +84,7 @@ define(
         abstract=lambda x, *, key: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, key: F.overwritten(g, key=key),),
         linear_in=((0,),),
+        loops=loops.overwritten,
         samples=lambda s: [
             Sample((s((4, 5)),), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
             Sample((s((4, 5)),), {"key": (2, slice(4, None, -2))}),

@@ -25,7 +25,7 @@ from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
-from iverson.ops import elementwise
+from iverson.ops import elementwise, loops
 from iverson.ops.batching import leading, next_axis, padded
 from iverson.ops.entry_maps import SAME, Moved, moved
 from iverson.ops.notation import lazy_te, stretched_index
@@ -491,6 +491,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, offset, shape: F.diagonal(g, offset=offset),),
         linear_in=LINEAR,
         entry_map=Moved(regions.on_diagonal),
+        loops=loops.diag_embed,
         samples=lambda s: [Sample((s((2, 3)),), {"offset": 1, "shape": (2, 4, 4)})],
     )
 )
@@ -525,6 +526,7 @@ define(
         linear_in=JOINTLY,
         entry_map=Added(),
         batch=leading,
+        loops=loops.add_n,
         samples=lambda s: [Sample((s((2, 3)), s((2, 3)), s((2, 3))))],
     )
 )
@@ -545,6 +547,7 @@ for _name, _body in _SAME.items():
             entry_map=SAME,
             family="elementwise",
             batch=leading,
+            loops=loops.same,
             samples=lambda s: [Sample((s((2, 3)),))],
         )
     )
@@ -559,6 +562,7 @@ define(
         jvp=(lambda F, t, _y, _x: t,),
         entry_map=SAME,
         batch=leading,
+        loops=loops.same,
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )

@@ -44,6 +44,7 @@ class Scalar:
     space : the namespace of the public function, where that is not `iverson`; it is no method then.
     orders : how many of the first arguments are orders (of derivatives, of Bessel functions): small whole
         numbers that rules count up and nothing differentiates in.
+    loops : ``loops(F, *xs)``, for compiled loops: the function of real numbers by way of others.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Scalar:
     compiled: bool = False
     space: str = ""
     orders: int = 0
+    loops: Callable[..., Any] | None = None
 
     @property
     def arity(self) -> int:
