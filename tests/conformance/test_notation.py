@@ -11,6 +11,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Sample
+from iverson.core.scalars import SCALARS
 from iverson.core.table import overrides
 from iverson.ops import ALL, TABLE, F, defined, use_derived_vjp
 from iverson.ops.notation import lazy_te, with_te
@@ -21,7 +22,9 @@ from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp, vjp
 from tests.conformance.product import dtypes_of, each, floating, samples_of
 
-NAMES = tuple(with_te())
+#: Functions of orders have a derivative in index notation where these are numbers.
+OF_ORDERS = {s.name: s.orders for s in SCALARS.values() if s.orders and TABLE[s.name].differentiable}
+NAMES = (*with_te(), *OF_ORDERS)
 
 
 def cases_of(name):
@@ -32,7 +35,14 @@ def setup(name, dtype, k):
     op = TABLE[name]
     sample = samples_of(op, dtype)[k]
     names = tuple(f"x{k}" for k in range(len(sample.args)))
-    return op, sample, Expression(op.te, f"{name} in notation", names, multiple=False).op
+    orders, build = OF_ORDERS.get(name, 0), op.te
+    if orders:
+        aval = op.infer(*map(np.asarray, sample.args))
+
+        def build(*xs):
+            return op.loops(te, aval, *sample.args[:orders], *xs[orders:])
+
+    return op, sample, Expression(build, f"{name} in notation", names, multiple=False).op
 
 
 @pytest.mark.parametrize("name", NAMES)

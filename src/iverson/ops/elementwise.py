@@ -294,7 +294,8 @@ def make(scalar: Scalar) -> Op:
         entry_map=Elementwise(keeps_zeros=scalar.zero_preserving),
         vjp_at=partial(within, factors=factors),
         family="elementwise",
-        te=notation.elementwise(scalar.name) if any(vjp) else None,
+        # Rules read orders as numbers: none are derived for operands.
+        te=notation.elementwise(scalar.name) if any(vjp) and not scalar.orders else None,
         loops=loops.elementwise(scalar.loops or (lambda F, *xs: getattr(F, scalar.name)(*xs))),
         samples=_samples(scalar),
         convention=scalar.convention,
