@@ -570,3 +570,44 @@ def test_what_examples_do_not_choose_reaches_nothing():
     x = iv.asarray([[1.0, 0.0], [0.0, 4.0]])
     f = lambda x: iv.cond(x[0] > 0, lambda x: x[0] * 2, lambda x: iv.sqrt(x[1]), x)
     tree_close(iv.vmap(iv.grad(f))(x), iv.asarray([[2.0, 0.0], [0.0, 0.25]]))
+
+
+def _ends_above_one(x):
+    """A loop that never ends for entries up to 1."""
+    return iv.while_loop(lambda c: c < 50.0, lambda c: c * c, x)
+
+
+PARTIAL = {  # functions of a matrix and a number that fail, or never end, where the number is not positive
+    "inverse": lambda a, s: iv.linalg.inv(a * s),
+    "cholesky": lambda a, s: iv.linalg.cholesky(iv.eye(2) * s),
+    "solve": lambda a, s: iv.linalg.solve(a * s, a),
+    "index": lambda a, s: a * a[iv.astype(iv.where(s > 0, 0 * s, 9 + 0 * s), iv.int64), 0],
+    "loop": lambda a, s: a * _ends_above_one(s + 1),
+    "nested": lambda a, s: iv.cond(s > 2.5, lambda a: iv.linalg.inv(a * s), lambda a: a, a * s),
+}
+MATRICES = iv.asarray(RNG.normal(size=(4, 2, 2)) + 2 * np.eye(2))
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+@pytest.mark.parametrize("taken", [(1.0, 0.0, 3.0, 0.0), (0.0, 0.0, 0.0, 0.0), (1.0, 2.0, 3.0, 1.5)])
+def test_what_a_branch_raises_for_examples_that_do_not_take_it_does_not_happen(name, taken):
+    """Eager, compiled, in a batch of batches, and differentiated."""
+    f = lambda a, s: iv.cond(s > 0, PARTIAL[name], lambda a, s: a, a, s)
+    args = MATRICES, iv.asarray(taken)
+    expected = stacked_one_by_one(f, (0, 0), args)
+    for wrap in (lambda g: g, traced, *((iv.jit,) if name in ("inverse", "index") else ())):
+        tree_close(wrap(iv.vmap(f))(*args), expected)
+    twice = iv.vmap(iv.vmap(f), (None, 0))(MATRICES, iv.stack([args[1], 0 * args[1]]))
+    tree_close(twice, iv.stack([expected, MATRICES]))
+    if name != "loop":  # which has no gradient
+        g = iv.grad(lambda a, s: (f(a, s) ** 2).sum())
+        tree_close(iv.vmap(g)(*args), stacked_one_by_one(g, (0, 0), args))
+        total = lambda h: iv.grad(lambda a: (h(a, args[1]) ** 2).sum())(MATRICES)
+        tree_close(total(iv.vmap(f)), total(lambda a, s: stacked_one_by_one(f, (0, 0), (a, s))))
+
+
+def test_a_branch_that_no_example_takes_is_not_run():
+    f = lambda a, s: iv.cond(s > 0, PARTIAL["inverse"], lambda a, s: a, a, s)
+    with iv.explain.count() as work:
+        iv.vmap(f)(MATRICES, iv.zeros(4))
+    assert not work.calls["inv"]

@@ -97,8 +97,12 @@ class Node:
         """The result (a tuple where the op has several), as rules get it."""
         if not self.multiple:
             return self.out if type(self.out) is Aval else _handle_type[0](self.out, self)
+        return tuple([h if type(h) is Aval else self._result(h, k) for k, h in enumerate(self.out)])
+
+    def _result(self, held: Any, k: int) -> Any:
+        """One of several results: nothing flows back through integers and booleans."""
         handle = _handle_type[0]
-        return tuple([h if type(h) is Aval else handle(h, self, k) for k, h in enumerate(self.out)])
+        return handle(held, self, k) if held.dtype.kind in "fc" else handle(held)
 
     def describe(self) -> str:
         """The op and the user's line that called it."""

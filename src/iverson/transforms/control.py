@@ -179,8 +179,9 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     operands : pytrees of tensors.
 
     Differentiable in both modes, to any order, also in tensors that the functions close over: what was not
-    run is not differentiated. In `vmap`, where the predicate differs from example to example, both are run
-    and `where` chooses.
+    run is not differentiated. In `vmap`, where the predicate differs from example to example, each function
+    that some example takes is run, with the arguments of examples that take it: what it would raise for
+    others does not happen.
 
     Raises DTypeError or ShapeError for a predicate that is not one boolean, and ArgumentError,
     ArgumentTypeError, ShapeError or DTypeError for results that do not fit each other.

@@ -1,8 +1,8 @@
 """Control flow on a batch of examples: bodies are batched, and become bodies of the same op.
 
 What is the same for all examples stays so, until a body makes it differ. Where the examples themselves decide
-on a branch, both are run and `where` chooses; a loop runs until those of all examples have ended, and one
-that has ended keeps its carry.
+on a branch, each that some take is run, for those that take it, and `where` chooses; a loop runs until those
+of all examples have ended, and one that has ended keeps its carry.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
+from iverson.core.cost import PRODUCTS
 from iverson.core.dispatch import value_of
 from iverson.core.table import F
-from iverson.graph.bodies import interned
+from iverson.graph.bodies import interned, zero_constant
 from iverson.graph.control import BATCHES, checkpointed, chosen
 from iverson.graph.interpret import interpret
-from iverson.graph.nodes import Graph
+from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.scan import scanned
 from iverson.graph.trace import Trace
 from iverson.graph.while_loop import repeated
@@ -114,8 +117,44 @@ def _cond(_F: Any, examples: Examples, *args: Any, on_true: Graph, on_false: Gra
     on_true, on_false = (batched(body, of, size, flags)[0] for body in (on_true, on_false))
     if not examples.of[0]:
         return _each(chosen(args, on_true=on_true, on_false=on_false), flags, size)
-    sides = [interpret(body, args[1:]) for body in (on_true, on_false)]
+    takes = args[0], F.logical_not(args[0])
+    sides = [
+        _for_those(flags, body, args[1:], of, size)
+        for flags, body in zip(takes, (on_true, on_false), strict=True)
+    ]
     return tuple([_where(args[0], a, b) for a, b in zip(*sides, strict=True)])
+
+
+def _for_those(takes: Any, body: Graph, args: Sequence[Any], of: Sequence[bool], size: int) -> Sequence[Any]:
+    """The outputs of a branch for the examples that take it. Those of others mean nothing.
+
+    Others have the arguments of the first that takes it, so that what they would raise, or never end, does
+    not happen: shapes are the same whoever takes it, so that programs are. Not run if none does.
+    """
+    if not size or all(map(_is_total, body.equations)):
+        return interpret(body, args)
+    first = F.argmax(F.astype(takes, dtype=_INT), axis=0, keepdims=False)
+    rows = F.where(takes, np.arange(size), first)
+    own = [F.gather(x, rows, axes=(0,)) if has else x for x, has in zip(args, of, strict=True)]
+    is_taken = F.any(takes, axis=(0,), keepdims=False)
+    return chosen([is_taken, *own], on_true=body, on_false=body.once("zeros", lambda: _zeros(body)))
+
+
+_INT = np.dtype(np.int64)
+
+
+def _is_total(equation: Equation) -> bool:
+    """Whether an equation ends without an error and without an effect, whatever its operands hold."""
+    op = equation.op
+    moves = op.entry_map.moves and len(values_of(equation.operands)) == 1
+    return op.elementwise or moves or op.name in PRODUCTS or "keepdims" in equation.params
+
+
+def _zeros(body: Graph) -> Graph:
+    """A body with the inputs and outputs of another, which are zero."""
+    inputs = tuple([Value(v.aval) for v in body.inputs])
+    zeros = tuple(map(zero_constant, body.outputs))
+    return interned(Graph(inputs, (), tuple(v for v, _ in zeros), zeros))
 
 
 def _where(flags: Any, a: Any, b: Any) -> Any:
