@@ -154,7 +154,7 @@ def test_masked_and_sparse():
             IversonError,
             "numpy.trace: argument 'a'.*iverson.linalg",
         ),
-        (np.median, GradientError, r"numpy.median: .*NumPy's alone; .*x.detach\(\)"),
+        (np.ptp, GradientError, r"numpy.ptp: .*NumPy's alone; .*x.detach\(\)"),
         (np.cbrt, GradientError, r"numpy.cbrt: .*NumPy's alone; .*x.detach\(\)"),
     ],
 )
@@ -167,9 +167,9 @@ def test_what_only_numpy_has():
     """Without a gradient to lose, NumPy's own result."""
     x = iv.asarray(X)
     np.testing.assert_array_equal(np.cbrt(x), np.cbrt(X))
-    assert np.median(x) == np.median(X)
+    assert np.ptp(x) == np.ptp(X)
     with pytest.raises(ArgumentTypeError, match=r"to_tensor\(fill\)"):
-        np.median(iv.masked_tensor(X))
+        np.ptp(iv.masked_tensor(X))
 
 
 def everything():

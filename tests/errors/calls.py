@@ -231,7 +231,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "hessian": lambda: Given(cubes, argnums=0, chunk_size=2),
     "hvp": lambda: Given(cubes, (vector(),), (vector(),)),
     "jacobian": lambda: Given(cubes, argnums=0, mode="forward", chunk_size=2),
-    "jit": lambda: Given(cubes, static=(), interpret=True),
+    "jit": lambda: Given(cubes, static=(), donate=(), interpret=True),
     "jvp": lambda: Given(cubes, (vector(),), (vector(),), has_aux=False),
     "value_and_grad": lambda: Given(cubes, argnums=0, has_aux=False),
     "vjp": lambda: Given(cubes, vector(), has_aux=False),

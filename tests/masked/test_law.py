@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.ops import TABLE, F
-from tests.conformance.product import EXHAUSTIVE, samples_of
+from tests.conformance.product import EXHAUSTIVE, ops, samples_of
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
@@ -58,7 +58,7 @@ def outcome(name, args, params):
     return found
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", ops())
 @given(st.integers(0, 99), st.sampled_from((0.0, 0.6, 0.6, 1.0)), st.data())
 @settings(max_examples=50 if EXHAUSTIVE else 6)
 def test_every_op(name, seed, share, data):

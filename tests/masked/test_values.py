@@ -13,7 +13,7 @@ import iverson as iv
 from iverson.core.scalars import SCALARS
 from iverson.masked.rules import rule_of, whole
 from iverson.ops import TABLE, F
-from tests.conformance.product import samples_of
+from tests.conformance.product import ops, samples_of
 from tests.masked.oracle import assert_same, broadcasting, masked, of_numpy, pairs, with_garbage
 
 quick = settings(max_examples=60, deadline=None)
@@ -42,7 +42,7 @@ def test_every_elementwise_op(name):
             assert_same(found, np.ma.MaskedArray(dense.numpy(), ~own))
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", ops())
 def test_an_op_where_all_is_specified(name):
     """There a masked tensor is computed with as a plain one is; without a rule, nowhere else."""
     op = TABLE[name]

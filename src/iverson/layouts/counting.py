@@ -226,10 +226,9 @@ def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array
 
 
 def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Array:
-    """Where the entries of a diagonal of n lines with indices below m are stored, from 1; 0 for others,
-    and after its end."""
+    """Where the entries of a diagonal of n lines with indices below m are stored, from 1; 0 for others."""
     dtype = np.int32 if indices.size < 2**31 - 1 else np.int64
-    found = np.zeros(min(n, m), dtype)
+    found = np.zeros(max(min(n + min(offset, 0), m - max(offset, 0)), 0), dtype)
     loops().csr_diagonal(offset, n, m, indptr, indices, numbered(indices.size, dtype), found)
     return found
 

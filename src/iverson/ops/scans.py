@@ -10,7 +10,8 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.op import Op, Sample
 from iverson.core.table import define
-from iverson.ops.batching import one_by_one
+from iverson.kernels.keys import canonical_slice
+from iverson.ops.batching import Examples
 from iverson.ops.entry_maps import SCANNED
 
 
@@ -83,6 +84,17 @@ def _correlated(F: Any, g: Any, other: Any, count: int) -> Any:
     return F.index_basic(whole, key=(slice(start, start + count, 1),))
 
 
+def _batched_convolution(F: Any, examples: Examples, *args: Any) -> Any:
+    """The longer one through windows as wide as the shorter, examples last."""
+    b, a = sorted(examples.each(F, args), key=lambda x: x.shape[1])
+    size, n, m = examples.size, a.shape[1], b.shape[1]
+    places = canonical_slice(slice(None), size), slice(m - 1, m - 1 + n, 1)
+    longer = F.embed(a, key=places, shape=(size, n + 2 * (m - 1)))
+    at = np.arange(n + m - 1)[:, None] + np.arange(m)[::-1]
+    terms = F.gather(longer, at, axes=(1,)) * F.permute_dims(b, axes=(1, 0))
+    return F.permute_dims(F.sum(terms, axis=(1,), keepdims=False), axes=(1, 0))
+
+
 define(
     Op(
         name="convolution",
@@ -93,7 +105,7 @@ define(
             lambda F, g, _y, a, _b: _correlated(F, g, a, _b.shape[0]),
         ),
         linear_in=((0,), (1,)),
-        batch=one_by_one,
+        batch=_batched_convolution,
         samples=lambda s: [Sample((s((4,)), s((3,)))), Sample((s((2,)), s((5,))))],
     )
 )

@@ -479,7 +479,10 @@ define(
             ),
         ),
         batch=leading,
-        samples=lambda s: [Sample((s((2, 3, 4)),), {"offset": k}) for k in (0, 2, -1)],
+        samples=lambda s: [
+            Sample((s(shape),), {"offset": k})
+            for shape, k in (((2, 3, 4), 0), ((2, 3, 4), 2), ((2, 3, 4), -1), ((3, 5), 3), ((5, 3), -3))
+        ],
     )
 )
 

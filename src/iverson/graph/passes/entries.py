@@ -536,8 +536,14 @@ def _gathered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     if isinstance(x, Held):
         x = Part(x.shape, Region.full(x.shape), x)
     axes, shape = e.params["axes"], e.results[0].shape
-    region = e.op.entry_map.image(x.region, x.shape, list(map(known, indices)), e.params)
-    if not region.size:
+    arrays = [value_of(n, n) for n in indices]
+    if all(type(n) is np.ndarray for n in arrays):
+        region = e.op.entry_map.image(x.region, x.shape, arrays, e.params)
+    else:  # wherever they point
+        lead = shape[: len(shape) - len(x.shape) + len(axes)]
+        rest = x.region.permuted(tuple(k for k in range(len(x.shape)) if k not in axes))
+        region = Region((*(0 for _ in lead), *rest.start), (*lead, *rest.stop))
+    if region is None or not region.size:
         return _zero(e)
     inside, clipped = [], []
     for n, k in zip(indices, axes, strict=True):
