@@ -259,6 +259,46 @@ def test_a_compiled_function_lists_its_program() -> None:
     assert "library" not in found
 
 
+def test_what_runs_inside_of_a_step_is_listed() -> None:
+    """Of a loop's body and of branches, in compiled code too, with the library steps of their programs."""
+    a = iv.asarray(2 * np.eye(4)).requires_grad_()
+    inner = iv.jit(lambda x: iv.linalg.solve(a, x))
+    step = lambda c, x: (iv.tanh(inner(c) + x), None)
+
+    def f(c: iv.Tensor, xs: iv.Tensor) -> iv.Tensor:
+        return iv.scan(step, c, xs)[0]
+
+    args = iv.ones((4, 2)), iv.ones((3, 4, 2))
+    each = 4**3 // 3 + 4**2 * 2
+    for function in (f, iv.jit(f)):
+        found = report(function)(*args)
+        (scan,) = (s for s in found._found.steps if s.bodies)
+        (body,) = scan.bodies
+        names = [s.equation.op.name for s in body.steps]
+        assert names == ["solve", "add", "tanh"]
+        assert body.steps[0].done.multiply_adds == each
+        assert found.done.multiply_adds == 3 * each
+        assert all(s.text in str(found) and s.text in found.html() for s in body.steps)
+    program = [(s.depth, s.what) for s in found._found.program if s.kind == "library"]
+    assert program == [(0, "scan"), (1, "solve")]
+
+
+def test_a_function_that_calls_compiled_ones_lists_their_programs() -> None:
+    inner = iv.jit(iv.linalg.solve)
+    a, x = iv.asarray(2 * np.eye(4)), iv.ones((4, 2))
+    f = lambda a, x: iv.sin(inner(a, inner(a, x))).sum()
+    found = report(f)(a, x)
+    assert [s.equation.op.name for s in found._found.steps] == ["solve", "solve", "sin", "sum"]
+    program = [(s.depth, s.kind, s.what) for s in found._found.program]
+    assert program == [(0, "program", "solve, 2 calls"), (1, "library", "solve")]
+    assert "solve, 2 calls" in str(found)
+    back = [(s.kind, s.what) for s in report(iv.grad(f, 1))(a, x)._found.program]
+    assert ("program", "solve, forward, 2 calls") in back
+    assert ("program", "solve, backward, 2 calls") in back
+    assert back.count(("library", "solve")) == 2
+    assert not report(iv.vmap(f, (None, 0)))(a, iv.ones((3, 4, 2)))._found.program  # op by op
+
+
 def test_what_a_report_raises() -> None:
     with pytest.raises(iv.errors.ArgumentTypeError, match="report: argument 'function'"):
         report(3)

@@ -72,6 +72,21 @@ class Unspecified:
     where: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call of a compiled function while another is traced, whose equations become part of that.
+
+    function : what is called.
+    args, kwargs : arguments of the same types, without their entries.
+    tracked : which tensors among them are differentiated in.
+    """
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tracked: tuple[bool, ...]
+
+
 @dataclass
 class Work:
     """What was done while counting.
@@ -88,7 +103,7 @@ class Work:
     entries, which have no shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps names of
     other ops to how many entries they computed, or read one by one (reductions); what only moves entries
     has none.
-    ``notes``, if kept, are `Skip`, `Annihilated` and `Unspecified`.
+    ``notes``, if kept, are `Skip`, `Annihilated`, `Unspecified` and `Called`.
     """
 
     product_shapes: Counter[ProductShape] = field(default_factory=Counter)

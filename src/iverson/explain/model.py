@@ -48,6 +48,7 @@ class Step:
     layouts : of its results, as they came, with how many entries are stored if not all are.
     reason : why ``avoided`` was: what is stored of its operands or results.
     seconds : the least of several runs; None if it was not timed.
+    bodies : the graphs that it runs.
     """
 
     equation: Equation
@@ -59,6 +60,19 @@ class Step:
     reason: str
     line: Line | None
     seconds: float | None = None
+    bodies: tuple[Body, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A graph that a step runs, with what one run of it costs by its types: how often it runs, and which of
+    two branches, the values decide.
+
+    text : its name and inputs.
+    """
+
+    text: str
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,12 +96,14 @@ class Piece:
 class ProgramStep:
     """A step of a compiled program: native code between two library steps, or one of these.
 
-    kind : "native" or "library".
-    what : how many nests and products there are in it, or the op.
+    kind : "native", "library", or "program" for a compiled function that is called.
+    what : how many nests and products there are in it, the op, or the function.
+    depth : 0, or more for a step of what the step before of smaller depth runs.
     """
 
     kind: str
     what: str
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

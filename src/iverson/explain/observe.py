@@ -15,11 +15,12 @@ from iverson.core.aval import Aval
 from iverson.core.cost import PRODUCTS, Cost
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Bracket, Stored
-from iverson.core.work import Annihilated, Skip, Unspecified, Work, counting
-from iverson.explain.model import Found, Line, Piece, Step
-from iverson.explain.program import steps_of
+from iverson.core.work import Annihilated, Called, Skip, Unspecified, Work, counting
+from iverson.explain.model import Body, Found, Line, Piece, Step
+from iverson.explain.program import called_programs, steps_of
 from iverson.explain.rules import RuleCosts, of_equation
 from iverson.graph import passes
+from iverson.graph.bodies import compiled
 from iverson.graph.interpret import evaluated, interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
 from iverson.graph.print import Printer, type_text
@@ -60,6 +61,7 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
         ),
     ]
     is_compiled = isinstance(function, Jitted)
+    calls = [n for n in work.notes or [] if isinstance(n, Called)]
     return Found(
         _name(function),
         traced,
@@ -68,7 +70,7 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
         tuple(steps),
         tuple(p for p in pieces if p.cost),
         tuple(gone),
-        program=steps_of(graph) if is_compiled else (),
+        program=steps_of(graph) if is_compiled else called_programs(calls),
         seconds=_call_time(function, args, kwargs) if timed else None,
         done=sum((s.done for s in steps), Cost()),
         compiling=_of_work(work),
@@ -211,7 +213,29 @@ def _step(
         reason,
         _line(equation.where),
         seconds,
+        _bodies(equation),
     )
+
+
+def _bodies(equation: Equation) -> tuple[Body, ...]:
+    """The graphs that an equation runs, as they run."""
+    found = []
+    for key, body in sorted(equation.params.items()):
+        if isinstance(body, Graph):
+            graph = passes.simplified(body) if compiled(body).native else body
+            names = _names(graph, graph, ())
+            inputs = ", ".join(names[v] for v in graph.inputs)
+            steps = tuple(_by_types(e, names) for e in graph.equations)
+            found.append(Body(f"{key}({inputs})", steps))
+    return tuple(found)
+
+
+def _by_types(equation: Equation, names: dict[Any, str]) -> Step:
+    """An equation of a body, with what it costs by the types of what it reads and makes."""
+    types = tuple(type_text(Aval(v.shape, v.dtype)) for v in equation.results)
+    layouts = ("strided",) * len(types)
+    text, cost, line = _text(equation, names), of_equation(equation), _line(equation.where)
+    return Step(equation, text, types, layouts, cost, Cost(), "", line, None, _bodies(equation))
 
 
 def _of_work(work: Work) -> Cost:

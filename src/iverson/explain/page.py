@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from iverson.core.cost import Cost
-from iverson.explain.model import REASONS, Found, Line
+from iverson.explain.model import REASONS, Found, Line, Step
 from iverson.explain.picture import picture
 from iverson.explain.text import brief
 
@@ -23,8 +23,10 @@ body { margin: 0; padding: 24px 32px 48px; background: var(--ground); color: var
 h1 { font-size: 22px; margin: 0 0 2px; } h2 { font-size: 16px; margin: 32px 0 8px; }
 p { margin: 4px 0 12px; color: var(--soft); max-width: 75ch; }
 table { border-collapse: collapse; background: var(--paper); font-size: 13px; }
+th { white-space: nowrap; }
 th, td { padding: 4px 12px; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.code { min-width: 28ch; }
 td.code, code { font: 12px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
 tr.part td { color: var(--soft); } tr.part td:first-child { padding-left: 28px; }
 .bar { display: inline-block; height: 10px; border-radius: 2px; background: var(--done); }
@@ -123,17 +125,35 @@ def _source(line: Line | None) -> str:
 
 def _steps(found: Found) -> str:
     timed = any(s.seconds is not None for s in found.steps)
-    rows = []
-    for s in found.steps:
-        took = f'<td class="n">{(s.seconds or 0) * 1e6:,.1f}</td>' if timed else ""
-        less = f"{escape(s.reason)}: {escape(brief(s.avoided))}" if s.avoided else ""
-        kinds = "<br/>".join(escape(f"{t} {x}") for t, x in zip(s.types, s.layouts, strict=True))
-        rows.append(
-            f'<tr><td class="code">{escape(s.text)}</td><td class="code">{kinds}</td>{_numbers(s.done)}{took}'
-            f"<td>{less}</td>{_source(s.line)}</tr>"
-        )
+    rows = [row for s in found.steps for row in _rows(s, timed)]
     heads = ("step", "type and layout", *_COLUMNS, *(("us",) if timed else ()), "avoided", "source")
     return "<h2>Steps</h2>\n" + _table(heads, rows) if rows else "<h2>Steps</h2>\n<p>Nothing runs.</p>"
+
+
+def _rows(step: Step, timed: bool, depth: int = 0) -> Iterator[str]:
+    """A row for a step, followed by those of the graphs that it runs."""
+    shown = "" if step.seconds is None else f"{step.seconds * 1e6:,.1f}"
+    took = f'<td class="n">{shown}</td>' if timed else ""
+    less = f"{escape(step.reason)}: {escape(brief(step.avoided))}" if step.avoided else ""
+    kinds = "<br/>".join(escape(f"{t} {x}") for t, x in zip(step.types, step.layouts, strict=True))
+    yield (
+        f'<tr{_inside(depth)}><td class="code">{_margin(depth)}{escape(step.text)}</td>'
+        f'<td class="code">{kinds}</td>'
+        f"{_numbers(step.done)}{took}<td>{less}</td>{_source(step.line)}</tr>"
+    )
+    for body in step.bodies:
+        what = f"{escape(body.text)}, a run by its types:"
+        yield f'<tr class="part"><td class="code" colspan="{8 + timed}">{_margin(depth)}{what}</td></tr>'
+        for inner in body.steps:
+            yield from _rows(inner, timed, depth + 1)
+
+
+def _inside(depth: int) -> str:
+    return ' class="part"' if depth else ""
+
+
+def _margin(depth: int) -> str:
+    return "&#160;&#160;" * max(depth - 1, 0)
 
 
 def _pieces(found: Found) -> str:
@@ -145,5 +165,8 @@ def _pieces(found: Found) -> str:
 
 
 def _program(found: Found) -> str:
-    rows = [f"<tr><td>{escape(s.kind)}</td><td>{escape(s.what)}</td></tr>" for s in found.program]
+    rows = [
+        f"<tr{_inside(s.depth)}><td>{_margin(s.depth)}{escape(s.kind)}</td><td>{escape(s.what)}</td></tr>"
+        for s in found.program
+    ]
     return "<h2>Program</h2>\n" + _table(("step", "what it holds"), rows) if rows else ""

@@ -4,24 +4,64 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from iverson.codegen.programs import CompiledProgram
 from iverson.codegen.programs.nodes import Branch, Nest, Product, Repeat, Step
+from iverson.core.dispatch import is_tracked
+from iverson.core.dtypes import is_inexact
+from iverson.core.work import Called
 from iverson.explain.model import ProgramStep
+from iverson.graph.compiled import Compiled
 from iverson.graph.lower import Native, lower
-from iverson.graph.nodes import Graph
+from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.graph.passes import simplified
 
 _WORDS = {Nest: "nests", Product: "products", Repeat: "loops", Branch: "branches"}
 
 
-def steps_of(graph: Graph) -> tuple[ProgramStep, ...]:
-    """Native segments, with how many loop nests, products, loops and branches each has, and library steps."""
+def steps_of(graph: Graph, depth: int = 0) -> tuple[ProgramStep, ...]:
+    """Native segments, with how many loop nests, products, loops and branches each has, and library steps,
+    each followed by the steps of graphs that it runs."""
+    found = []
+    for step in lower(graph).steps:
+        if isinstance(step, Native):
+            found.append(ProgramStep("native", _contents(step.compiled), depth))
+            continue
+        found.append(ProgramStep("library", step.equation.op.name, depth))
+        for body in step.equation.params.values():
+            if isinstance(body, Graph):
+                found += steps_of(simplified(body), depth + 1)
+    return tuple(found)
+
+
+def called_programs(calls: Iterable[Called]) -> tuple[ProgramStep, ...]:
+    """The programs of compiled functions that a function calls, forward and back where it differentiates."""
+    found: dict[tuple[ProgramStep, ...], int] = {}
+    for call in calls:
+        traced, handles = call.function.traced(*call.args, **call.kwargs)
+        tracked = (*call.tracked, *map(is_tracked, handles[len(call.tracked) :]))
+        name = getattr(call.function, "__name__", "a function")
+        for what, graph in _graphs(Compiled(traced, name), tracked):
+            program = ProgramStep("program", what), *steps_of(simplified(graph), 1)
+            found[program] = found.get(program, 0) + 1
     return tuple(
-        ProgramStep("native", _contents(step.compiled))
-        if isinstance(step, Native)
-        else ProgramStep("library", step.equation.op.name)
-        for step in lower(graph).steps
+        step if step.depth or times == 1 else replace(step, what=f"{step.what}, {times} calls")
+        for program, times in found.items()
+        for step in program
     )
+
+
+def _graphs(compiled: Compiled, tracked: tuple[bool, ...]) -> Iterable[tuple[str, Graph]]:
+    if True not in tracked:
+        return [(compiled.name, compiled.graph)]
+    made = compiled.differentiable(tracked)
+    avals = [None if x is UNDEFINED else x.aval for x in made.graph.outputs]
+    given = [a if k < made.real else None for k, a in enumerate(avals)]
+    given = [a if a is not None and is_inexact(a.dtype) else None for a in given]
+    wanted = [k for k, has in enumerate(tracked) if has]
+    back, _ = made.recorded.pullback(given, wanted, recording=False)
+    return [(f"{compiled.name}, forward", made.graph), (f"{compiled.name}, backward", back)]
 
 
 def _contents(compiled: CompiledProgram) -> str:

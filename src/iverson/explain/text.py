@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple
 
 from iverson.core.cost import Cost
@@ -21,13 +22,14 @@ def as_text(found: Found) -> str:
     lines.append(f"{'avoided':<14}{_numbers(sum(avoided.values(), Cost()))}")
     lines += [f"  {reason:<12}{_numbers(cost)}" for reason, cost in avoided.items()]
     lines += ["", "steps"]
-    lines += [_step(s) for s in found.steps]
+    lines += _steps(found.steps)
     if pieces := _pieces(found.pieces):
         lines += ["", "avoided"]
         lines += [f"  {line}" for line in pieces]
     if found.program:
-        lines += ["", f"program: {_counted(len(found.program), 'step')}"]
-        lines += [f"  {step.kind:<8} {step.what}" for step in found.program]
+        own = [s for s in found.program if s.kind != "program"]
+        lines += ["", f"program: {_counted(len(own), 'step')}"]
+        lines += [f"  {'  ' * step.depth}{step.kind:<8} {step.what}" for step in found.program]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -48,6 +50,16 @@ def _counted(n: int, what: str) -> str:
 
 def _numbers(cost: Cost) -> str:
     return f"{cost.products:>10,}{cost.multiply_adds:>16,}{cost.entries:>14,}{cost.bytes:>14,}"
+
+
+def _steps(steps: Sequence[Step], margin: str = "") -> list[str]:
+    """A line a step, followed by those of the graphs that it runs."""
+    lines = []
+    for step in steps:
+        lines.append(margin + _step(step))
+        for body in step.bodies:
+            lines += [f"{margin}    {body.text}, a run by its types:", *_steps(body.steps, f"{margin}    ")]
+    return lines
 
 
 def _step(step: Step) -> str:

@@ -10,12 +10,15 @@ import numpy as np
 
 from iverson.autograd.guards import check_in_place
 from iverson.autograd.mode import no_grad
-from iverson.core import locks
+from iverson.core import locks, work
 from iverson.core.arguments import as_function, checked
 from iverson.core.dispatch import (
     LevelValue,
     Operand,
     Wrapper,
+    is_tracked,
+    levels,
+    make_handle,
     rewrap,
     semantics_of,
     unwrap,
@@ -268,6 +271,8 @@ class Jitted(Generic[P, R]):
             return known(args)  # type: ignore[no-any-return]
         given = _Given(args, kwargs, self._static, self._donate, self._name)
         if given.is_traced:  # inside of a trace or a batch it is a part of that
+            if work.active.count and not any(level.examples() for level in levels()):
+                work.note(self._called(given))
             return self._function(*args, **kwargs)
         entry = self._entry(given)
         if key is not None and not overrides():
@@ -277,6 +282,11 @@ class Jitted(Generic[P, R]):
             kept = entry.traced.written
             give_away([given.handles[k] for k in given.donated if k not in kept], self._name)
         return result  # type: ignore[no-any-return]
+
+    def _called(self, given: _Given) -> work.Called:
+        """A note of a call with such arguments."""
+        args, kwargs = given.rebuilt([make_handle(np.zeros(h.shape, h.dtype)) for h in given.handles])
+        return work.Called(self, args, kwargs, tuple(map(is_tracked, given.handles)))
 
     def graph(self, *args: P.args, **kwargs: P.kwargs) -> Graph:
         """The graph for such arguments; tracked tensors that the function closes over are its last inputs."""
