@@ -74,8 +74,8 @@ def report(function: Callable[..., Any], *, time: bool = False) -> Callable[...,
     matrices count the leading terms of Golub and Van Loan, Matrix Computations (4th edition, 2013), as
     multiply-adds; those of sparse matrices and Fourier transforms count as the entries that they read.
 
-    A step that runs graphs (a loop, a branch) is followed by their equations, with what one run of each costs.
-    A compiled function is listed with the steps of its program; one that calls compiled functions with theirs.
+    A step that runs graphs (a loop, a branch) is followed by their equations, with the cost of one run. The
+    program of a compiled function is listed, too, or those of the compiled functions that a function calls.
 
     The reasons: "undefined" (no cotangent arrived, or it is structurally zero), "not needed" (nobody asked),
     "box", "pattern" and "bracket" (supports), "mask" (entries that do not exist), "common" (computed once
