@@ -8,7 +8,7 @@ from html import escape
 from iverson.core.cost import Cost
 from iverson.explain.model import REASONS, Found, Line, Step
 from iverson.explain.picture import picture
-from iverson.explain.text import brief
+from iverson.explain.text import brief, typed
 
 _STYLE = """
 :root { --ink: #1c2430; --soft: #5d6875; --line: #c9d0d8; --paper: #ffffff; --ground: #f5f6f8;
@@ -27,6 +27,7 @@ th { white-space: nowrap; }
 th, td { padding: 4px 12px; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 td.code { min-width: 28ch; }
+td.type { white-space: nowrap; min-width: 0; }
 td.code, code { font: 12px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
 tr.part td { color: var(--soft); } tr.part td:first-child { padding-left: 28px; }
 .bar { display: inline-block; height: 10px; border-radius: 2px; background: var(--done); }
@@ -135,14 +136,14 @@ def _rows(step: Step, timed: bool, depth: int = 0) -> Iterator[str]:
     shown = "" if step.seconds is None else f"{step.seconds * 1e6:,.1f}"
     took = f'<td class="n">{shown}</td>' if timed else ""
     less = f"{escape(step.reason)}: {escape(brief(step.avoided))}" if step.avoided else ""
-    kinds = "<br/>".join(escape(f"{t} {x}") for t, x in zip(step.types, step.layouts, strict=True))
+    kinds = "<br/>".join(map(escape, typed(step)))
     yield (
         f'<tr{_inside(depth)}><td class="code">{_margin(depth)}{escape(step.text)}</td>'
-        f'<td class="code">{kinds}</td>'
+        f'<td class="code type">{kinds}</td>'
         f"{_numbers(step.done)}{took}<td>{less}</td>{_source(step.line)}</tr>"
     )
     for body in step.bodies:
-        what = f"{escape(body.text)}, a run by its types:"
+        what = f"one run of {escape(body.text)}:"
         yield f'<tr class="part"><td class="code" colspan="{8 + timed}">{_margin(depth)}{what}</td></tr>'
         for inner in body.steps:
             yield from _rows(inner, timed, depth + 1)
@@ -169,4 +170,5 @@ def _program(found: Found) -> str:
         f"<tr{_inside(s.depth)}><td>{_margin(s.depth)}{escape(s.kind)}</td><td>{escape(s.what)}</td></tr>"
         for s in found.program
     ]
-    return "<h2>Program</h2>\n" + _table(("step", "what it holds"), rows) if rows else ""
+    title = "Programs called" if any(s.kind == "program" for s in found.program) else "Program"
+    return f"<h2>{title}</h2>\n" + _table(("step", "what it holds"), rows) if rows else ""

@@ -9,7 +9,7 @@ from html import escape
 from iverson.core.cost import PRODUCTS, Cost
 from iverson.explain.layered import Point, drawing
 from iverson.explain.model import Found, Line, Piece, Step
-from iverson.explain.text import brief
+from iverson.explain.text import brief, typed
 from iverson.graph.nodes import Equation, Value, values_of
 from iverson.graph.print import type_text
 
@@ -123,8 +123,7 @@ def _of_step(step: Step) -> Node:
 
 def _typed(step: Step) -> list[str]:
     results = step.text.partition(" = ")[0].split(", ")
-    of_all = zip(results, step.types, step.layouts, strict=True)
-    return [f"{name}: {kind} {layout}" for name, kind, layout in of_all]
+    return [f"{name}: {kind}" for name, kind in zip(results, typed(step), strict=True)]
 
 
 def _of_gone(found: Found, equation: Equation, reason: str) -> Node:

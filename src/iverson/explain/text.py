@@ -27,8 +27,9 @@ def as_text(found: Found) -> str:
         lines += ["", "avoided"]
         lines += [f"  {line}" for line in pieces]
     if found.program:
-        own = [s for s in found.program if s.kind != "program"]
-        lines += ["", f"program: {_counted(len(own), 'step')}"]
+        own = [s for s in found.program if not s.depth]
+        called = own[0].kind == "program"
+        lines += ["", "programs called" if called else f"program: {_counted(len(own), 'step')}"]
         lines += [f"  {'  ' * step.depth}{step.kind:<8} {step.what}" for step in found.program]
     return "\n".join(line.rstrip() for line in lines)
 
@@ -41,6 +42,12 @@ def brief(cost: Cost) -> str:
     """
     words = zip(astuple(cost), ("product", "multiply-add", "entry", "byte"), strict=True)
     return ", ".join(_counted(n, what) for n, what in words if n) or "no work"
+
+
+def typed(step: Step) -> list[str]:
+    """The type of each result, and its layout where that is not strided."""
+    of_all = zip(step.types, step.layouts, strict=True)
+    return [kind if layout == "strided" else f"{kind} {layout}" for kind, layout in of_all]
 
 
 def _counted(n: int, what: str) -> str:
@@ -58,16 +65,14 @@ def _steps(steps: Sequence[Step], margin: str = "") -> list[str]:
     for step in steps:
         lines.append(margin + _step(step))
         for body in step.bodies:
-            lines += [f"{margin}    {body.text}, a run by its types:", *_steps(body.steps, f"{margin}    ")]
+            inside = margin + (" " * 4 if step.seconds is None else " " * 18)
+            lines += [f"{inside}one run of {body.text}:", *_steps(body.steps, inside)]
     return lines
 
 
 def _step(step: Step) -> str:
     took = "" if step.seconds is None else f"{step.seconds * 1e6:>9,.1f} us  "
-    kinds = ", ".join(
-        kind if layout == "strided" else f"{kind} {layout}"
-        for kind, layout in zip(step.types, step.layouts, strict=True)
-    )
+    kinds = ", ".join(typed(step))
     avoided = f"; avoided {brief(step.avoided)} ({step.reason})" if step.avoided else ""
     where = f"  # {step.line.place}" if step.line else ""
     return f"  {took}{step.text}: {kinds}; {brief(step.done)}{avoided}{where}"
