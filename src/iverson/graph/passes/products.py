@@ -1,0 +1,85 @@
+"""Products of factors of which a selection is held: strong zeros across a contracted axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+from typing import Any
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind, value_of
+from iverson.core.op import Op
+from iverson.core.table import F
+from iverson.graph.nodes import Equation, values_of
+from iverson.graph.operations import mended
+from iverson.graph.passes.held import Held, selected
+from iverson.graph.regions import closed
+from iverson.graph.trace import Traced, trace_flat
+
+
+def multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:
+    """Selected, then multiplied. Rows of a and columns of b that are left out as a whole stay so."""
+    left, right = selected(a), selected(b)
+    out = bind(op, (left, right))
+    kept = [_contracted(x, axis) for x, axis in ((a, -1), (b, -2))]
+    if any(k is not None for k in kept):
+        out = _mended(out, left, right, kept)
+    lines = []
+    for x, axis in ((a, -1), (b, -2)):
+        if isinstance(x, Held) and x.condition.shape[axis] == 1:
+            there, missing = x.there(), len(shape) - len(x.shape)
+            lines.append(F.expand_dims(there, axis=tuple(range(missing))) if missing else there)
+    return Held(out, reduce(F.logical_and, lines), False) if lines else out
+
+
+def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
+    """A product, looked at where that is least work: the factor across from what is left out may be smaller.
+
+    kept : of a and of b, where slices of the contracted axis hold anything; None if all do. That is found in
+        the branch, from what conditions compare.
+    """
+    held = value_of(out)
+    assert isinstance(held, Traced)
+    level: Any = held._level
+    with level.region() as equations:
+        there = reduce(F.logical_and, [k for k in kept if k is not None])
+        left = F.where(there, a, 0) if kept[1] is not None else a
+        right = F.where(F.expand_dims(there, axis=(1,)), b, 0) if kept[0] is not None else b
+        made = level.operand(F.matmul(left, right))
+    before = _conditions(equations, level.equations)
+    again = closed([*before, *equations], [made], level.constants)
+    looked_at = min(
+        [out, *(x for x, k in ((a, kept[0]), (b, kept[1])) if k is None)], key=lambda x: prod(x.shape)
+    )
+    finite, _, _ = trace_flat(_is_finite, [Aval(looked_at.shape, looked_at.dtype)], "is_finite")
+    given = (out, looked_at, *map(level.handle, again.inputs))
+    return bind(mended, given, {"finite": finite, "again": again})
+
+
+def _is_finite(x: Any) -> tuple[list[Any], None]:
+    return [F.isfinite(F.sum(x, axis=tuple(range(len(x.shape))), keepdims=False))], None
+
+
+def _conditions(equations: Sequence[Equation], before: Sequence[Equation]) -> list[Equation]:
+    """The equations before some that make the conditions which they read."""
+    needed = {x for e in equations for x in values_of(e.operands)}
+    found = []
+    for e in reversed(before):
+        if not needed.isdisjoint(e.results) and e.results[0].dtype == bool:
+            found.append(e)
+            needed.update(values_of(e.operands))
+    return found[::-1]
+
+
+def _contracted(x: Any, axis: int) -> Any:
+    """Which slices of the contracted axis hold anything; None if all do, or each is held as every other."""
+    if not isinstance(x, Held) or x.condition.shape[axis] == 1:
+        return None
+    there = x.there()
+    rank = len(there.shape)
+    others = tuple(k for k in range(rank) if k != rank + axis)
+    return F.any(there, axis=others, keepdims=False)
+
+
+__all__ = ["multiplied"]
