@@ -33,6 +33,7 @@ def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG
 def exact_text(root: Expr) -> str:
     """An expression so that equal text means equal values: numbers with their dtype, floats in hexadecimal.
 
+    >>> from iverson.expr.nodes import Cast
     >>> exact_text(Cast(Const(2), dtypes.float32) * Const(0.5, dtypes.float32))
     'float32(2) * float32(0x1.0000000000000p-1)'
     """

@@ -46,8 +46,8 @@ def group_numbers(at: NDArray[np.int64], count: int) -> NDArray[np.int64] | None
 
     at : a row's columns, ascending, with -1 in front of fewer.
 
-    >>> group_numbers(np.array([[-1, 0, 1], [0, 1, 2], [1, 2, 3], [-1, 2, 3]]), 4)
-    array([0, 1, 2, 0])
+    >>> group_numbers(np.array([[-1, 0, 1], [1, 2, 3], [3, 4, 5]]), 6)
+    array([0, 1, 2, 0, 1, 2])
     """
     width = at.shape[1]
     if 2 * width > count:
