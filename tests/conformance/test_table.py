@@ -70,7 +70,7 @@ NAMES = ops()
 LAYOUTS = tuple(layout.name for layout in layouts() if layout.name != "strided")
 #: Cells of which no sample fits the layout: the op takes a vector.
 NEVER_STORED = {
-    (name, layout) for name in ("unpack", "convolution") for layout in ("csr", "csc", "bsr", "bsc")
+    (name, layout) for name in ("unpack", "linear_convolution") for layout in ("csr", "csc", "bsr", "bsc")
 }
 
 

@@ -43,7 +43,7 @@ LIBRARY = {
     "to_layout", "values_at",
 }  # fmt: skip
 #: To be said in index notation some day.
-NOT_YET = {"convolution", "cumulative_argmax", "logcumsumexp", "gather_put", "polygamma"}
+NOT_YET = {"linear_convolution", "cumulative_argmax", "logcumsumexp", "gather_put", "polygamma"}
 #: Special functions that run in SciPy, and their derivatives.
 NOT_YET |= {s.name for s in SCALARS.values() if s.space or s.orders or s.name == "zeta"}
 

@@ -31,7 +31,7 @@ EXCEPTIONS = {
         "values_at",
     },
     "orders": {"argsort", "cumulative_argmax", "searchsorted", "sort"},
-    "scans in logarithms, and convolutions": {"convolution", "logcumsumexp"},
+    "scans in logarithms, and convolutions": {"linear_convolution", "logcumsumexp"},
     "special functions, by SciPy": {s.name for s in SCALARS.values() if s.space or s.orders},
     "complex results": {"astype"},
     "parts at a pattern": {"extremum_shares_at"},

@@ -275,7 +275,7 @@ def convolve(a: A | ArrayLike, v: A | ArrayLike, /, *, mode: Literal["full", "sa
     if a.shape[0] < v.shape[0]:
         a, v = v, a
     n, m = a.shape[0], v.shape[0]
-    full = F.convolution(a, v)
+    full = F.linear_convolution(a, v)
     start, stop = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}[
         mode
     ]

@@ -80,7 +80,7 @@ define(
 def _correlated(F: Any, g: Any, other: Any, count: int) -> Any:
     """The sum of g[i + k] conj(other[k]) over k, for the first ``count`` i."""
     start = other.shape[0] - 1
-    whole = F.convolution(g, F.flip(F.conj(other), axis=(0,)))
+    whole = F.linear_convolution(g, F.flip(F.conj(other), axis=(0,)))
     return F.index_basic(whole, key=(slice(start, start + count, 1),))
 
 
@@ -97,7 +97,7 @@ def _batched_convolution(F: Any, examples: Examples, *args: Any) -> Any:
 
 define(
     Op(
-        name="convolution",
+        name="linear_convolution",
         forward=np.convolve,
         abstract=lambda a, b: Aval((a.shape[0] + b.shape[0] - 1,), dtypes.result_type(a, b)),
         vjp=(
