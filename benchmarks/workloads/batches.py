@@ -90,6 +90,16 @@ def jax_of(function: Callable[[Any, Any], Callable[..., Any]]) -> Callable[[Inpu
     return run
 
 
+def every_way(function: Callable[[Any, Any], Callable[..., Any]]) -> dict[str, Callable[[Inputs], Call]]:
+    """What is measured of a function that is compiled: that, and what it is compared with."""
+    return {
+        "iverson": iverson_of(function, compiled=True),
+        "iverson eager": iverson_of(function, compiled=False),
+        "torch": torch_of(function),
+        "jax jit": jax_of(function),
+    }
+
+
 def transforms_of(xp: Any) -> Any:
     """The module with ``vmap``, ``grad`` and so on beside an array library."""
     if xp.__name__ == "torch":

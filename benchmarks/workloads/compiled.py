@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.workload import Call, Inputs, Workload
-from benchmarks.workloads.batches import iverson_of, jax_of, torch_of
+from benchmarks.workloads.batches import every_way
 
 RATE = 0.1
 
@@ -81,15 +81,6 @@ def chain(xp: Any, p: Any) -> Any:
     return f, (p["x"],)
 
 
-def _run(function: Any) -> dict[str, Callable[[Inputs], Call]]:
-    return {
-        "iverson": iverson_of(function, compiled=True),
-        "iverson eager": iverson_of(function, compiled=False),
-        "torch": torch_of(function),
-        "jax jit": jax_of(function),
-    }
-
-
 WORKLOADS = (
     Workload(
         name="compiled_training_step",
@@ -97,7 +88,7 @@ WORKLOADS = (
         size_is="hidden",
         draw=lambda rng: rng.integers(65, 400),
         make=make_classifier,
-        run={**_run(training_step), "torch": torch_step},
+        run={**every_way(training_step), "torch": torch_step},
         target={"jax jit": 0.8, "torch": 0.8},
     ),
     Workload(
@@ -106,7 +97,7 @@ WORKLOADS = (
         size_is="entries",
         draw=lambda rng: rng.integers(20_000, 500_000),
         make=lambda n, rng: {"x": rng.standard_normal(n)},
-        run=_run(chain),
+        run=every_way(chain),
         target={"jax jit": 1.05},
     ),
     Workload(
@@ -115,7 +106,7 @@ WORKLOADS = (
         size_is="entries",
         draw=lambda rng: rng.integers(4, 9),
         make=lambda n, rng: {"x": rng.standard_normal(n)},
-        run=_run(chain),
+        run=every_way(chain),
         target={"jax jit": 1.5},
     ),
 )

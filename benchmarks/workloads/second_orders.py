@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.workload import Inputs, Workload
-from benchmarks.workloads.batches import iverson_of, jax_of, torch_of, transforms_of
+from benchmarks.workloads.batches import every_way, transforms_of
 
 
 def make_network(points: int, rng: np.random.Generator, inputs: int = 2, hidden: int = 256) -> Inputs:
@@ -89,12 +89,7 @@ def _workload(
         size_is="points",
         draw=lambda rng: rng.integers(sizes[0] // 4, sizes[1]),
         make=partial(make_network, **more),
-        run={
-            "iverson": iverson_of(function, compiled=True),
-            "iverson eager": iverson_of(function, compiled=False),
-            "torch": torch_of(function),
-            "jax jit": jax_of(function),
-        },
+        run=every_way(function),
         kinked="relu" in name,
         target=target,
     )

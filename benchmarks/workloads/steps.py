@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.workload import Workload
-from benchmarks.workloads.batches import iverson_of, jax_of, torch_of, transforms_of
+from benchmarks.workloads.batches import every_way, transforms_of
 from benchmarks.workloads.lstm_backward import READ, STEPS
 from benchmarks.workloads.lstm_backward import make as make_lstm
 
@@ -40,15 +40,6 @@ def slices(xp: Any, p: Any) -> Any:
     return transforms_of(xp).grad(loss), (p["x"],)
 
 
-def _run(function: Any) -> Any:
-    return {
-        "iverson": iverson_of(function, compiled=True),
-        "iverson eager": iverson_of(function, compiled=False),
-        "torch": torch_of(function),
-        "jax jit": jax_of(function),
-    }
-
-
 WORKLOADS = (
     Workload(
         name="compiled_lstm",
@@ -56,7 +47,7 @@ WORKLOADS = (
         size_is="hidden",
         draw=lambda rng: rng.integers(32, 257),
         make=make_lstm,
-        run=_run(lstm),
+        run=every_way(lstm),
         target={"torch": 0.5, "jax jit": 0.5},
     ),
     Workload(
@@ -65,7 +56,7 @@ WORKLOADS = (
         size_is="steps",
         draw=lambda rng: rng.integers(20, 100),
         make=lambda n, rng: {"x": rng.standard_normal((n, 20_000))},
-        run=_run(slices),
+        run=every_way(slices),
         target={"torch": 0.05, "jax jit": 0.05},
     ),
 )

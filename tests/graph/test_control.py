@@ -209,7 +209,7 @@ def test_random_loops_agree(loop: Loop) -> None:
 @given(loops())
 @settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
 def test_random_loops_agree_with_jax(loop: Loop) -> None:
-    jax = pytest.importorskip("jax")
+    jax = pytest.importorskip("jax", reason="JAX is the oracle")
     jax.config.update("jax_enable_x64", True)
     theirs = Library(jax.numpy, jax.lax.scan, jax.lax.cond)
     args = arguments()

@@ -8,7 +8,7 @@ import pytest
 import iverson as iv
 from iverson.core.errors import ArgumentTypeError
 
-joblib = pytest.importorskip("joblib")
+joblib = pytest.importorskip("joblib", reason="comes with scikit-learn, a peer")
 
 
 class Tagged(np.ndarray):
