@@ -16,7 +16,7 @@ import numpy as np
 from iverson.autograd import unrecorded
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled, no_grad
-from iverson.autograd.node import Node, user_call
+from iverson.autograd.node import Node, make_node, user_call
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
@@ -262,7 +262,7 @@ def _recorded(
         multiple=multiple,
     )
     known = tuple(_known(h._value) if isinstance(h, Handle) else None for h in map(unwrap, args))
-    node = Node(op, known, {}, parents, indices, avals if multiple else avals[0], user_call())
+    node = make_node(op, known, {}, parents, indices, avals if multiple else avals[0], user_call())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     _note_unrecorded(cls, ctx, args, results, call, node)
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)

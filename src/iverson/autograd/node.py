@@ -15,14 +15,13 @@ from types import CodeType
 from typing import Any
 from weakref import ref
 
-from iverson.core import dispatch
 from iverson.core.aval import Aval
 from iverson.core.caller import user_frame
+from iverson.core.dispatch import make_handle
 from iverson.core.op import Op
 
 #: What rules get of an argument as it is held.
 _GIVEN = frozenset((Aval, int, float, complex, bool, type(None)))
-_handle_type = dispatch._handle
 _numbers = itertools.count()
 next_number = _numbers.__next__
 
@@ -57,28 +56,17 @@ class Node:
         "where",
     )
 
-    def __init__(
-        self,
-        op: Op | None,
-        args: tuple[Any, ...],
-        params: dict[str, Any],
-        parents: tuple[Node | None, ...],
-        indices: tuple[int, ...],
-        out: Any,
-        where: Where | None,
-        is_whole: bool = False,
-    ) -> None:
-        self.op = op
-        self.multiple = op is not None and op.multiple
-        self.args = args
-        self.params = params
-        self.parents = parents
-        self.indices = indices
-        self.out = out
-        self.where = where
-        self.is_whole = is_whole
-        self.number = next_number()
-        self.meta: NodeMeta | None = None
+    op: Op | None
+    multiple: bool
+    args: tuple[Any, ...]
+    params: dict[str, Any]
+    parents: tuple[Node | None, ...]
+    indices: tuple[int, ...]
+    out: Any
+    where: Where | None
+    is_whole: bool
+    number: int
+    meta: NodeMeta | None
 
     def result(self, index: int) -> Aval:
         """Shape and dtype of one result."""
@@ -87,27 +75,55 @@ class Node:
 
     def inputs(self) -> tuple[Any, ...]:
         """The arguments as rules get them: handles, Avals for values not kept, Python scalars."""
-        handle = _handle_type[0]
-        given = []
-        for held, parent, index in zip(self.args, self.parents, self.indices, strict=True):
-            given.append(held if type(held) in _GIVEN else handle(held, parent, index))
+        given = list(self.args)
+        for k, held in enumerate(given):
+            if type(held) not in _GIVEN:
+                given[k] = make_handle(held, self.parents[k], self.indices[k])
         return tuple(given)
 
     def results(self) -> Any:
         """The result (a tuple where the op has several), as rules get it."""
         if not self.multiple:
-            return self.out if type(self.out) is Aval else _handle_type[0](self.out, self)
+            return self.out if type(self.out) is Aval else make_handle(self.out, self)
         return tuple([h if type(h) is Aval else self._result(h, k) for k, h in enumerate(self.out)])
 
     def _result(self, held: Any, k: int) -> Any:
         """One of several results: nothing flows back through integers and booleans."""
-        handle = _handle_type[0]
-        return handle(held, self, k) if held.dtype.kind in "fc" else handle(held)
+        return make_handle(held, self, k) if held.dtype.kind in "fc" else make_handle(held)
 
     def describe(self) -> str:
         """The op and the user's line that called it."""
         name = "leaf" if self.op is None else f"'{self.op.name}'"
         return name if self.where is None else f"{name} called at {line_of(self.where)}"
+
+
+def make_node(
+    op: Op | None,
+    args: tuple[Any, ...],
+    params: dict[str, Any],
+    parents: tuple[Node | None, ...],
+    indices: tuple[int, ...],
+    out: Any,
+    where: Where | None,
+    is_whole: bool = False,
+) -> Node:
+    """A new node. A function in place of ``__init__``, which takes three times as long to be called."""
+    made = _new(Node)
+    made.op = op
+    made.multiple = op is not None and op.multiple
+    made.args = args
+    made.params = params
+    made.parents = parents
+    made.indices = indices
+    made.out = out
+    made.where = where
+    made.is_whole = is_whole
+    made.number = next_number()
+    made.meta = None
+    return made
+
+
+_new = object.__new__
 
 
 class GradSlot:
@@ -177,12 +193,15 @@ _NO_PARAMS: dict[str, Any] = {}
 
 def leaf(shape: tuple[int, ...], dtype: Any) -> Node:
     """A node without an op: a variable."""
-    return Node(None, (), _NO_PARAMS, (), (), Aval(shape, dtype), None)
+    return make_node(None, (), _NO_PARAMS, (), (), Aval(shape, dtype), None)
 
 
-def user_call() -> Where | None:
-    """The code object and instruction of the innermost frame outside this package."""
-    frame = user_frame()
+def user_call(depth: int = 1) -> Where | None:
+    """The code object and instruction of the innermost frame outside this package.
+
+    depth : as of `user_frame`, of the caller of this function.
+    """
+    frame = user_frame(depth + 1)
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 

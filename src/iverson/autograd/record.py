@@ -13,12 +13,12 @@ import numpy as np
 
 from iverson.autograd import unrecorded
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, differentiated, user_call
+from iverson.autograd.node import Node, differentiated, make_node, user_call
 from iverson.core import cost, dispatch, work
 from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
 from iverson.core.aval import Aval, aval_of
-from iverson.core.dispatch import Handle, Interpreter, LevelValue, register_interpreter
+from iverson.core.dispatch import Handle, Interpreter, LevelValue, make_handle, register_interpreter
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
 from iverson.core.factorisations import FACTORISATIONS, multiply_adds
@@ -49,23 +49,27 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result as a handle (a tuple of handles where it has several)."""
     handle = _handle_type[0]
     values: list[Any] = []
+    parents: list[Node | None] = []
     tracked = in_level = False
     plain = True
     for a in args:
         if type(a) is handle:
             v = a._value
-            if a._node is not None:
+            if (node := a._node) is not None:
                 tracked = True
+            parents.append(node)
             if type(v) is not _ndarray:
                 plain = False
                 if isinstance(v, LevelValue):
                     in_level = True
         elif type(a) in _SCALARS or type(a) is _ndarray:
             v = a
+            parents.append(None)
         elif (other := dispatch.foreign(args)) is not None:
             return other.bind(op, args, params)
         else:
             v = _value_of(op, a)
+            parents.append(getattr(a, "_node", None))
             plain = plain and type(v) is _ndarray
             in_level = in_level or isinstance(v, LevelValue)
         values.append(v)
@@ -103,11 +107,10 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if work.active.count:
         _report(op, out, values, params)
     if not tracked or not is_grad_enabled():
-        made: Any = tuple(map(handle, out)) if op.multiple else handle(out)
+        made: Any = tuple(map(handle, out)) if op.multiple else make_handle(out)
         if unrecorded.calls.count:
             unrecorded.mark(made if op.multiple else (made,), args)
         return made
-    parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))  # a comprehension is a call
     if unrecorded.calls.count:
         parents = unrecorded.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
@@ -150,25 +153,33 @@ def _record(
         # The result is a constant zero, or one of the operands as it was.
         k = kept[0]
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
-    tracked = tuple(map(is_not, parents, _NONES))
+    tracked = tuple(map(is_not, parents, _NONES)) if None in parents else (True,) * len(parents)
     saved, result_saved = op._saves.get(tracked) or op.saves(tracked)
     if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
-    held, indices = [], []
-    for v, keep, p, a in zip(values, saved, parents, args, strict=True):  # comprehensions are calls
-        if not keep and type(v) not in _SCALARS:
-            v = Aval(v.shape, v.dtype) if type(v) is _ndarray else _known(v)
-        held.append(v)
-        indices.append(0 if p is None or a._index < 0 else a._index)
+    indices = (0,) * len(parents)
+    for k, keep in enumerate(saved):
+        known = None
+        if (parent := parents[k]) is not None:
+            known = parent.out
+            if parent.multiple:
+                indices = (*indices[:k], max(args[k]._index, 0), *indices[k + 1 :])
+        if not keep:
+            v = values[k]
+            if type(v) is _ndarray:  # what its own node knows of it serves this one too
+                values[k] = known if type(known) is Aval and known.support is FULL else _known(v)
+            elif type(v) not in _SCALARS:
+                values[k] = _known(v)
     is_whole = plain and not op.entry_map.partial
     if op.multiple:
         each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
         kept_out: Any = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
-        node = Node(op, tuple(held), params, tuple(parents), tuple(indices), kept_out, user_call(), is_whole)
+    else:
+        kept_out = out if result_saved else _known(out)
+    node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, user_call(3), is_whole)
+    if op.multiple:
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
-    kept_out = out if result_saved else _known(out)
-    node = Node(op, tuple(held), params, tuple(parents), tuple(indices), kept_out, user_call(), is_whole)
-    return handle(out, node)
+    return make_handle(out, node)
 
 
 def _avals(value: Any) -> Any:
@@ -189,7 +200,7 @@ def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any
     args = (x, value)
     parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))
     if not is_grad_enabled() or all(p is None for p in parents):
-        made = dispatch.make_handle(x._value)
+        made = make_handle(x._value)
         if unrecorded.calls.count:
             unrecorded.mark((made,), args)
         return made
@@ -280,7 +291,7 @@ def selected(handle: Any) -> Any:
         if isinstance(handle._value, dispatch.LevelValue) and handle._value.may_select:
             return F.selected(handle)
         return handle
-    return dispatch.make_handle(select(handle._value), handle._node, handle._index)
+    return make_handle(select(handle._value), handle._node, handle._index)
 
 
 def is_undefined(handle: Any) -> bool:

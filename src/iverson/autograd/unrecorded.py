@@ -15,7 +15,7 @@ from weakref import ref
 
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, reachable, user_call
+from iverson.autograd.node import Node, make_node, reachable, user_call
 from iverson.core import locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, make_handle
@@ -152,7 +152,7 @@ def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: S
     parents = [*closed, *recorded]
     held = tuple(node.result(index) for node, index in parents)
     nodes, indices = tuple(node for node, _ in parents), tuple(index for _, index in parents)
-    return Node(op, held, {}, nodes, indices, aval, user_call())
+    return make_node(op, held, {}, nodes, indices, aval, user_call())
 
 
 def behind(name: str, what: str, x: Any, closed: Sequence[Slot]) -> Any:

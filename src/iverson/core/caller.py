@@ -27,8 +27,28 @@ def _libraries() -> tuple[str, ...]:
     return (_PACKAGE, *map(_folder, others))
 
 
-def user_frame(inside: str | tuple[str, ...] = _PACKAGE) -> FrameType | None:
-    """The innermost frame outside the package (or outside some folders); None where there is none."""
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame outside the package; None where there is none.
+
+    depth : how many frames above that of the caller are known to be of the package; looking at one costs.
+    """
+    frame: FrameType | None = sys._getframe(depth + 1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file not in _own_files:
+            if not file.startswith(_PACKAGE):
+                break
+            _own_files.add(file)
+        frame = frame.f_back
+    return frame
+
+
+#: Files of the package that were met.
+_own_files: set[str] = set()
+
+
+def _outer_frame(inside: tuple[str, ...]) -> FrameType | None:
+    """The innermost frame outside of some folders."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
@@ -37,7 +57,7 @@ def user_frame(inside: str | tuple[str, ...] = _PACKAGE) -> FrameType | None:
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the user's line."""
-    frame = user_frame(_libraries())
+    frame = _outer_frame(_libraries())
     if frame is None:
         warnings.warn(message, category, stacklevel=2)
         return

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import singledispatch
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -63,20 +64,9 @@ class Handle(Operand):
         self._node = node
         self._index = index
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents, one per axis."""
-        return self._value.shape  # type: ignore[no-any-return]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the entries."""
-        return self._value.dtype  # type: ignore[no-any-return]
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self._value.shape)
+    if not TYPE_CHECKING:  # read without entering a Python function: they are read in every call
+        shape = property(attrgetter("_value.shape"), doc="The extents, one per axis.")
+        dtype = property(attrgetter("_value.dtype"), doc="The dtype of the entries.")
 
 
 def value_of(x: Any, *otherwise: Any) -> Any:
@@ -392,6 +382,7 @@ class Interpreter:
 _by_type: dict[type, Interpreter] = {}
 _default: list[Interpreter] = []
 _handle: list[type[Handle]] = [Handle]
+_new = object.__new__
 
 
 def register_interpreter(
@@ -410,8 +401,12 @@ def register_handle(kind: type[Handle]) -> None:
 
 
 def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
-    """A new eager handle."""
-    return _handle[0](value, node, index)
+    """A new eager handle: what calling its class gives, in half the time."""
+    made = _new(_handle[0])
+    made._value = value
+    made._node = node
+    made._index = index
+    return made
 
 
 def alias(x: Any) -> Any:
@@ -420,7 +415,7 @@ def alias(x: Any) -> Any:
     Rebinding one of them (in place, by assignment) leaves the other as it was: whatever the user's code gets
     from us and we still need goes out as an alias, and whatever comes in and must last is kept as one.
     """
-    return _handle[0](x._value, x._node, x._index)
+    return make_handle(x._value, x._node, x._index)
 
 
 def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from iverson.autograd import engine
 from iverson.autograd.mode import no_grad
-from iverson.autograd.node import Node, leaf
+from iverson.autograd.node import Node, leaf, make_node
 from iverson.core import cost
 from iverson.core.aval import Aval
 from iverson.core.cost import Cost
@@ -104,7 +104,7 @@ def _in(level: Trace, node: Node) -> Node:
     args = tuple(map(traced, node.args))
     parents = tuple([leaf(a.shape, a.dtype) if hasattr(a, "dtype") else None for a in args])
     out = tuple(map(traced, node.out)) if node.multiple else traced(node.out)
-    return Node(node.op, args, node.params, parents, (0,) * len(args), out, None)
+    return make_node(node.op, args, node.params, parents, (0,) * len(args), out, None)
 
 
 def _cotangent(level: Trace, node: Node) -> Any:
