@@ -35,7 +35,6 @@ from iverson.layouts import (
     to_strided,
 )
 from iverson.ops import TABLE
-from iverson.te.operator import FAMILY
 
 EXHAUSTIVE = os.environ.get("IVERSON_TEST_ALL") == "1"
 SEED = int(os.environ.get("IVERSON_TEST_SEED", "0"))
@@ -88,8 +87,8 @@ def subsets(items: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def ops() -> tuple[str, ...]:
-    """The ops of the table, but those that functions of users (here of other tests) entered."""
-    return tuple(name for name, op in TABLE.items() if op.family != FAMILY)
+    """The ops of the table."""
+    return tuple(TABLE)
 
 
 def cells() -> list[tuple[str, str]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import warnings
 
+import numpy as np
 import pytest
 
 import iverson as iv
+from iverson import te
 from iverson.core.aval import aval_of
 from iverson.graph.interpret import interpret
 from iverson.graph.parse import parse
-from iverson.graph.print import text_and_objects
+from iverson.graph.print import show, text_and_objects
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from iverson.ops import TABLE
@@ -51,3 +53,23 @@ def test_every_op_and_its_gradient_can_be_traced(name):
             with warnings.catch_warnings(), contextlib.suppress(iv.errors.MissingRuleError):
                 warnings.simplefilter("ignore")
                 agree(iv.grad(loss_of(call.function), tuple(range(len(call.args)))), call.args)
+
+
+def test_the_text_of_a_graph_tells_ops_of_users_of_one_name_apart():
+    """Those defined again, those whose name is no word, and their derivatives; in bodies too."""
+    x = np.array([1.0, 2.0])
+
+    def scaled_by(factor, name):
+        return te.op(lambda x: te.compute(x.shape, lambda i: factor * x[i]), name=name)
+
+    for name in ("scaled", "by a number's worth", None):
+        first, second = scaled_by(2.0, name), scaled_by(3.0, name)
+        agree(lambda x, f=first, g=second: f(g(iv.sin(x))), (x,))
+        agree(iv.grad(lambda x, f=first, g=second: f(g(iv.sin(x))).sum()), (x,))
+        for f, factor in ((first, 2.0), (second, 3.0)):
+            within = iv.jit(lambda x, f=f: iv.scan(lambda c, _: (f(c), None), x, None, length=2)[0])
+            assert within(x).tolist() == [factor**2, 2 * factor**2]
+            checked = iv.jit(lambda x, f=f: iv.transforms.checkpoint(f)(x))
+            assert checked(x).tolist() == [factor, 2 * factor]
+    graph = traced(second, (x,))
+    assert parse(show(graph)).equations[0].op is second.expression.op  # the one that has the name now

@@ -37,11 +37,11 @@ _current = _Current()
 
 
 class _Verified(lower._Lowering):
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, **how: Any) -> None:
         check(program)
         _current.programs.append(program)
         try:
-            super().__init__(program)
+            super().__init__(program, **how)
             _check(self.statements, self.extrema.values())
         finally:
             _current.programs.pop()

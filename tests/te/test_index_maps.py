@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from iverson.core.entries import NOTHING, Box, hull, plain
 from iverson.core.region import Region
 from iverson.expr.nodes import Expr
 from iverson.layouts import support_of
-from iverson.ops import remove
 from iverson.te.expressions import Tensor, Var
 from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.interpret import run
@@ -163,7 +161,7 @@ def test_a_region_that_holds_what_depends(made: Any, data: Any) -> None:
 
 
 @pytest.fixture
-def blurred_rows() -> Iterator[Any]:
+def blurred_rows() -> Any:
     """Means of three rows each, below a first row that depends on nothing."""
 
     @te.op
@@ -175,8 +173,7 @@ def blurred_rows() -> Iterator[Any]:
             lambda i, j: te.select(i > 0, te.F.tanh(mean[te.clamp(i - 1, 0, n - 3), j]), 1.0),
         )
 
-    yield blurred
-    remove("blurred")
+    return blurred
 
 
 def test_the_engine_computes_only_what_is_read_through_an_op_of_users(blurred_rows: Any) -> None:

@@ -1,4 +1,4 @@
-"""The one table of ops, which `iverson.ops` fills; the namespace of rules; replacing a vjp."""
+"""The table of ops, which `iverson.ops` fills; ops of users; the namespace of rules; replacing a vjp."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from iverson.core.dispatch import _default
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 
-#: Every op by name.
+#: Every op of the library by name.
 TABLE: dict[str, Op] = {}
+#: The ops that users defined last, by qualified name: ``te.blur``. No name of the table has a dot: whatever
+#: the library gains, users keep their names, and what asks for an op by name never meets one of these.
+USERS: dict[str, Op] = {}
 
 Rules = tuple[Rule | None, ...] | Rule
 _overrides: ContextVar[Mapping[str, Rules]] = ContextVar("iverson_overrides", default={})  # noqa: B039
@@ -49,6 +52,11 @@ def define(op: Op) -> Op:
     call.__name__ = op.name
     setattr(F, op.name, call)
     return op
+
+
+def op_of(name: str) -> Op | None:
+    """The op of the table, or of users, of a name; None where there is none."""
+    return TABLE.get(name) or USERS.get(name)
 
 
 def remove(name: str) -> None:
@@ -89,12 +97,12 @@ class override_vjp(replaced_rules):
 
     Parameters
     ----------
-    name : an op of the table.
+    name : an op of the table, or of `te.op` by its qualified name (``te.blur``).
     rule : per input, ``rule(F, g, y, *inputs, **params)`` or None for "not differentiable"; a single
         callable does for an op of one input; for a variadic op it is the one rule of all inputs (`Op.vjp`).
 
     What is recorded in the block keeps every value that the rule may read; what is differentiated in it uses
-    the rule. Raises ArgumentError for a name that is not in the table.
+    the rule. Raises ArgumentError for a name that no op has.
 
     >>> import iverson as iv
     >>> with override_vjp("sin", lambda F, g, y, x: 10 * g):
@@ -106,9 +114,9 @@ class override_vjp(replaced_rules):
     __slots__ = ()
 
     def __init__(self, name: str, rule: Rule | Sequence[Rule | None]) -> None:
-        if name not in TABLE:
+        op = op_of(name)
+        if op is None:
             raise ArgumentError("override_vjp", "name", got=repr(name), expected="the name of an op")
-        op = TABLE[name]
         if callable(rule):
             rules: Any = rule if callable(op.vjp) else (rule,)
         else:

@@ -17,6 +17,7 @@ from iverson.core import dtypes, locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box
+from iverson.core.op import Op
 from iverson.graph.compiled import Compiled
 from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
@@ -69,7 +70,7 @@ def interned(graph: Graph) -> Graph:
 
 def _told(x: Any) -> Any:
     """What tells an object in a graph from others; None where it is not known when two are the same."""
-    if isinstance(x, Pattern):
+    if isinstance(x, Pattern | Op):
         return id(x)  # alive as long as the graph
     held = value_of(x, x)
     if type(held) is Zero:

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from iverson import te
+from iverson.core.op import Op
 from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.print import text_and_objects
 from iverson.ops.notation import over
@@ -62,13 +63,10 @@ _KEPT = 4096
 
 def structure(equations: Sequence[Equation], inputs: Iterable[Value], outputs: Iterable[Value]) -> Any:
     """What equations compute, equal for equations that differ in nothing but the values' identity; None where
-    a parameter is an object that has no text.
-
-    Ops are in it besides their names: a user may define another of the same name.
-    """
+    a parameter is an object that has no text."""
     graph = Graph(tuple(dict.fromkeys(inputs)), tuple(equations), tuple(outputs))
     text, objects = text_and_objects(graph)
-    return None if objects else (text, tuple([e.op for e in equations]))
+    return (text, *objects) if all(isinstance(x, Op) for x in objects) else None
 
 
 def placeholder(x: Any) -> Any:

@@ -4,14 +4,15 @@
     input    = value: type
     constant = value: type = constant @k            an array that the function closed over
     equation = value: type, ... = op[param=..., ...](operand, ...)
+    op       = name | name@k                        @k: the record of an op that is not the library's
     operand  = value | number | undefined
     param    = a Python value | a graph | @k        @k: a pattern or another object that has no text
     type     = dtype[extent, ...] [support]
 
 A value is defined once, before it is read, by an input, a constant or an equation of its own graph: a graph
-that is a parameter sees nothing from outside. ``op`` is one of the op table or of `iverson.graph.operations`;
-there is no other list of what can be computed. ``undefined`` is a cotangent that nothing gave: it has no
-shape.
+that is a parameter sees nothing from outside. ``op`` is one of the op table, of `iverson.graph.operations`
+or of users; there is no other list of what can be computed. ``undefined`` is a cotangent that nothing gave:
+it has no shape.
 
 Nothing here changes once it is made; a pass returns a new graph. Printing, parsing, checking and evaluation
 are in `print`, `parse`, `verify` and `interpret`.

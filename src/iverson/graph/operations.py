@@ -27,7 +27,7 @@ from iverson.core.dispatch import (
 )
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
-from iverson.core.table import TABLE, F
+from iverson.core.table import TABLE, USERS, F
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
@@ -298,9 +298,14 @@ def is_pure(equation: Equation) -> bool:
     return getattr(equation.op, "pure", True) and all(map(is_pure, inside))
 
 
+def is_of_the_library(op: Op) -> bool:
+    """Whether a name says all of an op that only the call does not: one of graphs, or of the op table."""
+    return op.name in OPERATIONS or op.name in TABLE
+
+
 def op_named(name: str) -> Op:
-    """The op of graphs, or of the op table, of a name; raises ArgumentError if there is none."""
-    found = OPERATIONS.get(name) or TABLE.get(name)
+    """The op of graphs, of the op table or of users, of a name; raises ArgumentError if there is none."""
+    found = OPERATIONS.get(name) or TABLE.get(name) or USERS.get(name)
     if found is None:
         raise ArgumentError("graph", "op", got=f"'{name}'", expected="the name of an op")
     return found

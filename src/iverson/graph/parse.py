@@ -19,7 +19,7 @@ from iverson.graph.operations import op_named
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<value>%\d+)|(?P<object>@\d+)|(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
-    |(?P<number>(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan)j?)(?!\w)|(?P<name>[A-Za-z_]\w*)|(?P<sign>\.\.\.|[^\s\w]))""",
+    |(?P<number>(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan)j?)(?!\w)|(?P<name>[A-Za-z_]\w*(?:\.\w+)*)|(?P<sign>\.\.\.|[^\s\w]))""",
     re.VERBOSE,
 )
 _NAMED = {"True": True, "False": False, "None": None, "undefined": UNDEFINED}
@@ -108,14 +108,22 @@ class _Parser:
         return Graph(inputs, tuple(equations), outputs, tuple(constants))
 
     def equation(self, results: tuple[Value, ...]) -> Equation:
-        if self.kind != "name":
-            self.fail("the name of an op")
-        op: Op = op_named(self.next())
+        op = self.op()
         params = {}
         if self.taken("["):
             params = dict(self.listed(self.named_param, "]"))
         self.take("(")
         return Equation(op, self.listed(self.param, ")"), params, results)
+
+    def op(self) -> Op:
+        """An object if one is referred to, else the op of a name."""
+        if self.kind not in ("name", "string"):
+            self.fail("the name of an op")
+        name = self.text_of_string() if self.kind == "string" else self.next()
+        return self.object() if self.kind == "object" else op_named(name)
+
+    def text_of_string(self) -> str:
+        return self.next()[1:-1].encode().decode("unicode_escape")
 
     def named_param(self) -> tuple[str, Any]:
         name = self.next()
@@ -164,7 +172,7 @@ class _Parser:
         if self.kind == "object":
             return self.object()
         if self.kind == "string":
-            return self.next()[1:-1].encode().decode("unicode_escape")
+            return self.text_of_string()
         if self.kind == "number":
             return self.number(self.next())
         if self.taken("-"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from typing import Any
 
@@ -9,14 +10,20 @@ import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
+from iverson.core.op import Op
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.operations import is_of_the_library
 
+_PLAIN = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 _WRITTEN = (bool, int, float, complex, str, type(None))
 
 
 def show(graph: Graph, *, types: bool = True) -> str:
-    """The text of a graph; without ``types`` (which can't be parsed) only inputs have theirs."""
-    return Printer(types).graph(graph, "")
+    """The text of a graph; without ``types`` (which can't be parsed) only inputs have theirs.
+
+    Ops of users are those that have the name now; in `text_and_objects` they are objects besides.
+    """
+    return Printer(types, named=True).graph(graph, "")
 
 
 def text_and_objects(graph: Graph) -> tuple[str, list[Any]]:
@@ -48,10 +55,13 @@ def type_text(aval: Aval, refer: Any = repr) -> str:
 
 
 class Printer:
-    """Numbers values as they are defined, and objects as they are met."""
+    """Numbers values as they are defined, and objects as they are met.
 
-    def __init__(self, types: bool) -> None:
-        self.types = types
+    named : whether a name does for an op of users, of whom several may have it.
+    """
+
+    def __init__(self, types: bool, named: bool = False) -> None:
+        self.types, self.named = types, named
         self.names: dict[Value, str] = {}
         self.objects: list[Any] = []
         self.places: dict[int, int] = {}
@@ -72,7 +82,12 @@ class Printer:
         operands = ", ".join(map(self.operand, equation.operands))
         params = ", ".join(f"{k}={self.param(v, indent)}" for k, v in sorted(equation.params.items()))
         results = ", ".join(self._defined(v, typed=self.types) for v in equation.results)
-        return f"{results} = {equation.op.name}{f'[{params}]' if params else ''}({operands})"
+        return f"{results} = {self.op(equation.op)}{f'[{params}]' if params else ''}({operands})"
+
+    def op(self, op: Op) -> str:
+        """An op by its name, and by reference where others have that name."""
+        name = op.name if _PLAIN.fullmatch(op.name) else repr(op.name)
+        return name if self.named or is_of_the_library(op) else name + self._reference(op)
 
     def operand(self, x: Any) -> str:
         if type(x) is Value:

@@ -20,15 +20,13 @@ from iverson.codegen import cache
 from iverson.codegen.target import host
 from iverson.core import locks
 from iverson.core.dispatch import value_of
+from iverson.core.op import Op
 from iverson.graph.expressions import expression, is_expression, placeholder
 from iverson.graph.nodes import Equation, Graph, Value, subgraphs, values_of
-from iverson.graph.operations import OPERATIONS
+from iverson.graph.operations import is_of_the_library
 from iverson.graph.print import text_and_objects
-from iverson.ops import TABLE
 from iverson.te import program_of
 
-#: The family of ops that users define.
-_USERS = ("te",)
 _KEPT = 1024
 _facts: OrderedDict[str, Any] = OrderedDict()
 _lock = locks.lock()
@@ -40,7 +38,7 @@ def key_of(graph: Graph, *how: Any) -> str | None:
     how : what lowering depends on besides; equal where their texts are.
     """
     text, objects = text_and_objects(graph)
-    if len(objects) > len({id(x) for _, x in graph.constants}):
+    if sum(not isinstance(x, Op) for x in objects) > len({id(x) for _, x in graph.constants}):
         return None
     held = [value_of(x, x) for _, x in graph.constants]
     numbers = {id(x): n for n, x in reversed(list(enumerate(held)))}
@@ -51,7 +49,7 @@ def key_of(graph: Graph, *how: Any) -> str | None:
 def _users(graph: Graph) -> Iterator[str]:
     """What those ops of a graph, and of graphs inside, compute that are not the library's own."""
     for e in graph.equations:
-        if (OPERATIONS.get(e.op.name) or TABLE.get(e.op.name)) is not e.op or e.op.family in _USERS:
+        if not is_of_the_library(e.op):
             yield _program_key(e) if is_expression(e) else "a library step"
         for _, body in subgraphs(e):
             yield from _users(body)

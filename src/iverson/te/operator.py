@@ -1,4 +1,4 @@
-"""Tensor expressions as ops: a Python function of placeholders becomes a record of the op table.
+"""Tensor expressions as ops: a Python function of placeholders becomes a record like those of the op table.
 
 Its derivatives need no rules of their own: the vjp in an input is the same construction again, on the
 function that differentiates the first one. So an op is closed under differentiation, forward and reverse, to
@@ -20,7 +20,7 @@ from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, is_tracked, make_handle, slot_of, value_of
-from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.op import Op, Rule, frozen
 from iverson.core.shapes import as_int
 from iverson.layouts import Bracket, Zero, is_strided
@@ -41,8 +41,6 @@ Build = Callable[..., Any]
 FAMILY = "te"
 #: How many shapes an op keeps a compiled program for.
 KEPT = 256
-#: Held while an op takes the place of another of its name.
-_defining = locks.lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +150,7 @@ class Expression:
             isinstance(t, Tensor) for t in outputs
         ):
             raise ArgumentTypeError(
-                f"te.op {self.name}",
+                self.name,
                 "fn",
                 got=f"a function that returns {made!r}",
                 expected="a tuple of tensors" if self.multiple else "a tensor from te.compute or te.scatter",
@@ -249,14 +247,15 @@ def _dtype(x: Any) -> Any:
 
 
 def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) -> Any:
-    """Make a Python function of placeholders an op of the table, callable on Tensors.
+    """Make a Python function of placeholders an op, callable on Tensors.
 
     Parameters
     ----------
     fn : takes placeholders (one per positional parameter) and keyword-only parameters that are constants
         (strides, sizes, axes); returns the result of `compute` or `scatter`, or a tuple of them.
-    name : in the table and in messages; by default that of the function. Defining an op of the same name
-        again replaces it.
+    name : in messages; in the text of graphs and for `override_vjp` it is ``te.name``, which no op of the
+        library has. By default that of the function. An op that is defined again under its name is another
+        one; what was made with the first still is.
     results : how many tensors fn returns, if it returns a tuple.
 
     Returns
@@ -265,7 +264,7 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     more, for all shapes, when it meets a second shape (where fn needs numbers, or walks triangles or
     strides, for each shape). It differentiates in both modes to any order, and can be used as a decorator.
 
-    Raises, at the call, what `compute` raises at definition; ArgumentError for a name of the table's own ops.
+    Raises, at the call, what `compute` raises at definition.
 
     >>> import iverson as iv
     >>> from iverson import te
@@ -285,20 +284,8 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     operation("op", "" if name is None else name)
     results = as_int(results, "te.op", "results")
     label = name or str(getattr(fn, "__name__", type(fn).__name__))
-    expression = Expression(fn, label, names_of(fn), multiple=results > 1)
-    with _defining:
-        known = table.TABLE.get(label)
-        if known is not None and known.family != FAMILY:
-            raise ArgumentError(
-                "te.op",
-                "name",
-                got=f"'{label}', an op of the table",
-                expected="a new name",
-                remedy="pass name=",
-            )
-        if known is not None:
-            table.remove(label)
-        table.define(expression.op)
+    expression = Expression(fn, f"te.{label}", names_of(fn), multiple=results > 1)
+    table.USERS[expression.op.name] = expression.op
 
     def call(*args: Any, **params: Any) -> Any:
         return bind(expression.op, args, params)
