@@ -13,7 +13,8 @@ from iverson.core.dtypes import is_inexact
 from iverson.core.work import Called
 from iverson.explain.model import ProgramStep
 from iverson.graph.compiled import Compiled
-from iverson.graph.lower import Native, lower
+from iverson.graph.executable import executable
+from iverson.graph.lower import Native
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.passes import simplified
 
@@ -24,7 +25,7 @@ def steps_of(graph: Graph, depth: int = 0) -> tuple[ProgramStep, ...]:
     """Native segments, with how many loop nests, products, loops and branches each has, and library steps,
     each followed by the steps of graphs that it runs."""
     found = []
-    for step in lower(graph).steps:
+    for step in executable(graph).steps:
         if isinstance(step, Native):
             found.append(ProgramStep("native", _contents(step.compiled), depth))
             continue

@@ -23,8 +23,9 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture, Recorded
+from iverson.graph.executable import OnEntries, executable
 from iverson.graph.interpret import interpret
-from iverson.graph.lower import NOTHING_DONATED, Lowered, lower
+from iverson.graph.lower import NOTHING_DONATED, Lowered
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
 from iverson.graph.passes import simplified
@@ -62,7 +63,7 @@ class Compiled:
         self.name = name
         self.native = native
         self.donated = donated
-        self._program: Lowered | None = None
+        self._program: Lowered | OnEntries | None = None
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
@@ -81,7 +82,7 @@ class Compiled:
             with no_grad():
                 return [value_of(x, x) for x in interpret(self.graph, list(map(make_handle, values)))]
         if self._program is None:
-            self._program = lower(simplified(self.graph), self.donated)
+            self._program = executable(simplified(self.graph), self.donated)
         if handles and self._program.reused:
             _own(values, handles, self._program.reused)
         return self._program.run(values)

@@ -34,6 +34,7 @@ from iverson.graph.kinds import PRODUCTS, Kinds
 from iverson.graph.memory import COUNTER, Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.segment import Segment
+from iverson.graph.stored_ops import STORED_OPS, stored_work
 from iverson.layouts import to_strided
 
 Array = np.ndarray[Any, Any]
@@ -69,6 +70,8 @@ class Native:
 
 def _report(e: Equation) -> None:
     work.op(e.op.name, e.op.elementwise, 0, sum(prod(v.shape) for v in e.results))
+    if e.op in STORED_OPS:
+        work.sparse_product(stored_work(e))
     if e.op.name in PRODUCTS:
         (*batch, rows, inner), right = e.operands[0].shape, e.operands[1].shape
         folded = len(right) == 2 and prod(batch)

@@ -31,6 +31,7 @@ from iverson.core.table import TABLE, USERS, F
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
+from iverson.graph.stored_ops import STORED_OPS
 from iverson.layouts import Zero, to_strided
 
 
@@ -278,6 +279,7 @@ OPERATIONS: dict[str, Op] = {
         random,
         mended,
         last_writers_op,
+        *STORED_OPS,
     )
 }
 

@@ -1,0 +1,59 @@
+"""What runs for a graph: a program, on the entries and index arrays of sparse values where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from iverson.graph.dead_code import dead_code
+from iverson.graph.lower import NOTHING_DONATED, Library, Lowered, Native, lower
+from iverson.graph.nodes import Graph
+from iverson.graph.on_patterns import Given, OnPatterns, on_patterns
+from iverson.graph.passes.common import common
+
+
+@dataclass(frozen=True, eq=False)
+class OnEntries:
+    """A program of the entries and index arrays of sparse values; as `Lowered`."""
+
+    how: OnPatterns
+    program: Lowered
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs for values of the inputs."""
+        return self.how.packed(self.program.run(self.how.opened(values, {})), {})
+
+    @property
+    def steps(self) -> tuple[Native | Library, ...]:
+        """As of the program."""
+        return self.program.steps
+
+    @property
+    def source(self) -> str:
+        """As of the program."""
+        return self.program.source
+
+    @cached_property
+    def reused(self) -> tuple[int, ...]:
+        """Positions of inputs whose memory a run writes outputs into."""
+        takes = self.how.takes
+        return tuple(takes[k].number for k in self.program.reused)  # type: ignore[union-attr]
+
+
+def executable(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered | OnEntries:
+    """What runs for a simplified graph.
+
+    donated : as of `lower`.
+    """
+    how = on_patterns(graph)
+    if how is None:
+        return lower(graph, donated)
+    at = {t.number: k for k, t in enumerate(how.takes) if type(t) is Given}
+    gives = [g if type(g) is int else -1 for g in how.gives]
+    inner = {at[k]: gives[n] if n >= 0 else -1 for k, n in donated.items() if k in at}
+    return OnEntries(how, lower(dead_code(common(how.core)), inner))
+
+
+__all__ = ["OnEntries", "executable"]

@@ -1,0 +1,409 @@
+"""Ops on stored entries as ops on their values and index arrays, which programs carry out.
+
+    %2 = matmul(%0, %1)         ->      %2 = stored_product[count=n](%values, %rows, %columns, %1)
+
+    %0 : stored on a pattern            %values : its entries, in the pattern's order
+                                        %rows, %columns : where they are, arrays that the pattern has
+
+This is the one place that says which ops on sparse values are native. What is not said here is a library
+step on sparse values as before: it reads them packed, and what it makes is opened where a native step reads
+it. Values and index arrays are inputs of the graph that is left (`OnPatterns.core`), so that programs know no
+patterns. Index arrays of patterns that are part of the graph are constants of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
+from iverson.core.entries import NOTHING, Stored
+from iverson.core.op import Op
+from iverson.core.table import TABLE
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.stored_ops import stored_product, stored_samples
+from iverson.kernels.registry import run_in_layouts
+from iverson.layouts import Pattern, Sparse, is_strided
+from iverson.layouts.symbols import Binding, PatternSymbol, actual
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An input of the core that is one of the graph, by number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """An input of the core that holds the entries at a pattern of one of the graph's."""
+
+    number: int
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """An input of the core that holds the index of each entry of a pattern along an axis."""
+
+    pattern: Pattern
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An output of the graph: the core's of a number, on a pattern."""
+
+    number: int
+    pattern: Pattern
+
+
+@dataclass(frozen=True, eq=False)
+class OnPatterns:
+    """A graph without sparse values, and how a call of the one it was made of becomes a call of it.
+
+    takes : what each input of the core is. gives : what each output of the graph is, a number of one of the
+    core's, `Packed`, or UNDEFINED.
+    """
+
+    core: Graph
+    takes: tuple[Given | Entries | Along, ...]
+    gives: tuple[Any, ...]
+
+    def opened(self, values: Sequence[Any], binding: Binding) -> list[Any]:
+        """Values for the core's inputs, from those for the graph's."""
+        return [_taken(t, values, binding) for t in self.takes]
+
+    def packed(self, made: Sequence[Any], binding: Binding) -> list[Any]:
+        """The graph's outputs, from the core's."""
+        found: list[Any] = []
+        for g in self.gives:
+            if type(g) is Packed:
+                found.append(actual(g.pattern, binding).value(made[g.number]))
+            else:
+                found.append(UNDEFINED if g is UNDEFINED else made[g])
+        return found
+
+
+def _taken(take: Given | Entries | Along, values: Sequence[Any], binding: Binding) -> Any:
+    if type(take) is Given:
+        return values[take.number]
+    pattern = actual(take.pattern, binding)  # type: ignore[union-attr]
+    if type(take) is Along:
+        return index_array(pattern, take.axis)
+    return entries_of(values[take.number], pattern)  # type: ignore[union-attr]
+
+
+def index_array(pattern: Pattern, axis: int) -> Any:
+    """The index of each entry along an axis, the same array each time."""
+    return pattern.once(("index array", axis), lambda: np.ascontiguousarray(pattern.along(axis)))
+
+
+def entries_of(value: Any, pattern: Pattern) -> Any:
+    """The entries of a value at a pattern: (count, *dense axes)."""
+    if isinstance(value, Sparse) and value.pattern is pattern:
+        return value.entries
+    op, params = TABLE["values_at"], {"pattern": pattern}
+    found = op.forward(value, **params) if is_strided(value) else run_in_layouts(op, (value,), params)
+    return found.reshape((pattern.count, *found.shape[len(pattern.stored_shape) :]))
+
+
+def on_patterns(graph: Graph) -> OnPatterns | None:
+    """The graph on values and index arrays; None for one in which nothing is sparse."""
+    values = (*graph.inputs, *(v for e in graph.equations for v in e.results))
+    named = any(isinstance(p, Pattern) for e in graph.equations for p in e.params.values())
+    return _Opening(graph).run() if named or any(map(_is_stored, values)) else None
+
+
+def _is_stored(x: Any) -> bool:
+    return type(x) is Value and isinstance(x.aval.support, Stored)
+
+
+def _pattern(v: Value) -> Any:
+    return v.aval.support.pattern  # type: ignore[union-attr]
+
+
+def _is_real(e: Equation) -> bool:
+    return all(v.dtype.kind in "biuf" for v in (*e.operands, *e.results) if type(v) is Value)
+
+
+@dataclass(eq=False)
+class _Opening:
+    """One graph: what is made of it so far.
+
+    entries : of values that are open, theirs. now : what stands for values of the graph that are dense.
+    whole : sparse values that are there packed.
+    """
+
+    graph: Graph
+    equations: list[Equation] = field(default_factory=list)
+    entries: dict[Value, Value] = field(default_factory=dict)
+    now: dict[Value, Value] = field(default_factory=dict)
+    whole: set[Value] = field(default_factory=set)
+    takes: dict[Any, Value] = field(default_factory=dict)
+    held: dict[Any, Value] = field(default_factory=dict)
+    where: Any = None
+
+    def run(self) -> OnPatterns:
+        g = self.graph
+        self.numbers = {v: k for k, v in enumerate(g.inputs)}
+        self.constants = dict(g.constants)
+        self.whole.update((*g.inputs, *self.constants))
+        for k, v in enumerate(g.inputs):
+            if not _is_stored(v):
+                self.takes[Given(k)] = v
+        for e in g.equations:
+            self.where = e.where
+            rule = RULES.get(e.op.name) or (_elementwise if e.op.elementwise else None)
+            sparse = e.op.name in RULES or any(map(_is_stored, (*e.operands, *e.results)))
+            if not (rule and sparse and _is_real(e) and rule(self, e)):
+                self.library(e)
+        gives: list[Any] = []
+        outputs: list[Operand] = []
+        for x in g.outputs:
+            if x is UNDEFINED:
+                gives.append(UNDEFINED)
+                continue
+            is_open = x in self.entries and x not in self.whole
+            gives.append(Packed(len(outputs), _pattern(x)) if is_open else len(outputs))
+            outputs.append(self.entries[x] if is_open else self.given(x))
+        read = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
+        constants = tuple((v, held) for v, held in self.constants.items() if v in read)
+        core = Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
+        return OnPatterns(core, tuple(self.takes), tuple(gives))
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def given(self, x: Operand) -> Operand:
+        """An operand as equations read it that take values packed."""
+        if type(x) is not Value or x in self.now:
+            return self.now.get(x, x) if type(x) is Value else x
+        if x in self.numbers:
+            return self.takes.setdefault(Given(self.numbers[x]), x)
+        if _is_stored(x) and x not in self.whole:
+            p, entries = _pattern(x), self.entries[x]
+            values = self.reshaped(entries, p.stored_shape + entries.shape[1:])
+            self.equations.append(Equation(TABLE["from_values"], (values,), {"pattern": p}, (x,), self.where))
+            self.whole.add(x)
+        return x
+
+    def library(self, e: Equation) -> None:
+        """An equation as it is, on packed values."""
+        self.equations.append(replace(e, operands=tuple(map(self.given, e.operands))))
+        self.whole.update(e.results)
+
+    def dense(self, x: Operand) -> Operand:
+        """An operand with every entry."""
+        if not _is_stored(x):
+            return self.given(x)
+        p = _pattern(x)
+        axes = tuple(range(p.ndim))
+        return self.bind("scatter_add", self.open(x), *self.places(p), axes=axes, shape=x.shape)
+
+    def open(self, v: Value) -> Value:
+        """The entries of a sparse value: (count, *dense axes)."""
+        found = self.entries.get(v)
+        if found is None:
+            found = self.entries[v] = self._opened(v)
+        return found
+
+    def _opened(self, v: Value) -> Value:
+        p = _pattern(v)
+        shape = (p.count, *v.shape[p.ndim :])
+        if v in self.numbers:
+            return self.takes.setdefault(Entries(self.numbers[v], p), Value(Aval(shape, v.dtype)))
+        if v not in self.constants or isinstance(p, PatternSymbol):
+            return self.reshaped(self.bind("values_at", v, pattern=p), shape)
+        found = Value(Aval(shape, v.dtype))
+        self.constants[found] = entries_of(value_of(self.constants[v], self.constants[v]), p)
+        return found
+
+    def places(self, p: Pattern) -> list[Value]:
+        """The index of each entry, along each sparse axis."""
+        return [self.along(p, k) for k in range(p.ndim)]
+
+    def along(self, p: Pattern, axis: int) -> Value:
+        key = Along(p, axis)
+        if isinstance(p, PatternSymbol):
+            return self.takes.setdefault(key, Value(Aval((p.count,), p.index_dtype)))
+        if key not in self.held:
+            array = index_array(p, axis)
+            self.held[key] = Value(Aval(array.shape, array.dtype))
+            self.constants[self.held[key]] = array
+        return self.held[key]
+
+    # --- equations --------------------------------------------------------------------------------
+
+    def bind(self, op: str | Op, *operands: Operand, **params: Any) -> Value:
+        """The result of a new equation."""
+        op = TABLE[op] if isinstance(op, str) else op
+        aval = op.infer(*(x.aval if type(x) is Value else x for x in operands), **params)
+        found = Value(Aval(aval.shape, aval.dtype))
+        self.equations.append(Equation(op, operands, params, (found,), self.where))
+        return found
+
+    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        return x if x.shape == shape else self.bind("reshape", x, shape=shape)
+
+    def is_dense(self, e: Equation, found: Value) -> bool:
+        """What an equation gives is this, with every entry."""
+        (v,) = e.results
+        self.now[v] = self.reshaped(found, v.shape)
+        return True
+
+    def is_open(self, e: Equation, entries: Value) -> bool:
+        """What an equation gives is stored on its pattern, and these are the entries."""
+        (v,) = e.results
+        p = _pattern(v)
+        self.entries[v] = self.reshaped(entries, (p.count, *v.shape[p.ndim :]))
+        return True
+
+
+# --- rules: whether an equation was made of native ones ---------------------------------------------
+
+Rule = Callable[[_Opening, Equation], bool]
+
+
+def _elementwise(o: _Opening, e: Equation) -> bool:
+    """An op entry by entry: on the entries of operands that are stored alike, and of dense ones where these
+    are stored; with every entry, where that is what the op gives and an operand has them."""
+    (v,) = e.results
+    if not any(map(_is_stored, e.operands)):
+        return False
+    if _is_stored(v):
+        operands = [_read_at(o, x, _pattern(v), v.shape) for x in e.operands]
+        return None not in operands and o.is_open(e, o.bind(e.op, *operands, **e.params))
+    strided = [x for x in e.operands if type(x) is Value and not _is_stored(x) and x.shape == v.shape]
+    if not strided or e.op.name not in ("add", "subtract", "add_n"):
+        return False
+    return o.is_dense(e, o.bind(e.op, *map(o.dense, e.operands), **e.params))
+
+
+def _read_at(o: _Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Operand:
+    """An operand's entries at a pattern of the result; None where that takes more than reading them."""
+    if type(x) is not Value:
+        return x
+    if _is_stored(x):
+        return o.open(x) if _pattern(x) is p and x.shape == shape else None
+    if x.aval.support is NOTHING or (x.shape and p.ndim < len(shape)):
+        return None
+    lead = len(shape) - len(x.shape)
+    kept = [k for k, n in enumerate(x.shape) if n != 1]
+    held = o.reshaped(o.given(x), tuple(x.shape[k] for k in kept))
+    if not kept:
+        return held
+    return o.bind("gather", held, *(o.along(p, lead + k) for k in kept), axes=tuple(range(len(kept))))
+
+
+def _same(o: _Opening, e: Equation) -> bool:
+    """An op that gives its operand."""
+    (x,), (v,) = e.operands, e.results
+    if not (_is_stored(x) and _is_stored(v) and _pattern(x) is _pattern(v)):
+        return False
+    return o.is_open(e, o.open(x))
+
+
+def _from_values(o: _Opening, e: Equation) -> bool:
+    (v,) = e.results
+    return _is_stored(v) and _pattern(v) is e.params["pattern"] and o.is_open(e, o.given(e.operands[0]))
+
+
+def _values_at(o: _Opening, e: Equation) -> bool:
+    x, p = e.operands[0], e.params["pattern"]
+    if _is_stored(x):
+        return _pattern(x) is p and o.is_dense(e, o.open(x))
+    if x.aval.support is NOTHING:
+        return False
+    return o.is_dense(e, o.bind("gather", o.given(x), *o.places(p), axes=tuple(range(p.ndim))))
+
+
+def _to_dense(o: _Opening, e: Equation) -> bool:
+    (x,) = e.operands
+    strided = e.params.get("layout", "strided") == "strided"
+    return strided and _is_stored(x) and o.is_dense(e, o.dense(x))
+
+
+def _permute(o: _Opening, e: Equation) -> bool:
+    """The same entries in the same order (those of blocks turned), where the pattern is the turned one."""
+    (x,), (v,) = e.operands, e.results
+    if not (_is_stored(x) and _is_stored(v)):
+        return False
+    p, axes = _pattern(x), e.params["axes"]
+    if sorted(axes[: p.ndim]) != list(range(p.ndim)) or axes[p.ndim :] != tuple(range(p.ndim, len(axes))):
+        return False
+    if p.permuted(axes[: p.ndim]) is not _pattern(v):
+        return False
+    entries = o.open(x)
+    if p.blocksize:
+        if axes[-2:] != (p.ndim - 1, p.ndim - 2):
+            return False
+        entries = o.bind("permute_dims", o.reshaped(entries, p.stored_shape), axes=(0, 2, 1))
+    return o.is_open(e, entries)
+
+
+def _sum(o: _Opening, e: Equation) -> bool:
+    """Sums of all entries, or of lines along all axes but one."""
+    (x,), (v,) = e.operands, e.results
+    if not _is_stored(x) or _is_stored(v) or _pattern(x).ndim != len(x.shape):
+        return False
+    p, entries = _pattern(x), o.open(x)
+    left = [k for k in range(p.ndim) if k not in e.params["axis"]]
+    if len(left) > 1:
+        return False
+    if not left:
+        return o.is_dense(e, o.bind("sum", entries, axis=(0,), keepdims=False))
+    at, shape = o.along(p, left[0]), (x.shape[left[0]],)
+    return o.is_dense(e, o.bind("scatter_add", entries, at, axes=(0,), shape=shape))
+
+
+def _matmul(o: _Opening, e: Equation) -> bool:
+    """A sparse matrix times a dense one, or the other way round."""
+    a, b = e.operands
+    if _is_stored(a) == _is_stored(b) or _is_stored(e.results[0]):
+        return False
+    s, x = (a, b) if _is_stored(a) else (b, a)
+    p = _pattern(s)
+    if p.ndim != 2 or len(s.shape) != 2 or x.aval.support is NOTHING:
+        return False
+    rows, columns = o.places(p)
+    x = o.given(x)
+    if s is a:
+        if len(x.shape) != 2:
+            return False
+        return o.is_dense(e, o.bind(stored_product, o.open(a), rows, columns, x, count=a.shape[0]))
+    x = o.reshaped(x, (prod(x.shape[:-1]), x.shape[-1]))
+    x = o.bind("permute_dims", x, axes=(1, 0))
+    found = o.bind(stored_product, o.open(b), columns, rows, x, count=b.shape[1])
+    return o.is_dense(e, o.bind("permute_dims", found, axes=(1, 0)))
+
+
+def _sampled(o: _Opening, e: Equation) -> bool:
+    a, b = e.operands
+    p = e.params["pattern"]
+    if p.ndim != 2 or _is_stored(a) or _is_stored(b) or NOTHING in (a.aval.support, b.aval.support):
+        return False
+    return o.is_dense(e, o.bind(stored_samples, o.given(a), o.given(b), *o.places(p)))
+
+
+#: By name; ops entry by entry besides.
+RULES: dict[str, Rule] = {
+    "add_n": _elementwise,
+    "coalesce": _same,
+    "copy": _same,
+    "from_values": _from_values,
+    "identity": _same,
+    "matmul": _matmul,
+    "permute_dims": _permute,
+    "sampled_product": _sampled,
+    "sum": _sum,
+    "to_dense": _to_dense,
+    "to_layout": _to_dense,
+    "values_at": _values_at,
+}
+
+__all__ = ["OnPatterns", "on_patterns"]

@@ -1,0 +1,152 @@
+"""Patterns that are known only when a program runs: symbols, equal where the patterns are.
+
+A symbol stands for any pattern of a layout, shape and number of entries. What follows from these is known of
+it, and what else follows from a pattern is another symbol (its transpose), found in the pattern itself when a
+call says which that is (`Binding`). Where entries are can't be read: `PatternRead` says that it was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+from weakref import ref
+
+import numpy as np
+
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.layouts.compressed import CompressedPattern
+from iverson.layouts.coo import CooPattern
+from iverson.layouts.pattern import Array, Pattern
+
+#: Which pattern each symbol is, in a call.
+Binding = dict["PatternSymbol", Pattern]
+
+
+class PatternRead(Exception):
+    """Something needs to know where the entries of a pattern are that is not known yet."""
+
+
+class PatternSymbol(Pattern):
+    """A pattern of which all is known but where its entries are.
+
+    model : a pattern of the same layout and shape that stores nothing, of which symbols learn their layout.
+    how : of one that follows from another symbol, how: from that one's pattern to its own.
+    """
+
+    __slots__ = ("_how", "_source", "kind", "layout", "model")
+
+    def __init__(
+        self,
+        model: Any,
+        count: int,
+        source: PatternSymbol | None = None,
+        how: Callable[[Any], Pattern] | None = None,
+    ) -> None:
+        super().__init__(model.shape, (count, *model.stored_shape[1:]))
+        self.model = model
+        self.layout, self.kind = model.layout, model.kind
+        self._how = how
+        #: What it follows from: a part of that, or kept as long as that is.
+        self._source: Any = None if source is None else ref(source)
+
+    def at(self, binding: Binding) -> Pattern:
+        """The pattern that it stands for."""
+        found = binding.get(self)
+        if found is None:
+            source = None if self._source is None else self._source()
+            assert source is not None, "a symbol that no input has"
+            found = binding[self] = self._how(source.at(binding))  # type: ignore[misc]
+        return found
+
+    @property
+    def root(self) -> PatternSymbol:
+        """The symbol that it follows from in the end."""
+        source = None if self._source is None else self._source()
+        return self if source is None else source.root
+
+    @property
+    def blocksize(self) -> tuple[int, int] | None:
+        return self.model.blocksize  # type: ignore[no-any-return]
+
+    @property
+    def index_dtype(self) -> Any:
+        return self.model.index_dtype
+
+    @property
+    def distinct(self) -> bool:
+        return True
+
+    def permuted(self, axes: Shape) -> Pattern:
+        """As `Pattern.permuted`."""
+        if axes == tuple(range(self.ndim)):
+            return self
+        back = tuple(int(k) for k in np.argsort(axes))
+        known = self._facts.get(("back", axes))
+        if known is not None and (source := known()) is not None:
+            return source  # type: ignore[no-any-return]
+
+        def make() -> PatternSymbol:
+            made = PatternSymbol(self.model.permuted(axes), self.count, self, lambda p: p.permuted(axes))
+            made._facts["back", back] = ref(self)
+            return made
+
+        found: Pattern = self.once(("permuted", axes), make)
+        return found
+
+    def within(self, region: Region) -> Pattern:
+        """As `Pattern.within`."""
+        return self if region.covers((*self.shape, *region.stop[self.ndim :])) else self._unknown()
+
+    def met_with(self, other: Pattern) -> Pattern:
+        """As `Pattern.met_with`."""
+        return self if other is self else self._unknown()
+
+    def _unknown(self, *_: Any) -> NoReturn:
+        raise PatternRead
+
+    arrays = property(_unknown)
+    coordinates = property(_unknown)
+    keys = property(_unknown)
+    sorted = property(_unknown)
+    indices = property(_unknown)
+    indptr = property(_unknown)
+    _coordinates = along = lines_along = find = subset = check = _unknown  # type: ignore[assignment]
+
+    def coalescing(self) -> tuple[Pattern, Array]:
+        """Its entries are distinct."""
+        raise PatternRead
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a symbol stands for a pattern of one process")
+
+
+def symbol_for(pattern: Pattern) -> PatternSymbol | None:
+    """A new symbol for patterns like one; None for patterns that have no symbols."""
+    if type(pattern) is CooPattern:
+        nowhere = np.zeros((pattern.ndim, 0), pattern.index_dtype)
+        return PatternSymbol(CooPattern(pattern.shape, nowhere, True), pattern.count)
+    if type(pattern) is CompressedPattern:
+        starts = np.zeros(pattern.indptr.size, pattern.index_dtype)
+        empty = np.zeros(0, pattern.index_dtype)
+        model = CompressedPattern(pattern.shape, starts, empty, pattern.axis, pattern.blocks)
+        return PatternSymbol(model, pattern.indices.size)
+    return None
+
+
+def actual(pattern: Pattern, binding: Binding) -> Pattern:
+    """The pattern itself, or what a symbol stands for."""
+    return pattern.at(binding) if isinstance(pattern, PatternSymbol) else pattern
+
+
+def bound(params: Any, binding: Binding) -> dict[str, Any]:
+    """Parameters of an op with patterns in place of symbols."""
+    return {k: v.at(binding) if isinstance(v, PatternSymbol) else v for k, v in params.items()}
+
+
+def kind_key(pattern: Pattern) -> Any:
+    """What patterns have in common that one symbol may stand for."""
+    return type(pattern), pattern.layout, pattern.shape, pattern.index_dtype, pattern.stored_shape
+
+
+__all__ = ["Binding", "PatternRead", "PatternSymbol", "actual", "bound", "kind_key", "symbol_for"]
