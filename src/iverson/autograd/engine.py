@@ -21,8 +21,9 @@ from iverson.autograd.record import selected
 from iverson.autograd.skipped import report_planned, report_unreached
 from iverson.autograd.watch import watch
 from iverson.core import work
-from iverson.core.dispatch import Handle, alias, levels, make_handle
+from iverson.core.dispatch import Handle, alias, levels, make_handle, slot_of, value_of
 from iverson.core.entries import (
+    FULL,
     NOTHING,
     Box,
     Entries,
@@ -215,6 +216,22 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
         error.add_note(f"in the backward of {node.describe()}")
         raise
     return result
+
+
+def pulled_back(
+    op: Op, params: Any, inputs: Sequence[Any], out: Any, g: Sequence[Any], wanted: Sequence[int]
+) -> list[tuple[int, Any]]:
+    """The cotangents that are defined of the ``wanted`` inputs of a call, by position.
+
+    inputs : handles, or numbers. out : the result as a node holds it, a tuple where there are several.
+    g : the cotangents of the results, with zeros for those that are undefined.
+    """
+    parents, indices = zip(*(slot_of(x) if isinstance(x, Handle) else (None, 0) for x in inputs), strict=True)
+    held = tuple([value_of(x, x) for x in inputs])
+    node = Node(op, held, params, parents, indices, out, None)
+    demands = tuple([FULL if k in wanted else NOTHING for k in range(len(inputs))])
+    found = _cotangents(node, tuple(g) if op.multiple else g[0], demands, is_grad_enabled())
+    return [(k, _multiplied(ct)) for k, ct in found]
 
 
 def _report_cast(node: Node, ct: Any, of: Any, g: Any) -> None:

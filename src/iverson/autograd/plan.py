@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from iverson.autograd.joint import JointOp
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, in_products, meet, plain
 from iverson.core.op import Op
 from iverson.core.table import overrides
@@ -79,6 +79,8 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
     """
     if op.low_rank is None and True in map(getattr, demands, repeat("products"), repeat(False)):
         demands = tuple(map(entry_by_entry, demands))
+    if not all(map(has_shape, out if op.multiple else (out,))):
+        return FULL
     found = op.entry_map.demand(op, demands, inputs, out, params)
     return found if type(found) is tuple or op.multiple else plain(found, out.shape)
 

@@ -17,7 +17,7 @@ from iverson.autograd.node import Node, differentiated, make_node, user_call
 from iverson.core import cost, dispatch, work
 from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
-from iverson.core.aval import Aval, aval_of
+from iverson.core.aval import Aval, aval_of, has_shape
 from iverson.core.dispatch import Handle, Interpreter, LevelValue, make_handle, register_interpreter
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
@@ -186,10 +186,12 @@ def _avals(value: Any) -> Any:
     return value if type(value) in _SCALARS else _known(value)
 
 
-def _known(value: Any) -> Aval:
+def _known(value: Any) -> Any:
     """What is kept of a value that no rule reads."""
     if type(value) is _ndarray:
         return Aval(value.shape, value.dtype)
+    if not has_shape(value):
+        return value  # a rule that waits for shapes may ask for this one
     support = layouts_by_type[type(value)].support(value)
     # A condition is as large as the values: it is not worth keeping.
     return Aval(value.shape, value.dtype, FULL if type(support) is entries_of.Bracket else support)

@@ -6,16 +6,59 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.caller import user_frame
 from iverson.core.entries import FULL, Entries
-from iverson.core.errors import GradientError
+from iverson.core.errors import GradientError, GraphError
 from iverson.core.shapes import Shape
+
+
+class UnknownShape:
+    """The shape of a value of a graph that was made without one, equal only to itself.
+
+    It may be handed on; extents are asked for in vain, and so is the rank unless that is known.
+
+    >>> UnknownShape(), UnknownShape(2)
+    (*, ?, ?)
+    """
+
+    __slots__ = ("rank",)
+
+    def __init__(self, rank: int | None = None) -> None:
+        self.rank = rank
+
+    def __repr__(self) -> str:
+        return "*" if self.rank is None else ", ".join("?" * self.rank)
+
+    def __len__(self) -> int:
+        return self._read() if self.rank is None else self.rank
+
+    def _read(self, *_: object) -> Any:
+        raise GraphError(
+            "graph",
+            got=f"a read of the shape of a value that has none yet{_line()}",
+            expected="what does not depend on shapes",
+            remedy="give shapes first, by iverson.graph.shapes.with_shapes",
+        )
+
+    __iter__ = __getitem__ = __contains__ = __add__ = __radd__ = __mul__ = _read
+
+
+def _line() -> str:
+    frame = user_frame()
+    return f", at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+
+
+def has_shape(x: Any) -> bool:
+    """Whether the shape of a value or a handle is known; numbers have one."""
+    return type(getattr(x, "shape", None)) is not UnknownShape
 
 
 class Aval:
     """Shape, dtype and support: the entries outside of which the array is structurally zero.
 
-    ``abstract`` of an op maps avals to avals, and a rule receives one for each value that it does not read.
-    Avals are equal, and hash alike, where all three are equal; equal patterns are the same object.
+    The shape may be an `UnknownShape`. ``abstract`` of an op maps avals to avals, and a rule receives one for
+    each value that it does not read. Avals are equal, and hash alike, where all three are equal; equal
+    patterns are the same object.
 
     >>> Aval((2, 3), np.dtype("float32"))
     Aval((2, 3), float32)

@@ -16,23 +16,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iverson.autograd import engine, forward
+from iverson.autograd import engine, forward, plan
 from iverson.autograd.api import variable
 from iverson.autograd.mode import recording
 from iverson.autograd.needs import Slot, find_needs
 from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import selected
 from iverson.core import dtypes
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, MissingRuleError
 from iverson.core.float_warnings import silent
+from iverson.core.op import Op
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
 from iverson.graph.operations import autograd_add, grad_of
 from iverson.graph.regions import closed
+from iverson.graph.shapeless import pullback
 from iverson.graph.trace import Trace, Traced
 from iverson.layouts import Zero
 
@@ -93,21 +95,30 @@ class Recorded:
 
         Where it has no pullback, those that its pushforward reads.
         """
+        if self._reads is None and not all(map(has_shape, self.primal.inputs)):
+            self._reads = self._held()
         if self._reads is None:
             avals = [Aval(x.shape, x.dtype) if _has_cotangent(x) else None for x in self.outputs]
             try:
-                equations, _, _ = self._pulled(avals, self.wanted, recording=True)
+                equations, _, found = self._pulled(avals, self.wanted, recording=True)
             except MissingRuleError:
-                equations, _, _ = self._pushed([k in self.wanted for k in range(len(self.variables))], True)
+                given = [k in self.wanted for k in range(len(self.variables))]
+                equations, _, found = self._pushed(given, True)
+            equations = list(dead_code(Graph((), tuple(equations), tuple(found))).equations)
             made = {v for e in self.primal.equations for v in e.results}.union(self.primal.inputs)
-            found = dict.fromkeys(v for e in equations for v in values_of(e.operands))
-            self._reads = [v for v in found if v in made]
+            read = dict.fromkeys(v for e in equations for v in values_of(e.operands))
+            self._reads = [v for v in (*read, *values_of(found)) if v in made]
         return self._reads
 
+    def _held(self) -> list[Value]:
+        """What nodes hold: of values without shapes, it is not known which of them rules will read."""
+        held = [x for node in self.order() if node.op for x in (*node.args, *_out(node))]
+        return list(dict.fromkeys(x.value for x in held if isinstance(x, Traced)))
+
     def residuals(self) -> list[Value]:
-        """Those that are neither inputs nor outputs."""
-        known = {*self.primal.inputs, *self.primal.outputs}
-        return [v for v in self.reads() if v not in known]
+        """Those that are neither inputs nor outputs, as they are defined."""
+        read = set(self.reads()) - set(values_of(self.primal.outputs))
+        return [v for e in self.primal.equations for v in e.results if v in read]
 
     def forward(self) -> Graph:
         """The function with its residuals as further outputs."""
@@ -247,7 +258,8 @@ def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None) -> 
     with recorded.level, recorded.level.region() as equations, recording(False):
         _walk(recorded, arrived)
         asked = [slot_of(recorded.variables[k]) for k in recorded.wanted]
-        found = [_selected(recorded.level, _total(recorded.level, arrived.get(s, []))) for s in asked]
+        totals = [_total(recorded.level, arrived.get(s, [])) for s in asked]
+        found = [_selected(recorded.level, x) for x in totals]
     df, captures = recorded.closed(equations, list(seeds.values()), found)
     return Gradient(recorded.forward(), df, len(recorded.outputs), captures, tuple(seeds), recorded.wanted)
 
@@ -275,21 +287,74 @@ def _pulled_back(
     level: Trace, node: Node, demands: Any, totals: Sequence[Operand]
 ) -> list[tuple[int, Value]]:
     """A `grad_of` region with the rules of a node; its results by argument."""
+    with level.region() as body:
+        rules = _written if all(map(has_shape, (*node.args, *_out(node)))) else _postponed
+        found = rules(level, node, demands, totals)
+    assert node.op is not None
+    results = region(level, grad_of, node.op.name, body, totals, [x for _, x in found], node.where)
+    return [(k, v) for (k, _), v in zip(found, results, strict=True)]
+
+
+def region(
+    level: Trace,
+    op: Op,
+    name: str,
+    body: Sequence[Equation],
+    cotangents: Sequence[Operand],
+    outputs: Sequence[Operand],
+    where: Any,
+    flag: Sequence[Operand] = (),
+) -> tuple[Value, ...]:
+    """Write a region of a pullback, of the rules in ``body``, and give its results.
+
+    op : `grad_of`, or `when` with its flag.
+    """
+    given = values_of(cotangents)
+    graph = closed(body, outputs, level.constants, given)
+    results = tuple([Value(x.aval) for x in outputs])
+    if results:
+        params = {"name": name, "count": len(given), "body": graph}
+        level.equations.append(Equation(op, (*flag, *graph.inputs), params, results, where))
+    return results
+
+
+def _written(level: Trace, node: Node, demands: Any, totals: Sequence[Operand]) -> list[tuple[int, Operand]]:
+    """What the rules of a node give, written down; by argument."""
     handles = [
         make_handle(Zero(node.result(k).shape, node.result(k).dtype)) if x is UNDEFINED else level.handle(x)
         for k, x in enumerate(totals)
     ]
-    with level.region() as body:
-        pulled = engine._cotangents(node, tuple(handles) if node.multiple else handles[0], demands, True)
-        found = [(k, level.operand(engine._multiplied(ct))) for k, ct in pulled]
-    cotangents = [x for x in totals if x is not UNDEFINED]
-    graph = closed(body, [x for _, x in found], level.constants, cotangents)
-    results = tuple(Value(x.aval) for _, x in found)
-    if results:
-        assert node.op is not None
-        params = {"name": node.op.name, "count": len(cotangents), "body": graph}
-        level.equations.append(Equation(grad_of, graph.inputs, params, results, node.where))
-    return [(k, v) for (k, _), v in zip(found, results, strict=True)]
+    pulled = engine._cotangents(node, tuple(handles) if node.multiple else handles[0], demands, True)
+    return [(k, level.operand(engine._multiplied(ct))) for k, ct in pulled]
+
+
+def _postponed(
+    level: Trace, node: Node, demands: Any, totals: Sequence[Operand]
+) -> list[tuple[int, Operand]]:
+    """The rules of a node whose shapes are not known, which wait for them."""
+    op = node.op
+    assert op is not None
+    wanted = tuple([k for step in plan.pullback(op, demands).steps for k in step.positions])
+    if not wanted:
+        return []
+    read = op.saves(tuple([k in wanted for k in range(len(node.args))]))[1]
+    each = read if type(read) is tuple else (read,) * len(totals)
+    out = [level.operand(y) if r else UNDEFINED for y, r in zip(_results(node), each, strict=True)]
+    operands = (*totals, *out, *map(level.operand, node.inputs()))
+    made = tuple([Value(Aval(node.args[k].shape, node.args[k].dtype)) for k in wanted])
+    params = {"of": op.name, "results": len(totals), "wanted": wanted, **node.params}
+    level.equations.append(Equation(pullback, operands, params, made, node.where))
+    return list(zip(wanted, made, strict=True))
+
+
+def _out(node: Node) -> tuple[Any, ...]:
+    return node.out if node.multiple else (node.out,)
+
+
+def _results(node: Node) -> tuple[Any, ...]:
+    """The results as handles, or as Avals where they are not kept."""
+    found = node.results()
+    return found if node.multiple else (found,)
 
 
 def _total(level: Trace, terms: Sequence[Operand]) -> Operand:

@@ -76,7 +76,7 @@ def placeholder(x: Any) -> Any:
 
 def _is_real(equation: Equation) -> bool:
     values = [x for x in (*equation.operands, *equation.results) if type(x) is Value]
-    return not equation.op.multiple and all(v.dtype.kind in "biuf" and v.shape is not None for v in values)
+    return not equation.op.multiple and all(v.dtype.kind in "biuf" for v in values)
 
 
 __all__ = ["expression", "is_expression", "placeholder", "structure"]

@@ -54,7 +54,7 @@ class Kinds:
 
 
 def _is_dense(v: Value) -> bool:
-    return v.shape is not None and v.dtype.kind in "biuf" and not isinstance(v.aval.support, Stored)
+    return v.dtype.kind in "biuf" and not isinstance(v.aval.support, Stored)
 
 
 def _is_block(e: Equation) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.table import TABLE
 from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
@@ -80,7 +80,7 @@ class _Lowering:
     def sum(self, e: Equation) -> None:
         """Defined where a term is; a plain sum where both are."""
         asked = [x for x in e.operands if x in self.guards]
-        if not asked:
+        if not asked and all(map(has_shape, e.operands)):  # else a rule may give nothing yet
             e = replace(e, op=TABLE["add_n"])
         elif len(asked) == len(e.operands):
             self.guards[e.results[0]] = frozenset().union(*map(self.guard, asked))
@@ -103,7 +103,7 @@ class _Lowering:
 
     def filled(self, x: Operand, like: Value) -> Operand:
         """A cotangent that may be undefined, beside one that is not."""
-        if x is not UNDEFINED and x not in self.guards:
+        if not has_shape(like) or (x is not UNDEFINED and x not in self.guards):
             return x
         made = Value(Aval(like.shape, like.dtype))
         params = {"shape": like.shape, "dtype": like.dtype}

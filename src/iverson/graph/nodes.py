@@ -7,7 +7,7 @@
     op       = name | name@k                        @k: the record of an op that is not the library's
     operand  = value | number | undefined
     param    = a Python value | a graph | @k        @k: a pattern or another object that has no text
-    type     = dtype[extent, ...] [support]
+    type     = dtype[extent, ...] [support]         of unknown shape: dtype[?, ...], of unknown rank: dtype[*]
 
 A value is defined once, before it is read, by an input, a constant or an equation of its own graph: a graph
 that is a parameter sees nothing from outside. ``op`` is one of the op table, of `iverson.graph.operations`

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.record import is_undefined
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import (
     Draw,
     Operand,
@@ -80,7 +80,7 @@ def _pulled(args: Sequence[Any], *, body: Graph, count: int, **_: Any) -> list[A
     if all(map(is_absent, cotangents)):
         return [UNDEFINED] * len(body.outputs)
     given = [
-        make_handle(Zero(v.shape, v.dtype)) if x is UNDEFINED else x
+        make_handle(Zero(v.shape, v.dtype)) if x is UNDEFINED and has_shape(v) else x
         for x, v in zip(cotangents, body.inputs[:count], strict=True)
     ]
     return interpret(body, [*given, *args[count:]])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, UnknownShape
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Stored
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
@@ -145,7 +145,9 @@ class _Parser:
         self.take("[")
         if self.taken("*"):
             self.take("]")
-            shape: Any = None
+            shape: Any = UnknownShape()
+        elif self.token == "?":
+            shape = UnknownShape(len(self.listed(self.next, "]")))
         else:
             shape = self.listed(self.param, "]")
         return Aval(shape, dtype, self.support())

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
 from iverson.core.op import Op
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
@@ -38,7 +38,7 @@ def type_text(aval: Aval, refer: Any = repr) -> str:
     >>> type_text(Aval((2, 3), np.dtype("float64")))
     'float64[2, 3]'
     """
-    shape = "*" if aval.shape is None else ", ".join(map(str, aval.shape))
+    shape = ", ".join(map(str, aval.shape)) if has_shape(aval) else repr(aval.shape)
     support = aval.support
     if support is FULL:
         return f"{aval.dtype}[{shape}]"

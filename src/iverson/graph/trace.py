@@ -16,7 +16,7 @@ import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import differentiated, line_of, user_call
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import (
     Draw,
     Handle,
@@ -34,6 +34,7 @@ from iverson.graph.cells import TraceCells, aval_of
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
 from iverson.graph.operations import FunctionCall, function_op, random
 from iverson.graph.regions import closed
+from iverson.graph.shapeless import without_shape
 from iverson.layouts import Layout, register
 
 _NUMBERS = (bool, int, float, complex)
@@ -180,7 +181,7 @@ class Trace(Level):
         """The values that a new equation gives to the op's results."""
         operands = tuple(map(self.operand, args))
         avals = [x.aval if type(x) is Value else x for x in operands]
-        found = op.infer(*avals, **params)
+        found = op.infer(*avals, **params) if all(map(has_shape, avals)) else without_shape(op, avals, params)
         several: tuple[Aval, ...] = found if op.multiple else (found,)
         selects = op.name != "selected" and any(
             type(x) is Value and isinstance(x.aval.support, Bracket) for x in operands

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.errors import ArgumentError
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on, known, subgraphs
 
@@ -53,7 +53,7 @@ def _check_results(equation: Equation) -> None:
         return
     if UNDEFINED in equation.operands and not getattr(op, "takes_undefined", False):
         _fail(f"an undefined operand of '{op.name}'", "one that is defined")
-    if any(type(x) is Value and x.aval.shape is None for x in equation.operands):
+    if not all(map(has_shape, equation.operands)):
         return
     found = op.infer(*map(known, equation.operands), **equation.params)
     expected: tuple[Aval, ...] = found if op.multiple else (found,)

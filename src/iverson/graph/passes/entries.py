@@ -132,11 +132,11 @@ class _Walk:
         return self._made[x]
 
     def equation(self, e: Equation) -> None:
-        if is_pure(e) and all(v.shape is not None and 0 in v.shape for v in e.results):
+        if is_pure(e) and all(0 in v.shape for v in e.results):
             self.known.update((v, make_handle(np.empty(v.shape, v.dtype))) for v in e.results)
             return
         needs = [self.demands.get(v, NOTHING) for v in e.results]
-        if all(n is NOTHING for n in needs) and is_pure(e) and all(v.shape is not None for v in e.results):
+        if all(n is NOTHING for n in needs) and is_pure(e):
             self.known.update((v, zero(v.shape, v.dtype)) for v in e.results)
             return
         found = None
