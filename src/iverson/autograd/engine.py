@@ -15,7 +15,7 @@ import numpy as np
 from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
 from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
-from iverson.autograd.node import Node, differentiated, first, line_of, oldest, reachable
+from iverson.autograd.node import Node, differentiated, first, line_of, make_node, oldest, reachable
 from iverson.autograd.plan import Kind, Plan, pullback
 from iverson.autograd.record import selected
 from iverson.autograd.skipped import report_planned, report_unreached
@@ -228,7 +228,7 @@ def pulled_back(
     """
     parents, indices = zip(*(slot_of(x) if isinstance(x, Handle) else (None, 0) for x in inputs), strict=True)
     held = tuple([value_of(x, x) for x in inputs])
-    node = Node(op, held, params, parents, indices, out, None)
+    node = make_node(op, held, params, parents, indices, out, None)
     demands = tuple([FULL if k in wanted else NOTHING for k in range(len(inputs))])
     found = _cotangents(node, tuple(g) if op.multiple else g[0], demands, is_grad_enabled())
     return [(k, _multiplied(ct)) for k, ct in found]

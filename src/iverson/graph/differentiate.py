@@ -32,7 +32,7 @@ from iverson.core.op import Op
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
-from iverson.graph.operations import autograd_add, grad_of
+from iverson.graph.operations import autograd_add, grad_of, is_of_the_library
 from iverson.graph.regions import closed
 from iverson.graph.shapeless import pullback
 from iverson.graph.trace import Trace, Traced
@@ -342,7 +342,8 @@ def _postponed(
     out = [level.operand(y) if r else UNDEFINED for y, r in zip(_results(node), each, strict=True)]
     operands = (*totals, *out, *map(level.operand, node.inputs()))
     made = tuple([Value(Aval(node.args[k].shape, node.args[k].dtype)) for k in wanted])
-    params = {"of": op.name, "results": len(totals), "wanted": wanted, **node.params}
+    of = op.name if is_of_the_library(op) else op
+    params = {"of": of, "results": len(totals), "wanted": wanted, **node.params}
     level.equations.append(Equation(pullback, operands, params, made, node.where))
     return list(zip(wanted, made, strict=True))
 

@@ -70,9 +70,9 @@ def _unknown(x: Aval, ranked: bool) -> Aval:
 
 
 def _pulled(
-    args: Sequence[Any], *, of: str, results: int, wanted: tuple[int, ...], **params: Any
+    args: Sequence[Any], *, of: str | Op, results: int, wanted: tuple[int, ...], **params: Any
 ) -> list[Any]:
-    op = op_named(of)
+    op = op_named(of) if isinstance(of, str) else of
     g, out, inputs = args[:results], args[results : 2 * results], args[2 * results :]
     if all(map(is_absent, g)):
         return [UNDEFINED] * len(wanted)
@@ -100,7 +100,7 @@ def _narrow(equation: Equation, read: set[Value]) -> Equation:
 
 #: ``pullback[of='op', results=n, wanted=..., ...](*cotangents, *results, *inputs)``: the cotangents of those
 #: of the inputs of a call of an op that are ``wanted``. Cotangents may be undefined, and results that no rule
-#: reads.
+#: reads. ``of`` is the record of an op that is not the library's.
 pullback = GraphOp(
     name="pullback",
     forward=None,
