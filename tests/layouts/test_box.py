@@ -140,6 +140,34 @@ def test_sums():
                 np.testing.assert_array_equal(dense(values[k]), arrays[k], err_msg=f"{k} of {kinds}")
 
 
+@st.composite
+def cuts(draw):
+    """Boxes that nearly partition a region: cut along one axis, in any order, one of them perhaps moved."""
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=2, max_side=4))
+    whole, axis = draw(regions(shape)), draw(st.integers(0, len(shape) - 1))
+    low, high = whole.start[axis], whole.stop[axis]
+    at = sorted({low, high, *draw(st.lists(st.integers(low, high), max_size=3))})
+    parts = draw(st.permutations([whole.on(axis, a, b) for a, b in itertools.pairwise(at)]))
+    if parts and draw(st.booleans()):
+        parts[0] = draw(regions(shape))
+    dtypes = draw(st.lists(st.sampled_from(["f4", "f8"]), min_size=len(parts), max_size=len(parts)))
+    rng = np.random.default_rng(0)
+    return [Box(shape, r, rng.integers(1, 9, r.shape).astype(d)) for r, d in zip(parts, dtypes, strict=True)]
+
+
+@given(cuts())
+@settings(max_examples=150, deadline=None)
+def test_boxes_side_by_side(terms):
+    if len(terms) < 2:
+        return
+    arrays = [dense(t).copy() for t in terms]
+    found, expected = F.add_n(*map(Tensor, terms))._value, sum(arrays)
+    np.testing.assert_array_equal(dense(found), expected)
+    assert found.dtype == expected.dtype
+    for term, array in zip(terms, arrays, strict=True):
+        np.testing.assert_array_equal(dense(term), array)
+
+
 @pytest.mark.parametrize("count", [4, 64])
 def test_many_boxes_take_one_buffer(count):
     x = iv.asarray(np.ones((count, 100)), requires_grad=True)

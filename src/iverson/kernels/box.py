@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import compress, count
 from math import prod
+from operator import attrgetter, ne
 from typing import Any
 
 import numpy as np
@@ -112,9 +114,11 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     shape, dtypes = values[0].shape, [v.dtype for v in values]
     dtype = dtypes[0] if dtypes.count(dtypes[0]) == len(dtypes) else np.result_type(*dtypes)
     arrays = [v for v in values if is_strided(v)]
-    boxes = [v for v in values if type(v) is Box and v.region.size]
+    boxes = [v for v in values if type(v) is Box and v.inner.size]
     if not arrays and not boxes:
         return Zero(shape, dtype)
+    if not arrays and (joined := _joined(boxes)) is not None:
+        return make(shape, *joined)
     if arrays:
         region = Region.full(shape)
         total = arrays[0].astype(dtype)
@@ -128,6 +132,30 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
         within = zip(box.region.start, box.region.stop, corner, strict=True)
         total[tuple([slice(a - c, b - c) for a, b, c in within])] += box.inner
     return make(shape, region, total)
+
+
+def _joined(boxes: list[Box]) -> tuple[Region, Any] | None:
+    """The sum of boxes that follow one another along an axis without a gap: their entries side by side.
+
+    None where they do not.
+    """
+    boxes = sorted(boxes, key=_start)
+    start, stop = boxes[0].region
+    last = boxes[-1].region
+    axis = next(compress(count(), map(ne, start, last.start)), None)
+    if axis is None:
+        return None
+    for box in boxes[1:]:
+        after = box.region
+        if after.start != (*start[:axis], stop[axis], *start[axis + 1 :]) or (
+            after.stop != (*stop[:axis], after.stop[axis], *stop[axis + 1 :])
+        ):
+            return None
+        stop = after.stop
+    return Region(start, stop), np.concatenate(list(map(_inner, boxes)), axis)
+
+
+_start, _inner = attrgetter("region.start"), attrgetter("inner")
 
 
 @register("concat", Box)
@@ -171,6 +199,8 @@ def _assemble(result: Zero, parts: list[tuple[Region, Any]]) -> Any:
     region = reduce(Region.hull, (r for r, _ in parts))
     if len(parts) == 1:
         return make(result.shape, region, parts[0][1].astype(result.dtype, copy=False))
+    if (joined := _joined([Box(result.shape, *part) for part in parts])) is not None:
+        return make(result.shape, region, joined[1].astype(result.dtype, copy=False))
     inner = np.zeros(region.shape, result.dtype)
     for own, part in parts:
         inner[own.within(region).slices] = part

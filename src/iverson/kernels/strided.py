@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -39,19 +40,22 @@ def broadcast_to(x: Any, *, shape: Shape) -> Array:
 
 def embed(g: Array, key: Key, shape: Shape) -> Any:
     """The adjoint of ``x[key]``: g at the entries the key reads, zero elsewhere, as a box."""
-    region = key_region(key, shape)
-    if not region.size:
+    if not g.size:
         return Zero(shape, g.dtype)
-    inner = g[tuple([0 if i is None else _ALL if type(i) is slice else None for i in key])]
-    if any(type(i) is slice and i.step != 1 for i in key):
+    region = key_region(key, shape)
+    if _SLICES.issuperset(map(type, key)):
+        steps, inner = list(map(_step, key)), g.view()
+    else:
         steps = [i.step if type(i) is slice else 1 for i in key if i is not None]
+        inner = g[tuple([0 if i is None else _ALL if type(i) is slice else None for i in key])]
+    if steps.count(1) != len(steps):
         spaced = np.zeros(region.shape, g.dtype)
         spaced[tuple([slice(None, None, step) for step in steps])] = inner
         inner = spaced
     return inner if region.covers(shape) else Box(shape, region, inner)
 
 
-_ALL = slice(None)
+_ALL, _SLICES, _step = slice(None), frozenset((slice,)), attrgetter("step")
 
 
 def index_put(x: Array, v: Array, key: Key) -> Array:
