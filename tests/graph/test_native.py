@@ -33,7 +33,6 @@ EXCEPTIONS = {
     },
     "orders": {"argsort", "cumulative_argmax", "searchsorted", "sort"},
     "scans in logarithms, and convolutions": {"linear_convolution", "logcumsumexp"},
-    "special functions, by SciPy": {s.name for s in SCALARS.values() if s.space or s.orders},
     "complex results": {"astype"},
     "parts at a pattern": {"extremum_shares_at"},
 }  # fmt: skip
@@ -97,6 +96,42 @@ def test_ops_that_are_not_native_are_listed():
         assert names <= NAMES, case.id
         found |= names
     assert found == NAMES - {"irfft"}
+
+
+#: Where special functions are compared: their domains, edges, and beyond; and where sums of series do not
+#: cancel, with how far they may differ.
+PLACES = [-np.inf, -40.0, -3.0, -2.9, -1.5, -0.5, -0.0, 0.0, 1e-300, 0.2, 0.5, 0.9, 1.0, 1.3, 2.0, 7.5, 60.0,
+          np.inf, np.nan]  # fmt: skip
+EVEN = [0.0, 0.3, 1.3, 2.0, np.inf, np.nan]
+
+
+def special_functions(series):
+    """Their names, with orders, and how many other arguments they have."""
+    for s in SCALARS.values():
+        if (s.space or s.orders) and (s.series is not None) == series:
+            for orders in [(n,) * s.orders for n in ((2,) if series else (1, 3))] if s.orders else [()]:
+                yield s.name, orders, s.arity - s.orders
+
+
+@pytest.mark.parametrize(("dtype", "series"), [("float64", False), ("float32", False), ("float64", True)])
+def test_special_functions_are_those_of_eager_calls(dtype, series):
+    """All of them in one function, on their domains, the edges of these, and beyond."""
+    places, rtol = (EVEN, 1e-12) if series else (PLACES, 8 * np.finfo(dtype).eps)
+    grid = np.stack(np.meshgrid(places, places, [0.0, 0.3, 1.0]), -1).reshape(-1, 3).astype(dtype)
+    arrays = [iv.asarray(np.ascontiguousarray(x)) for x in grid.T]
+
+    def all_of(*xs):
+        named = special_functions(series)
+        return {(n, orders): bind(TABLE[n], (*orders, *xs[:count]), {}) for n, orders, count in named}
+
+    compiled = iv.jit(all_of)
+    with np.errstate(all="ignore"):
+        found, expected = compiled(*arrays), all_of(*arrays)
+    for name, x in expected.items():
+        assert found[name].dtype == x.dtype
+        np.testing.assert_allclose(found[name].numpy(), x.numpy(), rtol=rtol, err_msg=str(name))
+    (entry,) = compiled._entries.values()
+    assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
 
 
 # --- models -----------------------------------------------------------------------------------------

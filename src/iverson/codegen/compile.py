@@ -9,7 +9,7 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any
 
-from iverson.codegen import target
+from iverson.codegen import target, ufuncs
 from iverson.codegen.target import Machine
 
 
@@ -64,6 +64,7 @@ def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:
     import llvmlite.binding as llvm
 
     with target.lock:
+        ufuncs.bind(code)
         host = target.host()
         empty = llvm.parse_assembly("")
         empty.triple = host.triple

@@ -1,7 +1,7 @@
 """Scalar functions as LLVM IR: one line per name of `iverson.core.scalars`, on values of one dtype.
 
-Elementary functions come from `vecmath`; a few rare ones call the C library lane by lane. Complex values
-and a handful of special functions are not here (`supported` says), and run in NumPy instead.
+Elementary functions come from `vecmath`; a few rare ones call the C library lane by lane, and special
+functions SciPy's loops (`ufuncs`). Complex values are not here (`supported` says), and run in NumPy instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from iverson.codegen import ir, vecmath
+from iverson.codegen import ir, ufuncs, vecmath
 from iverson.codegen.ir import Builder, Value
 from iverson.core.scalars import SCALARS
 from iverson.expr.functions import COMBINE
@@ -158,6 +158,58 @@ def _extremum(how: str) -> Emitter:
         return b.select(x.ne(x), x, result) if dtype.kind == "f" else result
 
     return emitter
+
+
+def _scipy(name: str) -> Emitter:
+    """SciPy's universal function of that name."""
+
+    def emitter(b: Builder, *args: Value) -> Value:
+        letter = "f" if args[0].type.elem == "float" else "d"
+        return ufuncs.call(b, "special", name, f"{letter * len(args)}->{letter}", args)
+
+    return emitter
+
+
+def _in_double(function: Emitter) -> Emitter:
+    """A function that computes in double precision."""
+
+    def emitter(b: Builder, *args: Value) -> Value:
+        own, wide = args[0].type, args[0].type.of("double")
+        if own == wide:
+            return function(b, *args)
+        return b.cast("fptrunc", function(b, *(b.cast("fpext", x, wide) for x in args)), own)
+
+    return emitter
+
+
+def _digamma(b: Builder, x: Value) -> Value:
+    """SciPy's; near the poles as psi(1 - x) - pi / tan(pi x), with x - round(x) in the tangent."""
+    part = x - b.intrinsic("rint", x)
+    near = (x < 0.0) & (b.intrinsic("fabs", part) <= 0.25)
+    found = _scipy("psi")(b, b.select(near, 1.0 - x, x))
+    turned = found - math.pi / _library("tan")(b, part * math.pi)
+    pole = b.select(part.eq(0.0), b.const(math.nan, x.type), turned)
+    return b.select(near, pole, found)
+
+
+def _zeta(b: Builder, x: Value, q: Value) -> Value:
+    return b.select(q.eq(1.0), _scipy("_riemann_zeta")(b, x), _scipy("_zeta")(b, x, q))
+
+
+def _polygamma(b: Builder, n: Value, x: Value) -> Value:
+    """(-1)^(n + 1) n! zeta(n + 1, x), as in SciPy; digamma for n = 0."""
+    s = n + 1.0
+    odd = b.cast("fptosi", s, s.type.as_int) & 1
+    sign = b.select(odd.eq(1), b.const(-1.0, s.type), b.const(1.0, s.type))
+    found = sign * _scipy("gamma")(b, s) * _scipy("_zeta")(b, s, x)
+    return b.select(n.eq(0.0), _scipy("psi")(b, x), found)
+
+
+def _spherical_j(b: Builder, n: Value, x: Value) -> Value:
+    """SciPy's of abs(x); it is even or odd as n is."""
+    order = b.cast("fptosi", n, n.type.of("i64"))
+    found = ufuncs.call(b, "special", "_spherical_jn", "ld->d", (order, b.intrinsic("fabs", x)))
+    return b.select((order & 1).eq(1) & (x < 0.0), -found, found)
 
 
 _maximum, _minimum = _extremum("gt"), _extremum("lt")
@@ -308,6 +360,19 @@ _FLOAT: dict[str, Emitter] = {
             "nextafter": "nextafter", "lgamma": "lgamma",
         }.items()
     },
+    **{
+        name: _scipy(name)
+        for name in (
+            "betainc", "betaln", "entr", "erfcx", "erfinv", "gammainc", "gammaincc", "i0", "i0e", "i1",
+            "i1e", "j0", "j1", "kl_div", "log_ndtr", "logit", "ndtri", "rel_entr", "xlog1py", "xlogy",
+        )
+    },
+    "digamma": _digamma,
+    "bessel_i": _in_double(_scipy("iv")),
+    "bessel_j": _in_double(_scipy("jv")),
+    "spherical_j": _in_double(_spherical_j),
+    "polygamma": _in_double(_polygamma),
+    "zeta": _zeta,
 }  # fmt: skip
 
 _INTEGER: dict[str, Emitter] = {

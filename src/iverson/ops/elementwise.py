@@ -269,6 +269,12 @@ def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
     return samples
 
 
+def _loops(scalar: Scalar) -> loops.Loops:
+    if scalar.series is not None:
+        return loops.series(scalar.series, scalar.orders)
+    return loops.elementwise(scalar.loops or (lambda F, *xs: getattr(F, scalar.name)(*xs)))
+
+
 def make(scalar: Scalar) -> Op:
     """The Op of an elementwise function."""
     arity = scalar.arity
@@ -296,7 +302,7 @@ def make(scalar: Scalar) -> Op:
         family="elementwise",
         # Rules read orders as numbers: none are derived for operands.
         te=notation.elementwise(scalar.name) if any(vjp) and not scalar.orders else None,
-        loops=loops.elementwise(scalar.loops or (lambda F, *xs: getattr(F, scalar.name)(*xs))),
+        loops=_loops(scalar),
         samples=_samples(scalar),
         convention=scalar.convention,
     )

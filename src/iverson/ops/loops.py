@@ -13,6 +13,7 @@ from typing import Any
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.scalars.quadrature import Total
 from iverson.core.shapes import Shape
 from iverson.kernels.keys import key_shape
 from iverson.ops.notation import over, read, reduction, stretched_index
@@ -26,6 +27,35 @@ Loops = Callable[..., Any]
 def elementwise(function: Loops) -> Loops:
     """``function(F, *entries)`` of the operands' entries; they broadcast."""
     return lambda T, aval, *xs: over(T, aval, partial(function, T.F), *xs)
+
+
+def series(function: Loops, orders: int) -> Loops:
+    """``function(F, *orders, *entries)`` in double precision, a sum where it is one.
+
+    Orders that are arrays have no loops.
+    """
+
+    def build(T: Any, aval: Any, *operands: Any) -> Any:
+        if any(hasattr(n, "shape") for n in operands[:orders]):
+            return None
+        which = [int(n) for n in operands[:orders]]
+
+        def at(i: tuple[Any, ...]) -> Any:
+            xs = (T.F.astype(read(x, i), dtypes.float64) for x in operands[orders:])
+            return function(T.F, *which, *xs)
+
+        found = at((0,) * len(aval.shape))
+        if not isinstance(found, Total):
+            return T.compute(aval.shape, lambda *i: at(i), dtype=aval.dtype)
+        given = [T.compute(aval.shape, lambda *i, k=k: at(i).given[k]) for k in range(len(found.given))]
+
+        def total(*i: Any) -> Any:
+            k = T.reduce_axis((0, found.count))
+            return T.sum(found.term(T.F.astype(k, dtypes.float64), *(x[i] for x in given)), axis=k)
+
+        return over(T, aval, found.finish, T.compute(aval.shape, total), *given)
+
+    return build
 
 
 def same(T: Any, aval: Any, x: Any) -> Any:

@@ -120,9 +120,9 @@ class Translation:
         return self.made[root]
 
     def value(self, root: Expr) -> Expr:
-        """With names for what is computed several times, or very deep, outside of choices."""
+        """With names for what is computed several times, or very deep, and reads only what is read anyway."""
         uses: Counter[Expr] = Counter()
-        certain = _certain(root)
+        harmless = _harmless(root)
         for e in postorder([root]):
             uses.update(e.operands)
         depth: dict[Expr, int] = {}
@@ -132,7 +132,7 @@ class Translation:
                 continue
             node = self._node(e)
             again = uses[e] > 1 and isinstance(e, (Apply, Select, Cast)) and e.dtype.kind in "fb"
-            if (again or depth[e] > DEEP) and e in certain and not isinstance(e, (Const, Var)):
+            if (again or depth[e] > DEEP) and e in harmless and not isinstance(e, (Const, Var)):
                 name = f"t{len(self.lets)}"
                 self.lets.append(Let(name, node))
                 node = nodes.Local(name, node.dtype)
@@ -175,6 +175,29 @@ def _certain(root: Expr) -> set[Expr]:
         found.add(e)
         stack += [e.condition] if isinstance(e, Select) else e.operands
     return found
+
+
+def _harmless(root: Expr) -> set[Expr]:
+    """Expressions that read nothing but what is read wherever the root is evaluated, or surely is there."""
+    certain = _certain(root)
+    found: set[Expr] = set()
+    for e in postorder([root]):
+        if isinstance(e, Read):
+            safe = e in certain or all(map(_is_inside, e.indices, e.tensor.shape))
+        else:
+            safe = all(o in found for o in e.operands)
+        if safe:
+            found.add(e)
+    return found
+
+
+def _is_inside(index: Expr, extent: Extent) -> bool:
+    """Whether an index is a number or an axis that does not leave an extent."""
+    if not isinstance(extent, int):
+        return False
+    if isinstance(index, Var):
+        return isinstance(index.lo, int) and isinstance(index.hi, int) and 0 <= index.lo <= index.hi <= extent
+    return isinstance(index, Const) and 0 <= index.value < extent
 
 
 def compiles(s: Statement) -> bool:

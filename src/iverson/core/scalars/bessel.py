@@ -12,18 +12,16 @@ from iverson.core.scalars.record import Scalar, of_scipy
 from iverson.core.scalars.special import scipy_special
 
 
-def _i0e_order(k: int, x: Any) -> Any:
+def _i0e_order(F: Any, k: int, x: Any) -> Any:
     """The k-th derivative of exp(-x) I0(x) for x > 0, without its sign (-1)^k, at |x|.
 
     As the integral of w^k exp(-x w) / pi over the angles, w = 1 - cos(angle), it satisfies
     x f(k+2) = (2 x + k + 1) f(k+1) - (2 k + 1) f(k) (by parts), of which it is the solution that does not
     grow; so f(k+1) / f(k) is a continued fraction (W. Gautschi, SIAM Review 9, 1967).
     """
-    import scipy.special
-
-    x = np.minimum(np.abs(x), 1e300)
+    x = F.minimum(F.abs(x), 1e300)
     ratio: Any = 2.0
-    found = scipy.special.i0e(x)
+    found = F.i0e(x)
     for j in range(k + 120, -1, -1):
         ratio = (2 * j + 1) / (2 * x + j + 1 - x * ratio)
         if j < k:
@@ -32,12 +30,8 @@ def _i0e_order(k: int, x: Any) -> Any:
 
 
 def _bessel(name: str) -> Any:
-    def body(n: int, x: Any) -> Any:
-        import scipy.special
-
-        return getattr(scipy.special, name)(n, x)
-
-    return by_orders(1, body)
+    function = scipy_special(name)
+    return by_orders(1, lambda _F, n, x: function(np.asarray(n), x))
 
 
 def _sinc(x: Any) -> Any:
@@ -48,6 +42,16 @@ def _sinc(x: Any) -> Any:
     return np.where(zero, np.ones((), x.dtype), sine / (np.pi * np.where(zero, 1, x)))
 
 
+def _sinc_by_sine(F: Any, x: Any) -> Any:
+    """As `_sinc`."""
+    whole = F.round(x)
+    half = 0.5 * whole
+    sine = F.sin(math.pi * (x - whole))
+    sine = F.where(F.equal(F.floor(half), half), sine, -sine)
+    zero = F.equal(x, 0.0)
+    return F.where(zero, 1.0, sine / (math.pi * F.where(zero, 1.0, x)))
+
+
 def _spherical_d(F: Any, _y: Any, n: Any, x: Any) -> Any:
     """(n j(n-1) - (n+1) j(n+1)) / (2n + 1), NIST Handbook, 10.51.2; there is no j(-1) at 0."""
     k = whole(n)
@@ -55,10 +59,11 @@ def _spherical_d(F: Any, _y: Any, n: Any, x: Any) -> Any:
     return ((k * F.spherical_j(k - 1, x) - above) if k else -above) / (2 * k + 1)
 
 
-def _order(name: str, body: Any, rule: Any) -> Scalar:
+def _order(name: str, body: Any, rule: Any, **facts: Any) -> Scalar:
     """A function whose first argument is its order, and the derivative in the second."""
+    names, domain = ("n", "x"), (None, None)
     return Scalar(
-        name, body, (None, rule), "iuf", result="float", domain=(None, None), names=("n", "x"), orders=1
+        name, body, (None, rule), "iuf", result="float", domain=domain, names=names, orders=1, **facts
     )
 
 
@@ -114,6 +119,7 @@ BESSEL = (
         "sinc",
         _sinc,
         (lambda F, _y, x: -math.pi * F.spherical_j(1, math.pi * x),),
+        loops=_sinc_by_sine,
         summary="sin(pi * x) / (pi * x), 1 at 0.",
         example=("[0., 0.5]", "[1.        , 0.63661977]"),
     ),
@@ -128,5 +134,10 @@ BESSEL = (
         _bessel("spherical_jn"),
         _spherical_d,
     ),
-    _order("i0e_order", by_orders(1, _i0e_order), lambda F, _y, n, x: -F.sign(x) * F.i0e_order(n + 1, x)),
+    _order(
+        "i0e_order",
+        by_orders(1, _i0e_order),
+        lambda F, _y, n, x: -F.sign(x) * F.i0e_order(n + 1, x),
+        series=_i0e_order,
+    ),
 )

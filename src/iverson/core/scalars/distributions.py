@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from iverson.core.scalars.quadrature import by_orders, half_line
+from iverson.core.scalars.quadrature import Total, by_orders, half_line
 from iverson.core.scalars.record import POSITIVE, Scalar, of_scipy
 from iverson.core.scalars.special import mended, near, scipy_special, tail
 
@@ -24,19 +22,29 @@ def _ndtr_body(x: Any) -> Any:
     return mended(_ndtr(x), x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
 
 
-def _erfcx_order(n: int, x: Any) -> Any:
+def _ndtr_by_parts(F: Any, x: Any) -> Any:
+    """As `_ndtr_body`: gelu is x times it, and right where it is small."""
+    return F.where(x < -1.0, F.gelu(x) / x, 0.5 * F.erfc(x * -math.sqrt(0.5)))
+
+
+def _erfcx_order(F: Any, n: int, x: Any) -> Total:
     """The n-th derivative of erfcx, which has the sign (-1)^n.
 
     For x > 0 the integral of (-2 t)^n exp(-t^2 - 2 x t) 2 / sqrt(pi) over t >= 0 (NIST Handbook, 7.7.1). Else
     by the recurrence f(n+1) = 2 x f(n) + 2 n f(n-1), whose terms are of one sign there.
     """
-    right = (-2.0) ** n * half_line(
-        lambda t: t**n * np.exp(-t * (t + 2 * x)) * (2 / _SQRT_PI), 1 / (1 + np.maximum(x, 0))
-    )
-    before, left = _erfcx(x), 2 * x * _erfcx(x) - 2 / _SQRT_PI
+    before = F.erfcx(x)
+    left = 2 * x * before - 2 / _SQRT_PI
     for k in range(1, n):
         before, left = left, 2 * x * left + 2 * k * before
-    return np.where(x > 0, right, left)
+
+    def integrand(t: Any, x: Any, _left: Any) -> Any:
+        return t**n * F.exp(-t * (t + 2 * x)) * (2 / _SQRT_PI)
+
+    def finish(total: Any, x: Any, left: Any) -> Any:
+        return F.where(x > 0, (-2.0) ** n * total, left)
+
+    return half_line(F, integrand, 1 / (1 + F.maximum(x, 0.0)), (x, left), finish)
 
 
 def _density(F: Any, x: Any) -> Any:
@@ -80,6 +88,7 @@ DISTRIBUTIONS = (
         by_orders(1, _erfcx_order),
         (None, lambda F, _y, n, x: F.erfcx_order(n + 1, x)),
         "iuf",
+        series=_erfcx_order,
         result="float",
         domain=(None, None),
         names=("n", "x"),
@@ -89,6 +98,7 @@ DISTRIBUTIONS = (
         "ndtr",
         _ndtr_body,
         (lambda F, _y, x: _density(F, x),),
+        loops=_ndtr_by_parts,
         summary="The distribution function of the standard normal distribution.",
         example=("[0., 1.]", "[0.5       , 0.84134475]"),
     ),

@@ -9,54 +9,53 @@ in the last place.
 from __future__ import annotations
 
 import functools
+import math
 from math import factorial
 from typing import Any
 
 import numpy as np
 
-from iverson.core.scalars.quadrature import by_orders, half_line, of_exponential, whole
+from iverson.core.scalars.quadrature import Total, by_orders, half_line, of_exponential, whole
 from iverson.core.scalars.record import POSITIVE, REAL, Scalar, of_scipy
 from iverson.core.scalars.special import scipy_special
-
-
-def _polygamma(n: int, x: Any) -> Any:
-    import scipy.special
-
-    return scipy.special.digamma(x) if n == 0 else scipy.special.polygamma(n, x)
 
 
 def _psi(F: Any, n: int, x: Any) -> Any:
     return F.digamma(x) if n == 0 else F.polygamma(n, x)
 
 
-def _gamma_order(m: int, a: Any, x: Any) -> Any:
+def _gamma_order(F: Any, m: int, a: Any, x: Any) -> Total:
     """The m-th derivative in a of the regularized lower incomplete gamma function P(a, x).
 
     The integral from 0 to x of the same derivative of t^(a-1) e^-t / gamma(a), with t = x e^-z; where x is
     above a, less that from x on, with t = x + z.
     """
-    import scipy.special
-
-    below = x <= a
-    scale = np.where(
-        below,
-        1 / np.maximum(a - x, np.minimum(a, np.sqrt(a))),
-        1 / np.maximum((x - a) / x, np.minimum(1, 1 / np.sqrt(x))),
+    scale = F.where(
+        x <= a,
+        1 / F.maximum(a - x, F.minimum(a, F.sqrt(a))),
+        1 / F.maximum((x - a) / x, F.minimum(1.0, 1 / F.sqrt(x))),
     )
-    slopes = [-_polygamma(k, a) for k in range(m)]
-    log_x = np.log(x)
-    front = np.exp(np.where(below, a, a - 1) * log_x - x - scipy.special.gammaln(a))
+    log_x = F.log(x)
+    front = F.exp(F.where(x <= a, a, a - 1) * log_x - x - F.lgamma(a))
 
-    def integrand(z: Any) -> Any:
-        shrunk = -np.expm1(-z)  # t = x - x shrunk
-        log_t = np.where(below, log_x - z, log_x + np.log1p(z / x))
-        part = np.where(below, x * shrunk - a * z, (a - 1) * np.log1p(z / x) - z)
-        return np.exp(part) * of_exponential((m, 0), lambda j, _k: slopes[j - 1] + (log_t if j == 1 else 0.0))
+    def integrand(z: Any, a: Any, x: Any, log_x: Any, _front: Any, *slopes: Any) -> Any:
+        below = x <= a
+        shrunk = -F.expm1(-z)  # t = x - x shrunk
+        further = F.log1p(z / x)
+        log_t = F.where(below, log_x - z, log_x + further)
+        part = F.where(below, x * shrunk - a * z, (a - 1) * further - z)
+        return F.exp(part) * of_exponential(
+            (m, 0), lambda j, _k: log_t - slopes[0] if j == 1 else -slopes[j - 1]
+        )
 
-    found = np.where(below, 1, -1) * front * half_line(integrand, scale)
-    # At 0 and at infinity P is constant in a.
-    found = np.where((x == 0) | np.isinf(x), 0.0, found)
-    return np.where((a > 0) & (x >= 0), found, np.nan)
+    def finish(total: Any, a: Any, x: Any, _log: Any, front: Any, *_slopes: Any) -> Any:
+        found = F.where(x <= a, front, -front) * total
+        # At 0 and at infinity P is constant in a.
+        found = F.where((x == 0) | F.isinf(x), 0.0, found)
+        return F.where((a > 0) & (x >= 0), found, math.nan)
+
+    slopes = [_psi(F, k, a) for k in range(m)]
+    return half_line(F, integrand, scale, (a, x, log_x, front, *slopes), finish)
 
 
 def _gamma_density(F: Any, m: int, a: Any, x: Any) -> Any:
@@ -69,54 +68,48 @@ def _gamma_density(F: Any, m: int, a: Any, x: Any) -> Any:
     return density * of_exponential((m, 0), slope) if m else density
 
 
-def _beta_order(m: int, n: int, a: Any, b: Any, x: Any) -> Any:
+def _beta_order(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
     """The mixed derivative in a and b of the regularized incomplete beta function I_x(a, b).
 
     The integral from 0 to x of the same derivative of t^(a-1) (1-t)^(b-1) / B(a, b), with t = x e^-z; where x
     is above the mean, that of the mirrored function, I_x(a, b) = 1 - I_(1-x)(b, a).
     """
     swap = x * (a + b) > a
-    left = _beta_integral(
-        m,
-        n,
-        np.where(swap, b, a),
-        np.where(swap, a, b),
-        np.where(swap, 1 - x, x),
-        np.where(swap, x, 1 - x),
-        swap,
-    )
-    found = np.where(swap, -left, left)
-    found = np.where((x == 0) | (x == 1), 0.0, found)
-    return np.where((a > 0) & (b > 0) & (x >= 0) & (x <= 1), found, np.nan)
+    # The parameters of the function or its mirror image, whose x is below the mean, and 1 - x.
+    p, q = F.where(swap, b, a), F.where(swap, a, b)
+    y, rest = F.where(swap, 1 - x, x), F.where(swap, x, 1 - x)
+    scale = 1 / F.maximum(p - q * y / rest, F.minimum(p, F.sqrt(p * (p + q) / q)))
+    front = F.exp(p * F.log(y) + (q - 1) * F.log(rest) - F.betaln(p, q))
+    orders = range(m + n)
+    given = (a, b, x, front, *(_psi(F, k, v) for v in (p, q, p + q) for k in orders))
 
-
-def _beta_integral(m: int, n: int, a: Any, b: Any, x: Any, rest: Any, swap: Any) -> Any:
-    """As `_beta_order`, with x below the mean and 1 - x = rest; where ``swap``, m is the order in b."""
-    import scipy.special
-
-    slope = a - b * x / rest
-    scale = 1 / np.maximum(slope, np.minimum(a, np.sqrt(a * (a + b) / b)))
-    log_x, log_rest = np.log(x), np.log(rest)
-    front = np.exp(a * log_x + (b - 1) * log_rest - scipy.special.betaln(a, b))
-    of_a, of_b, of_both = ([_polygamma(k, v) for k in range(m + n)] for v in (a, b, a + b))
-
-    def integrand(z: Any) -> Any:
-        further = np.log1p(-np.expm1(-z) * x / rest)
-        log_t, log_other = log_x - z, log_rest + further
+    def integrand(z: Any, a: Any, b: Any, x: Any, _front: Any, *psis: Any) -> Any:
+        swap = x * (a + b) > a
+        p, q = F.where(swap, b, a), F.where(swap, a, b)
+        y, rest = F.where(swap, 1 - x, x), F.where(swap, x, 1 - x)
+        of_p, of_q, of_both = (psis[k * (m + n) : (k + 1) * (m + n)] for k in range(3))
+        further = F.log1p(-F.expm1(-z) * y / rest)
+        log_t, log_other = F.log(y) - z, F.log(rest) + further
 
         def slopes(j: int, k: int) -> Any:
             both = of_both[j + k - 1]
             if j and k:
                 return both
-            own = np.where(swap, of_b[j - 1], of_a[j - 1]) if j else np.where(swap, of_a[k - 1], of_b[k - 1])
+            one, other = (of_p, of_q) if j else (of_q, of_p)
+            found = both - F.where(swap, other[j + k - 1], one[j + k - 1])
             if j + k > 1:
-                return both - own
-            log = np.where(swap, log_other, log_t) if j else np.where(swap, log_t, log_other)
-            return both - own + log
+                return found
+            one_log, other_log = (log_t, log_other) if j else (log_other, log_t)
+            return found + F.where(swap, other_log, one_log)
 
-        return np.exp((b - 1) * further - a * z) * of_exponential((m, n), slopes)
+        return F.exp((q - 1) * further - p * z) * of_exponential((m, n), slopes)
 
-    return front * half_line(integrand, scale)
+    def finish(total: Any, a: Any, b: Any, x: Any, front: Any, *_psis: Any) -> Any:
+        found = F.where(x * (a + b) > a, -front, front) * total
+        found = F.where((x == 0) | (x == 1), 0.0, found)
+        return F.where((a > 0) & (b > 0) & (x >= 0) & (x <= 1), found, math.nan)
+
+    return half_line(F, integrand, scale, given, finish)
 
 
 def _beta_density(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Any:
@@ -150,35 +143,37 @@ def _bernoulli() -> tuple[float, ...]:
     return tuple(float(scipy.special.bernoulli(28)[2 * k]) / factorial(2 * k) for k in range(1, 15))
 
 
-def _zeta_order(m: int, s: Any, q: Any) -> Any:
+def _zeta_order(F: Any, m: int, s: Any, q: Any) -> Total:
     """The m-th derivative in s of zeta(s, q).
 
-    By the Euler-Maclaurin formula after 16 terms (NIST Handbook, 25.11.5 and 25.11.6), with each term as the
-    leading coefficients of its Taylor series in s.
+    By the Euler-Maclaurin formula after 16 terms (NIST Handbook, 25.11.5 and 25.11.6), with what follows them
+    as the leading coefficients of its Taylor series in s.
     """
-    total: Any = [0.0] * (m + 1)
-    for k in range(16):
-        total = _sum(total, _power(m, s, q + k))
-    w = q + 16
-    tail = _power(m, s, w)
-    pole = [(-1) ** j / (s - 1) ** (j + 1) for j in range(m + 1)]
-    total = _sum(total, [t / 2 for t in tail], _product([t * w for t in tail], pole))
-    rising = _product([t / w for t in tail], [s, 1.0])
-    for k, b in enumerate(_bernoulli()):
-        total = _sum(total, [b * t for t in rising])
-        for i in (2 * k + 1, 2 * k + 2):
-            rising = _product([t / w for t in rising], [s + i, 1.0])
-    found = total[m] * factorial(m)
-    return np.where(np.isposinf(s), np.where(q < 1, np.inf * (-1) ** m, 0.0), np.where(q > 0, found, np.nan))
+
+    def rest(s: Any, q: Any) -> Any:
+        w = q + 16
+        tail = [_power(F, j, s, w) for j in range(m + 1)]
+        pole = [(-1) ** j / (s - 1) ** (j + 1) for j in range(m + 1)]
+        total = tail[m] / 2 + _product([t * w for t in tail], pole)[m]
+        rising = _product([t / w for t in tail], [s, 1.0])
+        for k, b in enumerate(_bernoulli()):
+            total = total + b * rising[m]
+            for i in (2 * k + 1, 2 * k + 2):
+                rising = _product([t / w for t in rising], [s + i, 1.0])
+        return total
+
+    def finish(total: Any, s: Any, q: Any) -> Any:
+        found = (total + rest(s, q)) * factorial(m)
+        at_infinity = F.where(q < 1, math.inf * (-1) ** m, 0.0)
+        return F.where(s == math.inf, at_infinity, F.where(q > 0, found, math.nan))
+
+    return Total(16, (s, q), lambda k, s, q: _power(F, m, s, q + k), finish)
 
 
-def _power(m: int, s: Any, w: Any) -> list[Any]:
-    """Taylor coefficients of w^-s in s."""
-    return [w**-s * (-np.log(w)) ** j / factorial(j) for j in range(m + 1)]
-
-
-def _sum(*series: list[Any]) -> list[Any]:
-    return [functools.reduce(lambda a, b: a + b, terms) for terms in zip(*series, strict=True)]
+def _power(F: Any, j: int, s: Any, w: Any) -> Any:
+    """The Taylor coefficient j of w^-s in s."""
+    power = w**-s
+    return power * (-F.log(w)) ** j / factorial(j) if j else power
 
 
 def _product(series: list[Any], factor: list[Any]) -> list[Any]:
@@ -232,6 +227,7 @@ INCOMPLETE = (
         orders=1,
         kinds=REAL,
         result="float",
+        series=_gamma_order,
     ),
     of_scipy(
         "betaln",
@@ -273,6 +269,7 @@ INCOMPLETE = (
         orders=2,
         kinds=REAL,
         result="float",
+        series=_beta_order,
     ),
     of_scipy(
         "zeta",
@@ -294,5 +291,6 @@ INCOMPLETE = (
         orders=1,
         kinds=REAL,
         result="float",
+        series=_zeta_order,
     ),
 )

@@ -1,37 +1,72 @@
-"""Integrals over a half line by the double exponential formula, for derivatives that have no closed form."""
+"""Functions of whole orders: bodies of arrays and of compiled loops from one text, and integrals over a half
+line by the double exponential formula, for derivatives that have no closed form."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import comb
 from typing import Any
 
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.scalars.special import digamma, lgamma, polygamma, scipy_special
 
 
-@functools.cache
-def _nodes() -> tuple[tuple[float, float], ...]:
-    """Nodes and weights of the trapezoidal rule for z = exp(t - exp(-t))."""
-    step = 1 / 16
-    t = np.arange(-4.5, 6.0, step)
-    z = np.exp(t - np.exp(-t))
-    return tuple(zip(z.tolist(), (step * z * (1 + np.exp(-t))).tolist(), strict=True))
+class _Arrays:
+    """The functions that series are made of, on NumPy arrays."""
+
+    exp, expm1, log, log1p, sqrt, abs = np.exp, np.expm1, np.log, np.log1p, np.sqrt, np.abs
+    where, maximum, minimum, isinf = np.where, np.maximum, np.minimum, np.isinf
+    digamma, lgamma, polygamma = staticmethod(digamma), staticmethod(lgamma), staticmethod(polygamma)
+    betaln, erfcx, i0e = (staticmethod(scipy_special(name)) for name in ("betaln", "erfcx", "i0e"))
 
 
-def half_line(integrand: Callable[[Any], Any], scale: Any) -> Any:
-    """The integral from 0 to infinity of a function that falls exponentially on the given scale.
+@dataclass(frozen=True)
+class Total:
+    """``finish(sum of term(k, *given) over k < count, *given)``.
+
+    given : what does not depend on k. k is a number, or an expression of double precision.
+    """
+
+    count: int
+    given: tuple[Any, ...]
+    term: Callable[..., Any]
+    finish: Callable[..., Any]
+
+
+def total_of(f: Total) -> Any:
+    """The value, of arrays."""
+    total: Any = 0.0
+    for k in range(f.count):
+        total = total + f.term(float(k), *f.given)
+    return f.finish(total, *f.given)
+
+
+#: The step of the trapezoidal rule, its first node, and how many there are.
+STEP, FIRST, NODES = 1 / 16, -4.5, 168
+
+
+def half_line(
+    F: Any, integrand: Callable[..., Any], scale: Any, given: tuple[Any, ...], finish: Callable[..., Any]
+) -> Total:
+    """``finish(integral, *given)`` of the integral from 0 to infinity of ``integrand(z, *given)``, a function
+    that falls exponentially on the given scale of z.
 
     By H. Takahasi, M. Mori: Double exponential formulas for numerical integration, Publ. RIMS 9 (1974), with
-    the map for integrands that fall as exp(-z). It is exact to rounding for what is smooth on the scale, and
-    for powers and logarithms at 0.
+    the map for integrands that fall as exp(-z), z = exp(t - exp(-t)). It is exact to rounding for what is
+    smooth on the scale, and for powers and logarithms at 0.
     """
-    total: Any = 0.0
-    for z, weight in _nodes():
-        total = total + weight * integrand(z * scale)
-    return total * scale
+
+    def term(k: Any, scale: Any, *given: Any) -> Any:
+        t = FIRST + k * STEP
+        inner = F.exp(-t)
+        z = F.exp(t - inner)
+        return STEP * z * (1 + inner) * integrand(z * scale, *given)
+
+    return Total(NODES, (scale, *given), term, lambda total, scale, *given: finish(total * scale, *given))
 
 
 def of_exponential(order: tuple[int, int], slopes: Callable[[int, int], Any]) -> Any:
@@ -58,12 +93,20 @@ def whole(n: Any) -> int:
     return int(getattr(n, "value", n))
 
 
-def by_orders(count: int, body: Callable[..., Any]) -> Callable[..., Any]:
+def by_orders(count: int, function: Callable[..., Any]) -> Callable[..., Any]:
     """A body whose first ``count`` arguments are orders of derivatives: whole numbers, or arrays of them.
 
-    ``body`` takes them as integers, and the other arguments as arrays of double precision.
+    ``function`` takes a namespace, these as integers, and the other arguments as arrays of double precision.
     """
 
+    def body(*args: Any) -> Any:
+        found = function(_Arrays, *args)
+        return total_of(found) if isinstance(found, Total) else found
+
+    return _by_orders(count, body)
+
+
+def _by_orders(count: int, body: Callable[..., Any]) -> Callable[..., Any]:
     def of(*args: Any) -> Any:
         dtype = dtypes.to_inexact(np.result_type(*args))
         orders, xs = args[:count], [np.asarray(x, np.float64) for x in args[count:]]

@@ -45,6 +45,8 @@ class Scalar:
     orders : how many of the first arguments are orders (of derivatives, of Bessel functions): small whole
         numbers that rules count up and nothing differentiates in.
     loops : ``loops(F, *xs)``, for compiled loops: the function of real numbers by way of others.
+    series : ``series(F, *orders, *xs)``, the body in double precision by way of functions of F, or as a
+        sum (`iverson.core.scalars.quadrature.Total`), for given orders.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Scalar:
     space: str = ""
     orders: int = 0
     loops: Callable[..., Any] | None = None
+    series: Callable[..., Any] | None = None
 
     @property
     def arity(self) -> int:

@@ -133,33 +133,6 @@ def _reflected_digamma(x: Any) -> Any:
     return np.where(fraction == 0, np.nan, found).astype(x.dtype)
 
 
-#: B_2k / 2k: of the expansion of digamma for large arguments.
-_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-_FAR = 8
-
-
-def _digamma_by_expansion(F: Any, x: Any) -> Any:
-    """digamma, from its expansion at x + 8 (Abramowitz and Stegun, 1972, 6.3.18).
-
-    digamma(x) = digamma(x + 8) - sum(1 / (x + k) for k < 8), and digamma(1 - x) - pi / tan(pi x) for x < 1/2
-    """
-    turned = x < 0.5
-    z = F.where(turned, 1.0 - x, x)
-    far = z + float(_FAR)
-    square = F.reciprocal(far * far)
-    tail: Any = _DIGAMMA[-1]
-    for c in _DIGAMMA[-2::-1]:
-        tail = tail * square + c
-    near = F.reciprocal(z)
-    for k in range(1, _FAR):
-        near = near + F.reciprocal(z + float(k))
-    found = F.log(far) - 0.5 / far - tail * square - near
-    whole = F.floor(x)
-    pole = F.where(F.logical_and(x < 0.0, F.equal(x, whole)), math.nan, found)
-    part = F.where(F.equal(whole, 0.0), x, x - whole)  # -0 keeps its sign
-    return F.where(turned, pole - math.pi / F.tan(math.pi * part), found)
-
-
 def polygamma(n: Any, x: Any) -> Any:
     """The n-th derivative of digamma. SciPy's is always in double precision."""
     return np.asarray(scipy_special("polygamma")(n, x), np.result_type(n, x))
@@ -270,7 +243,6 @@ SPECIAL = (
         (lambda F, _y, x: F.polygamma(1, x),),
         "iuf",
         result="float",
-        loops=_digamma_by_expansion,
         domain=(POSITIVE,),
         summary="The derivative of lgamma; next to its zeros at negative x within 1e-15.",
         example=("[1., 2.]", "[-0.57721566,  0.42278434]"),
