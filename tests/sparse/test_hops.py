@@ -5,7 +5,6 @@ The bounds are what these calls take, with a tenth to spare. A call that needs m
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ import iverson as iv
 from iverson.autograd import grad
 from iverson.kernels.registry import registered, replace_kernels
 from iverson.layouts import from_strided
+from tests.tools.entered import python_calls
 
 N = 30
 RNG = np.random.default_rng(0)
@@ -57,18 +57,6 @@ def kernels_as_they_are() -> Iterator[None]:
     replace_kernels({key: getattr(kernel, "__wrapped__", kernel) for key, kernel in before.items()})
     yield
     replace_kernels(before)
-
-
-def python_calls(call: Any) -> int:
-    """How many Python functions a call enters, once what is kept of its operands is known."""
-    call(), call()
-    entered = []
-    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code) if event == "call" else None)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return len(entered)
 
 
 @pytest.mark.usefixtures("kernels_as_they_are")

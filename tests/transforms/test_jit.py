@@ -21,6 +21,7 @@ from iverson.core.errors import (
     IndexingError,
     ShapeError,
 )
+from tests.tools.entered import python_calls
 
 X = np.linspace(-1.0, 2.0, 12).reshape(4, 3)
 scale = 2.0
@@ -310,3 +311,52 @@ def test_repr_and_name():
     assert f.__name__ == "times_scale"
     assert repr(f) == "<jit(times_scale): 0 traces>"
     assert "multiply" in str(f.graph(iv.asarray(X)).equations[0].op.name)
+
+
+def test_a_call_enters_functions_for_its_results_and_not_for_its_arguments():
+    def step(weights, x):
+        return [w - 0.1 * x for w in weights], x * 2
+
+    def calls(count):
+        f = iv.jit(step)
+        weights, x = [iv.ones((4, 3)) for _ in range(count)], iv.ones((4, 3))
+        return python_calls(lambda: f(weights, x))
+
+    few, many = calls(2), calls(12)
+    assert few <= 30
+    assert many - few <= 10  # the handles of the results
+
+
+def test_arrays_in_any_order_and_at_any_address():
+    f = iv.jit(lambda x, y: (x @ y, x + 1))
+    whole = np.arange(24.0)
+    unaligned = np.frombuffer(b"." + whole.tobytes(), np.float64, offset=1)
+    assert not unaligned.flags.aligned
+    orders = {
+        "in order": whole.reshape(4, 6),
+        "transposed": whole.reshape(6, 4).T.copy("F"),
+        "backwards": whole.reshape(4, 6)[::-1],
+        "every second": np.repeat(whole.reshape(4, 6), 2, axis=1)[:, ::2],
+        "unaligned": unaligned.reshape(4, 6),
+    }
+    y = np.arange(12.0).reshape(6, 2)
+    for a in orders.values():
+        product, sum_ = f(iv.asarray(a), iv.asarray(y))
+        np.testing.assert_array_equal(product, a @ y)
+        np.testing.assert_array_equal(sum_, a + 1)
+
+
+def test_a_positional_argument_is_not_a_named_one():
+    f = iv.jit(lambda *args, **kwargs: kwargs["k"] * 3 if kwargs else args[1]["k"] * 2)
+    x = iv.ones(3)
+    assert f((x, x), {"k": x}).tolist() == [2.0] * 3
+    assert f(x, x, k=x).tolist() == [3.0] * 3
+
+
+def test_trees_with_masked_tensors_beside_trees_without():
+    f = iv.jit(lambda p: p["a"].sum() + p["b"].sum())
+    x, m = iv.ones(3), iv.masked_tensor(iv.ones(3), iv.asarray([True, False, True]))
+    for a, b, expected in ((x, x, 6), (x, m, 5), (m, x, 5), (x, x, 6), (m, m, 4)):
+        got = f({"a": a, "b": b})
+        got = got.to_tensor(0) if isinstance(got, iv.MaskedTensor) else got
+        assert float(got) == expected

@@ -83,6 +83,35 @@ def value_of(x: Any, *otherwise: Any) -> Any:
     )
 
 
+@dataclass(slots=True)
+class Plain:
+    """What is asked of the operands of a call that are all handles with values of one type.
+
+    facts : shape and dtype of each, in a row. tracked : whether one of them is (`is_tracked`).
+    """
+
+    values: list[Any]
+    facts: tuple[Any, ...]
+    tracked: bool
+
+
+def plain(args: Iterable[Any], kind: type) -> Plain | None:
+    """What such operands have in common: handles with values of this type; None where they are not.
+
+    One loop, as a compiled function of many small tensors costs what it asks of them.
+    """
+    handle = _handle[0]
+    values, facts, tracked = [], [], False
+    for x in args:
+        if type(x) is not handle or type(value := x._value) is not kind:
+            return None
+        values.append(value)
+        facts += (value.shape, value.dtype)
+        if x._node is not None:
+            tracked = True
+    return Plain(values, tuple(facts), tracked)
+
+
 def is_tracked(x: Any) -> bool:
     """Whether ops on an eager handle may be recorded: a gradient leads back from it."""
     return getattr(x, "_node", None) is not None
@@ -407,6 +436,11 @@ def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
     made._node = node
     made._index = index
     return made
+
+
+def make_handles(values: Iterable[Any]) -> list[Any]:
+    """A new eager handle of each value."""
+    return list(map(_handle[0], values))
 
 
 def alias(x: Any) -> Any:

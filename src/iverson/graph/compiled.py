@@ -18,7 +18,14 @@ from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.core import locks
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, is_tracked, level_of, make_handle, value_of
+from iverson.core.dispatch import (
+    bind,
+    is_tracked,
+    level_of,
+    make_handle,
+    make_handles,
+    value_of,
+)
 from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
 from iverson.graph.dead_code import dead_code
@@ -31,7 +38,7 @@ from iverson.graph.operations import is_absent
 from iverson.graph.passes import simplified
 from iverson.graph.passes.demands import demands
 from iverson.kernels.registry import register
-from iverson.layouts import holds_alone, is_strided, support_of, to_strided
+from iverson.layouts import are_strided, holds_alone, support_of, to_strided
 
 FAMILY = "compiled"
 
@@ -64,17 +71,21 @@ class Compiled:
         self.native = native
         self.donated = donated
         self._program: Lowered | OnEntries | None = None
+        self._is_defined = all(x is not UNDEFINED for x in graph.outputs)
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
         """The outputs (UNDEFINED for those that are), from one handle an input."""
         values = list(map(value_of, handles))
-        if not all(map(is_strided, values)) and level_of(values) is not None:
+        if not are_strided(values) and level_of(values) is not None:
             return interpret(self.graph, handles)
         tracked = tuple(map(is_tracked, handles))
         if True in tracked and is_grad_enabled():
             return self.differentiable(tracked)(handles)
-        return [x if x is UNDEFINED else make_handle(x) for x in self.run(values, handles)]
+        results = self.run(values, handles)
+        if not self._is_defined:
+            return [x if x is UNDEFINED else make_handle(x) for x in results]
+        return make_handles(results)
 
     def run(self, values: Sequence[Any], handles: Sequence[Any] = ()) -> Sequence[Any]:
         """The program on values; ``handles`` hold those that are donated."""

@@ -35,7 +35,7 @@ from iverson.graph.memory import COUNTER, Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.segment import Segment
 from iverson.graph.stored_ops import STORED_OPS, stored_work
-from iverson.layouts import to_strided
+from iverson.layouts import are_strided, to_strided
 
 Array = np.ndarray[Any, Any]
 #: Bytes of an array that lowering made and that is kept on disk, at most.
@@ -100,7 +100,7 @@ class Lowered:
     steps: tuple[Native | Library, ...]
     reused: tuple[int, ...] = ()
 
-    def __call__(self, values: Sequence[Any]) -> list[Any]:
+    def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
         """The outputs (values of layouts, strided for what native segments make) for values of the inputs.
 
         Raises ArgumentError or ShapeError for values that do not fit, IndexingError for an index out of
@@ -114,7 +114,7 @@ class Lowered:
                 raise ShapeError("lower", got=f"{given.dtype}{given.shape}", expected=f"{v.dtype}{v.shape}")
         return self.run(values)
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
+    def run(self, values: Sequence[Any]) -> Sequence[Any]:
         """As a call, on values that fit."""
         if self._direct is not None:
             return self._run_directly(self._direct, values)
@@ -122,7 +122,7 @@ class Lowered:
         known.update(zip(self.graph.inputs, values, strict=True))
         for step in self.steps:
             if isinstance(step, Native):
-                arrays = tuple([_dense(known[v]) for v in step.inputs])
+                arrays = _arrays([known[v] for v in step.inputs], step)
                 made = step.compiled.run(arrays)
                 known.update(zip(step.outputs, made, strict=True))
                 known.update((out, arrays[k]) for out, k in step.reused)
@@ -138,11 +138,13 @@ class Lowered:
         (step, *others) = self.steps or (None,)
         return None if others or not isinstance(step, Native) else _direct(self.graph, step)
 
-    def _run_directly(self, how: _Direct, values: Sequence[Any]) -> list[Any]:
-        arrays = tuple([_dense(values[k]) for k in how.inputs])
+    def _run_directly(self, how: _Direct, values: Sequence[Any]) -> Sequence[Any]:
+        arrays = _arrays(values if how.in_order else [values[k] for k in how.inputs], how.step)
         made = how.step.compiled.run(arrays)
         if work.active.count:
             how.step.report(made)
+        if how.made_in_order:
+            return made
         return [made[k] if k >= 0 else arrays[~k] for k in how.outputs]
 
     @property
@@ -162,6 +164,8 @@ class _Direct:
     step: Native
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    in_order: bool
+    made_in_order: bool
 
 
 def _direct(graph: Graph, step: Native) -> _Direct | None:
@@ -171,14 +175,18 @@ def _direct(graph: Graph, step: Native) -> _Direct | None:
         type(x) is not Value or x not in made for x in graph.outputs
     ):
         return None
-    return _Direct(step, tuple(at[v] for v in step.inputs), tuple(made[x] for x in graph.outputs))
+    inputs, outputs = tuple(at[v] for v in step.inputs), tuple(made[x] for x in graph.outputs)
+    in_order = inputs == tuple(range(len(graph.inputs)))
+    return _Direct(step, inputs, outputs, in_order, outputs == tuple(range(len(step.outputs))))
 
 
-def _dense(value: Any) -> Array:
-    array = value if type(value) is np.ndarray else to_strided(value)
-    if not array.flags.carray and not (array.flags.c_contiguous and array.flags.aligned):
-        array = np.ascontiguousarray(array).reshape(array.shape)
-    return array
+def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
+    """The arrays that a step takes; those that it writes over are in order."""
+    arrays = tuple(values if are_strided(values) else map(to_strided, values))
+    if not step.reused:
+        return arrays
+    over = {k for _, k in step.reused}
+    return tuple([np.require(x, requirements="CAW") if k in over else x for k, x in enumerate(arrays)])
 
 
 def _carried_out(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:

@@ -32,10 +32,12 @@ from iverson.layouts.segments import starts as segment_starts
 from iverson.layouts.strided import (
     aligned_empty,
     aligned_zeros,
+    are_strided,
     has_one_owner,
     holds_alone,
     is_strided,
     read_only,
+    strided_operands,
 )
 from iverson.layouts.zero import Zero
 
@@ -56,6 +58,7 @@ __all__ = [
     "Zero",
     "aligned_empty",
     "aligned_zeros",
+    "are_strided",
     "arrange",
     "can_hold",
     "coalesced",
@@ -79,6 +82,7 @@ __all__ = [
     "select",
     "sparse_layouts",
     "stored",
+    "strided_operands",
     "support_of",
     "support_pattern",
     "to_coo",

@@ -227,7 +227,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
         on_true=interned(on_true.with_others((), on_false.consts)),
         on_false=interned(on_false.with_others(on_true.consts, ())),
     )
-    return on_true.traced.packed(iter(out))  # type: ignore[no-any-return]
+    return on_true.traced.packed(out)  # type: ignore[no-any-return]
 
 
 # --- loops --------------------------------------------------------------------------------------------
@@ -525,7 +525,7 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
 
         traced = _traced(function, name, list(map(_aval, handles)), arguments)
         body, consts = lifted(traced.graph, traced.captured)
-        return traced.packed(iter(checkpointed([*consts, *handles], body=body)))  # type: ignore[no-any-return]
+        return traced.packed(checkpointed([*consts, *handles], body=body))  # type: ignore[no-any-return]
 
     return call
 

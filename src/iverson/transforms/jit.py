@@ -9,16 +9,18 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from iverson.autograd.guards import check_in_place
-from iverson.autograd.mode import no_grad
+from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.core import locks, work
 from iverson.core.arguments import as_function, checked
 from iverson.core.dispatch import (
     LevelValue,
     Operand,
+    Plain,
     Wrapper,
     is_tracked,
     levels,
     make_handle,
+    make_handles,
     rewrap,
     semantics_of,
     unwrap,
@@ -30,8 +32,8 @@ from iverson.core.table import overrides
 from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
-from iverson.graph.nodes import Graph
-from iverson.layouts import Zero, layout_of, support_of
+from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.layouts import Zero, layout_of, strided_operands, support_of
 from iverson.tensor import Tensor, asarray
 from iverson.transforms.guards import guards_of
 from iverson.transforms.tracing import TracedFunction
@@ -55,6 +57,13 @@ class _Entry:
         for guard in self.guards:
             guard.settle(self.traced.inputs())
         self._steps = self.traced.steps
+        #: Whether it maps values to values, and nothing else.
+        self._is_closed = (
+            self.traced.is_pure
+            and not self.traced.captured
+            and not donated
+            and all(x is not UNDEFINED for x in self.traced.graph.outputs)
+        )
 
     def holds(self) -> bool:
         """Whether what the function read from outside, while it was traced, is what is there now."""
@@ -63,24 +72,30 @@ class _Entry:
                 return False
         return self.traced.holds()
 
+    def on_plain(self, handles: Sequence[Any], plain: Plain) -> Any:
+        """As a call, on handles of which this is known."""
+        if self._is_closed and not (plain.tracked and is_grad_enabled()):
+            return self.traced.packed(make_handles(self.compiled.run(plain.values)))
+        return self(handles)
+
     def __call__(self, handles: Sequence[Any]) -> Any:
         traced = self.traced
         if traced.is_pure:
-            return traced.packed(iter(self.compiled([*handles, *traced.inputs()])))
+            return traced.packed(self.compiled([*handles, *traced.inputs()]))
         for k in traced.written:
             check_in_place(handles[k], self._name)
         given = [*handles, *traced.inputs()]
         if self._steps:
             with no_grad():
-                results = iter(self.compiled(given))
+                results = self.compiled(given)
         else:
-            results = iter(self.compiled(given))
-        packed = traced.packed(results)
+            results = self.compiled(given)
+        others = iter(results[traced.own :])
         for k in traced.written:
-            handles[k]._become(next(results))
+            handles[k]._become(next(others))
         for cell, is_tensor in traced.put:
-            cell.put(next(results) if is_tensor else None)
-        return packed
+            cell.put(next(others) if is_tensor else None)
+        return traced.packed(results[: traced.own])
 
 
 class _Given:
@@ -146,14 +161,14 @@ def _constant(x: Any) -> Any:
     return type(x), repr(x) if isinstance(x, float | complex) else x
 
 
-def _plain_key(args: Sequence[Any]) -> Any:
-    """Shapes and dtypes of arguments that are all strided tensors; None where they are not."""
-    key: list[Any] = []
-    for x in args:
-        if type(x) is not Tensor or type(held := value_of(x)) is not np.ndarray:
-            return None
-        key += (held.shape, held.dtype)
-    return tuple(key)
+def _plain_key(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any], Any]:
+    """A key of the structure, shapes and dtypes of arguments that are all strided tensors, None where they
+    are not; their leaves, and what is known of these."""
+    structure = None
+    if kwargs or (found := strided_operands(args)) is None:
+        args, structure = flatten((args, kwargs))
+        found = strided_operands(args)
+    return None if found is None else (structure, found.facts), args, found
 
 
 def _is_hashable(x: Any) -> bool:
@@ -257,18 +272,21 @@ class Jitted(Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._static, self._donate = static, donate
+        self._chosen = static.any or donate.any
         self._native = not interpret
         self._entries: dict[Any, _Entry] = {}
-        #: The same by the shapes and dtypes of positional arguments, where these are strided tensors.
+        #: The same by the structure, shapes and dtypes of arguments that are all strided tensors.
         self._plain: dict[Any, _Entry] = {}
         self._lock = locks.lock()
         self._name = f"jit({getattr(function, '__name__', type(function).__name__)})"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        key = _plain_key(args) if not kwargs and not self._static.any and not self._donate.any else None
-        known = self._plain.get(key)
-        if known is not None and known.holds() and not overrides():
-            return known(args)  # type: ignore[no-any-return]
+        key = None
+        if not self._chosen:
+            key, leaves, plain = _plain_key(args, kwargs)
+            known = self._plain.get(key)
+            if known is not None and known.holds() and not overrides():
+                return known.on_plain(leaves, plain)  # type: ignore[no-any-return]
         given = _Given(args, kwargs, self._static, self._donate, self._name)
         if given.is_traced:  # inside of a trace or a batch it is a part of that
             if work.active.count and not any(level.examples() for level in levels()):

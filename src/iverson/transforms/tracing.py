@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import is_, itemgetter
 from typing import Any
 
 from iverson.autograd.mode import recording
@@ -73,15 +75,36 @@ class TracedFunction:
         leaves = self._results(leaves)
         #: Of each leaf, what it means beyond its handle, or what it is where it is no tensor.
         self.leaves = [(semantics_of(x), True) if isinstance(x, Operand) else (x, False) for x in leaves]
-        self._is_one = self.leaves == [(None, True)] and unflatten(self.structure, leaves) is leaves[0]
+        self._pack = self._packing(leaves)
         return [alias(unwrap(x)) for x in leaves if isinstance(x, Operand)]
+
+    def _packing(self, leaves: list[Any]) -> Callable[[Sequence[Any]], Any] | None:
+        """How results that are tensors without further semantics are packed, where it takes one call."""
+        if any(meaning is not None or not is_tensor for meaning, is_tensor in self.leaves):
+            return None
+        whole = unflatten(self.structure, leaves)
+        if len(leaves) == 1 and whole is leaves[0]:
+            return itemgetter(0)
+        if type(whole) in (tuple, list) and len(whole) == len(leaves) and all(map(is_, whole, leaves)):
+            return type(whole)
+        return partial(unflatten, self.structure)
+
+    @property
+    def own(self) -> int:
+        """How many of the outputs are the function's results."""
+        return sum(is_tensor for _, is_tensor in self.leaves)
 
     def holds(self) -> bool:
         """Whether tensors from outside that it read are what they were."""
+        gone = False
         for where, held in self._read:
-            if (x := where()) is not None and value_of(x) is not held:
+            if (x := where()) is None:
+                gone = True
+            elif value_of(x) is not held:
                 return False
-        return False not in [guard() for guard in self._guards]
+        if gone:  # tensors that the function itself made
+            self._read = [read for read in self._read if read[0]() is not None]
+        return not self._guards or False not in [guard() for guard in self._guards]
 
     @property
     def steps(self) -> bool:
@@ -91,7 +114,7 @@ class TracedFunction:
     def donated(self) -> dict[int, int]:
         """Which inputs are not there any more after a call, each with the output that takes its place."""
         own = len(self.graph.inputs) - len(self.captured)
-        first = sum(is_tensor for _, is_tensor in self.leaves)
+        first = self.own
         found = {k: first + n for n, k in enumerate(self.written)}
         at = first + len(self.written)
         where = {id(x): own + k for k, x in enumerate(self.captured)}
@@ -107,9 +130,10 @@ class TracedFunction:
             return ()
         return [x if isinstance(x, Operand) else x.now() for x in self.captured]
 
-    def packed(self, handles: Iterator[Any]) -> Any:
+    def packed(self, handles: Sequence[Any]) -> Any:
         """The result, from handles for its tensors."""
-        if self._is_one:
-            return next(handles)
-        leaves = [rewrap(x, next(handles)) if is_tensor else x for x, is_tensor in self.leaves]
+        if self._pack is not None:
+            return self._pack(handles)
+        given = iter(handles)
+        leaves = [rewrap(x, next(given)) if is_tensor else x for x, is_tensor in self.leaves]
         return unflatten(self.structure, leaves)

@@ -32,8 +32,22 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves of a pytree and its structure; None is a node without leaves, a wrapper is a leaf."""
     import optree
 
+    leaves, structure = optree.tree_flatten(tree)
+    try:
+        if structure in _WITHOUT_WRAPPERS:
+            return leaves, structure
+    except TypeError:  # not hashable
+        return optree.tree_flatten(tree, is_leaf=_is_wrapper)
+    plain = structure
     leaves, structure = optree.tree_flatten(tree, is_leaf=_is_wrapper)
-    return list(leaves), structure
+    if plain == structure and len(_WITHOUT_WRAPPERS) < _KEPT:
+        _WITHOUT_WRAPPERS.add(structure)
+    return leaves, structure
+
+
+#: Structures of trees that have no wrapper: whether a node is one need not be asked of each again.
+_WITHOUT_WRAPPERS: set[Any] = set()
+_KEPT = 1024
 
 
 def _is_wrapper(x: Any) -> bool:

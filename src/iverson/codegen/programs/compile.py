@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -40,12 +41,11 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 class Calling:
     """What a call needs to know of a program besides its code: numbers that a file can hold.
 
-    order : for each object of the block of arguments, the number of an argument, or the complement of an
-    output's. outputs : their shapes and dtypes. constants : how many the program holds. places : in the
-    record of faults.
+    inputs : how many arrays it takes. outputs : the shapes and dtypes of those that it makes. constants : how
+    many it holds. places : in the record of faults.
     """
 
-    order: tuple[int, ...]
+    inputs: int
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     constants: int
     arena: int
@@ -54,9 +54,14 @@ class Calling:
     shared_out: bool
 
     @property
+    def objects(self) -> int:
+        """How many arrays stand in the block: inputs, then outputs."""
+        return self.inputs + len(self.outputs)
+
+    @property
     def arena_at(self) -> int:
         """Where the arena's address stands in the block."""
-        return len(self.order) + self.constants
+        return self.objects + self.constants
 
     @property
     def length(self) -> int:
@@ -66,21 +71,19 @@ class Calling:
     def as_json(self) -> list[Any]:
         """It as what JSON can say; `from_json` reads it back."""
         outputs = [[shape, dtype.str] for shape, dtype in self.outputs]
-        return [self.order, outputs, self.constants, self.arena, self.places, self.routines, self.shared_out]
+        return [self.inputs, outputs, self.constants, self.arena, self.places, self.routines, self.shared_out]
 
     @classmethod
     def from_json(cls, held: Sequence[Any]) -> Calling:
-        order, outputs, constants, arena, places, routines, shared_out = held
+        inputs, outputs, constants, arena, places, routines, shared_out = held
         made = tuple((tuple(shape), np.dtype(dtype)) for shape, dtype in outputs)
-        return cls(tuple(order), made, constants, arena, places, tuple(routines), shared_out)
+        return cls(inputs, made, constants, arena, places, tuple(routines), shared_out)
 
 
 def _calling(program: Program, places: Arena, known: emit.Layout) -> Calling:
-    inputs, results = program.of("in", "inout"), program.of("out")
-    given = {b: n for n, b in enumerate(inputs)} | {b: ~n for n, b in enumerate(results)}
     return Calling(
-        tuple(given[b] for b in known.objects),
-        tuple((extents(b), b.dtype) for b in results),
+        len(program.of("in", "inout")),
+        tuple((extents(b), b.dtype) for b in program.of("out")),
         len(known.constants),
         places.bytes,
         known.places,
@@ -101,12 +104,13 @@ class Planned:
 class _Frame:
     """What a call has for itself: the block of arguments, the arena, and the record of faults."""
 
-    __slots__ = ("address", "arena", "block", "record")
+    __slots__ = ("address", "arena", "block", "objects", "record")
 
     def __init__(self, made: CompiledProgram) -> None:
         known = made.calling
         self.block = (ctypes.c_int64 * known.length)()
         self.address = ctypes.addressof(self.block)
+        self.objects = struct.Struct(f"={known.objects}q")
         self.record = np.zeros((max(known.places, 1), 2), np.int64)
         self.arena = np.empty(known.arena + 2 * ALIGN, np.uint8) if made.small else None
         held = [a.ctypes.data for a in made.constants]
@@ -114,7 +118,13 @@ class _Frame:
         table = made.table or blas.scipy_table() if known.routines else blas.Table("none", {})
         routines = [table.addresses[n] for n in known.routines]
         team = (TEAM.address, TEAM.run)
-        self.block[len(known.order) :] = [*held, place, self.record.ctypes.data, *team, *routines]
+        self.block[known.objects :] = [*held, place, self.record.ctypes.data, *team, *routines]
+
+
+def _dense(a: Array) -> Array:
+    """An array's entries in C order and aligned; the array itself where they are."""
+    flags = a.flags
+    return a if flags.c_contiguous and flags.aligned else np.array(a, order="C")
 
 
 def _aligned(a: Array) -> int:
@@ -153,24 +163,27 @@ class CompiledProgram:
         return self.run(arrays)
 
     def run(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """As a call, on arrays that fit: others are read and written outside their memory."""
-        outputs = tuple([np.empty(shape, dtype) for shape, dtype in self._outputs])
+        """As a call, on arrays whose shapes and dtypes fit: others are read and written outside their memory.
+
+        Inputs that are only read may lie in any order: a copy is made of those that the code cannot read.
+        """
+        outputs = tuple(map(np.empty, *self._outputs))
         if self.calling.shared_out and not TEAM.started:
             TEAM.start()
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = _Frame(self)
-        block = frame.block
-        for k, n in enumerate(self._order):
-            block[k] = id(arrays[n] if n >= 0 else outputs[~n])
+        frame.objects.pack_into(frame.block, 0, *map(id, arrays), *map(id, outputs))
         if frame.arena is None:
             borrowed = workspace.take((self.calling.arena + 2 * ALIGN,), _BYTE)
-            block[self.calling.arena_at] = _aligned(borrowed)
+            frame.block[self.calling.arena_at] = _aligned(borrowed)
             failed = self._entry(frame.address)
             workspace.give_back([borrowed])
         else:
             failed = self._entry(frame.address)
+        if failed == emit.NOT_DENSE:
+            return self.run(tuple(map(_dense, arrays)))
         if failed:
             self._raise(frame.record)
         self._frames.append(frame)
@@ -209,12 +222,9 @@ class CompiledProgram:
         return self.program.of("in", "inout")
 
     @functools.cached_property
-    def _outputs(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
-        return self.calling.outputs
-
-    @functools.cached_property
-    def _order(self) -> tuple[int, ...]:
-        return self.calling.order
+    def _outputs(self) -> tuple[tuple[Any, ...], ...]:
+        """The shapes of the outputs, and their dtypes."""
+        return tuple(zip(*self.calling.outputs, strict=True)) or ((), ())
 
     @functools.cached_property
     def _planned(self) -> Planned:

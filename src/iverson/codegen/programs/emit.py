@@ -1,9 +1,10 @@
 """From a program to one LLVM function: ``i64 iverson_program(ptr arguments)``, 0 where all indices were
 inside.
 
-``arguments`` holds, in 64 bits each (see `layout`): the in, inout and out arrays, as the addresses of the
-Python objects, whose data pointers the function reads itself; the constants' data; the arena; the record of
-faults; and the routines of the BLAS. So the machine code holds no address and can be kept on disk.
+``arguments`` holds, in 64 bits each (see `layout`): the in and inout arrays and then the out arrays, as the
+addresses of the Python objects, whose data pointers and flags the function reads itself; the constants' data;
+the arena; the record of faults; and the routines of the BLAS. So the machine code holds no address and can be
+kept on disk.
 
 Each phase of a kernel is a function inside the module, shared by equal kernels. What a nest reports
 (`faults`) ends the program at once, since loops that depend on it may be endless.
@@ -19,7 +20,18 @@ from itertools import accumulate
 import numpy as np
 
 from iverson.codegen.cost import WORTH_THREADS, cost
-from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type, function_text, literal, module_text
+from iverson.codegen.ir import (
+    I32,
+    I64,
+    PTR,
+    Builder,
+    Type,
+    Value,
+    as_type,
+    function_text,
+    literal,
+    module_text,
+)
 from iverson.codegen.launch import iterations
 from iverson.codegen.llvm import entry_function, work_function
 from iverson.codegen.memory import in_memory
@@ -53,6 +65,21 @@ def data_offset() -> int:
     probe = np.empty(1)
     words = (ctypes.c_int64 * 8).from_address(id(probe))
     return 8 * list(words).index(probe.ctypes.data)
+
+
+@functools.cache
+def flags_offset() -> int:
+    """How many bytes into a NumPy array's object its flags are."""
+    probes = np.empty((2, 2)), np.empty((2, 2))[:, ::2], np.empty((2, 2)).T
+    words = [list((ctypes.c_int32 * 20).from_address(id(x))) for x in probes]
+    wanted = [x.flags.num for x in probes]
+    return 4 * next(k for k in range(20) if [w[k] for w in words] == wanted)
+
+
+#: Of an array that a program reads: in C order, and aligned.
+_DENSE = 0x1 | 0x100
+#: What a program returns besides 0: an index was outside, or an array is not dense, before anything ran.
+FAULT, NOT_DENSE = 1, 2
 
 
 @dataclass(frozen=True)
@@ -100,7 +127,9 @@ def layout(program: Program) -> Layout:
     plans = [plan_of(k, careful=True) for k in kernels.values()]
     starts = accumulate((len(p.reported) for p in plans), initial=0)
     nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
-    return Layout(program.of("in", "inout", "out"), program.of("const"), tuple(routines), nests)
+    return Layout(
+        (*program.of("in", "inout"), *program.of("out")), program.of("const"), tuple(routines), nests
+    )
 
 
 def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
@@ -151,6 +180,7 @@ class _Emitter:
             b.load(b.emit(f"getelementptr i8, ptr {a.ref}, i64 {inside}", PTR), PTR, 8)
             for a in argument[: len(self.known.objects)]
         ]
+        self.return_unless_dense(argument[: sum(x.role != "out" for x in self.known.objects)])
         self.arena, self.faults = argument[self.known.arena], argument[self.known.arena + 1]
         outer = (*self.known.objects, *self.known.constants)
         self.bases = {
@@ -167,6 +197,19 @@ class _Emitter:
         self.block(self.program.steps)
         b.do("ret i64 0")
         return function_text(b, ENTRY_NAME, I64, "ptr %arguments")
+
+    def return_unless_dense(self, objects: list[Value]) -> None:
+        """Ends the program where the entries of an array are not in C order, or not aligned."""
+        b, flags = self.b, self.b.const(_DENSE, I32)
+        for a in objects:
+            flags = flags & b.load(
+                b.emit(f"getelementptr i8, ptr {a.ref}, i64 {flags_offset()}", PTR), I32, 4
+            )
+        bad, good = b.fresh("bad"), b.fresh("good")
+        b.br_if_rarely(flags.ne(_DENSE), bad, good)
+        b.start(bad)
+        b.do(f"ret i64 {NOT_DENSE}")
+        b.start(good)
 
     # --- views ------------------------------------------------------------------------------------
 
@@ -250,7 +293,7 @@ class _Emitter:
         bad, good = b.fresh("bad"), b.fresh("good")
         b.br_if_rarely(any_of.ne(0), bad, good)
         b.start(bad)
-        b.do("ret i64 1")
+        b.do(f"ret i64 {FAULT}")
         b.start(good)
 
     def branch(self, s: Branch) -> None:
@@ -367,4 +410,4 @@ class _Emitter:
         return Value(self.b, name, PTR)
 
 
-__all__ = ["ENTRY_NAME", "Layout", "data_offset", "emit", "layout"]
+__all__ = ["ENTRY_NAME", "NOT_DENSE", "Layout", "data_offset", "emit", "flags_offset", "layout"]

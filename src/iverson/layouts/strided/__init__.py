@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import Plain, plain, value_of
 from iverson.core.shapes import Shape
 from iverson.layouts.registry import Layout, register
 
@@ -42,6 +43,19 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def is_strided(value: Any) -> bool:
     """Whether a value is in the strided layout."""
     return type(value) is np.ndarray
+
+
+def are_strided(values: Iterable[Any]) -> bool:
+    """Whether all of some values are in the strided layout."""
+    return set(map(type, values)) <= _TYPE
+
+
+def strided_operands(args: Iterable[Any]) -> Plain | None:
+    """What `plain` says of operands that are all handles of strided values; None where they are not."""
+    return plain(args, np.ndarray)
+
+
+_TYPE = {np.ndarray}
 
 
 def _references(array: np.ndarray[Any, Any]) -> int:
