@@ -95,13 +95,15 @@ class Plain:
     tracked: bool
 
 
-def plain(args: Iterable[Any], kind: type) -> Plain | None:
+def plain(args: Iterable[Any], kind: type[Any]) -> Plain | None:
     """What such operands have in common: handles with values of this type; None where they are not.
 
     One loop, as a compiled function of many small tensors costs what it asks of them.
     """
     handle = _handle[0]
-    values, facts, tracked = [], [], False
+    values: list[Any] = []
+    facts: list[Any] = []
+    tracked = False
     for x in args:
         if type(x) is not handle or type(value := x._value) is not kind:
             return None
