@@ -186,7 +186,9 @@ def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
     if not step.reused:
         return arrays
     over = {k for _, k in step.reused}
-    return tuple([np.require(x, requirements="CAW") if k in over else x for k, x in enumerate(arrays)])
+    return tuple(
+        [np.require(x, requirements=("C", "A", "W")) if k in over else x for k, x in enumerate(arrays)]
+    )
 
 
 def _carried_out(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
