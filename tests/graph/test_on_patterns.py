@@ -7,12 +7,28 @@ import pytest
 
 import iverson as iv
 from iverson.graph.lower import Native
+from iverson.transforms.tracing import TracedFunction
 
 RNG = np.random.default_rng(0)
-DENSE = np.where(RNG.random((6, 6)) < 0.4, RNG.standard_normal((6, 6)), 0)
-DENSE[2] = 0
 X, W = RNG.standard_normal((6, 3)), RNG.standard_normal((3, 2))
 LAYOUTS = {"coo": None, "csr": None, "csc": None, "bsr": (2, 3), "bsc": (3, 2)}
+
+
+def drawn(layout, stored=12):
+    """A matrix of some entries, or a third as many blocks, at random places; rows may be empty."""
+    r, c = LAYOUTS[layout] or (1, 1)
+    blocks = np.zeros((36 // (r * c), r, c))
+    at = RNG.permutation(len(blocks))[: stored if r == 1 else stored // 4]
+    blocks[at] = RNG.standard_normal((len(at), r, c))
+    dense = blocks.reshape(6 // r, 6 // c, r, c).transpose(0, 2, 1, 3).reshape(6, 6)
+    return iv.asarray(dense).to_layout(layout, blocksize=LAYOUTS[layout])
+
+
+def repeated(stored=12):
+    """Entries in no order, some of them at one place."""
+    at = RNG.integers(0, 36, stored - 4)
+    at = RNG.permutation(np.concatenate([at, at[:4]]))
+    return iv.sparse_coo_tensor(np.divmod(at, 6), RNG.standard_normal(stored), (6, 6))
 
 
 def convolved(s, x, w):
@@ -53,19 +69,112 @@ def steps(compiled):
     return ["native" if isinstance(s, Native) else s.equation.op.name for s in made]
 
 
+@pytest.fixture
+def traces(monkeypatch):
+    """How many times functions were traced."""
+    counted = []
+    plain = TracedFunction._trace
+    monkeypatch.setattr(TracedFunction, "_trace", lambda *args: counted.append(1) or plain(*args))
+    return counted
+
+
+def agree(f, g, *args):
+    for a, b in zip(dense(f(*args)), dense(g(*args)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_ops_on_stored_entries_are_native(layout):
-    s = iv.asarray(DENSE).to_layout(layout, blocksize=LAYOUTS[layout])
-    x = iv.asarray(X)
+def test_ops_on_stored_entries_are_native_and_traced_once_for_all_patterns(layout, traces):
     for name, f in FUNCTIONS.items():
         compiled = iv.jit(f)
-        for a, b in zip(dense(compiled(s, x)), dense(f(s, x)), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13, err_msg=name)
+        traces.clear()
+        for _ in range(3):
+            agree(compiled, f, drawn(layout), iv.asarray(X))
         assert steps(compiled) == ["native"], name
+        assert len(traces) == 1, name
+
+
+def smooth(s, x, w):
+    return (iv.tanh(s @ x @ w) ** 2).sum()
+
+
+def weighted(s, x):
+    return ((s * x[:, :1] * 2).sum(axis=0) ** 2).sum() + (s * s).sum()
+
+
+def shared(s, x):
+    """One pattern twice: what is added up stays on it."""
+    t = s * 2 - s.with_values(iv.sin(s.values()))
+    return t @ x, t
+
+
+def scanned(s, x):
+    return (iv.scan(lambda c, _: (iv.tanh(s @ c), c.sum()), x, None, length=3)[0] ** 2).sum()
+
+
+def of_gradient(s, x, w):
+    return (iv.grad(smooth, 1)(s, x, w) ** 2).sum()
+
+
+def examples(f):
+    return lambda s, x, w: iv.vmap(iv.grad(f, 1), (None, 0, None))(s, iv.stack([x, 2 * x]), w)
+
+
+compiled_smooth, compiled_weighted = iv.jit(smooth), iv.jit(weighted)
+#: The compiled way, and the eager one.
+WAYS = {
+    "gradient of a compiled one": (iv.grad(compiled_smooth, (1, 2)), iv.grad(smooth, (1, 2))),
+    "in the sparse operand": (iv.grad(compiled_smooth, 0), iv.grad(smooth, 0)),
+    "compiled": (iv.jit(iv.grad(compiled_smooth, (1, 2))), iv.grad(smooth, (1, 2))),
+    "interpreted": (iv.jit(iv.grad(smooth, (0, 2)), interpret=True), iv.grad(smooth, (0, 2))),
+    "twice": (
+        iv.grad(lambda s, x, w: (iv.grad(compiled_smooth, 1)(s, x, w) ** 2).sum(), 2),
+        iv.grad(of_gradient, 2),
+    ),
+    "twice, compiled": (iv.jit(iv.grad(of_gradient, 2)), iv.grad(of_gradient, 2)),
+    "examples": (examples(compiled_smooth), examples(smooth)),
+    "examples, compiled": (iv.jit(examples(smooth)), examples(smooth)),
+    "at the entries": (iv.grad(compiled_weighted, 0), iv.grad(weighted, 0)),
+    "of a row's weight": (iv.jit(iv.grad(weighted, 1)), iv.grad(weighted, 1)),
+    "one pattern twice": (iv.jit(shared), shared),
+    "a loop": (iv.jit(iv.grad(scanned, 1)), iv.grad(scanned, 1)),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+def test_derivatives_are_traced_once_for_all_patterns(name, traces):
+    compiled, eager = WAYS[name]
+    count = 2 if name in ("one pattern twice", "at the entries", "of a row's weight", "a loop") else 3
+    for layout in ("csr", "coo"):
+        for k in range(3):
+            agree(compiled, eager, drawn(layout), *map(iv.asarray, (X, W)[: count - 1]))
+            if not k:
+                traces.clear()
+        eagerly = len(traces)
+        eager(drawn(layout), *map(iv.asarray, (X, W)[: count - 1]))
+        assert eagerly == 2 * (len(traces) - eagerly), layout  # loops are traced eagerly too
+
+
+def test_entries_stored_twice_are_read_as_their_sum(traces):
+    f = lambda s, x: (iv.grad(convolved, (1, 2))(s, x, iv.asarray(W)), s.sum(axis=1), s * 2)
+    flat = lambda s, x: (*f(s, x)[0], *f(s, x)[1:])
+    compiled = iv.jit(flat)
+    for s in (repeated(), drawn("coo"), repeated()):
+        agree(compiled, flat, s, iv.asarray(X))
+
+
+def test_what_depends_on_a_pattern_is_traced_for_each(traces):
+    f = lambda s, x: (s + s.mT) @ x[1] + s[1].to_dense()
+    compiled, x = iv.jit(f), iv.asarray(X @ X.T)
+    first, second = drawn("csr"), drawn("csr")
+    for s in (first, second, first, first * 2):
+        agree(compiled, f, s, x)
+    assert compiled.cache_size == 2
 
 
 def test_a_product_of_sparse_matrices_is_a_library_step_between_native_ones():
-    s, x = iv.asarray(DENSE).to_layout("csr"), iv.asarray(X)
+    s, x = drawn("csr"), iv.asarray(X)
     f = lambda s, x: ((s * 2) @ s) @ x + x
     compiled = iv.jit(f)
     np.testing.assert_allclose(compiled(s, x).numpy(), f(s, x).numpy(), rtol=1e-12)

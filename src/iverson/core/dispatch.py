@@ -234,6 +234,11 @@ class Level(ABC):
         value of this level or a layout's, or a tuple of them where the op has several.
         """
 
+    def index_array(self, pattern: Any, axis: int) -> Any:
+        """A handle of the index of each entry along an axis of a pattern that is known only when what the
+        level writes down runs; None where the level knows of no such pattern."""
+        return None
+
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """The result of a custom `Function` on arguments of this level, where the level knows more of it than
         what its forward does; None to have that run as it is."""

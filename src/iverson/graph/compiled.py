@@ -37,10 +37,14 @@ from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
 from iverson.graph.passes import simplified
 from iverson.graph.passes.demands import demands
+from iverson.graph.symbols import binding_of, inputs_on_symbols, on_actual
 from iverson.kernels.registry import register
 from iverson.layouts import are_strided, holds_alone, support_of, to_strided
+from iverson.layouts.symbols import PatternRead
 
 FAMILY = "compiled"
+#: For how many patterns a graph is kept that is made for each.
+_PATTERNS = 8
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -73,15 +77,19 @@ class Compiled:
         self._program: Lowered | OnEntries | None = None
         self._is_defined = all(x is not UNDEFINED for x in graph.outputs)
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
+        self._at: dict[Any, Compiled] = {}
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
         """The outputs (UNDEFINED for those that are), from one handle an input."""
         values = list(map(value_of, handles))
         if not are_strided(values) and level_of(values) is not None:
-            return interpret(self.graph, handles)
+            return interpret(self._actual(values), handles)
         tracked = tuple(map(is_tracked, handles))
         if True in tracked and is_grad_enabled():
-            return self.differentiable(tracked)(handles)
+            try:
+                return self.differentiable(tracked)(handles)
+            except PatternRead:
+                return self.at(values)(handles)
         results = self.run(values, handles)
         if not self._is_defined:
             return [x if x is UNDEFINED else make_handle(x) for x in results]
@@ -91,12 +99,37 @@ class Compiled:
         """The program on values; ``handles`` hold those that are donated."""
         if not self.native:
             with no_grad():
-                return [value_of(x, x) for x in interpret(self.graph, list(map(make_handle, values)))]
+                return [
+                    value_of(x, x) for x in interpret(self._actual(values), list(map(make_handle, values)))
+                ]
         if self._program is None:
-            self._program = executable(simplified(self.graph), self.donated)
+            try:
+                self._program = executable(simplified(self.graph), self.donated)
+            except PatternRead:
+                return self.at(values).run(values, handles)
         if handles and self._program.reused:
             _own(values, handles, self._program.reused)
-        return self._program.run(values)
+        if not inputs_on_symbols(self.graph):
+            return self._program.run(values)
+        return self._program.run(values, binding_of(self.graph, values))
+
+    def _actual(self, values: Sequence[Any]) -> Graph:
+        """The graph, with the patterns of values for its inputs in place of symbols."""
+        on_symbols = inputs_on_symbols(self.graph)
+        return on_actual(self.graph, binding_of(self.graph, values)) if on_symbols else self.graph
+
+    def at(self, values: Sequence[Any]) -> Compiled:
+        """The same for the patterns of these values alone: what depends on where entries are is made for
+        each pattern."""
+        key = tuple(binding_of(self.graph, values).values())
+        found = self._at.get(key)
+        if found is None:
+            found = self._at[key] = Compiled(
+                self._actual(values), self.name, native=self.native, donated=self.donated
+            )
+            while len(self._at) > _PATTERNS:
+                self._at.pop(next(iter(self._at)), None)
+        return found
 
     def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
         """The graph as an op that is differentiated in these inputs."""
@@ -163,6 +196,8 @@ class _Differentiable:
         for k, x in zip(self.given, g, strict=True):
             cotangents[k] = None if is_absent(x) else x
         avals = tuple([None if x is None else _aval(x, recording) for x in cotangents])
+        if inputs_on_symbols(self.graph):  # what of a pattern is in a box depends on the pattern
+            avals = tuple([None if a is None else Aval(a.shape, a.dtype) for a in avals])
         found: list[Any] = [None] * len(demands)
         variant, captures = self._variant(
             ("pull", avals, wanted, recording),

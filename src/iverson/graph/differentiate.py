@@ -12,7 +12,7 @@ et al., You Only Linearize Once (2023).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, valu
 from iverson.graph.operations import autograd_add, grad_of, is_of_the_library
 from iverson.graph.regions import closed
 from iverson.graph.shapeless import pullback
+from iverson.graph.symbols import roots, symbol_of
 from iverson.graph.trace import Trace, Traced
 from iverson.layouts import Zero
 
@@ -196,6 +197,11 @@ class Recorded:
                     found[held.value] = node, k
         return found
 
+    def _on_roots(self, equations: Sequence[Equation], captured: Collection[Value]) -> set[Value]:
+        """Inputs that say which patterns symbols in equations are, where what is captured does not."""
+        wanted = roots(Graph((), tuple(equations), ())) - {symbol_of(v) for v in captured}
+        return {v for v in reversed(self.primal.inputs) if (s := symbol_of(v)) in wanted and s is not None}
+
     def closed(
         self, equations: Sequence[Equation], seeds: Sequence[Value], outputs: Sequence[Operand]
     ) -> tuple[Graph, tuple[Capture, ...]]:
@@ -217,6 +223,7 @@ class Recorded:
             if any(v in needed and v not in kept for v in equation.results):
                 again.append(equation)
                 needed.update(values_of(equation.operands))
+        needed |= self._on_roots([*again, *equations], [v for v in kept if v in needed])
         captured = [v for v in kept if v in needed]
         captured.sort(key=lambda v: kept[v])
         graph = Graph(

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from iverson.graph.dead_code import dead_code
-from iverson.graph.lower import NOTHING_DONATED, Library, Lowered, Native, lower
+from iverson.graph.lower import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, Native, lower
 from iverson.graph.nodes import Graph
 from iverson.graph.on_patterns import Given, OnPatterns, on_patterns
 from iverson.graph.passes.common import common
+from iverson.layouts.symbols import Binding
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +22,10 @@ class OnEntries:
     how: OnPatterns
     program: Lowered
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """The outputs for values of the inputs."""
-        return self.how.packed(self.program.run(self.how.opened(values, {})), {})
+    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> list[Any]:
+        """The outputs for values of the inputs; ``binding`` says which patterns symbols are."""
+        opened = self.how.opened(values, binding)
+        return self.how.packed(self.program.run(opened, binding), binding)
 
     @property
     def steps(self) -> tuple[Native | Library, ...]:

@@ -36,11 +36,13 @@ from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.segment import Segment
 from iverson.graph.stored_ops import STORED_OPS, stored_work
 from iverson.layouts import are_strided, to_strided
+from iverson.layouts.symbols import Binding, bound
 
 Array = np.ndarray[Any, Any]
 #: Bytes of an array that lowering made and that is kept on disk, at most.
 SMALL = 4096
 NOTHING_DONATED: Mapping[int, int] = {}
+NO_SYMBOLS: Binding = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +116,8 @@ class Lowered:
                 raise ShapeError("lower", got=f"{given.dtype}{given.shape}", expected=f"{v.dtype}{v.shape}")
         return self.run(values)
 
-    def run(self, values: Sequence[Any]) -> Sequence[Any]:
-        """As a call, on values that fit."""
+    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> Sequence[Any]:
+        """As a call, on values that fit; ``binding`` says which patterns symbols are."""
         if self._direct is not None:
             return self._run_directly(self._direct, values)
         known: dict[Value, Any] = dict(self.graph.constants)
@@ -123,13 +125,14 @@ class Lowered:
         for step in self.steps:
             if isinstance(step, Native):
                 arrays = _arrays([known[v] for v in step.inputs], step)
-                made = step.compiled.run(arrays)
-                known.update(zip(step.outputs, made, strict=True))
+                outputs = step.compiled.run(arrays)
+                known.update(zip(step.outputs, outputs, strict=True))
                 known.update((out, arrays[k]) for out, k in step.reused)
                 if work.active.count:
-                    step.report(made)
+                    step.report(outputs)
             else:
-                known.update(zip(step.equation.results, _carried_out(step.equation, known), strict=True))
+                made = _carried_out(step.equation, known, binding)
+                known.update(zip(step.equation.results, made, strict=True))
         return [known[x] if type(x) is Value else x for x in self.graph.outputs]
 
     @cached_property
@@ -191,13 +194,13 @@ def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
     )
 
 
-def _carried_out(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) -> Sequence[Any]:
     args = [_handle(known[x]) if type(x) is Value else x for x in equation.operands]
     evaluate = getattr(equation.op, "evaluate", None)
     if evaluate is not None:
-        found = evaluate(args, **equation.params)
+        found = evaluate(args, **bound(equation.params, binding))
     else:
-        out = bind(equation.op, tuple(args), dict(equation.params))
+        out = bind(equation.op, tuple(args), bound(equation.params, binding))
         found = out if equation.op.multiple else (out,)
     return [x if x is UNDEFINED else value_of(x, x) for x in found]
 

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING, Stored
@@ -95,13 +93,8 @@ def _taken(take: Given | Entries | Along, values: Sequence[Any], binding: Bindin
         return values[take.number]
     pattern = actual(take.pattern, binding)  # type: ignore[union-attr]
     if type(take) is Along:
-        return index_array(pattern, take.axis)
+        return pattern.index_array(take.axis)
     return entries_of(values[take.number], pattern)  # type: ignore[union-attr]
-
-
-def index_array(pattern: Pattern, axis: int) -> Any:
-    """The index of each entry along an axis, the same array each time."""
-    return pattern.once(("index array", axis), lambda: np.ascontiguousarray(pattern.along(axis)))
 
 
 def entries_of(value: Any, pattern: Pattern) -> Any:
@@ -227,12 +220,12 @@ class _Opening:
         """The index of each entry, along each sparse axis."""
         return [self.along(p, k) for k in range(p.ndim)]
 
-    def along(self, p: Pattern, axis: int) -> Value:
-        key = Along(p, axis)
+    def along(self, pattern: Pattern, axis: int) -> Value:
+        p, key = pattern, Along(pattern, axis)
         if isinstance(p, PatternSymbol):
             return self.takes.setdefault(key, Value(Aval((p.count,), p.index_dtype)))
         if key not in self.held:
-            array = index_array(p, axis)
+            array = p.index_array(axis)
             self.held[key] = Value(Aval(array.shape, array.dtype))
             self.constants[self.held[key]] = array
         return self.held[key]
@@ -328,6 +321,12 @@ def _to_dense(o: _Opening, e: Equation) -> bool:
     return strided and _is_stored(x) and o.is_dense(e, o.dense(x))
 
 
+def _index_array(o: _Opening, e: Equation) -> bool:
+    (v,) = e.results
+    o.now[v] = o.along(**e.params)
+    return True
+
+
 def _permute(o: _Opening, e: Equation) -> bool:
     """The same entries in the same order (those of blocks turned), where the pattern is the turned one."""
     (x,), (v,) = e.operands, e.results
@@ -397,6 +396,7 @@ RULES: dict[str, Rule] = {
     "copy": _same,
     "from_values": _from_values,
     "identity": _same,
+    "index_array": _index_array,
     "matmul": _matmul,
     "permute_dims": _permute,
     "sampled_product": _sampled,

@@ -31,7 +31,7 @@ from iverson.core.table import TABLE, USERS, F
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
-from iverson.graph.stored_ops import STORED_OPS
+from iverson.graph.stored_ops import STORED_OPS, index_array
 from iverson.layouts import Zero, to_strided
 
 
@@ -280,6 +280,7 @@ OPERATIONS: dict[str, Op] = {
         mended,
         last_writers_op,
         *STORED_OPS,
+        index_array,
     )
 }
 

@@ -58,6 +58,14 @@ def _samples_loops(T: Any, aval: Any, a: Any, b: Any, rows: Any, columns: Any) -
 #: out[e] = sum over k of a[rows[e], k] b[k, columns[e]]: the entries of a product at some places.
 stored_samples = Op(name="stored_samples", forward=_samples, abstract=_samples_abstract, loops=_samples_loops)
 
+#: The index of each entry of a pattern along an axis.
+index_array = Op(
+    name="index_array",
+    forward=lambda *, pattern, axis: pattern.index_array(axis),
+    abstract=lambda *, pattern, axis: Aval((pattern.count,), pattern.index_dtype),
+)
+
+#: Those that are products.
 STORED_OPS = (stored_product, stored_samples)
 
 
@@ -67,4 +75,4 @@ def stored_work(e: Any) -> int:
     return int(e.operands[-1 if e.op is stored_samples else 1].shape[0] * width)
 
 
-__all__ = ["STORED_OPS", "stored_product", "stored_samples", "stored_work"]
+__all__ = ["STORED_OPS", "index_array", "stored_product", "stored_samples", "stored_work"]

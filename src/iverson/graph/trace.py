@@ -35,6 +35,8 @@ from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
 from iverson.graph.operations import FunctionCall, function_op, random
 from iverson.graph.regions import closed
 from iverson.graph.shapeless import without_shape
+from iverson.graph.stored_ops import index_array
+from iverson.graph.symbols import symbol_of
 from iverson.layouts import Layout, register
 
 _NUMBERS = (bool, int, float, complex)
@@ -209,6 +211,12 @@ class Trace(Level):
         params = {"name": function.__name__, "call": call, "body": body}
         self.equations.append(Equation(function_op, body.inputs, params, made, user_call()))
         return call.packed(list(map(self.handle, made)))
+
+    def index_array(self, pattern: Any, axis: int) -> Any:
+        """An equation of its own, if an input of the trace is stored on the pattern that it follows from."""
+        if not any(symbol_of(v) is pattern.root for v in self.inputs):
+            return None
+        return make_handle(self.bind(index_array, (), {"pattern": pattern, "axis": axis}))
 
     def drawn(self, draw: Draw) -> Any:
         """An equation that draws when the graph runs."""

@@ -90,6 +90,11 @@ class Pattern(ABC):
         found: Array = self.coordinates[axis]
         return found
 
+    def index_array(self, axis: int) -> Array:
+        """As `along`, contiguous and the same array each time: what programs read."""
+        found: Array = self.once(("index array", axis), lambda: np.ascontiguousarray(self.along(axis)))
+        return found
+
     @property
     def keys(self) -> Array:
         """The row-major address of each stored entry."""

@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from iverson.core.errors import GraphError
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.compressed import CompressedPattern
@@ -23,14 +24,23 @@ from iverson.layouts.pattern import Array, Pattern
 Binding = dict["PatternSymbol", Pattern]
 
 
-class PatternRead(Exception):
+class PatternRead(GraphError):
     """Something needs to know where the entries of a pattern are that is not known yet."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "trace",
+            got="a read of where the entries of a sparse operand are",
+            expected="what is the same for all patterns of its layout, shape and number of entries",
+            remedy="close over the operand, whose pattern is then a constant",
+        )
 
 
 class PatternSymbol(Pattern):
     """A pattern of which all is known but where its entries are.
 
     model : a pattern of the same layout and shape that stores nothing, of which symbols learn their layout.
+    count : how many entries are stored, or blocks.
     how : of one that follows from another symbol, how: from that one's pattern to its own.
     """
 
@@ -87,7 +97,8 @@ class PatternSymbol(Pattern):
             return source  # type: ignore[no-any-return]
 
         def make() -> PatternSymbol:
-            made = PatternSymbol(self.model.permuted(axes), self.count, self, lambda p: p.permuted(axes))
+            turned = self.model.permuted(axes)
+            made = PatternSymbol(turned, self.stored_shape[0], self, lambda p: p.permuted(axes))
             made._facts["back", back] = ref(self)
             return made
 
@@ -111,7 +122,7 @@ class PatternSymbol(Pattern):
     sorted = property(_unknown)
     indices = property(_unknown)
     indptr = property(_unknown)
-    _coordinates = along = lines_along = find = subset = check = _unknown  # type: ignore[assignment]
+    _coordinates = along = index_array = lines_along = find = subset = check = _unknown  # type: ignore[assignment]
 
     def coalescing(self) -> tuple[Pattern, Array]:
         """Its entries are distinct."""

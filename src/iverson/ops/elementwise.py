@@ -237,7 +237,7 @@ def _at_projected(F: Any, x: Any, pattern: Any, shape: Shape) -> Any:
     kept = [k for k, n in enumerate(own[: pattern.ndim]) if n != 1]
     x = F.reshape(x, shape=(*(own[k] for k in kept), *dense))
     if kept:
-        x = F.gather(x, *(pattern.coordinates[k] for k in kept), axes=tuple(range(len(kept))))
+        x = F.gather(x, *(F.along(pattern, k) for k in kept), axes=tuple(range(len(kept))))
         return F.to_dense(F.reshape(x, shape=pattern.stored_shape + dense))
     return F.to_dense(F.broadcast_to(x, shape=pattern.stored_shape + dense))
 

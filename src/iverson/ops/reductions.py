@@ -92,7 +92,7 @@ def _at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool) -> An
     kept = [k for k in range(pattern.ndim) if k not in axis]
     if not kept:
         return F.broadcast_to(g, shape=pattern.stored_shape)
-    taken = F.gather(g, *(pattern.coordinates[k] for k in kept), axes=tuple(range(len(kept))))
+    taken = F.gather(g, *(F.along(pattern, k) for k in kept), axes=tuple(range(len(kept))))
     return F.reshape(taken, shape=pattern.stored_shape)
 
 

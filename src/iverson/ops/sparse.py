@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import levels, value_of
 from iverson.core.entries import Box, Entries, Stored
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
@@ -25,6 +25,7 @@ from iverson.kernels import sparse_products, sparse_values
 from iverson.layouts import CooPattern, Pattern, Sparse, can_hold, from_strided, layout_named, sparse_layouts
 from iverson.layouts.batches import in_layout, of_all
 from iverson.layouts.placement import ByPattern
+from iverson.layouts.symbols import PatternSymbol
 from iverson.ops.batching import Examples, leading
 from iverson.ops.entry_maps import SAME
 
@@ -35,6 +36,19 @@ LINEAR = ((0,),)
 def pattern_of(x: Any) -> Any:
     """The pattern on which a sparse tensor stores its entries."""
     return value_of(x).pattern
+
+
+@derived
+def along(pattern: Any, axis: int) -> Any:
+    """The index of each entry of a pattern along an axis: an array; of a pattern that is known only when a
+    program runs, a handle of what it will be."""
+    if not isinstance(pattern, PatternSymbol):
+        return pattern.along(axis)
+    for level in reversed(levels()):
+        found = level.index_array(pattern, axis)
+        if found is not None:
+            return found
+    return pattern.along(axis)  # which says that it is not known
 
 
 def distinct(pattern: Any) -> Any:

@@ -12,6 +12,7 @@ from iverson.autograd.guards import check_in_place
 from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.core import locks, work
 from iverson.core.arguments import as_function, checked
+from iverson.core.aval import Aval
 from iverson.core.dispatch import (
     LevelValue,
     Operand,
@@ -26,14 +27,15 @@ from iverson.core.dispatch import (
     unwrap,
     value_of,
 )
-from iverson.core.entries import Box
+from iverson.core.entries import Box, Stored
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.table import overrides
 from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
 from iverson.graph.nodes import UNDEFINED, Graph
-from iverson.layouts import Zero, layout_of, strided_operands, support_of
+from iverson.layouts import Pattern, Sparse, Zero, layout_of, strided_operands, support_of, support_pattern
+from iverson.layouts.symbols import PatternRead, kind_key, symbol_for
 from iverson.tensor import Tensor, asarray
 from iverson.transforms.guards import guards_of
 from iverson.transforms.tracing import TracedFunction
@@ -47,10 +49,12 @@ _ARRAYS = (np.ndarray, np.generic)
 class _Entry:
     """One trace of a function: its graph, and how its arguments and results are packed."""
 
-    def __init__(self, function: Callable[..., Any], name: str, given: _Given, native: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, given: _Given, native: bool, symbolic: bool = True
+    ) -> None:
         self.guards = guards_of(function, (*given.leaves, *given.fixed.values()))
         self._name = name
-        avals = list(map(aval_of, given.handles))
+        avals = given.avals(symbolic)
         self.traced = TracedFunction(function, name, avals, given.rebuilt, stateful=True)
         donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
         self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
@@ -114,6 +118,7 @@ class _Given:
         self.leaves: list[Any] = []
         self.donated: list[int] = []
         key: list[Any] = [self.structure, *((k, _constant(v)) for k, v in fixed.items())]
+        self.patterns: dict[Pattern, int] = {}
         plain = True
         for leaf in leaves:
             if donated and id(leaf) in donated and isinstance(leaf, Operand):
@@ -126,7 +131,11 @@ class _Given:
                 handle = unwrap(x)
                 plain = False
                 self.handles.append(handle)
-                key.append((_wrapper_key(x), _key(value_of(handle))))
+                if type(x) is Tensor and (pattern := _symbolic(held)) is not None:
+                    number = self.patterns.setdefault(pattern, len(self.patterns))
+                    key.append((layout_of(held).name, held.shape, held.dtype, number, kind_key(pattern)))
+                else:
+                    key.append((_wrapper_key(x), _key(value_of(handle))))
             else:
                 key.append(_constant(x))
             self.leaves.append(x)
@@ -143,6 +152,17 @@ class _Given:
                 expected="tensors, arrays, and Python values that can be hashed, in containers",
                 remedy="pass it as an array, or give it a hash",
             ) from None
+
+    def avals(self, symbolic: bool) -> list[Aval]:
+        """What is known of the handles; of patterns that are not part of the key, that they are some."""
+        found = list(map(aval_of, self.handles))
+        if not symbolic:
+            return found
+        symbols = {p: symbol_for(p) for p in self.patterns}
+        for k, a in enumerate(found):
+            if isinstance(a.support, Stored) and (symbol := symbols.get(a.support.pattern)) is not None:
+                found[k] = Aval(a.shape, a.dtype, Stored(symbol))
+        return found
 
     def rebuilt(self, handles: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other handles."""
@@ -187,6 +207,12 @@ def _key(value: Any) -> Any:
     pattern = getattr(value, "pattern", None)
     known = support if isinstance(support, Box) or type(value) is Zero else pattern
     return layout_of(value).name, value.shape, value.dtype, known
+
+
+def _symbolic(value: Any) -> Any:
+    """The pattern that a value is stored on, if a trace may be of any like it."""
+    pattern = support_pattern(value) if isinstance(value, Sparse) else None
+    return pattern if pattern is not None and symbol_for(pattern) is not None else None
 
 
 class _Same:
@@ -277,6 +303,8 @@ class Jitted(Generic[P, R]):
         self._entries: dict[Any, _Entry] = {}
         #: The same by the structure, shapes and dtypes of arguments that are all strided tensors.
         self._plain: dict[Any, _Entry] = {}
+        #: Kinds of arguments for which the function depends on where entries of patterns are.
+        self._by_pattern: set[Any] = set()
         self._lock = locks.lock()
         self._name = f"jit({getattr(function, '__name__', type(function).__name__)})"
 
@@ -313,7 +341,7 @@ class Jitted(Generic[P, R]):
     def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """A new graph for such arguments, and handles for its inputs."""
         given = _Given(args, kwargs, self._static, self._donate, self._name)
-        entry = _Entry(self._function, self._name, given, self._native)
+        entry = self._traced(given, given.key)[0]
         return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
 
     def clear_cache(self) -> None:
@@ -321,6 +349,7 @@ class Jitted(Generic[P, R]):
         with self._lock:
             self._entries.clear()
             self._plain.clear()
+            self._by_pattern.clear()
 
     @property
     def cache_size(self) -> int:
@@ -331,13 +360,27 @@ class Jitted(Generic[P, R]):
         key = given.key
         if replacing := overrides():
             key = (key, frozenset((k, _Same(v)) for k, v in replacing.items()))
+        if key in self._by_pattern:
+            key = (key, tuple(given.patterns))
         found = self._entries.get(key)
         if found is None or not found.holds():
             with self._lock:
                 found = self._entries.get(key)
                 if found is None or not found.holds():
-                    found = self._entries[key] = _Entry(self._function, self._name, given, self._native)
+                    found, key = self._traced(given, key)
+                    self._entries[key] = found
         return found
+
+    def _traced(self, given: _Given, key: Any) -> tuple[_Entry, Any]:
+        """A new trace, for any patterns like those of the arguments where the function does not depend on
+        where their entries are, and its key."""
+        if given.patterns and given.key not in self._by_pattern:
+            try:
+                return _Entry(self._function, self._name, given, self._native), key
+            except PatternRead:
+                self._by_pattern.add(key)
+                key = (key, tuple(given.patterns))
+        return _Entry(self._function, self._name, given, self._native, symbolic=False), key
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -370,7 +413,10 @@ def jit(
     """A compiled version of a function of tensors.
 
     The function is run once for each structure of arguments, with shapes, dtypes and layouts but no entries,
-    and what it computes is written down, simplified and run as one program from then on.
+    and what it computes is written down, simplified and run as one program from then on. Of sparse operands,
+    where entries are stored is read at each call: a new pattern of the same layout, shape and number of
+    entries is not a new structure, unless what the function computes with depends on it (the sum of two
+    patterns, rows of a sparse matrix); then it is traced for each pattern.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ from iverson.core.errors import IversonError
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import Equation, Graph, Operand, Value
 from iverson.graph.operations import is_pure
+from iverson.layouts.symbols import PatternSymbol
 
 #: Results with more entries than this, and than what they are made of, are computed when the program runs.
 _SMALL = 4096
@@ -66,7 +67,7 @@ def _without_zeros(e: Equation, known: dict[Value, object]) -> Equation:
 
 
 def _folds(equation: Equation, known: dict[Value, object]) -> bool:
-    if not is_pure(equation):
+    if not is_pure(equation) or any(isinstance(p, PatternSymbol) for p in equation.params.values()):
         return False
     read = [x for x in equation.operands if type(x) is Value]
     if any(x not in known for x in read):

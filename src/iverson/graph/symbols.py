@@ -1,0 +1,96 @@
+"""Symbols of patterns in graphs: which pattern each is in a call, and graphs in which they are known.
+
+A graph that was traced for any pattern has symbols in place of patterns (`iverson.layouts.symbols`). Its
+inputs that are stored on one say, at each call, which pattern it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import LevelValue
+from iverson.core.entries import Stored
+from iverson.graph.nodes import Graph, Operand, Value, values_of
+from iverson.layouts import support_pattern
+from iverson.layouts.symbols import Binding, PatternSymbol, actual
+
+
+def symbol_of(v: Value) -> PatternSymbol | None:
+    """The symbol that a value is stored on, if it is on one."""
+    support = v.aval.support
+    found = support.pattern if isinstance(support, Stored) else None
+    return found if isinstance(found, PatternSymbol) else None
+
+
+def inputs_on_symbols(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
+    """The inputs that are stored on symbols, by number, and these."""
+    found: tuple[tuple[int, PatternSymbol], ...] = graph.once("inputs on symbols", lambda: _inputs(graph))
+    return found
+
+
+def _inputs(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
+    pairs = ((k, symbol_of(v)) for k, v in enumerate(graph.inputs))
+    return tuple((k, s) for k, s in pairs if s is not None)
+
+
+def binding_of(graph: Graph, values: Sequence[Any]) -> Binding:
+    """Which pattern each symbol is, from what the inputs hold."""
+    return {s: _held(values[k]) for k, s in inputs_on_symbols(graph)}
+
+
+def _held(value: Any) -> Any:
+    return value.pattern if isinstance(value, LevelValue) else support_pattern(value)
+
+
+def roots(graph: Graph) -> set[PatternSymbol]:
+    """The symbols that a graph cannot do without: those that its equations name follow from them."""
+    return {s.root for s in _named(graph)}
+
+
+def _named(graph: Graph) -> Iterator[PatternSymbol]:
+    for e in graph.equations:
+        for p in e.params.values():
+            if isinstance(p, PatternSymbol):
+                yield p
+            elif isinstance(p, Graph):
+                yield from _named(p)
+        for v in (*values_of(e.operands), *e.results):
+            if (s := symbol_of(v)) is not None:
+                yield s
+
+
+def on_actual(graph: Graph, binding: Binding) -> Graph:
+    """The graph with patterns in place of symbols."""
+    known: dict[Value, Value] = {}
+
+    def now(x: Operand) -> Operand:
+        if type(x) is not Value or symbol_of(x) is None:
+            return x
+        if x not in known:
+            support: Any = x.aval.support
+            pattern = actual(support.pattern, binding)
+            known[x] = Value(Aval(x.shape, x.dtype, Stored(pattern, support.products)))
+        return known[x]
+
+    def param(p: Any) -> Any:
+        if isinstance(p, Graph):
+            return on_actual(p, binding)
+        return actual(p, binding) if isinstance(p, PatternSymbol) else p
+
+    equations = tuple(
+        replace(
+            e,
+            operands=tuple(map(now, e.operands)),
+            params={k: param(p) for k, p in e.params.items()},
+            results=tuple(map(now, e.results)),
+        )
+        for e in graph.equations
+    )
+    constants = tuple((now(v), held) for v, held in graph.constants)
+    return Graph(tuple(map(now, graph.inputs)), equations, tuple(map(now, graph.outputs)), constants)
+
+
+__all__ = ["binding_of", "inputs_on_symbols", "on_actual", "roots", "symbol_of"]
