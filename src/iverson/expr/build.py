@@ -159,6 +159,7 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
     """``Apply``, with constants folded, units dropped and brackets drawn out of products.
 
     before -> after: ``0 + x -> x``; ``1 * x -> x``; ``0 * x -> 0``; ``[c] * x -> select(c, x, 0)``;
+    ``select(c, x, 0) / y -> select(c, x / y, 0)``;
     ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
     """
     values = [a.value if isinstance(a, Const) else None for a in args]
@@ -187,6 +188,8 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
                     return select(factor.condition, factor.then * other, factor.other)  # type: ignore[attr-defined]
         elif y is not None and y == 1 and name == ("divide" if dtype.kind in "fc" else "floor_divide"):
             return a
+        elif name == "divide" and is_guarded(a):
+            return select(a.condition, a.then / b, a.other)  # type: ignore[attr-defined]
         elif name in ("floor_divide", "remainder"):
             if dtype.kind in "iu" and y == 0:
                 raise ArgumentError(f"te.{name}", got="division by 0", expected="a positive constant")

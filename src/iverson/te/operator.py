@@ -24,6 +24,7 @@ from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.op import Op, Rule, frozen
 from iverson.core.shapes import as_int
 from iverson.layouts import Bracket, Zero, is_strided
+from iverson.layouts.bracket import held
 from iverson.te.any_shape import AnyShape
 from iverson.te.batch import over_examples
 from iverson.te.differentiate import differentiate
@@ -34,6 +35,7 @@ from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.language import placeholder
 from iverson.te.lower import Lowered, lower
 from iverson.te.nodes import Program, program_of
+from iverson.te.selection import of_selection
 from iverson.te.site import operation
 
 Build = Callable[..., Any]
@@ -68,6 +70,8 @@ class Expression:
 
     build : takes placeholders and keyword parameters, returns a Tensor or a tuple of them.
     names : of the placeholders, as messages call them.
+    guarded : whether terms are left out under a condition that is an operand: then derivatives are
+        selections, whatever they are of.
     """
 
     def __init__(self, build: Build, name: str, names: tuple[str, ...], multiple: bool) -> None:
@@ -76,6 +80,7 @@ class Expression:
         self.name = name
         self.names = names
         self.multiple = multiple
+        self.guarded = False
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         self._any_shape: OrderedDict[Any, AnyShape] = OrderedDict()
         self._derived: dict[Any, Expression] = {}
@@ -210,20 +215,51 @@ class Expression:
     def applied(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """This derivative, linear in the cotangent or tangent that comes first.
 
-        If that is a selection, so is a result whose entries read one entry of it each, in any order: what was
-        left out meets no factor (`iverson.layouts.bracket`). Otherwise the selection is made first.
+        If that is a selection (`iverson.layouts.bracket`), so is the result: each entry is held where any
+        that it depends on is, and what was left out meets no factor.
         """
         first, *others = args
         value = value_of(first)
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
-        if self.multiple or not selected:
+        if self.multiple or not (selected or self.guarded):
             return bind(self.op, args, params)
         place = self.compiled(tuple(map(_operand, args)), params).relation.place()
-        if place is None:
-            return bind(self.op, args, params)
+        if place is None or self.guarded:
+            return self._of_sums(args, params)
         everywhere = make_handle(value.values, *slot_of(first))
         found = bind(self.op, (everywhere, *others), params)
         return table.F.bracket(place.moved(value.condition, found.shape), found, negated=value.negated)
+
+    def _of_sums(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """This derivative of a selection, where a result may add up several entries of it.
+
+        The selection is made first; it is made term by term where that was not enough, because zeros met
+        factors that are not finite, now or in a derivative of what is recorded here.
+        """
+        first, *others = args
+        value = value_of(first)
+        found = bind(self.op, args, params)
+        if not is_strided(value_of(found)):  # in a trace
+            return found
+        names = ("condition", *self.names)
+        if type(value) is not Bracket:
+            condition = np.broadcast_to(np.True_, value.shape)
+        else:
+            condition, value = held(value), value.values
+            if is_tracked(found) or not np.isfinite(value_of(found)).all():
+                chosen = self.derived(("selected", ""), partial(self._selected, 0), names)
+                found = bind(chosen.op, (condition, make_handle(value, *slot_of(first)), *others), params)
+
+        def counted() -> Any:
+            counts = self.derived(("held", ""), partial(self._selected, 1), names)
+            operands = (condition, value, *[value_of(x, x) for x in others])
+            return counts.op.forward(*operands, **params) > 0
+
+        return make_handle(Bracket(value_of(found), counted, is_made=True), *slot_of(found))
+
+    def _selected(self, k: int, condition: Placeholder, *given: Placeholder, **params: Any) -> Tensor:
+        """The result of what a condition leaves of the first input (k = 0), or its count (`of_selection`)."""
+        return of_selection(self.outputs(given, params), given[0], condition)[0][k]
 
     def _push(self, i: int, t: Placeholder, *xs: Placeholder, **params: Any) -> Any:
         found = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
@@ -234,7 +270,9 @@ class Expression:
         with self._lock:
             if key not in self._derived:
                 label = ".".join(map(str, key[: 1 + isinstance(key[1], int)]))
-                self._derived[key] = Expression(build, f"{self.name}.{label}", names, multiple)
+                made = Expression(build, f"{self.name}.{label}", names, multiple)
+                made.guarded = self.guarded or key[0] == "selected"
+                self._derived[key] = made
             return self._derived[key]
 
 

@@ -1,0 +1,73 @@
+"""A program that is linear in one input, of which entries are left out: what was left out meets no factor.
+
+Every tensor made of that input has a count beside it: of the entries that were not left out, how often each
+entry of it depends on one.
+
+    B[i] += A[k] * C[i, k]   ->   B[i] += select(held(A, k), A[k] * C[i, k], 0)
+                                  n[i] += select(held(A, k), 1, 0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from iverson.core import dtypes
+from iverson.expr.build import const, select, simplified_with
+from iverson.expr.nodes import Expr, postorder
+from iverson.te.expressions import Placeholder, Read, Tensor, reads_of
+from iverson.te.language import compute
+from iverson.te.nodes import Compute, Statement, tensors_below
+from iverson.te.where import conjunction, guards_of
+
+#: By tensor made of the input: with nothing left out multiplied, and its count.
+_Made = dict[Tensor, tuple[Tensor, Tensor]]
+
+
+def of_selection(
+    outputs: Sequence[Tensor], source: Placeholder, condition: Placeholder
+) -> tuple[tuple[Tensor, Tensor], ...]:
+    """For each output, itself of what the condition leaves of ``source``, and its count.
+
+    Outputs are linear in ``source``: what is made of it is made by sums and assignments.
+    """
+    made: _Made = {source: (source, condition)}
+    for t in tensors_below(outputs):
+        if isinstance(t, Compute) and any(r.tensor in made for s in t.statements for r in reads_of(s.roots)):
+            counts = [_counted(s, made) for s in t.statements]
+            values = Compute(t.shape, t.dtype, t.name, [_chosen(s, made) for s in t.statements])
+            made[t] = values, Compute(t.shape, dtypes.int64, f"{t.name}_held", counts)
+    return tuple(made[t] if t in made else (t, _none(t)) for t in outputs)
+
+
+def _none(t: Tensor) -> Tensor:
+    return compute(t.shape, lambda *_: const(0, dtypes.int64), f"{t.name}_held")
+
+
+def _held(read: Read, made: _Made) -> Expr:
+    """Whether an entry that is read depends on one that was not left out."""
+    count = made[read.tensor][1]
+    found = Read(count, read.indices)
+    return found if count.dtype.kind == "b" else found > 0
+
+
+def _chosen(s: Statement, made: _Made) -> Statement:
+    def changed(root: Expr) -> Expr:
+        new: dict[Expr, Expr] = {}
+        for x in postorder([root]):
+            found = simplified_with(x, [new[o] for o in x.operands])
+            if isinstance(found, Read) and found.tensor in made:
+                found = select(_held(found, made), Read(made[found.tensor][0], found.indices), 0)
+            new[x] = found
+        return new[root]
+
+    return s.mapped(changed)
+
+
+def _counted(s: Statement, made: _Made) -> Statement:
+    one, none = const(1, dtypes.int64), const(0, dtypes.int64)
+    body: Expr = none
+    for node, guards in guards_of(s.body).items():
+        if isinstance(node, Read) and node.tensor in made:
+            body = body + select(conjunction(guards) & _held(node, made), one, none)
+    return replace(s, body=body)
