@@ -476,6 +476,17 @@ OTHERS |= {
         te.scatter,
         Given((3,), (4,), lambda i: (i // 2, 1.0), name="S", combine="sum"),
     ),
+    "te.scan": lambda: (
+        te.scan,
+        Given(
+            (3,),
+            lambda s: te.compute((3,), lambda t: s[t - 1] + 1.0),
+            init=0.0,
+            name="S",
+            dtype="float64",
+            reverse=False,
+        ),
+    ),
     "te.differentiate": _differentiated,
     "te.jvp": _with_tangents,
     "te.op": lambda: (_defined, Given(_twice, name="an_op_of_the_sweep", results=1)),

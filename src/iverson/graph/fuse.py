@@ -133,17 +133,15 @@ class _Steps:
         )
 
     def phase(self, phase: Stmt) -> None:
-        """A nest; what it is the first to touch, and does not read, it makes."""
+        """A nest; what it is the first to touch it makes: it reads nothing that it has not written."""
         stored: dict[str, Buffer] = {}
         loaded: dict[str, Buffer] = {}
-        combined: set[str] = set()
         for s in statements((phase,)):
             if isinstance(s, Store):
                 stored[s.buffer.name] = s.buffer
-                combined |= {s.buffer.name} if s.combine != "assign" else set()
             for e in expressions(s):
                 loaded |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
-        fresh = stored.keys() - loaded.keys() - combined - self.touched
+        fresh = stored.keys() - self.touched
         self.touched |= stored.keys()
         final = {}
         for name, b in (loaded | stored).items():

@@ -55,6 +55,7 @@ from iverson.te.language import (
 from iverson.te.nodes import Compute, Program, program_of
 from iverson.te.operator import op
 from iverson.te.print import program_text
+from iverson.te.scan import scan
 
 __all__ = [
     "Compute",
@@ -83,6 +84,7 @@ __all__ = [
     "program_of",
     "program_text",
     "reduce_axis",
+    "scan",
     "scatter",
     "select",
     "sum",

@@ -13,7 +13,7 @@ from iverson.expr.build import simplified_with
 from iverson.expr.nodes import Expr, postorder
 from iverson.te.expressions import Placeholder, Read, Tensor, Var, reads_of
 from iverson.te.language import compute
-from iverson.te.nodes import Compute, Statement, tensors_below
+from iverson.te.nodes import Compute, Recurrence, Statement, computes_of, rebuilt, units_below
 
 
 def over_examples(outputs: Sequence[Tensor], given: Mapping[Placeholder, Placeholder]) -> tuple[Tensor, ...]:
@@ -23,10 +23,22 @@ def over_examples(outputs: Sequence[Tensor], given: Mapping[Placeholder, Placeho
     """
     made: dict[Tensor, Tensor] = dict(given.items())
     size = next(iter(given.values())).shape[0]
-    for t in tensors_below(outputs):
-        if isinstance(t, Compute) and any(r.tensor in made for s in t.statements for r in reads_of(s.roots)):
-            statements = [_over(s, Var("e", 0, size), made) for s in t.statements]
-            made[t] = Compute((size, *t.shape), t.dtype, t.name, statements)
+    for unit in units_below(outputs):
+        own = computes_of(unit)
+        if not any(r.tensor in made for t in own for s in t.statements for r in reads_of(s.roots)):
+            continue
+        if isinstance(unit, Recurrence):
+            rebuilt(
+                unit,
+                unit.axis,
+                lambda t: (size, *t.shape),
+                made,
+                lambda s: _over(s, Var("e", 0, size), made),
+            )
+            continue
+        (t,) = own
+        statements = [_over(s, Var("e", 0, size), made) for s in t.statements]
+        made[t] = Compute((size, *t.shape), t.dtype, t.name, statements)
     return tuple([made[t] if t in made else _repeated(t, size) for t in outputs])
 
 

@@ -16,7 +16,7 @@ from iverson.expr.nodes import Const, Expr
 from iverson.te.affine import same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
 from iverson.te.expressions import Extent, Var, substitute, tied_together, typical, variables
-from iverson.te.nodes import Domain, Statement
+from iverson.te.nodes import Domain, Statement, recurrence_of
 from iverson.te.where import conjunction
 
 #: Points of the box for each point of the domain, at most.
@@ -98,6 +98,8 @@ def _adds_to_each(s: Statement) -> bool:
     axes, shape = s.domain.axes, s.tensor.shape
     named = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
     if s.combine not in ("sum", "assign") or not named or s.walk == () or s.strategy == "scatter":
+        return False
+    if recurrence_of(s.tensor) is not None:
         return False
     box, entries = (prod(map(typical, ns)) for ns in (s.domain.extents, shape))
     return box * filling(s.domain) * MOST >= entries > 0

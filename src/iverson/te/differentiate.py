@@ -21,7 +21,8 @@ from iverson.expr.nodes import Expr, producers_first
 from iverson.expr.print import text
 from iverson.te.affine import depends_on_data, same_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of
-from iverson.te.nodes import Compute, Domain, Statement
+from iverson.te.nodes import Compute, Domain, Recurrence, Statement, tensors_in, unit_of
+from iverson.te.recurrences import adjoint_recurrence
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import cotangents, is_inexact
 from iverson.te.site import operation
@@ -31,6 +32,7 @@ from iverson.te.where import conjunction
 OverrideRule = Callable[[Tensor, list[Tensor], Tensor], Sequence[Tensor | None]]
 Override = Mapping[Any, tuple[Sequence[Tensor], OverrideRule]]
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
+Unit = Tensor | Recurrence
 
 
 class DifferentiationResult(Sequence[Tensor]):
@@ -150,7 +152,8 @@ class _Reverse:
             rank = heads[first].ndim - outputs[first].ndim  # type: ignore[union-attr]
             self.batch = heads[first].shape[:rank]  # type: ignore[union-attr]
         self.label = "/".join(o.name for o in outputs[:1])
-        self.order = producers_first(outputs, self.dependencies)
+        self.units = producers_first(map(unit_of, outputs), self._below)
+        self.order = tensors_in(self.units)
         self.parts: dict[Tensor, list[Statement | Tensor]] = {}
         self.made: dict[Tensor, Tensor] = {}
         self.summands: dict[Tensor, dict[Tensor, Tensor]] = {}
@@ -169,15 +172,53 @@ class _Reverse:
         found = (r.tensor for s in linear_statements(tensor) for r in reads_of([s.body]) if is_inexact(r))
         return list(dict.fromkeys(found))
 
+    def _below(self, unit: Unit) -> list[Unit]:
+        """The units that the single step from one leads to."""
+        found = (unit_of(d) for t in tensors_in([unit]) for d in self.dependencies(t))
+        return [u for u in dict.fromkeys(found) if u is not unit]
+
     def run(self, wanted: Sequence[Tensor]) -> None:
         """Carry cotangents from the outputs to all that the wanted tensors' cotangents need."""
         needed = set(wanted)
-        for t in self.order:
-            if any(d in needed for d in self.dependencies(t)):
-                needed.add(t)
-        for t in reversed(self.order):
-            if t in self.parts and t in needed:
-                self.step(t, [d for d in self.dependencies(t) if d in needed])
+        for unit in self.units:
+            own = tensors_in([unit])
+            if any(d in needed for t in own for d in self.dependencies(t)):
+                needed.update(own)
+        for unit in reversed(self.units):
+            given = [t for t in tensors_in([unit]) if t in self.parts and t in needed]
+            if given and isinstance(unit, Recurrence):
+                self.steps(unit, given, needed)
+            elif given:
+                self.step(given[0], [d for d in self.dependencies(given[0]) if d in needed])
+
+    def steps(self, recurrence: Recurrence, given: Sequence[Tensor], needed: set[Tensor]) -> None:
+        """All steps of a recurrence back, from the members that have cotangents to its dependencies."""
+        if self.fdiff is not None or any(t in self.override for t in recurrence.members):
+            raise ArgumentError(
+                operation("differentiate"),
+                "fdiff" if self.fdiff is not None else "override",
+                got=f"{given[0].name}, which te.scan defines",
+                expected="a tensor of te.compute or te.scatter",
+            )
+        heads = {t: self.adjoint(t) for t in recurrence.members if t in self.parts}
+        cotangents, others = adjoint_recurrence(
+            recurrence,
+            self.batch,
+            heads,
+            needed - set(recurrence.members),
+            lambda s, head, wanted: adjoint_statements(s, head, self.batch, wanted),
+            self.label,
+        )
+        for t, cotangent in cotangents.items():
+            self.made[t] = cotangent
+            self.parts[t] = [cotangent]
+        summands: dict[tuple[Tensor, Tensor], list[Statement | Tensor]] = {}
+        for d, statement, by in others:
+            self.parts.setdefault(d, []).append(statement)
+            summands.setdefault((by, d), []).append(statement)
+        for (consumer, d), own in summands.items():
+            name = f"d{self.label}/d{d.name} by {consumer.name}"
+            self.summands.setdefault(consumer, {})[d] = self.total(d, own, name)
 
     def step(self, tensor: Tensor, deps: list[Tensor]) -> None:
         """The single step from a tensor to its dependencies."""

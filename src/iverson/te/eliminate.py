@@ -43,13 +43,14 @@ from iverson.te.expressions import (
 )
 from iverson.te.injective import is_injective
 from iverson.te.loops import exact_loops
-from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_of
+from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_of, recurrence_of
 from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
 from iverson.te.stages import split_guard
 
 OWN_AXES = "the write is axes themselves"
 BY_DATA = "the address depends on data"
+BY_STEP = "a step at a time"
 NEARLY_ALL = "outputs first, over a box of which nearly all counts"
 
 
@@ -68,8 +69,18 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
         program = program_of(program)
     statements: list[Statement] = []
     for s in program.statements:
-        statements += _kept([plan(piece) for piece in cases(s)])
+        stepped = recurrence_of(s.tensor) is not None
+        statements += [_stepped(s)] if stepped else _kept([plan(piece) for piece in cases(s)])
     return Program(program.inputs, tuple(statements), program.outputs, program.sizes)
+
+
+def _stepped(s: Statement) -> Statement:
+    """A statement of a recurrence: over its guarded box, what it writes first where that is distinct axes."""
+    found = None
+    if not depends_on_data(s.write):
+        found = _own_axes_first(s, [affine_of(e) for e in s.write])
+    strategy = "scatter" if found is None else "gather"
+    return replace(found or s, strategy=strategy, reason=BY_STEP)
 
 
 def _kept(planned: list[Statement]) -> list[Statement]:
@@ -205,7 +216,9 @@ def constraints_in(domain: Domain) -> list[Constraint] | None:
 
 def is_chosen(program: Program) -> bool:
     """Whether the walk of each statement holds for all sizes: no better one is known for any of them."""
-    return all(s.reason in (OWN_AXES, BY_DATA, NEARLY_ALL) or not is_symbolic(s) for s in program.statements)
+    return all(
+        s.reason in (OWN_AXES, BY_DATA, BY_STEP, NEARLY_ALL) or not is_symbolic(s) for s in program.statements
+    )
 
 
 def is_symbolic(statement: Statement) -> bool:

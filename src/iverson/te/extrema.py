@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from iverson.expr.nodes import same
 from iverson.te.affine import is_range
 from iverson.te.expressions import Tensor, Var
-from iverson.te.nodes import Statement
+from iverson.te.nodes import Statement, recurrence_of
 from iverson.te.translate import compiles
 
 
@@ -33,6 +33,8 @@ def _is_position_of(place: Statement, value: Statement) -> bool:
     domains = place.domain, value.domain
     return (
         place.combine == f"arg{value.combine}"
+        and recurrence_of(value.tensor) is None
+        and recurrence_of(place.tensor) is None
         and compiles(place)
         and covers_all(place)
         and covers_all(value)

@@ -11,7 +11,8 @@ from typing import TypeVar
 from iverson.core.errors import ArgumentTypeError, ShapeError, described
 from iverson.expr.nodes import Expr, producers_first
 from iverson.te.expressions import Tensor, reads_of
-from iverson.te.nodes import Compute, Domain, Statement
+from iverson.te.nodes import Compute, Domain, Recurrence, Statement, computes_of, unit_of
+from iverson.te.recurrences import tangent_recurrence
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import is_inexact, tangent
 from iverson.te.site import operation
@@ -51,25 +52,27 @@ def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
                 expected=f"{given.dtype}{list(given.shape)}",
             )
         made[given] = dt
-    for t in _with_rewrites(output):
-        if t in made or not isinstance(t, Compute):
-            continue
-        statements = [new for s in linear_statements(t) for new in _tangents(s, made)]
-        if statements:
-            made[t] = Compute(t.shape, t.dtype, f"{t.name}.tangent", statements)
+    for unit in _with_rewrites(output):
+        if isinstance(unit, Recurrence):
+            made |= tangent_recurrence(unit, made, _tangents)
+        elif isinstance(unit, Compute) and unit not in made:
+            statements = [new for s in linear_statements(unit) for new in _tangents(s, made)]
+            if statements:
+                made[unit] = Compute(unit.shape, unit.dtype, f"{unit.name}.tangent", statements)
     if output not in made:
         made[output] = Compute(output.shape, output.dtype, f"{output.name}.tangent", ())
     return made[output]
 
 
-def _with_rewrites(output: Tensor) -> list[Tensor]:
-    """Every tensor below the output, through the rewritten reductions, producers first."""
+def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
+    """All that is below the output, through the rewritten reductions, producers first."""
 
-    def below(tensor: Tensor) -> list[Tensor]:
-        statements = linear_statements(tensor) if isinstance(tensor, Compute) else []
-        return [r.tensor for s in statements for r in reads_of([s.body])]
+    def below(unit: Tensor | Recurrence) -> list[Tensor | Recurrence]:
+        statements = [s for t in computes_of(unit) for s in linear_statements(t)]
+        found = [unit_of(r.tensor) for s in statements for r in reads_of([s.body]) if is_inexact(r)]
+        return [u for u in found if u is not unit]
 
-    return producers_first([output], below)
+    return producers_first([unit_of(output)], below)
 
 
 def _tangents(s: Statement, made: Mapping[Tensor, Tensor]) -> list[Statement]:

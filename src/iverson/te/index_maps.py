@@ -21,7 +21,7 @@ from iverson.core.shapes import Shape
 from iverson.expr.affine import Affine
 from iverson.te.affine import Constraint, affine_of, between, bounds_under, constraints_of, interval, narrowed
 from iverson.te.expressions import Read, Tensor, Var
-from iverson.te.nodes import Program
+from iverson.te.nodes import Program, recurrence_of
 from iverson.te.where import statement_guards
 
 #: As many regions as an op keeps the images of, per shapes and direction.
@@ -99,12 +99,21 @@ def _followed(
     found = dict(given)
     for link in links:
         source, target = ends(link)
+        _whole(found, source.tensor)
         region = found.get(source.tensor)
         image = None if region is None else through(link, source, region, target)
         if image is not None:
             known = found.get(target.tensor)
             found[target.tensor] = image if known is None else image.hull(known)
+            _whole(found, target.tensor)
     return found
+
+
+def _whole(found: dict[Tensor, Region], tensor: Tensor) -> None:
+    """Of a recurrence that is reached, all steps of all members are: they follow from each other."""
+    recurrence = recurrence_of(tensor)
+    if recurrence is not None and any(t in found for t in recurrence.members):
+        found |= {t: Region.full(tuple(map(int, t.shape))) for t in recurrence.members}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,8 @@ def single_place(links: Iterable[Link], source: Tensor, result: Tensor) -> Place
     rank = source.ndim
     known = {source: Place(np.eye(rank, dtype=int), np.zeros(rank, int))}
     for link in links:
+        if recurrence_of(link.written.tensor) is not None:
+            return None
         before = known.get(link.read.tensor)
         if before is None:
             continue

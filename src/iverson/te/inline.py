@@ -14,7 +14,7 @@ from iverson.expr.functions import LIGHT
 from iverson.expr.nodes import Apply, Expr, Select, postorder, same
 from iverson.te.affine import is_range
 from iverson.te.expressions import Read, Tensor, substitute, typical
-from iverson.te.nodes import Program, Statement
+from iverson.te.nodes import Program, Statement, recurrence_of
 
 #: A stage that costs at most this much is computed again wherever it is read more than once.
 CHEAP = 4
@@ -58,13 +58,17 @@ def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) ->
             once = (
                 len(users) == 1 and users[0] is reader and not _reads(replace(reader, body=rest), read.tensor)
             )
-            if once and own and all(s.combine == "sum" and s.strategy == "scatter" for s in own):
+            if once and own and all(_scatters(s) for s in own):
                 place = next(k for k, s in enumerate(result) if s is reader)
                 moved = [replace(s, out=reader.tensor) for s in own]
                 result[place : place + 1] = [replace(reader, body=rest, combine="sum"), *moved]
                 result = [s for s in result if s.tensor is not read.tensor]
                 break
     return tuple(result)
+
+
+def _scatters(s: Statement) -> bool:
+    return s.combine == "sum" and s.strategy == "scatter" and recurrence_of(s.tensor) is None
 
 
 def _addends(s: Statement) -> tuple[Expr, ...]:
@@ -82,7 +86,8 @@ def _whole(s: Statement) -> bool:
     axes = s.domain.axes
     full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
     box = full and all(is_range(v, n) for v, n in zip(axes, s.tensor.shape, strict=True))
-    return s.combine == "assign" and full and box and not s.domain.where and s.walk is None
+    plain = s.combine == "assign" and not s.domain.where and s.walk is None
+    return plain and full and box and recurrence_of(s.tensor) is None
 
 
 def _pays(stage: Statement, reader: Statement) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -19,8 +20,8 @@ from iverson.expr.build import applied
 from iverson.expr.functions import COMBINE, identity
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.expr.print import text
-from iverson.te.expressions import Read, Tensor, Var
-from iverson.te.nodes import For, If, Point, Program, Statement, Walk
+from iverson.te.expressions import Read, Tensor, Var, substitute
+from iverson.te.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
 
 Array = np.ndarray[Any, Any]
 Values = dict[Tensor, Array]
@@ -57,10 +58,14 @@ def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = N
                 expected=f"shape {placeholder.shape}",
             )
         values[placeholder] = array.astype(placeholder.dtype)
-    for statement in program.statements:
-        record = run_statement(statement, values)
+    for recurrence, group in groupby(program.statements, key=lambda s: recurrence_of(s.tensor)):
+        own = tuple(group)
+        if recurrence is None:
+            records = [run_statement(s, values) for s in own]
+        else:
+            records = run_steps(recurrence, own, values)
         if visits is not None:
-            visits.append(record)
+            visits += records
     for tensor in program.outputs:
         _start(tensor, "sum", values)
     return tuple(values[t] for t in program.outputs)
@@ -101,6 +106,23 @@ def run_statement(statement: Statement, values: Values) -> Visits:
     _check_write(statement, where, out.shape)
     _combine(statement.combine, out, where, body, position)
     return record
+
+
+def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: Values) -> list[Visits]:
+    """Run statements of a recurrence, all of them at one step and then at the next."""
+    records = [Visits(s) for s in statements]
+    steps = range(_constant(recurrence.axis.lo), _constant(recurrence.axis.hi))
+    for s in statements:
+        _start(s.tensor, s.combine, values)
+    for step in reversed(steps) if recurrence.reverse else steps:
+        at = Var(recurrence.axis.name, step, step + 1)
+        for s, record in zip(statements, records, strict=True):
+            axes = tuple(at if v is recurrence.axis else v for v in s.domain.axes)
+            now = s.mapped(lambda e, at=at: substitute([e], {recurrence.axis: at})[0], axes)  # type: ignore[misc]
+            found = run_statement(now, values)
+            record.points += found.points
+            record.idle += found.idle
+    return records
 
 
 def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:

@@ -19,7 +19,7 @@ from iverson.expr.build import apply, as_expr, select
 from iverson.expr.nodes import Const, Expr, postorder
 from iverson.te.expressions import Extent, Placeholder, Reduce, Tensor, Var, as_index, replacing, substitute
 from iverson.te.injective import is_injective
-from iverson.te.nodes import Compute, Domain, Statement, as_tensors, tensors_below
+from iverson.te.nodes import Compute, Domain, Recurrence, Statement, as_tensors, rebuilt, units_below
 from iverson.te.site import operation
 from iverson.te.stages import check_scope, define
 from iverson.te.verify import check_definition
@@ -36,7 +36,7 @@ def placeholder(shape: Any, dtype: Any = dtypes.default_float, name: str = "") -
     Placeholder(A: float32[2, 3])
     """
     what = operation("placeholder", name)
-    return Placeholder(_shape(shape, what), dtypes.as_dtype(dtype, what), name or _fresh("T"))
+    return Placeholder(shape_of(shape, what), dtypes.as_dtype(dtype, what), name or _fresh("T"))
 
 
 def var(name: str = "") -> Var:
@@ -75,7 +75,7 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any
     operation("compute", name)
     name = name or _fresh("T")
     what = operation("compute", name)
-    extents = _shape(shape, what)
+    extents = shape_of(shape, what)
     axes = _axes(as_function(fcompute, what, "fcompute"), extents, what)
     body = as_expr(fcompute(*axes), what)
     if dtype is not None:
@@ -108,8 +108,8 @@ def scatter(
     name = name or _fresh("T")
     what = operation("scatter", name)
     check_choice(combine, SCATTERS, what, "combine")
-    extents = _shape(shape, what)
-    axes = _axes(as_function(fscatter, what, "fscatter"), _shape(domain, what, "domain"), what)
+    extents = shape_of(shape, what)
+    axes = _axes(as_function(fscatter, what, "fscatter"), shape_of(domain, what, "domain"), what)
     found = fscatter(*axes)
     if not isinstance(found, tuple) or len(found) != 2:
         raise ArgumentTypeError(
@@ -234,19 +234,23 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
         found = substitute([n], values)[0] if isinstance(n, Expr) else n
         return int(found.value) if isinstance(found, Const) else found
 
-    for t in tensors_below(tensors):
-        shape = tuple(known(n) for n in t.shape)
-        if not isinstance(t, Compute):
-            made[t] = t if shape == t.shape else Placeholder(shape, t.dtype, t.name)
+    def bound(s: Statement) -> Statement:
+        for v in s.domain.axes:
+            if v not in axes:
+                axes[v] = Var(v.name, known(v.lo), known(v.hi), v.kind)
+        own = tuple(axes[v] for v in s.domain.axes)
+        return s.mapped(replacing(values | axes, made), own)
+
+    for unit in units_below(tensors):
+        if isinstance(unit, Recurrence):
+            axis = axes.setdefault(unit.axis, Var(unit.axis.name, 0, known(unit.axis.hi)))
+            rebuilt(unit, axis, lambda t: tuple(map(known, t.shape)), made, bound)
             continue
-        statements = []
-        for s in t.statements:
-            for v in s.domain.axes:
-                if v not in axes:
-                    axes[v] = Var(v.name, known(v.lo), known(v.hi), v.kind)
-            own = tuple(axes[v] for v in s.domain.axes)
-            statements.append(s.mapped(replacing(values | axes, made), own))
-        made[t] = Compute(shape, t.dtype, t.name, statements)
+        shape = tuple(known(n) for n in unit.shape)
+        if not isinstance(unit, Compute):
+            made[unit] = unit if shape == unit.shape else Placeholder(shape, unit.dtype, unit.name)
+            continue
+        made[unit] = Compute(shape, unit.dtype, unit.name, map(bound, unit.statements))
     return tuple(made[t] for t in tensors)
 
 
@@ -267,7 +271,7 @@ def _extent(n: Any, what: str, argument: str) -> Extent:
     return n
 
 
-def _shape(shape: Any, what: str, argument: str = "shape") -> tuple[Extent, ...]:
+def shape_of(shape: Any, what: str, argument: str = "shape") -> tuple[Extent, ...]:
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     extents = tuple(_extent(n, what, argument) for n in given)
     if any(isinstance(n, int) and n < 0 for n in extents):

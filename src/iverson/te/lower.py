@@ -13,6 +13,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ from iverson.te.boxes import as_box, merged
 from iverson.te.expressions import Read, Tensor, Var
 from iverson.te.extrema import covers_all, together
 from iverson.te.inline import accumulated, inline
-from iverson.te.nodes import Program, Statement
+from iverson.te.nodes import Program, Recurrence, Statement, recurrence_of
+from iverson.te.steps import phase_of, starts_whole
 from iverson.te.translate import Sizes, buffer_for, compiles, phases_of, task_of
 
 Array = np.ndarray[Any, Any]
@@ -61,9 +63,18 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Interpreted:
-    """Leave a statement to the interpreter."""
+    """Leave a statement, or those of a recurrence, to the interpreter."""
 
-    statement: Statement
+    statements: tuple[Statement, ...]
+
+    def run(self, values: dict[Tensor, Array]) -> None:
+        """Carry them out on the arrays of their tensors."""
+        recurrence = recurrence_of(self.statements[0].tensor)
+        if recurrence is not None:
+            interpret.run_steps(recurrence, self.statements, values)
+        else:
+            for s in self.statements:
+                interpret.run_statement(s, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +164,7 @@ class Lowered:
         elif isinstance(step, SomeProduct):
             step.at(self.values).run(arrays)
         else:
-            interpret.run_statement(step.statement, values)
+            step.run(values)
 
     def _as_defined(self, error: IndexingError, operation: str, names: Sequence[str] | None) -> IndexingError:
         """An error of a kernel in the names of the definition: ``x_0[index_1[i_2]]  ->  x[index[i]]``."""
@@ -220,7 +231,7 @@ def _step_text(step: Step) -> str:
         return f"{step.task.out.name} = ... @ ...  # BLAS"
     if isinstance(step, contract.Product):
         return f"{step.out.name} = {step.left.name} @ {step.right.name}  # BLAS, {step.extents}"
-    return f"interpret {step.statement.tensor.name}"
+    return f"interpret {', '.join(dict.fromkeys(s.tensor.name for s in step.statements))}"
 
 
 # --- entry ------------------------------------------------------------------------------------------
@@ -297,12 +308,14 @@ class _Lowering:
         Indices (integers) keep buffers of their own: what they hold is looked at before a kernel runs.
         """
         last: dict[Tensor, int] = {}
-        for k, s in enumerate(self.statements):
-            last |= dict.fromkeys((*self._written(s), *_read(s)), k)
+        groups = [(r, tuple(own)) for r, own in groupby(self.statements, key=_unit)]
+        for k, (_, own) in enumerate(groups):
+            for s in own:
+                last |= dict.fromkeys((*self._written(s), *_read(s)), k)
         lent = set(self.buffers)
         free: list[Tensor] = []
-        for k, s in enumerate(self.statements):
-            for new in self._written(s):
+        for k, (_, own) in enumerate(groups):
+            for new in [t for s in own for t in self._written(s)]:
                 if new in self.buffers:
                     continue
                 old = next((t for t in free if _alike(t, new)), None)
@@ -319,10 +332,16 @@ class _Lowering:
 
     def run(self) -> Lowered:
         started: set[Tensor] = set()
-        for s in self.statements:
-            fresh = s.tensor not in started
-            started.update(self._written(s))
-            self._statement(s, fresh)
+        for recurrence, group in groupby(self.statements, key=lambda s: recurrence_of(s.tensor)):
+            own = tuple(group)
+            if recurrence is not None:
+                started.update(recurrence.members)
+                self._recurrence(recurrence, own)
+                continue
+            for s in own:
+                fresh = s.tensor not in started
+                started.update(self._written(s))
+                self._statement(s, fresh)
         self._flush()
         for t in self.program.outputs:
             if t not in started and t not in self.program.inputs:
@@ -376,6 +395,22 @@ class _Lowering:
         found = contract.product(_task_at(task, self.sizes.at(self.typical)))
         return None if found is None else SomeProduct(task)
 
+    def _recurrence(self, recurrence: Recurrence, statements: tuple[Statement, ...]) -> None:
+        """A phase with the loop over the steps."""
+        native = all(map(compiles, statements))
+        first = {s.tensor: s for s in reversed(statements)}
+        fresh = {t for t, s in first.items() if native and starts_whole(s)}
+        filled = [t for t in first if t not in fresh]
+        if filled or not native:
+            self._flush()
+        for t in filled:
+            self.steps.append(Fill(self.buffers[t].name, interpret.start(first[t].combine, t.dtype)))
+        if native:
+            self.phases.append(phase_of(recurrence, statements, self.buffers, self.sizes, fresh))
+            self.whole = None
+        else:
+            self.steps.append(Interpreted(statements))
+
     def _statement(self, s: Statement, fresh: bool) -> None:
         out = self.buffers[s.tensor]
         covers = fresh and covers_all(s)
@@ -389,7 +424,7 @@ class _Lowering:
             self._flush()
             if covers:
                 self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype)))
-            self.steps.append(Interpreted(s))
+            self.steps.append(Interpreted((s,)))
             return
         if self._finished(s, task):
             return
@@ -402,6 +437,11 @@ class _Lowering:
             for phase in phases:
                 self.phases = fuse(self.phases, phase)
             self.whole = s.tensor if covers and len(phases) == 1 else None
+
+
+def _unit(s: Statement) -> object:
+    """What runs as one: the statements of a recurrence, or one statement."""
+    return recurrence_of(s.tensor) or s
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:

@@ -23,12 +23,13 @@ Grammar
     explicit). An Iverson bracket is Select(c, 1, 0); a product with one is Select(c, x, 0), so
     zeros are strong.
 
-    tensor    ::= Placeholder(shape, dtype, name) | Compute(shape, dtype, name, statements)
+    tensor    ::= Placeholder(shape, dtype, name) | Compute(shape, dtype, name, statements, recurrence)
     domain    ::= Domain(axes, where)       the points of the box of axes at which all of where hold
     statement ::= Statement(out, write, body, domain, combine, position, walk)
                   out[write(p)] (combine)= body(p)  for p in domain, in any order
     combine   ::= assign | sum | prod | max | min | argmax | argmin
     program   ::= Program(inputs, statements, outputs)
+    recurrence ::= Recurrence(axis, reverse, members)   Computes that run together, a step at a time
 
     walk      ::= tuple of For(var, lower, upper, step, body)   lower <= var < upper, by step
                          | If(condition, body)
@@ -42,6 +43,10 @@ Meaning
   or highest value for max and min, -1 for argmax and argmin) and then takes its statements in
   order. Several statements of one Compute all have combine "sum". "assign" writes each entry at
   most once; an entry that no point writes is 0.
+- The members of a Recurrence all have its ``axis`` in their statements' domains, and as an index of what
+  they write. Its meaning is a loop over the axis (downwards if ``reverse``): at each value, the statements of
+  the members in order, each at the points of its domain that have this value. So a statement may read what
+  any member holds at earlier values, and what members before its own hold at this one.
 - argmax and argmin keep the value of ``position`` (int64) at the best ``body``; of equal ones, the
   smallest position; a nan is better than every number. The output holds positions only.
 - max and min let nan through.
@@ -71,7 +76,7 @@ only); `interpret.run` is the oracle.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -87,9 +92,10 @@ class Compute(Tensor):
     """A tensor defined by statements; see "Meaning" above for how several combine.
 
     linear : once asked for, the statements of `reductions.linear_statements`.
+    recurrence : the one it is a member of, if any; its statements are then given by `Recurrence.define`.
     """
 
-    __slots__ = ("linear", "statements")
+    __slots__ = ("linear", "recurrence", "statements")
 
     def __init__(
         self,
@@ -97,14 +103,60 @@ class Compute(Tensor):
         dtype: DType,
         name: str,
         statements: Iterable[Statement],
+        recurrence: Recurrence | None = None,
     ) -> None:
         super().__init__(shape, dtype, name)
         self.statements = tuple(replace(s, out=self) for s in statements)
         self.linear: tuple[Statement, ...] | None = None
+        self.recurrence = recurrence
 
     def __getitem__(self, indices: Any) -> Expr:
         found = super().__getitem__(indices)
-        return found if self.statements else const(0, self.dtype)
+        return found if self.statements or self.recurrence is not None else const(0, self.dtype)
+
+
+class Recurrence:
+    """An order for statements that read what earlier steps made; see "Meaning" above.
+
+    members : in the order in which they run at each value of ``axis``.
+    """
+
+    __slots__ = ("axis", "members", "reverse")
+
+    def __init__(self, axis: Var, reverse: bool) -> None:
+        self.axis, self.reverse = axis, reverse
+        self.members: tuple[Compute, ...] = ()
+
+    def define(self, members: Mapping[Compute, Iterable[Statement]]) -> None:
+        """Give the members, in order, their statements: these read one another."""
+        self.members = tuple(members)
+        for t, statements in members.items():
+            t.statements = tuple(replace(s, out=t) for s in statements)
+
+
+def unit_of(tensor: Tensor) -> Tensor | Recurrence:
+    """What is computed as one: the recurrence that a tensor is a member of, or the tensor."""
+    return recurrence_of(tensor) or tensor
+
+
+def recurrence_of(tensor: Tensor | None) -> Recurrence | None:
+    """The recurrence that a tensor is a member of."""
+    return tensor.recurrence if isinstance(tensor, Compute) else None
+
+
+def computes_of(unit: Tensor | Recurrence) -> tuple[Compute, ...]:
+    """The Computes of a unit, in order."""
+    if isinstance(unit, Recurrence):
+        return unit.members
+    return (unit,) if isinstance(unit, Compute) else ()
+
+
+def step_index(member: Tensor) -> int:
+    """Which index of a member is that of the steps."""
+    assert isinstance(member, Compute)
+    assert member.recurrence is not None
+    axis = member.recurrence.axis
+    return next(k for k, w in enumerate(member.statements[0].write) if w is axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,20 +315,49 @@ def _structural_key(program: Program) -> str:
     for t in (*program.inputs, *program.outputs):
         emit("io", tensor(t))
     for s in program.statements:
-        emit(tensor(s.tensor), s.combine, s.strategy, expression(s.domain.axes), len(s.write))
+        r = recurrence_of(s.tensor)
+        steps = () if r is None else (number(r), r.reverse, expression((r.axis,)))
+        emit(tensor(s.tensor), s.combine, s.strategy, expression(s.domain.axes), len(s.write), *steps)
         emit(len(s.domain.where), expression(s.roots))
         walk(s.walk or ())
     return digest.hexdigest()
 
 
 def tensors_below(outputs: Iterable[Tensor]) -> list[Tensor]:
-    """Every tensor the outputs depend on, themselves included, producers first."""
-    return producers_first(outputs, _read_by)
+    """Every tensor the outputs depend on, themselves included, producers first; members in their order."""
+    return tensors_in(units_below(outputs))
 
 
-def _read_by(tensor: Tensor) -> list[Tensor]:
-    statements = tensor.statements if isinstance(tensor, Compute) else ()
-    return [r.tensor for s in statements for r in reads_of(s.roots)]
+def units_below(outputs: Iterable[Tensor]) -> list[Tensor | Recurrence]:
+    """As `tensors_below`, recurrences as one."""
+    return producers_first(map(unit_of, outputs), _read_by)
+
+
+def rebuilt(
+    recurrence: Recurrence,
+    axis: Var,
+    shape: Callable[[Tensor], tuple[Extent, ...]],
+    made: MutableMapping[Tensor, Tensor],
+    statement: Callable[[Statement], Statement],
+) -> None:
+    """Add to ``made`` the members of a recurrence over another axis, of new shapes and statements.
+
+    ``statement`` maps one with what is in ``made``, the new members included.
+    """
+    new = Recurrence(axis, recurrence.reverse)
+    members = {t: Compute(shape(t), t.dtype, t.name, (), new) for t in recurrence.members}
+    made.update(dict[Tensor, Tensor](members.items()))
+    new.define({members[t]: [statement(s) for s in t.statements] for t in recurrence.members})
+
+
+def tensors_in(units: Iterable[Tensor | Recurrence]) -> list[Tensor]:
+    """The tensors of units, in order."""
+    return [t for u in units for t in (computes_of(u) if isinstance(u, Recurrence) else (u,))]
+
+
+def _read_by(unit: Tensor | Recurrence) -> list[Tensor | Recurrence]:
+    statements = [s for t in computes_of(unit) for s in t.statements]
+    return [u for s in statements for r in reads_of(s.roots) if (u := unit_of(r.tensor)) is not unit]
 
 
 def as_tensors(given: Any, what: str, argument: str) -> tuple[Tensor, ...]:

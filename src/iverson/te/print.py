@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
+from textwrap import indent
 
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.expr.functions import ASSIGN
 from iverson.expr.nodes import Expr
 from iverson.expr.print import text
 from iverson.te.expressions import Tensor, Var, variables
-from iverson.te.nodes import For, If, Point, Program, Statement, Walk
+from iverson.te.nodes import For, If, Point, Program, Statement, Walk, recurrence_of
 
 
 def program_text(program: Program) -> str:
@@ -33,7 +35,13 @@ def program_text(program: Program) -> str:
     lines = [f"input {signature(t)}" for t in program.inputs]
     lines += [f"temporary {signature(t)}" for t in program.temporaries]
     lines += [f"output {signature(t)}" for t in program.outputs]
-    lines += [statement_text(s) for s in program.statements]
+    for recurrence, group in groupby(program.statements, key=lambda s: recurrence_of(s.tensor)):
+        if recurrence is not None:
+            axis, order = recurrence.axis, ", downwards" if recurrence.reverse else ""
+            lines.append(f"for {axis.name} in {axis.lo}:{axis.hi}, step by step{order}:")
+        lines += [
+            statement_text(s) if recurrence is None else indent(statement_text(s), "    ") for s in group
+        ]
     return "\n".join(lines)
 
 
@@ -43,14 +51,16 @@ def signature(tensor: Tensor) -> str:
 
 
 def statement_text(statement: Statement) -> str:
-    """A statement with its loops."""
+    """A statement with its loops; of a recurrence, without that over the steps."""
     names = names_of(statement)
     if statement.walk is not None:
         return "\n".join(_walk_lines(statement.walk, statement, names))
+    recurrence = recurrence_of(statement.tensor)
+    axes = [v for v in statement.domain.axes if recurrence is None or v is not recurrence.axis]
     lines = []
-    for depth, v in enumerate(statement.domain.axes):
+    for depth, v in enumerate(axes):
         lines.append(f"{'    ' * depth}for {names[v]} in {v.lo}:{v.hi}:")
-    depth = len(statement.domain.axes)
+    depth = len(axes)
     for condition in statement.domain.where:
         lines.append(f"{'    ' * depth}if {text(condition, names)}:")
         depth += 1

@@ -47,9 +47,18 @@ def buffer_for(t: Tensor, number: int, sizes: Sizes | None = None) -> Buffer:
     return Buffer(f"{_identifier(t.name)}_{number}", t.dtype, tuple(map(known.extent, t.shape)), "in")
 
 
-def task_of(s: Statement, buffers: Mapping[Tensor, Buffer], covers: bool, sizes: Sizes | None = None) -> Task:
-    """What a statement does; ``covers`` says that it makes its tensor, from nothing and all of it."""
-    t = Translation(buffers, sizes)
+def task_of(
+    s: Statement,
+    buffers: Mapping[Tensor, Buffer],
+    covers: bool,
+    sizes: Sizes | None = None,
+    given: Mapping[Var, Expr] | None = None,
+) -> Task:
+    """What a statement does; ``covers`` says that it makes its tensor, from nothing and all of it.
+
+    given : variables of loops around it, as expressions of loop nests.
+    """
+    t = Translation(buffers, sizes, given)
     axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi)) for v in s.domain.axes)
     where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
     write = tuple(whole_number(t.expression(w)) for w in s.write)
@@ -96,10 +105,15 @@ def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Seq
 class Translation:
     """te expressions to loop-nest expressions; what is used several times gets a name."""
 
-    def __init__(self, buffers: Mapping[Tensor, Buffer], sizes: Sizes | None = None) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[Tensor, Buffer],
+        sizes: Sizes | None = None,
+        given: Mapping[Var, Expr] | None = None,
+    ) -> None:
         self.buffers, self.sizes = buffers, sizes or Sizes()
         self.names: dict[Var, str] = {}
-        self.made: dict[Expr, Expr] = {}
+        self.made = dict[Expr, Expr]((given or {}).items())
         self.lets: list[Let] = []
 
     def name(self, v: Var) -> str:

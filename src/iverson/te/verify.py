@@ -17,7 +17,7 @@ from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.expr.print import text
 from iverson.te.affine import Constraint, affine_of, bounds_under, constraints_of, depends_on_data, is_pure
 from iverson.te.expressions import Extent, Read, Reduce, Tensor, Var, variables
-from iverson.te.nodes import COMBINES, Compute, If, Point, Program, Statement, Walk
+from iverson.te.nodes import COMBINES, Compute, If, Point, Program, Statement, Walk, recurrence_of, step_index
 from iverson.te.sets import is_empty
 from iverson.te.where import Guards, statement_guards
 
@@ -33,7 +33,7 @@ def check(program: Program) -> None:
     for s in program.statements:
         for node in postorder(s.roots):
             check_node(node)
-            if isinstance(node, Read):
+            if isinstance(node, Read) and not _in_one(node.tensor, s.tensor):
                 if node.tensor is s.out or (node.tensor not in done and node.tensor not in open_):
                     _fail(s, f"a read of {node.tensor.name} before it is complete", "program order")
                 if node.tensor in open_:
@@ -44,6 +44,7 @@ def check(program: Program) -> None:
             _fail(s, f"{s.combine} after {open_[s.tensor]}", "one statement per tensor, or sums")
         open_[s.tensor] = s.combine
         check_statement(s)
+        check_step(s)
     for t in program.outputs:
         undefined = not isinstance(t, Compute) and t not in done
         if undefined or (isinstance(t, Compute) and t.statements and t not in done | set(open_)):
@@ -68,6 +69,29 @@ def check_statement(s: Statement) -> None:
         _fail(s, "a domain condition that reads data", "a Select in the body")
     if s.walk is not None:
         check_walk(s, s.walk)
+
+
+def _in_one(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are members of one recurrence."""
+    return recurrence_of(a) is not None and recurrence_of(a) is recurrence_of(b)
+
+
+def check_step(s: Statement) -> None:
+    """A statement of a recurrence writes its own step, and reads of members what is made before."""
+    recurrence = recurrence_of(s.tensor)
+    if recurrence is None:
+        return
+    axis, members = recurrence.axis, recurrence.members
+    index = step_index(s.tensor)
+    if axis not in s.domain.axes or s.write[index] is not axis or s.walk is not None:
+        _fail(s, f"a write at {s.write}", f"{axis.name} as index {index}, and no walk")
+    for node in postorder(s.roots):
+        if isinstance(node, Read) and isinstance(node.tensor, Compute) and node.tensor in members:
+            ago = affine_of(axis) - affine_of(node.indices[step_index(node.tensor)])
+            before = -ago.const if recurrence.reverse else ago.const
+            order = members.index(node.tensor) < members.index(s.tensor)
+            if ago.terms or before < 0 or (before == 0 and not order):
+                _fail(s, f"a read of {text(node)}", "what an earlier step or member made")
 
 
 def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:

@@ -1,0 +1,470 @@
+"""Scans: drawn recurrences and their derivatives against loops in Python, known ones against libraries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.signal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import iverson as iv
+from iverson import te
+from iverson.codegen import compile
+from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.te.affine import affine_of
+from iverson.te.expressions import Var
+from iverson.te.interpret import run
+from iverson.te.lower import lower
+from iverson.te.nodes import Compute, Domain, Recurrence, Statement
+from iverson.te.verify import check
+
+from .oracles import check_derivatives
+
+rng = np.random.default_rng(0)
+
+
+# --- drawn recurrences, said once for expressions and for numbers ------------------------------------
+
+
+class Recurrences:
+    """States of one or two, each entry of which is made of earlier ones, of x and of a.
+
+    >>> # s[t, i] = 0.5 * sin(r[t - 2, (i + 1) % m]) + max(s[t - 1, k] * a[k] over k) + x[t, i]
+    """
+
+    def __init__(self, draw: Callable[..., Any]) -> None:
+        self.one = lambda *options: draw(st.sampled_from(options))
+        self.steps, self.width = self.one(1, 2, 5, 6), self.one(1, 3)
+        self.states, self.reverse = self.one(1, 2), self.one(False, True)
+        self.init = self.one(0.0, 0.75, "first")
+        self.terms = [[self.term() for _ in range(self.one(1, 2))] for _ in range(self.states)]
+        self.shared = self.one(False, True)
+
+    def term(self) -> Callable[..., Any]:
+        which, lag = self.one(*range(self.states)), self.one(1, 1, 2, 3)
+        kind, shift = self.one("plain", "sin", "times", "guard", "sum", "max", "prod"), self.one(0, 1)
+
+        def value(F: Any, read: Any, x: Any, a: Any, t: Any, i: Any) -> Any:
+            before = t + lag if self.reverse else t - lag
+            at = (i + shift) % self.width
+            s = read(which, before, at)
+            if kind == "plain":
+                return s * 0.5
+            if kind == "sin":
+                return F.sin(s) * a[i]
+            if kind == "times":
+                return s * x[t, i] * 0.5
+            if kind == "guard":
+                return F.select(t >= 2, s, x[t, at])
+            return F.reduce(
+                kind, lambda k: read(which, before, k) * 0.3 + a[k] * (0.2 if kind == "sum" else 0.5)
+            )
+
+        return value
+
+    def step(self, n: int, F: Any, read: Any, x: Any, a: Any, t: Any, i: Any) -> Any:
+        total = x[t, i]
+        for term in self.terms[n]:
+            total = total + term(F, read, x, a, t, i)
+        return total
+
+    # as expressions
+
+    def built(self, x: Any, a: Any, first: Any) -> tuple[Any, ...]:
+        shape = x.shape
+        self_ = self
+
+        class F:
+            sin, select = staticmethod(te.sin), staticmethod(te.select)
+
+            @staticmethod
+            def reduce(kind: str, body: Any) -> Any:
+                k = te.reduce_axis(self_.width)
+                return getattr(te, kind)(body(k), k)
+
+        def states(*given: Any) -> Any:
+            def read(n: int, t: Any, i: Any) -> Any:
+                return given[n][t, i]
+
+            made = []
+            for n in range(self.states):
+                if self.shared and n == 0:  # a tensor between the states, of the same steps
+                    between = te.compute(shape, lambda t, i: self.step(0, F, read, x, a, t, i) * 2.0)
+                    made.append(te.compute(shape, lambda t, i, b=between: b[t, i] * 0.5))
+                else:
+                    made.append(te.compute(shape, lambda t, i, n=n: self.step(n, F, read, x, a, t, i)))
+            return tuple(made) if self.states > 1 else made[0]
+
+        init = first if self.init == "first" else self.init
+        shapes = [shape] * self.states if self.states > 1 else shape
+        found = te.scan(shapes, states, init=init, reverse=self.reverse)
+        return found if self.states > 1 else (found,)
+
+    # as loops
+
+    def computed(self, x: Any, a: Any, first: Any) -> list[Any]:
+        found = [np.full((self.steps, self.width), np.nan) for _ in range(self.states)]
+
+        def read(n: int, t: int, i: int) -> Any:
+            if 0 <= t < self.steps:
+                return found[n][t, i]
+            return first[i] if self.init == "first" else self.init
+
+        class F:
+            sin, select = math.sin, staticmethod(lambda c, p, q: p if c else q)
+
+            @staticmethod
+            def reduce(kind: str, body: Any) -> Any:
+                each = [body(k) for k in range(self.width)]
+                return {"sum": sum, "max": max, "prod": math.prod}[kind](each)
+
+        order = range(self.steps)
+        for t in reversed(order) if self.reverse else order:
+            for n in range(self.states):
+                for i in range(self.width):
+                    found[n][t, i] = self.step(n, F, read, x, a, t, i)
+        return found
+
+
+def placeholders(steps: Any, width: Any) -> list[Any]:
+    shapes = {"x": (steps, width), "a": (width,), "first": (width,)}
+    return [te.placeholder(s, name=n) for n, s in shapes.items()]
+
+
+def values(steps: int, width: int) -> list[Any]:
+    rng = np.random.default_rng(steps + 10 * width)
+    return [rng.standard_normal(s) for s in ((steps, width), width, width)]
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_values_and_derivatives_of_drawn_recurrences(data: Any) -> None:
+    case = Recurrences(data.draw)
+    inputs = placeholders(case.steps, case.width)
+    outputs = case.built(*inputs)
+    given_ = values(case.steps, case.width)
+    expected = case.computed(*given_)
+    program = te.program_of(outputs, inputs)
+    check(program)
+    eliminated = te.eliminate(program)
+    check(eliminated)
+    for found in (run(program, given_), run(eliminated, given_), lower(eliminated)(*given_)):
+        for y, e in zip(found, expected, strict=True):
+            np.testing.assert_allclose(y, e, rtol=1e-12, atol=1e-12)
+
+    # a tangent by differences of the loops; the gradient as its transpose; both compiled
+    heads = [te.placeholder(y.shape, name=f"h{k}") for k, y in enumerate(outputs)]
+    tangents = [te.placeholder(x.shape, name=f"t_{x.name}") for x in inputs]
+    pairs = dict(zip(inputs, tangents, strict=True))
+    pushed = te.program_of([te.jvp(y, pairs) for y in outputs], (*inputs, *tangents))
+    pulled = te.program_of(te.differentiate(list(outputs), inputs, heads), (*inputs, *heads))
+    for p in (pushed, pulled):
+        check(te.eliminate(p))
+    dx = [np.cos(3 * x) for x in given_]
+    g = [np.cos(5 * y) for y in expected]
+    dy = lower(te.eliminate(pushed))(*given_, *dx)
+    gx = lower(te.eliminate(pulled))(*given_, *g)
+    for found, compiled in ((run(pushed, [*given_, *dx]), dy), (run(pulled, [*given_, *g]), gx)):
+        for one, other in zip(found, compiled, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    step = 1e-6
+    ends = [case.computed(*(x + s * d for x, d in zip(given_, dx, strict=True))) for s in (step, -step)]
+    for y, plus, minus in zip(dy, *ends, strict=True):
+        np.testing.assert_allclose(y, (plus - minus) / (2 * step), rtol=2e-6, atol=2e-7)
+    ours = sum(float((a * b).sum()) for a, b in zip(gx, dx, strict=True))
+    theirs = sum(float((a * b).sum()) for a, b in zip(g, dy, strict=True))
+    assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-10)
+
+
+def test_second_derivatives() -> None:
+    x, a, first = placeholders(4, 2)
+    k = te.reduce_axis(2)
+    y = te.scan(
+        x.shape,
+        lambda s: te.compute(
+            x.shape, lambda t, i: te.sum(te.sin(s[t - 1, k]) * a[k], k) * x[t, i] + s[t - 2, i] * s[t - 1, i]
+        ),
+        init=first,
+    )
+    check_derivatives(y, [x, a, first], dict(zip((x, a, first), values(4, 2), strict=True)))
+
+
+# --- known recurrences --------------------------------------------------------------------------------
+
+
+def iir(x: Any, b: Any, a: Any) -> Any:
+    """scipy.signal.lfilter of second order, a[0] = 1: what is before the first sample is 0."""
+    (n,), (taps,) = x.shape, b.shape
+    j = te.reduce_axis(taps)
+    fed = te.compute((n,), lambda t: te.sum(te.select(t >= j, b[j] * x[te.clamp(t - j, 0, n - 1)], 0.0), j))
+    return te.scan((n,), lambda y: te.compute((n,), lambda t: fed[t] - a[1] * y[t - 1] - a[2] * y[t - 2]))
+
+
+def edit_distance(same: Any) -> Any:
+    """Levenshtein by antidiagonals: entry (d, i) is the distance of i and d - i letters."""
+    n, m = same.shape
+
+    def cell(d: Any) -> Any:
+        def entry(t: Any, i: Any) -> Any:
+            j = t - i
+            change = (
+                d[t - 2, te.clamp(i - 1, 0, n)]
+                + 1.0
+                - same[te.clamp(i - 1, 0, n - 1), te.clamp(j - 1, 0, m - 1)]
+            )
+            skip = te.minimum(d[t - 1, te.clamp(i - 1, 0, n)], d[t - 1, i]) + 1.0
+            inner = te.minimum(change, skip)
+            return te.select((i == 0) | (j == 0), 1.0 * t, te.select((j > 0) & (j <= m), inner, 1e9))
+
+        return te.compute((n + m + 1, n + 1), entry)
+
+    table = te.scan((n + m + 1, n + 1), cell)
+    return te.compute((), lambda: table[n + m, n])
+
+
+def test_a_filter_is_that_of_scipy() -> None:
+    op = te.op(iir, name="scan_iir")
+    x, b, a = rng.standard_normal(50), rng.standard_normal(3), np.array([1.0, -0.5, 0.3])
+    np.testing.assert_allclose(np.asarray(op(x, b, a)), scipy.signal.lfilter(b, a, x), atol=1e-12)
+    tracked = [iv.asarray(v, requires_grad=True) for v in (x[:7], b, a)]
+    assert iv.testing.gradcheck(op, tracked)
+
+
+def test_an_edit_distance() -> None:
+    def distance(p: str, q: str) -> int:
+        row = list(range(len(q) + 1))
+        for i, c in enumerate(p, 1):
+            row, old = [i], row
+            for j, d in enumerate(q, 1):
+                row.append(min(old[j] + 1, row[-1] + 1, old[j - 1] + (c != d)))
+        return row[-1]
+
+    op = te.op(edit_distance, name="scan_edit_distance")
+    for p, q in (("kitten", "sitting"), ("abc", "x"), ("flaw", "lawn")):
+        same = np.array([[float(c == d) for d in q] for c in p])
+        assert float(op(same).item()) == distance(p, q)
+
+
+def test_sums_take_linear_work_and_memory_of_a_step() -> None:
+    n = 100
+    x = te.placeholder((n,), name="x")
+    total = te.scan((n,), lambda s: te.compute((n,), lambda t: s[t - 1] + x[t]))
+    gradient = te.differentiate(total, x, te.placeholder((n,), name="h"))[0]
+    for tensor in (total, gradient):
+        visits: list[Any] = []
+        program = te.eliminate(tensor)
+        run(program, [rng.standard_normal(n) for _ in program.inputs], visits)
+        assert sum(v.points for v in visits) <= 3 * n
+    found = lower(te.eliminate(total))(np.arange(1.0, n + 1))[0]
+    np.testing.assert_array_equal(found, np.cumsum(np.arange(1.0, n + 1)))
+
+
+def test_integers_and_single_precision() -> None:
+    def counted(x: Any) -> Any:
+        return te.scan(x.shape, lambda s: te.compute(x.shape, lambda t: s[t - 1] + x[t]), dtype=x.dtype)
+
+    op = te.op(counted, name="scan_counted")
+    for dtype in ("int64", "int32", "float32"):
+        x = rng.integers(-9, 9, 20).astype(dtype)
+        found = np.asarray(op(x))
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, np.cumsum(x, dtype=dtype))
+
+
+def test_complex_numbers() -> None:
+    def rotated(x: Any, a: Any) -> Any:
+        return te.scan(
+            x.shape, lambda s: te.compute(x.shape, lambda t: s[t - 1] * a[0] + x[t]), dtype=x.dtype
+        )
+
+    op = te.op(rotated, name="scan_rotated")
+    x, a = (rng.standard_normal(n) + 1j * rng.standard_normal(n) for n in (6, 1))
+    expected = scipy.signal.lfilter([1], [1, -a[0]], x)
+    np.testing.assert_allclose(np.asarray(op(x, a)), expected, atol=1e-12)
+    assert iv.testing.gradcheck(op, [iv.asarray(v, requires_grad=True) for v in (x, a)])
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_few_steps(steps: int) -> None:
+    def smooth(x: Any) -> Any:
+        return te.scan(
+            x.shape, lambda s: te.compute(x.shape, lambda t, i: s[t - 1, i] * 0.5 + x[t, i]), init=2.0
+        )
+
+    op = te.op(smooth, name="scan_smooth")
+    x = iv.asarray(rng.standard_normal((steps, 3)))
+    np.testing.assert_array_equal(np.asarray(op(x)), np.asarray(x) + 1.0)
+    np.testing.assert_array_equal(np.asarray(iv.grad(lambda x: op(x).sum())(x)), np.ones((steps, 3)))
+
+
+# --- among the rest -----------------------------------------------------------------------------------
+
+
+def gated(x: Any, w: Any, first: Any) -> Any:
+    """A recurrent layer: products of the state in every step."""
+    (n, _), m = x.shape, w.shape[0]
+    k = te.reduce_axis(m)
+    return te.scan(
+        (n, m),
+        lambda h: te.compute((n, m), lambda t, i: te.tanh(te.sum(h[t - 1, k] * w[k, i], k) + x[t, i])),
+        init=first,
+    )
+
+
+def looped(x: Any, w: Any, first: Any) -> Any:
+    """The same op by op."""
+    found, h = [], first
+    for t in range(x.shape[0]):
+        h = iv.tanh(h @ w + x[t])
+        found.append(h)
+    return iv.stack(found)
+
+
+def arguments(n: int = 5, m: int = 3) -> list[Any]:
+    return [rng.standard_normal(s) * 0.5 for s in ((n, m), (m, m), (m,))]
+
+
+def test_every_way_of_running() -> None:
+    op = te.op(gated, name="scan_gated")
+    given_ = arguments()
+    many = [np.stack([a, a * 0.5]) for a in given_]
+
+    def loss(f: Any) -> Any:
+        return lambda *args: (f(*args) ** 2).sum()
+
+    gradient, expected = (iv.grad(loss(f), argnums=(0, 1, 2)) for f in (op, looped))
+    for way in (gradient, iv.jit(gradient), iv.grad(iv.jit(loss(op)), argnums=(0, 1, 2))):
+        for a, b in zip(way(*given_), expected(*given_), strict=True):
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-10, atol=1e-12)
+    for found, other in ((iv.vmap(op)(*many), iv.vmap(looped)(*many)),):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(other), rtol=1e-12)
+    shared = iv.vmap(gradient, (0, None, None))(many[0], *given_[1:])
+    single = [gradient(x, *given_[1:]) for x in many[0]]
+    for k, a in enumerate(shared):
+        np.testing.assert_allclose(np.asarray(a), np.stack([np.asarray(s[k]) for s in single]), rtol=1e-10)
+    hessians = [
+        np.asarray(iv.hessian(lambda x, f=f: loss(f)(x, *given_[1:]))(given_[0])) for f in (op, looped)
+    ]
+    np.testing.assert_allclose(*hessians, rtol=1e-9, atol=1e-11)
+
+
+def test_a_program_with_a_scan_serves_all_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    plain = compile.to_object
+    monkeypatch.setenv("IVERSON_CACHE", "off")
+    monkeypatch.setattr(compile, "to_object", lambda text, m: (made.append(text), plain(text, m))[1])
+    op = te.op(gated, name="scan_gated_lengths")
+    first = None
+    for n in (4, 9, 5, 12, 7):
+        given_ = [iv.asarray(a, requires_grad=True) for a in arguments(n)]
+        np.testing.assert_allclose(
+            np.asarray(op(*given_).detach()), np.asarray(looped(*given_).detach()), rtol=1e-12
+        )
+        found = iv.autograd.grad(op(*given_).sum(), given_)
+        for a, b in zip(found, iv.autograd.grad(looped(*given_).sum(), given_), strict=True):
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-10, atol=1e-12)
+        first = first or len(made)
+    assert len(made) <= 3 * first
+
+
+def test_a_scan_of_a_scan() -> None:
+    def twice(x: Any) -> Any:
+        def sums(y: Any) -> Any:
+            return te.scan(x.shape, lambda s: te.compute(x.shape, lambda t: s[t - 1] + y[t]))
+
+        return sums(sums(x))
+
+    op = te.op(twice, name="scan_of_scan")
+    x = rng.standard_normal(7)
+    np.testing.assert_allclose(np.asarray(op(x)), np.cumsum(np.cumsum(x)), atol=1e-12)
+    assert iv.testing.gradcheck(op, [iv.asarray(x, requires_grad=True)])
+
+
+# --- texts and errors -----------------------------------------------------------------------------------
+
+
+def test_the_text_of_a_scan() -> None:
+    x = te.placeholder((5, 3), name="x")
+    s = te.scan(x.shape, lambda s: te.compute(x.shape, lambda t, i: s[t + 1, i] + x[t, i]), "y", reverse=True)
+    assert te.program_text(te.program_of([s])).splitlines()[2:] == [
+        "for t in 0:5, step by step, downwards:",
+        "    for i in 0:3:",
+        "        y[t, i] = select(t + 1 < 5, y[t + 1, i], 0.0) + x[t, i]",
+    ]
+    assert "a step at a time" in te.explain(s)
+
+
+def steps_of(read: Callable[..., Any], **options: Any) -> Any:
+    x = te.placeholder((4, 3), name="x")
+    return te.scan(x.shape, lambda s: te.compute(x.shape, lambda t, i: read(s, t, i) + x[t, i]), **options)
+
+
+WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "its own step": (
+        lambda: steps_of(lambda s, t, i: s[t, i]),
+        ArgumentError,
+        "an earlier step, such as t - 1",
+    ),
+    "a later step": (lambda: steps_of(lambda s, t, i: s[t + 1, i]), ArgumentError, "an earlier step"),
+    "an earlier one, reversed": (
+        lambda: steps_of(lambda s, t, i: s[t - 1, i], reverse=True),
+        ArgumentError,
+        r"a later step, such as t \+ 1",
+    ),
+    "another axis": (lambda: steps_of(lambda s, t, i: s[i, i]), ArgumentError, "steps"),
+    "a stride": (lambda: steps_of(lambda s, t, i: s[t // 2, i]), ArgumentError, "minus a number"),
+    "a fixed step": (lambda: steps_of(lambda s, t, i: s[0, i]), ArgumentError, "minus a number"),
+    "two indices": (lambda: steps_of(lambda s, t, i: s[t - 1]), IndexError, "2, one per axis"),
+    "not a tensor": (lambda: te.scan((3,), lambda s: 1.0), ArgumentTypeError, "a te.compute for each"),
+    "not a function": (lambda: te.scan((3,), 1.0), ArgumentTypeError, "fscan"),
+    "another shape": (
+        lambda: te.scan((3,), lambda s: te.compute((4,), lambda t: 1.0 * t)),
+        ShapeError,
+        r"shape \(3,\)",
+    ),
+    "another dtype": (
+        lambda: te.scan((3,), lambda s: te.compute((3,), lambda t: t)),
+        DTypeError,
+        "float64, that of the state",
+    ),
+    "a short init": (
+        lambda: steps_of(lambda s, t, i: s[t - 1, i], init=te.placeholder((2,))),
+        ShapeError,
+        "without its steps",
+    ),
+    "inits for other states": (
+        lambda: te.scan([(3,), (3,)], lambda a, b: (a, b), init=[0.0]),
+        ArgumentError,
+        "2, one per state",
+    ),
+    "steps that differ": (
+        lambda: te.scan([(3,), (4,)], lambda a, b: (a, b)),
+        ShapeError,
+        "as many for every",
+    ),
+    "no steps": (lambda: te.scan((), lambda s: s), ShapeError, "the steps as first axis"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_scan_is_refused(name: str) -> None:
+    call, kind, message = WRONG[name]
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_steps_are_counted_from_what_is_written() -> None:
+    """The statement that a passing reference of `verify` refuses: a read of a step that is not made yet."""
+    t = Var("t", 0, 4)
+    recurrence = Recurrence(t, False)
+    made = Compute((4,), np.dtype("float64"), "s", (), recurrence)
+    body = te.select(t < 3, made[te.clamp(t + 1, 0, 3)], 0.0)
+    recurrence.define({made: [Statement(None, (t,), body, Domain((t,)))]})
+    assert affine_of(t + 1).const == 1
+    with pytest.raises(ArgumentError, match="an earlier step"):
+        check(te.program_of([made]))
