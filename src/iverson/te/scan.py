@@ -10,7 +10,7 @@ As in TVM's scan (tvm.te.scan), of which this is a form without separate placeho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from iverson.core import dtypes
 from iverson.core.arguments import as_flag, as_function
@@ -49,6 +49,28 @@ class State(Tensor):
         return select(inside, read, before)
 
 
+@overload
+def scan(
+    shape: Extent | tuple[Extent, ...],
+    fscan: Callable[[Tensor], Compute],
+    name: str = "",
+    init: Any = 0,
+    dtype: Any = None,
+    reverse: bool = False,
+) -> Compute: ...
+
+
+@overload
+def scan(
+    shape: list[tuple[Extent, ...]],
+    fscan: Callable[..., tuple[Compute, ...]],
+    name: str = "",
+    init: Any = 0,
+    dtype: Any = None,
+    reverse: bool = False,
+) -> tuple[Compute, ...]: ...
+
+
 def scan(
     shape: Any,
     fscan: Callable[..., Any],
@@ -56,7 +78,7 @@ def scan(
     init: Any = 0,
     dtype: Any = None,
     reverse: bool = False,
-) -> Any:
+) -> Compute | tuple[Compute, ...]:
     """Tensors defined step by step along their first axis.
 
     Parameters
@@ -187,17 +209,16 @@ def _check_results(states: Sequence[State], made: Sequence[Any], what: str) -> N
 # --- from definitions to a recurrence ----------------------------------------------------------------
 
 
-def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) -> tuple[Tensor, ...]:
+def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) -> tuple[Compute, ...]:
     """The tensors in place of the states, and of all between them."""
     order = _members(definitions, what)
     steps = next(iter(definitions)).shape[0]
     axis = Var("t", 0, steps)
     recurrence = Recurrence(axis, reverse)
     names = {t: state.label or t.name for state, t in definitions.items()}
-    new: dict[Tensor, Tensor] = {
-        t: Compute(t.shape, t.dtype, names.get(t, t.name), (), recurrence) for t in order
-    }
-    new |= {state: new[t] for state, t in definitions.items()}
+    members = {t: Compute(t.shape, t.dtype, names.get(t, t.name), (), recurrence) for t in order}
+    new = dict[Tensor, Tensor](members.items())
+    new |= {state: members[t] for state, t in definitions.items()}
     places: dict[Tensor, int] = dict.fromkeys(definitions, 0)
     defined: dict[Compute, list[Statement]] = {}
     for t in order:
@@ -205,9 +226,7 @@ def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) 
         places[t] = _place(own[0], axis, t, what)
         for s in own:
             _check_earlier(s, axis, places, reverse, set(definitions), what)
-        made = new[t]
-        assert isinstance(made, Compute)
-        defined[made] = [s.mapped(lambda e: substitute([e], {}, new)[0]) for s in own]
+        defined[members[t]] = [s.mapped(lambda e: substitute([e], {}, new)[0]) for s in own]
     for t in definitions.values():
         if places[t] != 0:
             raise ArgumentError(
@@ -217,7 +236,7 @@ def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) 
                 expected="them as first axis",
             )
     recurrence.define(defined)
-    return tuple(new[t] for t in definitions.values())
+    return tuple(members[t] for t in definitions.values())
 
 
 def _members(definitions: Mapping[State, Compute], what: str) -> list[Compute]:
