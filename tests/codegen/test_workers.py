@@ -14,7 +14,19 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from iverson.codegen.nodes import Buffer
-from iverson.codegen.programs import Program, build, compile, compile_program, emit, interpret, whole
+from iverson.codegen.programs import (
+    Product,
+    Program,
+    blas,
+    build,
+    compile,
+    compile_program,
+    emit,
+    interpret,
+    products,
+    whole,
+)
+from iverson.codegen.programs.nodes import View
 from iverson.codegen.programs.workers import TEAM, Team
 from tests.codegen.nests import F64, c
 from tests.codegen.random_programs import arguments, programs
@@ -26,6 +38,8 @@ def everything_is_shared_out(monkeypatch: Any) -> Iterator[None]:
     """Loops of any length go to the team, in code that other tests do not meet."""
     monkeypatch.setenv("IVERSON_CACHE", "off")
     monkeypatch.setattr(emit, "WORTH_THREADS", 0.0)
+    for name, value in {"WORTH_THREADS": 0, "PANEL": 1, "TILE": 4}.items():
+        monkeypatch.setattr(products, name, value)
     compile.forget()
     TEAM.start(3)
     yield
@@ -78,6 +92,72 @@ def test_programs_shared_out_are_the_interpreted_ones(data: Any) -> None:
     assert_alike(compiled(program, arrays), want, 1e-3 if arrays[0].dtype == np.float32 else 1e-9)
 
 
+#: By what is shared out: the batch, and the rows and columns of its matrices.
+SHARED = {
+    "rows": ((), 37, 9),
+    "columns": ((), 5, 30),
+    "rows of some": ((3,), 21, 20),
+    "matrices": ((2, 5), 6, 7),
+    "fewer than threads": ((), 2, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_products_shared_out_are_products(dtype: str) -> None:
+    rng, buffers, steps, wanted, arrays = np.random.default_rng(0), [], [], [], []
+
+    def array(name: str, role: Any, *shape: int) -> Any:
+        buffers.append(Buffer(name, np.dtype(dtype), shape, role))
+        made = rng.standard_normal(shape)
+        arrays.append((made + 1j * rng.standard_normal(shape) if dtype[0] == "c" else made).astype(dtype))
+        return whole(buffers[-1]), arrays[-1]
+
+    for n, (batch, rows, columns) in enumerate(SHARED.values()):
+        for turned in range(4):
+            name = f"{n}_{turned}"
+            left, a = array(f"a{name}", "in", *batch, *((8, rows) if turned & 1 else (rows, 8)))
+            right, b = array(f"b{name}", "in", *((columns, 8) if turned & 2 else (8, columns)))
+            left, a = (left.transposed, a.swapaxes(-1, -2)) if turned & 1 else (left, a)
+            right, b = (right.transposed, b.T) if turned & 2 else (right, b)
+            out, o = array(f"o{name}", "inout", *batch, rows, columns)
+            strides = (*(0 for _ in batch), *right.strides)
+            right = View(right.buffer, (*batch, *right.shape), strides)
+            steps.append(Product(out, left, right, 2, turned / 2))
+            wanted.append((len(arrays) - 1, 2 * (a @ b) + turned / 2 * o))
+    made = compile_program(Program("products", tuple(buffers), tuple(steps)))
+    assert made.calling.shared_products
+    before = threads_of_blas()
+    made(*arrays)
+    assert threads_of_blas() == before
+    for k, want in wanted:
+        np.testing.assert_allclose(arrays[k], want, rtol=1e-3 if dtype == "float32" else 1e-12)
+
+
+def threads_of_blas() -> int:
+    alone = blas.scipy_table().alone
+    assert alone is not None
+    return alone._get()
+
+
+def test_a_blas_is_on_one_thread_until_all_calls_have_ended() -> None:
+    said = [7]
+    alone = blas.OneThread(lambda: said[-1], said.append)
+    with alone:
+        with alone:
+            assert said == [7, 1]
+        assert said == [7, 1]
+    assert said == [7, 1, 7]
+
+
+def test_a_blas_that_cannot_be_told_has_its_products_whole() -> None:
+    a, o = Buffer("a", F64, (64, 64), "in"), Buffer("o", F64, (64, 64), "inout")
+    program = Program("product", (a, o), (Product(whole(o), whole(a), whole(a)),))
+    table = blas.Table("scipy", blas.scipy_table().addresses)
+    x, y = np.random.default_rng(0).standard_normal((2, 64, 64))
+    compile_program(program, table=table)(x, y)
+    np.testing.assert_allclose(y, x @ x)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_has_a_team_of_its_own() -> None:
@@ -109,6 +189,10 @@ def test_long_loops_alone_are_shared_out(monkeypatch: Any) -> None:
     monkeypatch.undo()
     assert not compile_program(counter()).layout.shared_out
     assert compile_program(counter(400_000)).layout.shared_out
+    for n, is_shared in ((64, False), (128, True)):
+        a, o = Buffer("a", F64, (n, n), "in"), Buffer("o", F64, (n, n), "out")
+        program = Program("product", (a, o), (Product(whole(o), whole(a), whole(a)),))
+        assert compile_program(program).layout.shared_products is is_shared
     x = np.zeros((37, 5))
     interpret.run(counter(), [x])
     assert (x == 3).all()

@@ -52,6 +52,7 @@ class Calling:
     places: int
     routines: tuple[str, ...]
     shared_out: bool
+    shared_products: bool
 
     @property
     def objects(self) -> int:
@@ -66,18 +67,19 @@ class Calling:
     @property
     def length(self) -> int:
         """The words of the block."""
-        return self.arena_at + 4 + len(self.routines)
+        return self.arena_at + emit.FURTHER + len(self.routines)
 
     def as_json(self) -> list[Any]:
         """It as what JSON can say; `from_json` reads it back."""
         outputs = [[shape, dtype.str] for shape, dtype in self.outputs]
-        return [self.inputs, outputs, self.constants, self.arena, self.places, self.routines, self.shared_out]
+        numbers = self.inputs, outputs, self.constants, self.arena, self.places
+        return [*numbers, self.routines, self.shared_out, self.shared_products]
 
     @classmethod
     def from_json(cls, held: Sequence[Any]) -> Calling:
-        inputs, outputs, constants, arena, places, routines, shared_out = held
+        inputs, outputs, constants, arena, places, routines, *shared = held
         made = tuple((tuple(shape), np.dtype(dtype)) for shape, dtype in outputs)
-        return cls(inputs, made, constants, arena, places, tuple(routines), shared_out)
+        return cls(inputs, made, constants, arena, places, tuple(routines), *shared)
 
 
 def _calling(program: Program, places: Arena, known: emit.Layout) -> Calling:
@@ -89,6 +91,7 @@ def _calling(program: Program, places: Arena, known: emit.Layout) -> Calling:
         known.places,
         known.routines,
         known.shared_out,
+        known.shared_products,
     )
 
 
@@ -104,7 +107,7 @@ class Planned:
 class _Frame:
     """What a call has for itself: the block of arguments, the arena, and the record of faults."""
 
-    __slots__ = ("address", "arena", "block", "objects", "record")
+    __slots__ = ("address", "alone", "arena", "block", "objects", "record")
 
     def __init__(self, made: CompiledProgram) -> None:
         known = made.calling
@@ -117,7 +120,9 @@ class _Frame:
         place = 0 if self.arena is None else _aligned(self.arena)
         table = made.table or blas.scipy_table() if known.routines else blas.Table("none", {})
         routines = [table.addresses[n] for n in known.routines]
-        team = (TEAM.address, TEAM.run)
+        #: What its products are shared out under; None where they are not.
+        self.alone = table.alone if known.shared_products else None
+        team = (TEAM.address, TEAM.run, 1 if self.alone is None else TEAM.threads)
         self.block[known.objects :] = [*held, place, self.record.ctypes.data, *team, *routines]
 
 
@@ -175,13 +180,17 @@ class CompiledProgram:
         except IndexError:
             frame = _Frame(self)
         frame.objects.pack_into(frame.block, 0, *map(id, arrays), *map(id, outputs))
+        borrowed = None
         if frame.arena is None:
             borrowed = workspace.take((self.calling.arena + 2 * ALIGN,), _BYTE)
             frame.block[self.calling.arena_at] = _aligned(borrowed)
+        if frame.alone is None:
             failed = self._entry(frame.address)
-            workspace.give_back([borrowed])
         else:
-            failed = self._entry(frame.address)
+            with frame.alone:
+                failed = self._entry(frame.address)
+        if borrowed is not None:
+            workspace.give_back([borrowed])
         if failed == emit.NOT_DENSE:
             return self.run(tuple(map(_dense, arrays)))
         if failed:

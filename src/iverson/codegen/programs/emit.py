@@ -25,11 +25,9 @@ from iverson.codegen.ir import (
     I64,
     PTR,
     Builder,
-    Type,
     Value,
     as_type,
     function_text,
-    literal,
     module_text,
 )
 from iverson.codegen.launch import iterations
@@ -39,12 +37,11 @@ from iverson.codegen.nodes import Buffer, Kernel, Loop, Stmt
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.print import nameless_text
-from iverson.codegen.programs import blas
+from iverson.codegen.programs import blas, products
 from iverson.codegen.programs.arena import Arena
 from iverson.codegen.programs.nodes import (
     Branch,
     Nest,
-    Number,
     Product,
     Program,
     Repeat,
@@ -54,7 +51,6 @@ from iverson.codegen.programs.nodes import (
 )
 from iverson.codegen.scatter import shared
 from iverson.codegen.target import Machine
-from iverson.expr.nodes import DType
 
 ENTRY_NAME = "iverson_program"
 
@@ -80,6 +76,9 @@ def flags_offset() -> int:
 _DENSE = 0x1 | 0x100
 #: What a program returns besides 0: an index was outside, or an array is not dense, before anything ran.
 FAULT, NOT_DENSE = 1, 2
+#: The words from the arena's address to the routines: it, the record of faults, the team, `iverson_run`, and
+#: the number of threads of a product.
+FURTHER = 5
 
 
 @dataclass(frozen=True)
@@ -88,13 +87,14 @@ class Layout:
     report.
 
     nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
-    faults.
+    faults. shared_products : whether threads take part in products.
     """
 
     objects: tuple[Buffer, ...]
     constants: tuple[Buffer, ...]
     routines: tuple[str, ...]
     nests: dict[str, tuple[Kernel, Plan, int]]
+    shared_products: bool
 
     @property
     def places(self) -> int:
@@ -107,12 +107,13 @@ class Layout:
 
     @property
     def length(self) -> int:
-        return self.arena + 4 + len(self.routines)
+        return self.arena + FURTHER + len(self.routines)
 
     @property
     def shared_out(self) -> bool:
         """Whether threads take part."""
-        return any(is_shared_out(p) for kernel, _, _ in self.nests.values() for p in kernel.phases)
+        phases = (p for kernel, _, _ in self.nests.values() for p in kernel.phases)
+        return self.shared_products or any(map(is_shared_out, phases))
 
 
 def layout(program: Program) -> Layout:
@@ -127,9 +128,9 @@ def layout(program: Program) -> Layout:
     plans = [plan_of(k, careful=True) for k in kernels.values()]
     starts = accumulate((len(p.reported) for p in plans), initial=0)
     nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
-    return Layout(
-        (*program.of("in", "inout"), *program.of("out")), program.of("const"), tuple(routines), nests
-    )
+    shared = any(isinstance(s, Product) and products.is_shared_out(s) for s in walk(program.steps))
+    objects = *program.of("in", "inout"), *program.of("out")
+    return Layout(objects, program.of("const"), tuple(routines), nests, shared)
 
 
 def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
@@ -146,6 +147,7 @@ def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
                 texts.append(entry_function(kernel, f"{work}_share", work, shared))
     made = _Emitter(program, arena, known, numbers, shared.nested())
     texts.append(made.function())
+    texts += made.products.texts
     return module_text(shared, texts, 'nounwind "no-trapping-math"="true"')
 
 
@@ -186,8 +188,15 @@ class _Emitter:
         self.bases = {
             x.name: p for x, p in zip(outer, (*data, *argument[len(data) : self.known.arena]), strict=True)
         }
-        self.team, self.run = argument[self.known.arena + 2], argument[self.known.arena + 3]
-        self.routines = dict(zip(self.known.routines, argument[self.known.arena + 4 :], strict=True))
+        self.team, self.run, threads = argument[self.known.arena + 2 : self.known.arena + FURTHER]
+        routines = dict(zip(self.known.routines, argument[self.known.arena + FURTHER :], strict=True))
+        self.products = products.Products(
+            b,
+            routines,
+            self.pointer,
+            lambda function, given, total: self.run_shares(function, self.packed(given), total),
+            b.cast("ptrtoint", threads, I64),
+        )
         for s in walk(self.program.steps):
             for x in (b for pair in s.swaps for b in pair) if isinstance(s, Repeat) else ():
                 if x.name not in self.swapped:
@@ -251,7 +260,7 @@ class _Emitter:
             if isinstance(s, Nest):
                 self.nest(s)
             elif isinstance(s, Product):
-                self.product(s)
+                self.products.step(s)
             elif isinstance(s, Repeat):
                 self.repeat(s)
             else:
@@ -269,13 +278,17 @@ class _Emitter:
             total, work = iterations(phase, {}), _work(self.numbers[text], k)
             if is_shared_out(phase):
                 block = block or self.packed(given)
-                arguments = f"ptr {self.team.ref}, ptr @{work}_share, ptr {block.ref}, i64 {total}"
-                b.do(f"call void {self.run.ref}({arguments})")
+                self.run_shares(f"{work}_share", block, b.const(total, I64))
             else:
                 b.do(f"call void @{work}(i64 0, i64 {total}, {pointers})")
             b.wrote()
         if plan.reported:
             self.leave_if_reported(faults, len(plan.reported))
+
+    def run_shares(self, function: str, block: Value, total: Value) -> None:
+        """Share out a function's iterations."""
+        arguments = f"ptr {self.team.ref}, ptr @{function}, ptr {block.ref}, i64 {total.ref}"
+        self.b.do(f"call void {self.run.ref}({arguments})")
 
     def packed(self, given: list[Value]) -> Value:
         """A block of arguments on the stack."""
@@ -337,77 +350,6 @@ class _Emitter:
         b.do(f"%{head}.next = add nsw i64 {i.ref}, 1")
         b.br(head)
         b.start(done)
-
-    # --- products ---------------------------------------------------------------------------------
-
-    def product(self, s: Product) -> None:
-        if 0 in s.out.shape:
-            return
-        call = blas.call(s)
-        assert call is not None, "verified"
-        self.batched(s, call, call.out.shape[:-2], [])
-
-    def batched(self, s: Product, call: blas.Call, axes: tuple[int, ...], at: list[Value]) -> None:
-        """Loops over the leading axes, and one call inside."""
-        if not axes:
-            self.gemm(s, call, at)
-        elif axes[0] == 1:
-            self.batched(s, call, axes[1:], [*at, self.b.const(0, I64)])
-        else:
-            self.counted(axes[0], lambda i: self.batched(s, call, axes[1:], [*at, i]))
-
-    def counted(self, count: int, body: object) -> None:
-        b = self.b
-        before, head = b.fresh("before"), b.fresh("batch")
-        b.br(before)
-        b.start(before)
-        b.br(head)
-        b.start(head)
-        i = b.emit(f"phi i64 [0, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
-        body(i)  # type: ignore[operator]
-        b.br(f"{head}.latch")
-        b.start(f"{head}.latch")
-        b.do(f"%{head}.next = add nsw i64 {i.ref}, 1")
-        b.br_if(b.emit(f"icmp slt i64 %{head}.next, {count}", I64.of("i1")), head, f"{head}.done")
-        b.start(f"{head}.done")
-
-    def gemm(self, s: Product, call: blas.Call, at: list[Value]) -> None:
-        b = self.b
-        dtype = s.out.buffer.dtype
-        first, second, out = (self._matrix(v, at) for v in (call.first, call.second, call.out))
-        letters = [self.constant("i8", str(ord(x))) for x in call.letters]
-        sizes = [self.constant("i32", str(n)) for n in call.sizes]
-        leading = [self.constant("i32", str(n)) for n in call.leading]
-        alpha, beta = (self.scale(x, dtype) for x in (s.alpha, s.beta))
-        given = [*letters, *sizes, alpha, first, leading[0], second, leading[1], beta, out, leading[2]]
-        b.do(
-            f"call void {self.routines[blas.routine(dtype)].ref}({', '.join(f'ptr {x.ref}' for x in given)})"
-        )
-        b.wrote()
-
-    def _matrix(self, v: View, at: list[Value]) -> Value:
-        place = self.pointer(v)
-        for i, n, stride in zip(at, v.shape, v.strides, strict=False):
-            if n > 1 and stride:
-                place = self._shifted(place, i * (stride * v.buffer.dtype.itemsize))
-        return place
-
-    def scale(self, x: Number | View, dtype: DType) -> Value:
-        if isinstance(x, View):
-            return self.pointer(x)
-        elem = Type("float" if dtype.name in ("float32", "complex64") else "double")
-        if dtype.kind != "c":
-            return self.constant(str(elem), literal(x, elem))
-        parts = ", ".join(f"{elem} {literal(p, elem)}" for p in (complex(x).real, complex(x).imag))
-        return self.constant(f"[2 x {elem}]", f"[{parts}]")
-
-    def constant(self, type: str, value: str) -> Value:
-        """The address of a number in the module."""
-        known = self.b.functions
-        key = f"{type} {value}"
-        name = f"@iverson_number_{list(known).index(key) if key in known else len(known)}"
-        known.setdefault(key, f"{name} = private unnamed_addr constant {type} {value}, align 8")
-        return Value(self.b, name, PTR)
 
 
 __all__ = ["ENTRY_NAME", "NOT_DENSE", "Layout", "data_offset", "emit", "flags_offset", "layout"]

@@ -275,6 +275,11 @@ class Team:
         self.members: list[threading.Thread] = []
         self.run = 0
 
+    @property
+    def threads(self) -> int:
+        """How many take part, the caller included."""
+        return max(1, int(self.words[_THREADS_AT]))
+
     def start(self, threads: int | None = None) -> None:
         """Have so many threads take part, the caller's included (default: as many as processors)."""
         with self._lock:
