@@ -10,12 +10,13 @@ from iverson.core.table import TABLE
 from iverson.graph.expressions import is_expression
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.operations import mended
+from iverson.graph.orders import in_order_of_reads
 from iverson.graph.passes import simplified
 from iverson.graph.recurrences import is_recurrence
 from iverson.graph.views import Strided, view
 from iverson.graph.writes import is_write
 
-PRODUCTS = ("matmul",)
+PRODUCTS = ("matmul", "matmul_moved")
 #: Ops whose graphs are blocks of steps of the program around them (`blocks`).
 BLOCKS = ("scan", "while", "cond", "checkpoint")
 
@@ -79,7 +80,7 @@ def body_of(graph: Graph) -> Body | None:
 
 
 def _body(graph: Graph) -> Body | None:
-    graph = with_own_outputs(simplified(graph))
+    graph = in_order_of_reads(with_own_outputs(simplified(graph)))
     if any(type(x) is not Value for x in graph.outputs) or not all(map(_is_dense, graph.inputs)):
         return None
     kinds = Kinds(graph)

@@ -33,6 +33,7 @@ from iverson.graph import stored
 from iverson.graph.kinds import PRODUCTS, Kinds
 from iverson.graph.memory import COUNTER, Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.orders import in_order_of_reads, matmul_moved
 from iverson.graph.segment import Segment
 from iverson.graph.stored_ops import STORED_OPS, stored_work
 from iverson.layouts import are_strided, to_strided
@@ -71,16 +72,16 @@ class Native:
 
 
 def _report(e: Equation) -> None:
-    work.op(e.op.name, e.op.elementwise, 0, sum(prod(v.shape) for v in e.results))
+    name = "matmul" if e.op is matmul_moved else e.op.name
+    work.op(name, e.op.elementwise, 0, sum(prod(v.shape) for v in e.results))
     if e.op in STORED_OPS:
         work.sparse_product(stored_work(e))
     if e.op.name in PRODUCTS:
-        (*batch, rows, inner), right = e.operands[0].shape, e.operands[1].shape
-        folded = len(right) == 2 and prod(batch)
-        if folded:
-            work.product(rows * folded, inner, right[-1])
+        (*batch, rows, inner), (*other, _, columns) = e.operands[0].shape, e.operands[1].shape
+        if not other and prod(batch):
+            work.product(rows * prod(batch), inner, columns)
         else:
-            work.product(rows, inner, right[-1], prod(e.results[0].shape[:-2]))
+            work.product(rows, inner, columns, prod(np.broadcast_shapes(batch, other)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +220,7 @@ def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered
     that should be, or -1 for any.
     """
     key = stored.key_of(graph, donated)
+    graph = in_order_of_reads(graph)
     steps = None if key is None else _kept(graph, donated, stored.read(key))
     if steps is None:
         steps = _steps(graph, donated)

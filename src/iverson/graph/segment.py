@@ -313,8 +313,16 @@ class Segment:
     def product(self, e: Equation) -> None:
         left, right = (self.place(x) for x in e.operands)
         out = self.made(e.results[0])
+        axes = e.params.get("axes")
+        if axes is not None:
+            out = _permuted(out, [axes.index(k) for k in range(len(axes))])
         batch = out.shape[:-2]
-        if batch and prod(right.shape[:-2]) == 1 and (rows := _folded(left, batch)) is not None:
+        if (
+            axes is None
+            and batch
+            and prod(right.shape[:-2]) == 1
+            and (rows := _folded(left, batch)) is not None
+        ):
             right = replace(right, shape=right.shape[-2:], strides=right.strides[-2:])
             left, shape = rows, (prod(out.shape[:-1]), out.shape[-1])
             out = replace(out, shape=shape, strides=c_strides(shape))
@@ -374,6 +382,11 @@ def _stretched(v: View, shape: tuple[int, ...]) -> View:
     missing = len(shape) - len(v.shape)
     strides = tuple(0 if n == 1 else s for n, s in zip(v.shape, v.strides, strict=True))
     return replace(v, shape=shape, strides=(*[0] * missing, *strides))
+
+
+def _permuted(v: View, axes: Sequence[int]) -> View:
+    """A view with its axes in another order."""
+    return replace(v, shape=tuple(v.shape[k] for k in axes), strides=tuple(v.strides[k] for k in axes))
 
 
 def _spread(v: View, batch: tuple[int, ...]) -> View:
