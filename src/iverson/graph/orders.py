@@ -4,8 +4,8 @@ y = matmul(a, b)                               y' = matmul_moved[axes=(0, 2, 1, 
 z = permute_dims[axes=(0, 2, 1, 3)](y)   ->    y = permute_dims[axes=(0, 2, 1, 3)](y')
 w = reshape[shape=(8, 77, 128)](z)             z, w as before: both are y' seen through strides
 
-Heads of attention are such: one product for each head, whose rows are then put side by side. BLAS writes rows at any
-distance from each other. Lowering does this, so that no pass sees the op.
+Heads of attention are such: one product for each head, whose rows are then put side by side. BLAS writes
+rows at any distance from each other. Lowering does this, so that no pass sees the op.
 """
 
 from __future__ import annotations
