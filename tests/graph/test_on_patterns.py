@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.graph.lower import Native
@@ -156,6 +159,53 @@ def test_derivatives_are_traced_once_for_all_patterns(name, traces):
         assert eagerly == 2 * (len(traces) - eagerly), layout  # loops are traced eagerly too
 
 
+ATTENTION = {
+    "forward": lambda s, x: s.with_values(iv.segment_softmax(s.values(), s)) @ x,
+    "backward": lambda s, x: iv.grad(lambda v: ((s.with_values(iv.segment_softmax(v, s)) @ x) ** 2).sum())(
+        s.values()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_rows_of_a_pattern_are_segments_that_a_program_reads(name, traces):
+    compiled = iv.jit(ATTENTION[name])
+    for _ in range(3):
+        agree(compiled, ATTENTION[name], drawn("csr"), iv.asarray(X))
+    assert len(traces) == 1
+    assert steps(compiled) == ["native"]
+
+
+@iv.jit
+def several(s, x, y):
+    return s @ x, s.mT @ y, s.sum(axis=0), (s * y[:, :1]).sum(), s.sum(axis=1), s * (y @ x.mT)
+
+
+@given(
+    st.sampled_from(["csr", "coo", "csc"]), st.sampled_from([0, 1, 6, 20]), st.integers(0, 99), st.booleans()
+)
+@settings(max_examples=40, deadline=None)
+def test_drawn_patterns_agree_with_scipy(layout, count, seed, is_twice):
+    """Empty ones, empty rows, full ones, and in COO entries in no order, some stored twice."""
+    rng = np.random.default_rng(seed)
+    at = rng.permutation(20)[:count]
+    if is_twice and layout == "coo" and count:
+        at = np.concatenate([at, at[: count // 2]])
+    index, values = np.divmod(at, 5), rng.standard_normal(at.size)
+    s = iv.sparse_coo_tensor(index, values, (4, 5))
+    if layout != "coo":
+        s = s.to_layout(layout)
+    held = scipy.sparse.coo_array((values, index), (4, 5)).tocsr()
+    x, y = rng.standard_normal((5, 2)), rng.standard_normal((4, 2))
+    found = several(s, iv.asarray(x), iv.asarray(y))
+    weighted = held.multiply(y[:, :1])
+    sampled = held.multiply(y @ x.T).toarray()
+    for a, b in zip(
+        found, (held @ x, held.T @ y, held.sum(0), weighted.sum(), held.sum(1), sampled), strict=True
+    ):
+        np.testing.assert_allclose(np.asarray(a.to_dense().numpy()), b, rtol=1e-12, atol=1e-13)
+
+
 def test_entries_stored_twice_are_read_as_their_sum(traces):
     f = lambda s, x: (iv.grad(convolved, (1, 2))(s, x, iv.asarray(W)), s.sum(axis=1), s * 2)
     flat = lambda s, x: (*f(s, x)[0], *f(s, x)[1:])
@@ -179,3 +229,12 @@ def test_a_product_of_sparse_matrices_is_a_library_step_between_native_ones():
     compiled = iv.jit(f)
     np.testing.assert_allclose(compiled(s, x).numpy(), f(s, x).numpy(), rtol=1e-12)
     assert [n for n in steps(compiled) if n != "native"] == ["from_values", "matmul"]
+
+
+def test_reports_say_what_is_traced_for_each_pattern():
+    any_pattern, each = iv.jit(lambda s, x: (s @ x).sum()), iv.jit(lambda s, x: ((s + s.mT) @ x).sum())
+    found = str(iv.explain.report(lambda s, x: any_pattern(s, x) + each(s, x))(drawn("csr"), iv.asarray(X)))
+    assert found.count("traced for each pattern") == 1
+    assert (
+        "traced for each pattern of its sparse arguments\n    library  from_values\n    library  add" in found
+    )

@@ -11,7 +11,7 @@ from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, has_entries, value_of
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
-from iverson.layouts import CooPattern, Pattern, frozen, row_numbers, support_pattern
+from iverson.layouts import CooPattern, Pattern, frozen, support_pattern
 from iverson.layouts.pattern import index_dtype
 from iverson.ops import TABLE, F
 
@@ -92,7 +92,7 @@ def _rows_of(x: Any, pattern: Pattern, count: Any, operation: str) -> tuple[Any,
         raise ArgumentError(
             operation, "num_segments", got=str(count), expected=f"{x.shape[0]}, as there are rows, or None"
         )
-    return row_numbers(pattern), x.shape[0]
+    return F.along(pattern, 0), x.shape[0]
 
 
 @tensor_method

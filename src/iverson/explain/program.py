@@ -10,13 +10,15 @@ from iverson.codegen.programs import CompiledProgram
 from iverson.codegen.programs.nodes import Branch, Nest, Product, Repeat, Step
 from iverson.core.dispatch import is_tracked
 from iverson.core.dtypes import is_inexact
+from iverson.core.entries import Stored
 from iverson.core.work import Called
 from iverson.explain.model import ProgramStep
 from iverson.graph.compiled import Compiled
 from iverson.graph.executable import executable
 from iverson.graph.lower import Native
-from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.graph.nodes import UNDEFINED, Graph, Value
 from iverson.graph.passes import simplified
+from iverson.graph.symbols import symbol_of
 
 _WORDS = {Nest: "nests", Product: "products", Repeat: "loops", Branch: "branches"}
 
@@ -40,10 +42,12 @@ def called_programs(calls: Iterable[Called]) -> tuple[ProgramStep, ...]:
     """The programs of compiled functions that a function calls, forward and back where it differentiates."""
     found: dict[tuple[ProgramStep, ...], int] = {}
     for call in calls:
-        traced, handles = call.function.traced(*call.args, **call.kwargs)
+        traced, handles = call.function.traced_for_kind(*call.args, **call.kwargs)
         tracked = (*call.tracked, *map(is_tracked, handles[len(call.tracked) :]))
         name = getattr(call.function, "__name__", "a function")
         for what, graph in _graphs(Compiled(traced, name), tracked):
+            if any(_is_on_pattern(v) for v in traced.inputs[: len(call.tracked)]):
+                what = f"{what}, traced for each pattern of its sparse arguments"
             program = ProgramStep("program", what), *steps_of(simplified(graph), 1)
             found[program] = found.get(program, 0) + 1
     return tuple(
@@ -51,6 +55,11 @@ def called_programs(calls: Iterable[Called]) -> tuple[ProgramStep, ...]:
         for program, times in found.items()
         for step in program
     )
+
+
+def _is_on_pattern(v: Value) -> bool:
+    """Whether it is known of an input where its entries are stored, so that another pattern needs a trace."""
+    return isinstance(v.aval.support, Stored) and symbol_of(v) is None
 
 
 def _graphs(compiled: Compiled, tracked: tuple[bool, ...]) -> Iterable[tuple[str, Graph]]:

@@ -61,8 +61,8 @@ class Traced(LevelValue):
 
     @property
     def pattern(self) -> Any:
-        """The pattern that the value stores, if it is known to be sparse."""
-        return self.value.aval.support.pattern  # type: ignore[union-attr]
+        """The pattern that the value stores; None where it is not known to be sparse."""
+        return getattr(self.value.aval.support, "pattern", None)
 
     @property
     def may_select(self) -> bool:  # type: ignore[override]

@@ -22,7 +22,16 @@ from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import sparse_products, sparse_values
-from iverson.layouts import CooPattern, Pattern, Sparse, can_hold, from_strided, layout_named, sparse_layouts
+from iverson.layouts import (
+    CooPattern,
+    Pattern,
+    Sparse,
+    can_hold,
+    from_strided,
+    layout_named,
+    row_numbers,
+    sparse_layouts,
+)
 from iverson.layouts.batches import in_layout, of_all
 from iverson.layouts.placement import ByPattern
 from iverson.layouts.symbols import PatternSymbol
@@ -43,7 +52,7 @@ def along(pattern: Any, axis: int) -> Any:
     """The index of each entry of a pattern along an axis: an array; of a pattern that is known only when a
     program runs, a handle of what it will be."""
     if not isinstance(pattern, PatternSymbol):
-        return pattern.along(axis)
+        return pattern.along(axis) if axis else row_numbers(pattern)
     for level in reversed(levels()):
         found = level.index_array(pattern, axis)
         if found is not None:

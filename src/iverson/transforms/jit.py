@@ -35,7 +35,7 @@ from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.layouts import Pattern, Sparse, Zero, layout_of, strided_operands, support_of, support_pattern
-from iverson.layouts.symbols import PatternRead, kind_key, symbol_for
+from iverson.layouts.symbols import PatternRead, PatternSymbol, kind_key, symbol_for
 from iverson.tensor import Tensor, asarray
 from iverson.transforms.guards import guards_of
 from iverson.transforms.tracing import TracedFunction
@@ -209,6 +209,14 @@ def _key(value: Any) -> Any:
     return layout_of(value).name, value.shape, value.dtype, known
 
 
+def _zeros_like(value: Any) -> Any:
+    """Zeros, stored where a value is known to be stored."""
+    pattern = value.pattern if isinstance(value, Sparse | LevelValue) else None
+    if pattern is None or isinstance(pattern, PatternSymbol):
+        return np.zeros(value.shape, value.dtype)
+    return pattern.value(np.zeros((pattern.count, *value.shape[pattern.ndim :]), value.dtype))
+
+
 def _symbolic(value: Any) -> Any:
     """The pattern that a value is stored on, if a trace may be of any like it."""
     pattern = support_pattern(value) if isinstance(value, Sparse) else None
@@ -331,7 +339,7 @@ class Jitted(Generic[P, R]):
 
     def _called(self, given: _Given) -> work.Called:
         """A note of a call with such arguments."""
-        args, kwargs = given.rebuilt([make_handle(np.zeros(h.shape, h.dtype)) for h in given.handles])
+        args, kwargs = given.rebuilt([make_handle(_zeros_like(value_of(h))) for h in given.handles])
         return work.Called(self, args, kwargs, tuple(map(is_tracked, given.handles)))
 
     def graph(self, *args: P.args, **kwargs: P.kwargs) -> Graph:
@@ -339,7 +347,13 @@ class Jitted(Generic[P, R]):
         return self._entry(_Given(args, kwargs, self._static, self._donate, self._name)).compiled.graph
 
     def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
-        """A new graph for such arguments, and handles for its inputs."""
+        """A new graph for these arguments, with the patterns of sparse ones, and handles for its inputs."""
+        given = _Given(args, kwargs, self._static, self._donate, self._name)
+        entry = _Entry(self._function, self._name, given, self._native, symbolic=False)
+        return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
+
+    def traced_for_kind(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
+        """As `traced`, for all arguments that calls do not trace again for."""
         given = _Given(args, kwargs, self._static, self._donate, self._name)
         entry = self._traced(given, given.key)[0]
         return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
