@@ -468,3 +468,18 @@ def test_steps_are_counted_from_what_is_written() -> None:
     assert affine_of(t + 1).const == 1
     with pytest.raises(ArgumentError, match="an earlier step"):
         check(te.program_of([made]))
+
+
+def test_selections_of_a_scan_are_strong() -> None:
+    """Cotangents and tangents that relu leaves out meet no infinite factor, in any step."""
+    op = te.op(
+        lambda x: te.scan(x.shape, lambda s: te.compute(x.shape, lambda t: s[t - 1] + te.sqrt(x[t]))),
+        name="scan_of_roots",
+    )
+    x = np.array([0.0, 1.0, 2.0, 0.0])
+    total = np.asarray(iv.grad(lambda x: iv.relu(op(x) - 1.5).sum())(x))
+    np.testing.assert_allclose(total, [np.inf, 1.0, 1 / np.sqrt(2), np.inf])
+    first = np.asarray(iv.grad(lambda x: iv.relu(1.5 - op(x)).sum())(x))  # 0 and 1: the first two steps
+    np.testing.assert_allclose(first, [-np.inf, -0.5, 0.0, 0.0])
+    pushed = iv.jvp(lambda x: op(iv.relu(x)).sum(), (x,), (np.ones(4),))[1]
+    np.testing.assert_allclose(float(pushed.item()), 1.5 + np.sqrt(0.5))

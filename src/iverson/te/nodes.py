@@ -106,9 +106,13 @@ class Compute(Tensor):
         recurrence: Recurrence | None = None,
     ) -> None:
         super().__init__(shape, dtype, name)
-        self.statements = tuple(replace(s, out=self) for s in statements)
+        self.define(statements)
         self.linear: tuple[Statement, ...] | None = None
         self.recurrence = recurrence
+
+    def define(self, statements: Iterable[Statement]) -> None:
+        """Give it its statements."""
+        self.statements = tuple(replace(s, out=self) for s in statements)
 
     def __getitem__(self, indices: Any) -> Expr:
         found = super().__getitem__(indices)
@@ -131,7 +135,7 @@ class Recurrence:
         """Give the members, in order, their statements: these read one another."""
         self.members = tuple(members)
         for t, statements in members.items():
-            t.statements = tuple(replace(s, out=t) for s in statements)
+            t.define(statements)
 
 
 def unit_of(tensor: Tensor) -> Tensor | Recurrence:

@@ -17,7 +17,7 @@ from iverson.expr.build import const, select, simplified_with
 from iverson.expr.nodes import Expr, postorder
 from iverson.te.expressions import Placeholder, Read, Tensor, reads_of
 from iverson.te.language import compute
-from iverson.te.nodes import Compute, Statement, tensors_below
+from iverson.te.nodes import Compute, Recurrence, Statement, computes_of, units_below
 from iverson.te.where import conjunction, guards_of
 
 #: By tensor made of the input: with nothing left out multiplied, and its count.
@@ -32,12 +32,30 @@ def of_selection(
     Outputs are linear in ``source``: what is made of it is made by sums and assignments.
     """
     made: _Made = {source: (source, condition)}
-    for t in tensors_below(outputs):
-        if isinstance(t, Compute) and any(r.tensor in made for s in t.statements for r in reads_of(s.roots)):
-            counts = [_counted(s, made) for s in t.statements]
-            values = Compute(t.shape, t.dtype, t.name, [_chosen(s, made) for s in t.statements])
-            made[t] = values, Compute(t.shape, dtypes.int64, f"{t.name}_held", counts)
+    for unit in units_below(outputs):
+        own = computes_of(unit)
+        if any(r.tensor in made for t in own for s in t.statements for r in reads_of(s.roots)):
+            _add(unit, own, made)
     return tuple(made[t] if t in made else (t, _none(t)) for t in outputs)
+
+
+def _add(unit: Tensor | Recurrence, own: Sequence[Compute], made: _Made) -> None:
+    """Add what is computed as one; steps of a recurrence read counts of earlier ones."""
+    steps = Recurrence(unit.axis, unit.reverse) if isinstance(unit, Recurrence) else None
+    values = {t: Compute(t.shape, t.dtype, t.name, (), steps) for t in own}
+    counts = {t: Compute(t.shape, dtypes.int64, f"{t.name}_held", (), steps) for t in own}
+    if steps is not None:
+        made.update({t: (values[t], counts[t]) for t in own})
+    defined = {}
+    for t in own:
+        defined[counts[t]] = [_counted(s, made) for s in t.statements]
+        defined[values[t]] = [_chosen(s, made) for s in t.statements]
+    if steps is not None:
+        steps.define(defined)
+    else:
+        made.update({t: (values[t], counts[t]) for t in own})
+        for t, statements in defined.items():
+            t.define(statements)
 
 
 def _none(t: Tensor) -> Tensor:
