@@ -153,11 +153,14 @@ def grad(
     >>> grad((x * x).sum(), x)
     iverson.Tensor([2., 4.])
     """
-    check_choice(unused, ("zero", "none", "error"), "grad", "unused")
+    if unused != "zero":
+        check_choice(unused, ("zero", "none", "error"), "grad", "unused")
     outs, ins = _handles(outputs, "grad", "outputs"), _handles(inputs, "grad", "inputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
     leaves = tuple(map(unwrap, ins))
+    targets = {}
     for k, x in enumerate(leaves):
+        targets[x._node, x._index] = FULL
         if x._node is None:
             raise GradientError(
                 "grad",
@@ -167,12 +170,11 @@ def grad(
                 remedy="call x.requires_grad_() before computing with it",
             )
     seeds = seeds_for(outs, cts, "grad", "grad_outputs")
-    slots = [(x._node, x._index) for x in leaves]
-    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph)
+    found = reverse(seeds, targets, create_graph=create_graph)
     results: list[Any] = []
-    for k, (slot, x, leaf) in enumerate(zip(slots, ins, leaves, strict=True)):
-        g = _result(found.get(slot), leaf, unused, k, create_graph)
-        results.append(None if g is None else rewrap(x, g))
+    for k, (x, leaf) in enumerate(zip(ins, leaves, strict=True)):
+        g = _result(found.get((leaf._node, leaf._index)), leaf, unused, k, create_graph)
+        results.append(g if g is None or x is leaf else rewrap(x, g))
     return tuple(results) if isinstance(inputs, (list, tuple)) else results[0]
 
 

@@ -82,8 +82,14 @@ def _demanded(node: Node, demands: Demands, recording: bool) -> Any:
     return plan.demanded(node.op, demands, known_inputs(node, recording), node.out, node.params)
 
 
+#: What is known of all entries that last: an Aval, or the value itself.
+_AVALS = frozenset((Aval, np.ndarray, int, float, complex, bool))
+
+
 def known_inputs(node: Node, recording: bool) -> list[Any]:
     """What is known of a node's arguments while the pass is recorded, or is not."""
+    if not recording and _AVALS.issuperset(map(type, node.args)):
+        return list(node.args)
     known = []
     for held, parent in zip(node.args, node.parents, strict=True):
         may_change = recording and parent is not None

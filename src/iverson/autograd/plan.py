@@ -79,10 +79,10 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
     """
     if op.low_rank is None and True in map(getattr, demands, repeat("products"), repeat(False)):
         demands = tuple(map(entry_by_entry, demands))
-    if not all(map(has_shape, out if op.multiple else (out,))):
+    if not (all(map(has_shape, out)) if op.multiple else has_shape(out)):
         return FULL
     found = op.entry_map.demand(op, demands, inputs, out, params)
-    return found if type(found) is tuple or op.multiple else plain(found, out.shape)
+    return plain(found, out.shape) if type(found) is Box and not op.multiple else found
 
 
 def pullback(
@@ -144,6 +144,8 @@ def _part(
     if where is FULL or not op.entry_map.bounds:
         return demand
     support = op.entry_map.support(op, where, k, inputs, out, params)
+    if type(demand) is type(support) is Stored and demand.pattern is support.pattern:
+        return demand
     return plain(meet(demand, support), inputs[k].shape)
 
 

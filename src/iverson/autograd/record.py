@@ -19,7 +19,7 @@ from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
 from iverson.core.aval import Aval, aval_of, has_shape
 from iverson.core.dispatch import Handle, Interpreter, LevelValue, make_handle, register_interpreter
-from iverson.core.entries import FULL
+from iverson.core.entries import FULL, Stored
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
 from iverson.core.factorisations import FACTORISATIONS, multiply_adds
 from iverson.core.float_warnings import (
@@ -169,7 +169,7 @@ def _record(
             if type(v) is _ndarray:  # what its own node knows of it serves this one too
                 values[k] = known if type(known) is Aval and known.support is FULL else _known(v)
             elif type(v) not in _SCALARS:
-                values[k] = _known(v)
+                values[k] = known if type(known) is Aval and _is_on_pattern(known.support, v) else _known(v)
     is_whole = plain and not op.entry_map.partial
     if op.multiple:
         each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
@@ -180,6 +180,11 @@ def _record(
     if op.multiple:
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
     return make_handle(out, node)
+
+
+def _is_on_pattern(support: Any, value: Any) -> bool:
+    """Whether a support that is known is the pattern of a value, which may have been replaced since."""
+    return type(support) is Stored and support.pattern is getattr(value, "pattern", None)
 
 
 def _avals(value: Any) -> Any:

@@ -42,15 +42,27 @@ class Box:
     region: Region
 
 
-@dataclass(frozen=True, slots=True)
 class Stored:
     """The entries that a sparse pattern stores (with dense trailing axes, all of each slice).
 
-    Equal patterns are the same object. ``products`` is as for `Full`.
+    Equal patterns are the same object. ``products`` is as for `Full`. One is made for every operand that is
+    recorded: a frozen dataclass takes four times as long to make.
     """
 
-    pattern: Any
-    products: bool = False
+    __slots__ = ("pattern", "products")
+
+    def __init__(self, pattern: Any, products: bool = False) -> None:
+        self.pattern = pattern
+        self.products = products
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stored) and other.pattern is self.pattern and other.products == self.products
+
+    def __hash__(self) -> int:
+        return hash((self.pattern, self.products))
+
+    def __repr__(self) -> str:
+        return f"Stored(pattern={self.pattern!r}, products={self.products})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

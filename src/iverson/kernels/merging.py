@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from math import isfinite, prod
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 import numpy as np
 
@@ -20,13 +20,14 @@ from iverson.layouts.conversion import from_keys
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.placement import Placement, Source, converted, placements, reordered
+from iverson.layouts.weak import ForOthers
 
 
 def read_at(value: Sparse, pattern: Pattern) -> Array:
     """A value, with entries stored once, at the entries of a pattern of as many axes."""
     if value.pattern is pattern:
         return value.entries
-    placement = _placement(value.pattern, pattern)
+    placement = placements(pattern).get(value.pattern) or _placement(value.pattern, pattern)
     if placement is not None:
         return placement.read(value.entries, pattern.count)
     if value.pattern.count < pattern.count and pattern.distinct:
@@ -44,10 +45,10 @@ def read_at(value: Sparse, pattern: Pattern) -> Array:
 
 
 def _placement(source: Pattern, target: Pattern) -> Placement | None:
-    """What is known of reading one pattern's values at another, or that of their transposes, which store the
-    same entries in the same order."""
-    found = placements(target).get(source)
-    if found is None and source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
+    """What is known of reading one pattern's values at another, from that of their transposes, which store
+    the same entries in the same order, or otherwise."""
+    found = None
+    if source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
         found = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
     if found is None and isinstance(target, CooPattern) and _is_coalesced(source, target):
         found = placements(target)[source] = _of_repeats(target)
@@ -105,15 +106,16 @@ def intersection(patterns: list[Pattern], model: Pattern) -> Pattern:
 
 
 def _folded(patterns: list[Pattern], model: Pattern, name: str) -> Pattern:
-    result, *rest = {id(p): p for p in patterns}.values()
-    for other in rest:
-        if other is not result:
+    result = patterns[0]
+    for k in range(1, len(patterns)):
+        other = patterns[k]
+        if other is not result and other not in patterns[:k]:
             result = _known_meeting(result, other, model, name)
     return result
 
 
 def _known_meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
-    known: WeakKeyDictionary[Pattern, Any] = p.once((name, model.layout, model.blocksize), WeakKeyDictionary)
+    known: ForOthers[Any] = p.once((name, model.layout, model.blocksize), ForOthers)
     found = known.get(q)
     if found is None:
         made = _meeting(p, q, model, name)

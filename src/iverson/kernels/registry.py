@@ -103,11 +103,18 @@ def _by_priority(kind: type) -> int:
 def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result on values of which at least one is not strided."""
     kinds = frozenset(map(type, values))
-    if kinds <= _plain:
-        return strided(op, values, params)
-    result = run_in_layouts(op, values, params, kinds)
-    if result is not NotImplemented:
-        return result
+    known = None if Zero in kinds else _found.get((op.name, op.family, kinds))
+    if not known:
+        if kinds <= _plain:
+            return strided(op, values, params)
+        result = run_in_layouts(op, values, params, kinds)
+        if result is not NotImplemented:
+            return result
+    else:
+        for kernel in known:
+            result = kernel(op, values, params)
+            if result is not NotImplemented:
+                return result
     largest = max(prod(v.shape) for v in values if type(v) not in _plain)
     quiet = any(is_strided(v) and v.ndim and _held(v) >= largest for v in values)
     dense = tuple(v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values)

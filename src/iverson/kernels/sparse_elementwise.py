@@ -60,21 +60,23 @@ def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
 @sparse("elementwise")
 def elementwise(op: Op, values: Values, params: Params) -> Any:
     """f at the entries where its result may be nonzero, in the layout of the first sparse operand."""
-    first = _on_one_pattern(values)
-    if first is not None and _bounding(op, values, params):
+    first, on_one = _alike(values)
+    bounding = _bounding(op, values, params)
+    if on_one and first is not None and bounding:
         found = op.forward(*[v.values if isinstance(v, Sparse) else v for v in values], **params)
         if getattr(found, "shape", None) == first.values.shape:
             return type(first)(first.pattern, found)
-    shape = _result_shape(op, values, params)
+    shape = _result_shape(op, values, params) if first is None else first.shape
     kept = _only_term(op, values, params) if Zero in map(type, values) else None
     if kept is not None:
         return kept
     if op.linear_in == _PRODUCT and all(map(is_sparse, values)) and values[0].shape != values[1].shape:
         return _product(op, values, shape, params)
-    bounding = _bounding(op, values, params)
     if not bounding:
         return NotImplemented
-    operands = _aligned(values, shape, {k for group in bounding for k in group})
+    operands: Any = values
+    if first is None:
+        operands = _aligned(values, shape, {k for group in bounding for k in group})
     bounds: list[Pattern] = []
     for group in bounding:
         patterns = [v.pattern for k in group if isinstance(v := operands[k], Sparse)]
@@ -89,18 +91,27 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
 
 
-def _on_one_pattern(values: Values) -> Sparse | None:
-    """The first sparse operand, if all others are values on its pattern, of its shape, or Python scalars."""
+def _alike(values: Values) -> tuple[Sparse | None, bool]:
+    """The first sparse operand, if all others are sparse too, of its shape and sparse axes, or numbers,
+    and no entry is stored twice; and whether all are on its pattern."""
     first: Sparse | None = None
+    on_one = True
     for v in values:
         if isinstance(v, Sparse):
+            pattern = v.pattern
             if first is None:
                 first = v
-            elif v.pattern is not first.pattern or v.shape != first.shape:
-                return None
+            elif pattern is first.pattern and v.shape == first.shape:
+                continue
+            elif v.shape != first.shape or pattern.ndim != first.pattern.ndim:
+                return None, False
+            else:
+                on_one = False
+            if not pattern.distinct:
+                return None, False
         elif hasattr(v, "shape"):
-            return None
-    return first if first is not None and first.pattern.distinct else None
+            return None, False
+    return first, on_one
 
 
 def _result_shape(op: Op, values: Values, params: Params) -> Shape:

@@ -44,12 +44,15 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
 
     Scalars and arrays of rank 0 stay as they are. What is not stored reads as 0.
     """
+    if isinstance(value, Sparse):
+        own = value.pattern
+        if value.shape == shape and (own is pattern or (own.ndim == pattern.ndim and own.distinct)):
+            return read_at(value, pattern)
+        return _read_sparse(value, pattern, shape)
     if not hasattr(value, "shape"):
         return value
     if type(value) is Zero:
         return np.zeros((), value.dtype)
-    if isinstance(value, Sparse):
-        return _read_sparse(value, pattern, shape)
     array = to_strided(value)
     if not array.ndim:
         return array
@@ -66,9 +69,6 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
 
 
 def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
-    own = value.pattern
-    if value.shape == shape and (own is pattern or (own.ndim == pattern.ndim and own.distinct)):
-        return read_at(value, pattern)
     if value.shape != shape and pattern.ndim == len(shape):
         return _found(coalesced(sparse_only(value)), _projected(value.shape, pattern))
     value = coalesced(with_sparse_axes(broadcast(value, shape), pattern.ndim))

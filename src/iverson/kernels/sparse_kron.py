@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from iverson.kernels.sparse_forms import is_sparse, read, sparse, sparse_only
 from iverson.layouts import CompressedPattern, CooPattern, Pattern, coalesced, to_strided
 from iverson.layouts.pattern import coordinates_of, index_dtype
 from iverson.layouts.placement import Source, converted
+from iverson.layouts.weak import ForOthers
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -113,7 +113,7 @@ def _layout(pattern: Pattern) -> str:
 
 def pairs(p: Pattern, q: Pattern) -> Pairs:
     """Where the products of entries of two patterns, each of distinct ones, are; kept while both live."""
-    known: WeakKeyDictionary[Pattern, Pairs] = p.once("kron", WeakKeyDictionary)
+    known: ForOthers[Pairs] = p.once("kron", ForOthers)
     found = known.get(q)
     if found is None:
         found = known[q] = _pairs(p, q)

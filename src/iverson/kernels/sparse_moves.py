@@ -199,10 +199,9 @@ def diagonal(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("diag_embed")
 def diag_embed(op: Op, values: Values, params: Params) -> Any:
-    x, offset = sparse_only(values[0]), params["offset"]
-    *lead, along = x.pattern.coordinates.astype(_index_dtype(x, params["shape"]), copy=False)
-    ends = [along + max(-offset, 0), along + max(offset, 0)]
-    return moved(x, params["shape"], np.stack([*lead, *ends]))
+    x = sparse_only(values[0])
+    made = sparse_parts.embedded(x.pattern, params["offset"], params["shape"])
+    return like(made.value(x.entries), x.pattern)
 
 
 @sparse("sum")

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 import numpy as np
 
 from iverson.core.shapes import Shape
 from iverson.kernels.keys import Key
-from iverson.layouts import CompressedPattern, CooPattern, Sparse, counting
+from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, counting
 from iverson.layouts.parts import Ends, joined, part, put_back
+from iverson.layouts.pattern import index_dtype
+from iverson.layouts.placement import Placement, placements
+from iverson.layouts.weak import StillUsed
 
 Array = np.ndarray[Any, Any]
 
@@ -88,7 +91,7 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
     the same pattern while that lives."""
     pattern: Any = x.pattern
     key = axis, chosen.size, hash(chosen.tobytes())
-    known: WeakValueDictionary[Any, Any] = pattern.once("chosen lines", WeakValueDictionary)
+    known: StillUsed[Any] = pattern.once("chosen lines", StillUsed)
     across = axis != pattern.axis
     found = known.get(key)
     if found is not None:
@@ -132,7 +135,27 @@ def _diagonal(pattern: Any, offset: int) -> tuple[CooPattern, Array]:
     at = counting.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
     kept = at.nonzero()[0]
     made = CooPattern(at.shape, kept.astype(pattern.index_dtype)[None], True)
-    return made, at[kept] - np.int64(1)
+    places = at[kept] - np.int64(1)
+    made._facts["diagonal of"] = ref(pattern), offset, places
+    return made, places
+
+
+def embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
+    """The pattern of matrices with entries on a diagonal, as the last axis of a pattern says; kept on it."""
+    found: CooPattern = pattern.once(("embedded", offset, shape), lambda: _embedded(pattern, offset, shape))
+    return found
+
+
+def _embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
+    dtype = np.result_type(pattern.index_dtype, index_dtype(*shape))
+    *lead, along = pattern.coordinates.astype(dtype, copy=False)
+    ends = [along + max(-offset, 0), along + max(offset, 0)]
+    made = CooPattern(shape, np.stack([*lead, *ends]), pattern.distinct or None)
+    of, at, places = pattern._facts.get("diagonal of", (lambda: None, 0, None))
+    whole = of()
+    if whole is not None and at == offset and whole.shape == shape:
+        placements(whole)[made] = Placement(None, lambda: places, put=True)
+    return made
 
 
 def entries_at(x: Sparse, at: list[Array]) -> Array:

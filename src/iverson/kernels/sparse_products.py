@@ -11,7 +11,6 @@ from copy import copy
 from functools import partial
 from math import prod
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from iverson.layouts import (
 from iverson.layouts.batches import diagonal
 from iverson.layouts.conversion import like
 from iverson.layouts.placement import Padded, converted, reordered
+from iverson.layouts.weak import ForOthers
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -119,7 +119,7 @@ def _terms(left: Any, right: Any) -> int:
 
 def product_pattern(p: Pattern, q: Pattern) -> Pattern:
     """Where a product of matrices stored on two patterns may be nonzero; kept on p for as long as q lives."""
-    known: WeakKeyDictionary[Pattern, Pattern] = p.once("products", WeakKeyDictionary)
+    known: ForOthers[Pattern] = p.once("products", ForOthers)
     found = known.get(q)
     if found is None:
         a, b = (x.value(np.ones(x.count, np.float32)) for x in (p, q))

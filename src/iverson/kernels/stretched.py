@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from iverson.core.table import TABLE
 from iverson.kernels.registry import run_in_layouts
 from iverson.kernels.sparse_forms import broadcast
 from iverson.layouts import Pattern
+from iverson.layouts.weak import ForOthers
 
 
 def extent(pattern: Pattern, own: Shape, out: Shape) -> int:
@@ -30,7 +30,7 @@ def stretched(pattern: Pattern, own: Shape, out: Shape, factors: Sequence[Patter
     """
     if factors:
         first = factors[0]
-        known: Any = pattern.once(("stretched", own, out), WeakKeyDictionary)
+        known: Any = pattern.once(("stretched", own, out), ForOthers)
         found = known.get(first)
         if found is None:
             dense = own[pattern.ndim :]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 import numpy as np
 
@@ -19,14 +19,15 @@ from iverson.layouts import counting
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.placement import Placement, placements
+from iverson.layouts.weak import StillUsed
 
 #: Where a box lies along rows and columns: start and stop of each.
 Ends = tuple[tuple[int, int], tuple[int, int]]
 
 
-def parts(pattern: Pattern) -> WeakValueDictionary[Ends, CompressedPattern]:
+def parts(pattern: Pattern) -> StillUsed[CompressedPattern]:
     """The boxes cut out of a pattern that are still in use."""
-    found: WeakValueDictionary[Ends, CompressedPattern] = pattern.once("parts", WeakValueDictionary)
+    found: StillUsed[CompressedPattern] = pattern.once("parts", StillUsed)
     return found
 
 

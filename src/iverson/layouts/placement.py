@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from iverson.layouts import counting
 from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.registry import Blocks, layout_named
+from iverson.layouts.weak import ForOthers
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,8 @@ class Placement:
 
     def read(self, entries: Array, count: int) -> Array:
         """The entries at the other pattern, which stores ``count``; 0 where there is none."""
-        entries = reordered(entries, self.source)
+        if self.source is not None:
+            entries = reordered(entries, self.source)
         if not self.put:
             return counting.taken(entries, self.at())
         out = np.zeros((count, *entries.shape[1:]), entries.dtype)
@@ -127,10 +128,10 @@ class Placement:
         return out
 
 
-def placements(pattern: Pattern) -> WeakKeyDictionary[Pattern, Placement]:
+def placements(pattern: Pattern) -> ForOthers[Placement]:
     """For other patterns, how values on them are read at this one; as far as known."""
-    found: WeakKeyDictionary[Pattern, Placement] = pattern.once("placements", WeakKeyDictionary)
-    return found
+    found: ForOthers[Placement] | None = pattern._facts.get("placements")
+    return pattern.once("placements", ForOthers) if found is None else found
 
 
 def subset(pattern: Pattern, at: Array) -> Pattern:

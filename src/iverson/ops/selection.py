@@ -45,6 +45,25 @@ def nan_at(x: Any, t: Any) -> Any:
     return namespace.where(namespace.isnan(x), t * math.nan, t)
 
 
+@derived
+def or_nan(condition: Any, x: Any) -> Any:
+    """Where the condition holds, or x is nan."""
+    value = value_of(x, x)
+    if is_strided(value) and not has_nan(value):
+        return condition
+    return namespace.logical_or(condition, namespace.isnan(x))
+
+
+@derived
+def shared_at_ties(a: Any, b: Any, t: Any) -> Any:
+    """t, and half of it where a and b are equal."""
+    ties = namespace.equal(a, b)
+    value = value_of(ties, ties)
+    if is_strided(value) and not value.any():
+        return t
+    return namespace.where(ties, 0.5 * t, t)
+
+
 define(
     Op(
         name="bracket",

@@ -116,7 +116,8 @@ class OnPattern(EntryMap):
 
     def demand(self, _op: Op, _demands: Any, _inputs: Any, _out: Any, params: Any) -> Entries:
         """The pattern."""
-        return Stored(distinct(params["pattern"]))
+        pattern = params["pattern"]
+        return Stored(pattern if pattern.distinct else distinct(pattern))
 
 
 # A batch on one pattern: the pattern of all examples, one after the other.

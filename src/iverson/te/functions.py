@@ -35,7 +35,7 @@ class Functions:
         return function
 
     def __dir__(self) -> list[str]:
-        return [*SCALARS, "bracket", "nan_at", "where"]
+        return [*SCALARS, "bracket", "nan_at", "or_nan", "shared_at_ties", "where"]
 
     def where(self, condition: Any, then: Any, other: Any) -> Expr:
         """``then`` where the condition holds, else ``other``."""
@@ -49,6 +49,14 @@ class Functions:
     def nan_at(self, x: Any, t: Any) -> Expr:
         """``t``, and nan where ``x`` is nan."""
         return select(apply("isnan", x), t * math.nan, t)
+
+    def or_nan(self, condition: Any, x: Any) -> Expr:
+        """Where the condition holds, or ``x`` is nan."""
+        return apply("logical_or", condition, apply("isnan", x))
+
+    def shared_at_ties(self, a: Any, b: Any, t: Any) -> Expr:
+        """``t``, and half of it where ``a`` and ``b`` are equal."""
+        return select(apply("equal", a, b), 0.5 * t, t)
 
     def astype(self, x: Any, dtype: Any) -> Expr:
         """An expression in another dtype."""

@@ -15,8 +15,8 @@ def _chosen(wins: str, i: int) -> Derivative:
 
     def rule(F: Any, t: Any, _y: Any, a: Any, b: Any) -> Any:
         own, other = (a, b)[i], (b, a)[i]
-        held = F.logical_or(getattr(F, wins)(own, other), F.isnan(own))
-        return F.bracket(held, F.where(F.equal(a, b), 0.5 * t, F.nan_at(own, t)), negated=False)
+        held = F.or_nan(getattr(F, wins)(own, other), own)
+        return F.bracket(held, F.shared_at_ties(a, b, F.nan_at(own, t)), negated=False)
 
     return rule
 
@@ -32,7 +32,7 @@ def _clipped(i: int) -> Derivative:
             chosen = F.logical_and(F.less(x, lo), F.less_equal(lo, hi))
         else:
             chosen = F.logical_or(F.greater(x, hi), F.greater(lo, hi))
-        return F.bracket(F.logical_or(chosen, F.isnan(own)), F.nan_at(own, t), negated=False)
+        return F.bracket(F.or_nan(chosen, own), F.nan_at(own, t), negated=False)
 
     return rule
 

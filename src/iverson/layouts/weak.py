@@ -1,0 +1,83 @@
+"""What is known of a pattern together with others, and what was made of it, for as long as these live.
+
+`weakref` has dictionaries for both, which also guard iterations that others run meanwhile: to make one takes
+a microsecond and to write to it another, as much as all else that a small operation on new patterns does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+from weakref import ref
+
+V = TypeVar("V")
+
+
+class _Key(ref[Any]):
+    """A key of a `ForOthers`, and which one of which table."""
+
+    __slots__ = ("number", "table")
+    number: int
+    table: ref[Any]
+
+
+def _forget(key: _Key) -> None:
+    table = key.table()
+    if table is not None:
+        table._held.pop(key.number, None)
+
+
+class ForOthers(Generic[V]):
+    """A value for each of some other patterns, until that one goes. A key is equal only to itself."""
+
+    __slots__ = ("__weakref__", "_held")
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[_Key, V]] = {}
+
+    def get(self, other: Any) -> V | None:
+        """The value for a pattern; None where there is none."""
+        found = self._held.get(id(other))
+        return None if found is None else found[1]
+
+    def __getitem__(self, other: Any) -> V:
+        return self._held[id(other)][1]
+
+    def __contains__(self, other: Any) -> bool:
+        return id(other) in self._held
+
+    def __setitem__(self, other: Any, value: V) -> None:
+        key = _Key(other, _forget)
+        key.number, key.table = id(other), ref(self)
+        self._held[key.number] = key, value
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The patterns that live, as of now."""
+        return iter([other for key, _ in list(self._held.values()) if (other := key()) is not None])
+
+
+class StillUsed(Generic[V]):
+    """What was made, by what it is, while somebody uses it."""
+
+    __slots__ = ("_held", "_room")
+
+    def __init__(self) -> None:
+        self._held: dict[Any, ref[V]] = {}
+        self._room = 8
+
+    def get(self, key: Any) -> V | None:
+        """What was made as ``key`` and is in use; None where there is none."""
+        found = self._held.get(key)
+        return None if found is None else found()
+
+    def __setitem__(self, key: Any, made: V) -> None:
+        if len(self._held) >= self._room:
+            self._held = {k: r for k, r in list(self._held.items()) if r() is not None}
+            self._room = 2 * len(self._held) + 8
+        self._held[key] = ref(made)
+
+
+__all__ = ["ForOthers", "StillUsed"]
