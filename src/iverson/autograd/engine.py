@@ -30,6 +30,7 @@ from iverson.core.entries import (
     LowRank,
     Stored,
     covers,
+    entry_by_entry,
 )
 from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.float_warnings import silent
@@ -277,9 +278,9 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
         elif kind is Kind.PART:
             ct = _part(op, rule, part, k, shared, g, y, inputs, params)
         elif kind is Kind.LOW_RANK:
-            ct = op.low_rank(F, k, g, y, *inputs, **params)  # type: ignore[misc]
+            ct = op.vjp_at(F, rule, demands[k], k, g, y, *inputs, **params)  # type: ignore[misc]
             if ct is NotImplemented:
-                ct = _part(op, rule, part, k, shared, g, y, inputs, params)
+                ct = _part(op, rule, entry_by_entry(part), k, shared, g, y, inputs, params)
         elif kind is Kind.TOGETHER:
             of_all = rule(F, positions, *shared, g, y, *inputs, **params)
             return _watched(node, demands, list(zip(positions, of_all, strict=True)))

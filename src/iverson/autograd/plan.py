@@ -77,7 +77,7 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
 
     A tuple where the op has several results of which different entries are read.
     """
-    if op.low_rank is None and True in map(getattr, demands, repeat("products"), repeat(False)):
+    if not op.entry_map.products and True in map(getattr, demands, repeat("products"), repeat(False)):
         demands = tuple(map(entry_by_entry, demands))
     if not (all(map(has_shape, out)) if op.multiple else has_shape(out)):
         return FULL
@@ -122,7 +122,7 @@ def pullback(
                 if replaced or where is not FULL:
                     part = FULL if replaced else _part(op, k, part, where, inputs, out, params)
                 if part is not NOTHING:
-                    low_rank = not replaced and op.low_rank is not None and in_products(demands[k])
+                    low_rank = not replaced and op.entry_map.products and in_products(demands[k])
                     kind = _KINDS.get(type(part), Kind.EACH)
                     steps.append(Step(Kind.LOW_RANK if low_rank else kind, (k,), rule, part))
         made = Plan(tuple(steps), replaced)

@@ -154,7 +154,7 @@ def _record(
         k = kept[0]
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
     tracked = tuple(map(is_not, parents, _NONES)) if None in parents else (True,) * len(parents)
-    saved, result_saved = op._saves.get(tracked) or op.saves(tracked)
+    saved, result_saved = op.plans.get(tracked) or op.saves(tracked)
     if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
     indices = (0,) * len(parents)

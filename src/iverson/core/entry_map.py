@@ -23,6 +23,7 @@ class EntryMap:
     partial : some entries of the result depend on a part of the inputs or on none, so that `demand` bounds
         also what is read where inputs are demanded in full.
     bounds : whether `support` ever says less than every entry.
+    products : where only products read a cotangent of an input, only products read that of the result.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
     image : ``image(region, shape, others, params)`` gives the smallest region of the result that depends on a
         region, not empty, of input 0, which has this shape; empty or None if nothing does. ``others`` are the
@@ -33,6 +34,7 @@ class EntryMap:
     moves = False
     partial = False
     bounds = False
+    products = False
     keeps_zeros = False
     image: Any = None
 

@@ -102,9 +102,8 @@ class Op:
         cotangent, where it may be nonzero and which entries move follow from it.
     vjp_at : ``vjp_at(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or Stored)
         of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. With
-        ``shared``, it takes that value after i, as rules take it after F.
-    low_rank : ``low_rank(F, i, g, y, *inputs)`` gives input i's cotangent as `LowRank` where only products
-        read it (g may be so too), or NotImplemented.
+        ``shared``, it takes that value after i, as rules take it after F. Where only products read the part
+        (`in_products`; only if the entry map says ``products``), it may be `LowRank`, as g may be.
     family : the key under which kernels for other layouts are registered (default: the name).
     multiple : results come as a tuple.
     batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch (`iverson.ops.batching`),
@@ -122,11 +121,10 @@ class Op:
     These follow:
 
     trapping, signals : as of the `Body`.
-    elementwise : an entry of the result depends on the same entry of each input alone.
     zero_preserving : the result is 0 where all operands are.
     differentiable, constant_in : whether any input has a derivative rule, and which have none although others
         do: nothing flows through them.
-    plans : what was planned before (`iverson.autograd.plan`).
+    plans : what was planned before (`iverson.autograd.plan`), and what calls save by the inputs tracked.
     """
 
     name: str
@@ -138,7 +136,6 @@ class Op:
     shared: Rule | None = None
     entry_map: EntryMap = ANY
     vjp_at: Rule | None = None
-    low_rank: Rule | None = None
     family: str = ""
     multiple: bool = False
     batch: Rule | None = None
@@ -149,12 +146,10 @@ class Op:
     exceptions: Mapping[str, str] = field(default_factory=dict)
     trapping: Rule = field(init=False)
     signals: bool = field(init=False)
-    elementwise: bool = field(init=False)
     zero_preserving: bool = field(init=False)
     differentiable: bool = field(init=False)
     constant_in: frozenset[int] = field(init=False)
     plans: dict[Any, Any] = field(init=False, default_factory=dict, repr=False)
-    _saves: dict[Any, tuple[tuple[bool, ...], Any]] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         def follows(**facts: Any) -> None:
@@ -166,12 +161,17 @@ class Op:
             body = Body(body)
         signals = not entry_map.moves and body.trapping is None if body.signals is None else body.signals
         follows(forward=body.call, trapping=body.trapping or body.call, signals=signals)
-        follows(elementwise=entry_map.elementwise, differentiable=self._has_derivatives())
+        follows(differentiable=self._has_derivatives())
         everything = entry_map.elementwise and len(self.linear_in) == 1 and len(self.vjp_rules()) == 1
         follows(zero_preserving=entry_map.keeps_zeros or everything or self.linear_in == JOINTLY)
         constant = [k for k, rule in enumerate(self.vjp_rules()) if rule is None]
         given = {k for k, rule in enumerate(self.jvp) if rule is not None}.union(*self.linear_in)
         follows(constant_in=frozenset(constant) - given)
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether an entry of the result depends on the same entry of each input alone."""
+        return self.entry_map.elementwise
 
     def _has_derivatives(self) -> bool:
         return callable(self.vjp) or any(self.vjp) or any(self.linear_in)
@@ -219,9 +219,9 @@ class Op:
 
         Of several results it may be a tuple, which of them.
         """
-        found = self._saves.get(tracked)
+        found = self.plans.get(tracked)
         if found is None:
-            found = self._saves[tracked] = self._find_saves(tracked)
+            found = self.plans[tracked] = self._find_saves(tracked)
         return found
 
     def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:

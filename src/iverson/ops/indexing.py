@@ -87,7 +87,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
         linear_in=LINEAR,
         entry_map=Moved(regions.embedded, partial=True),
-        loops=loops.embed,
+        te=lazy_te(loops.embed),
         samples=lambda s: [
             Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
             Sample(

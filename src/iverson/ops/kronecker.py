@@ -9,7 +9,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, LowRank, Stored
+from iverson.core.entries import FACTORED, FULL, NOTHING, Entries, LowRank, Stored, in_products
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
@@ -78,8 +78,10 @@ def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
     )
 
 
-def _within(F: Any, _rule: Rule, wanted: Box | Stored, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """At a pattern: the terms of its entries and of the stored entries of the other factor alone."""
+    if in_products(wanted):
+        return _factors(F, i, g, y, a, b)
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != len(a.shape):
         return NotImplemented
     pattern = wanted.pattern
@@ -92,6 +94,8 @@ def _within(F: Any, _rule: Rule, wanted: Box | Stored, i: int, g: Any, y: Any, a
 
 class Pairwise(EntryMap):
     """An entry of the result is a product of one of a and one of b."""
+
+    products = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
         """Where demanded entries meet stored ones of the other factor.
@@ -204,7 +208,6 @@ define(
         linear_in=((0,), (1,)),
         entry_map=Pairwise(),
         vjp_at=_within,
-        low_rank=_factors,
         te=lazy_te(_in_notation),
         batch=_batched,
         samples=lambda s: [

@@ -1,13 +1,14 @@
 """Bodies of ops for compiled loops (`loops` of a record): tensor expressions by way of intermediate results.
 
 Each takes the tensor-expression language, what is known of the result, the operands (a tensor, or a number as
-it is) and the op's parameters.
+it is) and the op's parameters. `embed`, `diag_embed` and `add_n` are the `te` of their ops, and take no aval.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
@@ -70,14 +71,8 @@ def bracket(T: Any, aval: Any, condition: Any, x: Any, *, negated: bool) -> Any:
     return over(T, aval, lambda c, v: T.F.bracket(c, v, negated=negated), condition, x)
 
 
-def add_n(T: Any, aval: Any, *xs: Any) -> Any:
-    def total(*v: Any) -> Any:
-        result = v[0]
-        for x in v[1:]:
-            result = result + x
-        return result
-
-    return over(T, aval, total, *xs)
+def add_n(T: Any, *xs: Any) -> Any:
+    return T.compute(xs[0].shape, lambda *i: reduce(operator.add, [x[i] for x in xs]))
 
 
 # --- softmax and what is made of it -----------------------------------------------------------------
@@ -191,7 +186,7 @@ def _is_basic(key: Any) -> bool:
     return all(item is None or isinstance(item, int | slice) for item in key)
 
 
-def embed(T: Any, _aval: Any, g: Any, *, key: Any, shape: Shape) -> Any:
+def embed(T: Any, g: Any, *, key: Any, shape: Shape) -> Any:
     """Zeros but for the entries that a basic key reads, which are those of g."""
 
     def entry(*i: Any) -> Any:
@@ -228,7 +223,7 @@ def overwritten(T: Any, aval: Any, x: Any, *, key: Any) -> Any:
     return T.compute(aval.shape, entry, dtype=aval.dtype)
 
 
-def diag_embed(T: Any, _aval: Any, x: Any, *, offset: int, shape: Shape) -> Any:
+def diag_embed(T: Any, x: Any, *, offset: int, shape: Shape) -> Any:
     """Zeros but for a diagonal."""
     first = max(-offset, 0)
 

@@ -13,7 +13,19 @@ from typing import Any
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import is_tracked, value_of
-from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Entries, LowRank, Stored, hull, join, plain
+from iverson.core.entries import (
+    FACTORED,
+    FULL,
+    NOTHING,
+    Box,
+    Entries,
+    LowRank,
+    Stored,
+    hull,
+    in_products,
+    join,
+    plain,
+)
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Body, Op, Rule, Sample
@@ -47,12 +59,14 @@ def cut(F: Any, x: Any, region: Region) -> Any:
     return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
 
 
-def _within(F: Any, _rule: Rule, wanted: Box | Stored, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
+    if in_products(wanted):
+        return _factors(F, i, g, y, a, b)
     x = (a, b)[i]
     if isinstance(wanted, Stored):
         return product_at(F, wanted.pattern, i, g, y, a, b)
-    if x.shape[:-2] != y.shape[:-2]:
+    if not isinstance(wanted, Box) or x.shape[:-2] != y.shape[:-2]:
         return NotImplemented
     region = wanted.region
     batch = Region(region.start[:-2], region.stop[:-2])
@@ -107,6 +121,8 @@ SMALL = 1 << 16
 
 class Contracted(EntryMap):
     """Entry (i, j) depends on row i of a and column j of b; with patterns, where these meet."""
+
+    products = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
         """Where demanded entries meet the other factor; for rows of a alone, or columns of b, those."""
@@ -232,7 +248,6 @@ define(
         ),
         linear_in=((0,), (1,)),
         entry_map=Contracted(),
-        low_rank=_factors,
         vjp_at=_within,
         te=lazy_te(_product),
         batch=_batched,

@@ -15,7 +15,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, value_of
-from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, join, plain
+from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, in_products, join, plain
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
@@ -127,6 +127,8 @@ def _inverse(axes: Shape) -> Shape:
 class Permuted(Moved):
     """Axes in another order. A pattern stays one if its axes stay first."""
 
+    products = True
+
     def moved(self, _op: Op, demands: Sequence[Entries], _inputs: Any, _out: Any, params: Any) -> Entries:
         """The pattern with its axes in that order."""
         need = demands[0]
@@ -136,9 +138,11 @@ class Permuted(Moved):
         return Stored(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
 
 
-def _permute_factors(F: Any, _i: int, g: Any, _y: Any, _x: Any, *, axes: Shape) -> Any:
+def _permute_factors(
+    F: Any, _rule: Rule, part: Entries, _i: int, g: Any, _y: Any, _x: Any, *, axes: Shape
+) -> Any:
     """The factors of a matrix change places when it is transposed."""
-    if not isinstance(g, LowRank) or axes != (1, 0):
+    if not isinstance(g, LowRank) or not in_products(part) or axes != (1, 0):
         return NotImplemented
     return LowRank(F.mT(g.right), F.mT(g.left))
 
@@ -151,7 +155,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
         linear_in=LINEAR,
         entry_map=Permuted(regions.permuted),
-        low_rank=_permute_factors,
+        vjp_at=_permute_factors,
         te=moved_in_notation(
             lambda shape, *, axes: tuple(shape[k] for k in axes),
             lambda shape, i, *, axes: tuple(i[axes.index(k)] for k in range(len(shape))),
@@ -494,7 +498,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, offset, shape: F.diagonal(g, offset=offset),),
         linear_in=LINEAR,
         entry_map=Moved(regions.on_diagonal),
-        loops=loops.diag_embed,
+        te=lazy_te(loops.diag_embed),
         samples=lambda s: [Sample((s((2, 3)),), {"offset": 1, "shape": (2, 4, 4)})],
     )
 )
@@ -529,7 +533,7 @@ define(
         linear_in=JOINTLY,
         entry_map=Added(),
         batch=leading,
-        loops=loops.add_n,
+        te=lazy_te(loops.add_n),
         samples=lambda s: [Sample((s((2, 3)), s((2, 3)), s((2, 3))))],
     )
 )
@@ -550,7 +554,7 @@ for _name, _body in _SAME.items():
             entry_map=SAME,
             family="elementwise",
             batch=leading,
-            loops=loops.same,
+            te=moved_in_notation(lambda shape: shape, lambda _, i: i),
             samples=lambda s: [Sample((s((2, 3)),))],
         )
     )
@@ -565,7 +569,7 @@ define(
         jvp=(lambda F, t, _y, _x: t,),
         entry_map=SAME,
         batch=leading,
-        loops=loops.same,
+        te=moved_in_notation(lambda shape: shape, lambda _, i: i),
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )
