@@ -12,6 +12,9 @@ PINS := requirements/ci.txt
 PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
 DOCTEST := $(PYTEST) --doctest-modules src/iverson
 
+# Workers and the processes that tests start import the same files.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-peers lint format stubs bench mutate clean
 
@@ -36,6 +39,7 @@ lint: $(VENV)/.stamp-dev  ## check style, types and import directions
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/pyright --pythonpath $(PY)
 	$(VENV)/bin/lint-imports
 
 format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes

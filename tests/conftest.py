@@ -5,8 +5,10 @@ Hypothesis draws the same examples each time; ``IVERSON_TEST_ALL=1`` lets it loo
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,22 @@ def pytest_configure(config: pytest.Config) -> None:
     # Derandomized, hypothesis would read the source of a test again for each of its parameters.
     if config.option.hypothesis_seed is None and not EXHAUSTIVE:
         config.option.hypothesis_seed = "0"
+
+
+#: Modules of nothing but comparisons with peers.
+OF_PEERS = "tests/*/test_torch.py"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """They import these when they are read, which takes seconds."""
+    left_out = config.option.markexpr == "not peers"
+    return True if left_out and collection_path.match(OF_PEERS) else None
+
+
+def pytest_collection_finish() -> None:
+    """What stands now stays to the end: the collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _checked(kernel: Any) -> Any:

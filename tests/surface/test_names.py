@@ -9,6 +9,7 @@ import pytest
 
 import iverson as iv
 from iverson.core.scalars import SCALARS
+from tests.surface import right
 from tools.stubs import STUBS
 
 NAMESPACES = (
@@ -87,3 +88,8 @@ def test_results_are_typed(name):
     found = dict(functions(importlib.import_module(name)))
     untyped = {n for n, s in found.items() if s.return_annotation in ("Any", s.empty)}
     assert not untyped - OF_ANY_TYPE
+
+
+def test_right_code_runs():
+    """What type checkers find nothing wrong in (`make lint`)."""
+    right.main()
