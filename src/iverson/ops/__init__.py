@@ -3,6 +3,7 @@
 from iverson.core.table import TABLE, F, define, defined, derived, override_vjp, remove
 from iverson.ops import (
     elementwise,
+    extrema,
     fourier,
     indexing,
     kronecker,
@@ -30,6 +31,7 @@ __all__ = [
     "defined",
     "derived",
     "elementwise",
+    "extrema",
     "fourier",
     "indexing",
     "kronecker",

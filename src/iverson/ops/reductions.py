@@ -1,10 +1,8 @@
-"""Reductions over axes and along one axis. ``axis`` is a normalised tuple; scans take one integer."""
+"""Reductions over axes, a normalised tuple; those that choose an entry are in `extrema`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -15,19 +13,17 @@ from iverson.core.aval import Aval
 from iverson.core.caller import warn
 from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, Entries, Stored
-from iverson.core.errors import ArgumentError, DensifyWarning, DTypeError
+from iverson.core.errors import DensifyWarning
 from iverson.core.op import Op, Sample
 from iverson.core.scalars import inverse_length
-from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
+from iverson.core.shapes import Shape, reduced_shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
-from iverson.kernels import regions, sparse_reductions, sparse_values, strided
+from iverson.kernels import regions, sparse_reductions, strided
 from iverson.layouts import CooPattern, Sparse
-from iverson.layouts.batches import of_all
 from iverson.ops import loops
-from iverson.ops.batching import Examples, next_axis
-from iverson.ops.entry_maps import REDUCED, SCANNED, Moved, Reduced, moved
-from iverson.ops.notation import lazy_te, reduction
+from iverson.ops.entry_maps import REDUCED, Moved, Reduced, moved
+from iverson.ops.notation import reduction
 
 LINEAR = ((0,),)
 
@@ -46,7 +42,8 @@ def keep_reduced(y: Any, axis: Shape, keepdims: bool) -> Any:
     return y if keepdims or not axis else namespace.expand_dims(y, axis=axis)
 
 
-def _abstract(x: Any, *, axis: Shape, keepdims: bool) -> Aval:
+def abstract_reduced(x: Any, *, axis: Shape, keepdims: bool) -> Aval:
+    """A result of the operand's dtype."""
     return Aval(reduced_shape(x.shape, axis, keepdims), x.dtype)
 
 
@@ -62,8 +59,9 @@ def _samples(draw: Any) -> Any:
     return samples
 
 
+#: Samples of normal numbers, and of numbers of which no two are close.
 _normal = _samples(lambda s, shape: s(shape))
-_distinct = _samples(lambda s, shape: s.distinct(shape))
+of_distinct = _samples(lambda s, shape: s.distinct(shape))
 
 
 class Summed(Moved, Reduced):
@@ -81,11 +79,12 @@ class Summed(Moved, Reduced):
         return FULL
 
 
-def _is_sparse(x: Any) -> bool:
+def is_sparse(x: Any) -> bool:
+    """Whether a handle's value is in a sparse layout."""
     return isinstance(value_of(x, None), Sparse)
 
 
-def _at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool) -> Any:
+def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool) -> Any:
     """For each entry of a pattern, what a reduced array holds for the line that it is in."""
     if keepdims:
         g = F.squeeze(g, axis=axis)
@@ -103,14 +102,14 @@ def _sum_within(
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape) or not axis:
         return NotImplemented
     pattern = wanted.pattern
-    return F.from_values(_at_entries(F, g, pattern, axis, keepdims), pattern=pattern)
+    return F.from_values(at_entries(F, g, pattern, axis, keepdims), pattern=pattern)
 
 
 define(
     Op(
         name="sum",
         forward=lambda x, *, axis, keepdims: np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims),
-        abstract=_abstract,
+        abstract=abstract_reduced,
         vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
         linear_in=LINEAR,
         entry_map=Summed(regions.summed),
@@ -123,7 +122,7 @@ define(
 
 def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     length = int(np.prod([x.shape[k] for k in axis]))
-    if _is_sparse(x) and length > 1:
+    if is_sparse(x) and length > 1:
         # Recorded, the derivative is differentiated where x is zero now: there it is the general one.
         if not F.is_recorded(x):
             return _prod_vjp_of_sparse(F, g, x, axis, length)
@@ -192,7 +191,7 @@ define(
     Op(
         name="prod",
         forward=lambda x, *, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
-        abstract=_abstract,
+        abstract=abstract_reduced,
         vjp=(_prod_vjp,),
         jvp=(
             lambda F, t, _y, x, *, axis, keepdims: F.sum(
@@ -209,150 +208,6 @@ define(
 )
 
 
-def _check_extremum(name: str) -> Any:
-    def abstract(x: Any, *, axis: Shape, keepdims: bool) -> Aval:
-        if x.dtype.kind in "bc":
-            raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real numeric dtype")
-        if any(x.shape[k] == 0 for k in axis):
-            raise ArgumentError(
-                name, "x", got=f"shape {x.shape}", expected="at least one entry to choose from"
-            )
-        return _abstract(x, axis=axis, keepdims=keepdims)
-
-    return abstract
-
-
-def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
-    """Which entries attain the extremum, and what each of them has of it: 1/n, or nan where it is a nan."""
-    y = F.keep_reduced(y, axis, keepdims)
-    attained = F.logical_or(F.equal(x, y), F.isnan(x))
-    count = F.sum(F.astype(attained, dtype=x.dtype), axis=axis, keepdims=True)
-    return attained, F.where(F.isnan(y), math.nan, F.reciprocal(count))
-
-
-def _extremum_vjp(
-    F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
-) -> Any:
-    if _is_sparse(x) and axis:
-        share = F.extremum_shares(x, axis=axis, largest=largest)
-        return _shared_out(F, F.keep_reduced(g, axis, keepdims), share)
-    attained, share = _share_of_ties(F, y, x, axis, keepdims)
-    g = F.broadcast_to(F.keep_reduced(g, axis, keepdims) * share, shape=x.shape)
-    return F.bracket(attained, g, negated=False)
-
-
-def _shared_out(F: Any, g: Any, share: Any) -> Any:
-    """g times shares: an entry without one takes no part, also where g is inf or nan."""
-    return F.where(F.not_equal(share, 0), g * share, F.zero((), g.dtype))
-
-
-def _extremum_within(
-    F: Any,
-    _rule: Any,
-    wanted: Any,
-    _i: int,
-    g: Any,
-    _y: Any,
-    x: Any,
-    *,
-    axis: Shape,
-    keepdims: bool,
-    largest: bool = True,
-) -> Any:
-    """At a pattern: the shares of its entries."""
-    if not (isinstance(wanted, Stored) and _is_sparse(x) and axis) or wanted.pattern.ndim != x.ndim:
-        return NotImplemented
-    pattern = wanted.pattern
-    share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)
-    return F.from_values(_shared_out(F, _at_entries(F, g, pattern, axis, keepdims), share), pattern=pattern)
-
-
-def _extremum_jvp(
-    F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
-) -> Any:
-    if _is_sparse(x) and _is_sparse(t) and axis and not value_of(t).dense_shape:
-        t = F.coalesce(t)
-        pattern = F.pattern_of(t)
-        share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)
-        t = F.from_values(_shared_out(F, F.values_at(t, pattern=pattern), share), pattern=pattern)
-        return F.sum(t, axis=axis, keepdims=keepdims)
-    attained, share = _share_of_ties(F, y, x, axis, keepdims)
-    share = share if keepdims or not axis else F.squeeze(share, axis=axis)
-    return F.sum(F.bracket(attained, t, negated=False), axis=axis, keepdims=keepdims) * share
-
-
-def _dense_shares(x: Any, *, axis: Shape, largest: bool) -> Any:
-    """1/n at the n entries of each line that attain its extremum, nan at those that are nan, 0 elsewhere."""
-    attained = x == (np.max if largest else np.min)(x, axis=axis, keepdims=True)
-    share = attained / np.maximum(np.sum(attained, axis=axis, keepdims=True), 1)
-    return np.asarray(np.where(np.isnan(x), np.nan, share), x.dtype)
-
-
-def _shares_at(x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
-    return sparse_values.values_at(_dense_shares(x, axis=axis, largest=largest), pattern=pattern)
-
-
-def _batched_shares(F: Any, examples: Examples, x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
-    whole = of_all(pattern, examples.size)
-    found = F.extremum_shares_at(x, axis=next_axis(axis), largest=largest, pattern=whole)
-    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
-
-
-_AT = np.array([[0, 0, 1, 1], [2, 0, 1, 2]])
-_held = np.array([[0.0, -1.0, 0.0], [2.0, 2.0, 0.0]])
-
-define(
-    Op(
-        name="extremum_shares",
-        forward=_dense_shares,
-        abstract=lambda x, *, axis, largest: Aval(x.shape, x.dtype),
-        loops=loops.extremum_shares,
-        samples=lambda s: [
-            Sample((s.distinct((2, 3)),), {"axis": (1,), "largest": True}),
-            Sample((_held.astype(s.dtype),), {"axis": (0, 1), "largest": False}),
-        ],
-        exceptions={"complex": "complex numbers have no order"},
-    )
-)
-
-define(
-    Op(
-        name="extremum_shares_at",
-        forward=_shares_at,
-        abstract=lambda x, *, axis, largest, pattern: Aval(pattern.stored_shape, x.dtype),
-        batch=_batched_shares,
-        samples=lambda s: [
-            Sample(
-                (_held.astype(s.dtype),),
-                {"axis": axis, "largest": largest, "pattern": CooPattern((2, 3), _AT, True)},
-            )
-            for axis in ((0,), (1,), (0, 1))
-            for largest in (False, True)
-        ],
-        exceptions={"complex": "complex numbers have no order"},
-    )
-)
-
-
-_EXTREMA: dict[str, Callable[..., Any]] = {"max": np.max, "min": np.min}
-for _name, _body in _EXTREMA.items():
-    define(
-        Op(
-            name=_name,
-            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
-            abstract=_check_extremum(_name),
-            te=reduction(_name),
-            vjp=(partial(_extremum_vjp, largest=_name == "max"),),
-            jvp=(partial(_extremum_jvp, largest=_name == "max"),),
-            vjp_at=partial(_extremum_within, largest=_name == "max"),
-            entry_map=REDUCED,
-            samples=_distinct,
-            exceptions={"complex": "complex numbers have no order"},
-            convention="equal extrema share the derivative evenly",
-        )
-    )
-
-
 def _logsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     return F.expand_reduced(g, x.shape, axis, keepdims) * _weights(F, y, x, axis, keepdims)
 
@@ -367,7 +222,7 @@ define(
     Op(
         name="logsumexp",
         forward=strided.logsumexp,
-        abstract=_abstract,
+        abstract=abstract_reduced,
         vjp=(_logsumexp_vjp,),
         jvp=(
             lambda F, t, y, x, *, axis, keepdims: F.sum(
@@ -454,15 +309,15 @@ def _deviation_within(
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim or not axis:
         return NotImplemented
     pattern = wanted.pattern
-    mean = _at_entries(F, F.to_dense(_line_means(F, x, axis)), pattern, axis, True)
+    mean = at_entries(F, F.to_dense(_line_means(F, x, axis)), pattern, axis, True)
     apart = F.subtract(F.values_at(x, pattern=pattern), mean)
-    weight = _at_entries(F, _deviation_weight(F, g, y, squared), pattern, axis, keepdims)
+    weight = at_entries(F, _deviation_weight(F, g, y, squared), pattern, axis, keepdims)
     return F.from_values(weight * apart, pattern=pattern)
 
 
 def _deviation_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
     mean = _line_means(F, x, axis)
-    if _is_sparse(x):
+    if is_sparse(x):
         # The mean times t, over all entries, is the mean times the sum of t.
         own = F.sum(F.conj(x) * t, axis=axis, keepdims=True)
         found = F.real(F.subtract(own, F.conj(mean) * F.sum(t, axis=axis, keepdims=True)))
@@ -506,152 +361,3 @@ for _name, _body in _TESTS.items():
             samples=_normal,
         )
     )
-
-
-def _batched_search(F: Any, examples: Examples, x: Any, *, axis: int | None, keepdims: bool) -> Any:
-    """Over all axes: the place in each example, row by row."""
-    if axis is not None:
-        return examples.call(x, axis=axis + 1, keepdims=keepdims)
-    own = x.shape[1:]
-    found = examples.call(F.reshape(x, shape=(examples.size, prod(own))), axis=1, keepdims=False)
-    return F.reshape(found, shape=(examples.size, *(1,) * len(own))) if keepdims else found
-
-
-_SEARCHES: dict[str, Callable[..., Any]] = {"argmax": np.argmax, "argmin": np.argmin}
-for _name, _body in _SEARCHES.items():
-    define(
-        Op(
-            name=_name,
-            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
-            abstract=lambda x, *, axis, keepdims: Aval(
-                reduced_shape(x.shape, tuple(range(x.ndim)) if axis is None else (axis,), keepdims),
-                dtypes.int64,
-            ),
-            batch=_batched_search,
-            loops=loops.extremum(_name),
-            samples=lambda s: [
-                Sample((s.distinct((2, 3)),), {"axis": 1, "keepdims": False}),
-                Sample((s.distinct((2, 3)),), {"axis": None, "keepdims": True}),
-            ],
-        )
-    )
-
-
-def _scan_samples(s: Any) -> list[Sample]:
-    return [
-        Sample((s((4,)),), {"axis": 0}),
-        Sample((s((2, 3)),), {"axis": 1}),
-        Sample((s((2, 0)),), {"axis": 1}),
-    ]
-
-
-def _scanned(T: Any, x: Any, axis: int) -> Any:
-    def entry(*i: Any) -> Any:
-        k = T.reduce_axis((0, x.shape[axis]))
-        return T.sum(T.select(k <= i[axis], x[(*i[:axis], k, *i[axis + 1 :])], 0), axis=k)
-
-    return T.compute(x.shape, entry)
-
-
-define(
-    Op(
-        name="cumulative_sum",
-        forward=lambda x, *, axis: np.cumsum(x, axis, dtype=x.dtype),
-        abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
-        vjp=(
-            lambda F, g, _y, _x, *, axis: F.flip(
-                F.cumulative_sum(F.flip(g, axis=(axis,)), axis=axis), axis=(axis,)
-            ),
-        ),
-        linear_in=LINEAR,
-        te=lazy_te(lambda T, x, *, axis: _scanned(T, x, axis)),
-        entry_map=SCANNED,
-        samples=_scan_samples,
-    )
-)
-
-
-def _cumulative_prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int) -> Any:
-    # With L[i] the product of the entries before i, dL/dx[i] = L[i] * S[i], where
-    # S[i] = sum over k >= i of g[k] * prod(x[i+1..k]) obeys S[i] = g[i] + x[i+1] * S[i+1].
-    if not x.shape[axis]:
-        return g
-    ahead = F.conj(_next_entries(F, x, axis))
-    return F.conj(F.shifted_cumulative_prod(x, axis)) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
-
-
-def _next_entries(F: Any, x: Any, axis: int, step: int = 1) -> Any:
-    """x moved one place along the axis: entry i holds x[i + step] (and anything at the end)."""
-    return F.roll(x, shift=(-step,), axis=(axis,))
-
-
-def _cumulative_prod_jvp(F: Any, t: Any, _y: Any, x: Any, *, axis: int) -> Any:
-    # y[k] = y[k-1] * x[k], so dy[k] = x[k] * dy[k-1] + y[k-1] * t[k].
-    return F.linear_recurrence(x, F.shifted_cumulative_prod(x, axis) * t, axis=axis, reverse=False)
-
-
-define(
-    Op(
-        name="cumulative_prod",
-        forward=lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
-        abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
-        vjp=(_cumulative_prod_vjp,),
-        jvp=(_cumulative_prod_jvp,),
-        entry_map=SCANNED,
-        samples=lambda s: [
-            *_scan_samples(s),
-            Sample((s((4,)) * (np.arange(4) != 1),), {"axis": 0}),
-        ],
-    )
-)
-
-
-def _recurrence_shared(F: Any, g: Any, _y: Any, a: Any, _b: Any, *, axis: int, reverse: bool) -> Any:
-    """The adjoint recurrence runs the other way: r[k] = g[k] + conj(a[k+1]) r[k+1]."""
-    ahead = F.conj(_next_entries(F, a, axis, -1 if reverse else 1))
-    return F.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
-
-
-def _recurrence_da(F: Any, r: Any, _g: Any, y: Any, _a: Any, _b: Any, *, axis: int, reverse: bool) -> Any:
-    return r * F.conj(F.shifted(y, axis, 1 if reverse else -1))
-
-
-@derived
-def shifted(x: Any, axis: int, step: int) -> Any:
-    """Entry i holds x[i + step] (step is 1 or -1), and 0 beyond the ends."""
-    n = x.shape[axis]
-    if n == 0:
-        return x
-    source = slice(1, n, 1) if step > 0 else slice(0, n - 1, 1)
-    target = slice(0, n - 1, 1) if step > 0 else slice(1, n, 1)
-
-    def key(part: slice) -> tuple[slice, ...]:
-        return tuple(part if k == axis else slice(0, m, 1) for k, m in enumerate(x.shape))
-
-    return namespace.embed(namespace.index_basic(x, key=key(source)), key=key(target), shape=x.shape)
-
-
-define(
-    Op(
-        name="linear_recurrence",
-        forward=strided.linear_recurrence,
-        abstract=lambda a, b, *, axis, reverse: Aval(
-            broadcast_shapes("linear_recurrence", a.shape, b.shape), dtypes.result_type(a, b)
-        ),
-        vjp=(_recurrence_da, lambda F, r, _g, _y, _a, _b, *, axis, reverse: r),
-        jvp=(
-            lambda F, t, y, a, _b, *, axis, reverse: F.linear_recurrence(
-                a, t * F.shifted(y, axis, 1 if reverse else -1), axis=axis, reverse=reverse
-            ),
-            None,
-        ),
-        linear_in=((1,),),
-        shared=_recurrence_shared,
-        entry_map=SCANNED,
-        samples=lambda s: [
-            Sample((s((4,)), s((4,))), {"axis": 0, "reverse": False}),
-            Sample((s((2, 3)), s((2, 3))), {"axis": 1, "reverse": True}),
-            Sample((s((1, 2)), s((1, 2))), {"axis": 0, "reverse": False}),
-        ],
-    )
-)

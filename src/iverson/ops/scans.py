@@ -1,4 +1,4 @@
-"""Running extrema and logarithmic sums along an axis, and the convolution of vectors."""
+"""Cumulative ops along an axis, linear recurrences, and the convolution of vectors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,136 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.op import Op, Sample
-from iverson.core.table import define
+from iverson.core.shapes import broadcast_shapes
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels import strided
 from iverson.kernels.keys import canonical_slice
 from iverson.ops.batching import Examples
 from iverson.ops.entry_maps import SCANNED
+from iverson.ops.notation import lazy_te
+
+LINEAR = ((0,),)
+
+
+def _scan_samples(s: Any) -> list[Sample]:
+    return [
+        Sample((s((4,)),), {"axis": 0}),
+        Sample((s((2, 3)),), {"axis": 1}),
+        Sample((s((2, 0)),), {"axis": 1}),
+    ]
+
+
+def _scanned(T: Any, x: Any, axis: int) -> Any:
+    def entry(*i: Any) -> Any:
+        k = T.reduce_axis((0, x.shape[axis]))
+        return T.sum(T.select(k <= i[axis], x[(*i[:axis], k, *i[axis + 1 :])], 0), axis=k)
+
+    return T.compute(x.shape, entry)
+
+
+define(
+    Op(
+        name="cumulative_sum",
+        forward=lambda x, *, axis: np.cumsum(x, axis, dtype=x.dtype),
+        abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
+        vjp=(
+            lambda F, g, _y, _x, *, axis: F.flip(
+                F.cumulative_sum(F.flip(g, axis=(axis,)), axis=axis), axis=(axis,)
+            ),
+        ),
+        linear_in=LINEAR,
+        te=lazy_te(lambda T, x, *, axis: _scanned(T, x, axis)),
+        entry_map=SCANNED,
+        samples=_scan_samples,
+    )
+)
+
+
+def _cumulative_prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int) -> Any:
+    # With L[i] the product of the entries before i, dL/dx[i] = L[i] * S[i], where
+    # S[i] = sum over k >= i of g[k] * prod(x[i+1..k]) obeys S[i] = g[i] + x[i+1] * S[i+1].
+    if not x.shape[axis]:
+        return g
+    ahead = F.conj(_next_entries(F, x, axis))
+    return F.conj(F.shifted_cumulative_prod(x, axis)) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
+
+
+def _next_entries(F: Any, x: Any, axis: int, step: int = 1) -> Any:
+    """x moved one place along the axis: entry i holds x[i + step] (and anything at the end)."""
+    return F.roll(x, shift=(-step,), axis=(axis,))
+
+
+def _cumulative_prod_jvp(F: Any, t: Any, _y: Any, x: Any, *, axis: int) -> Any:
+    # y[k] = y[k-1] * x[k], so dy[k] = x[k] * dy[k-1] + y[k-1] * t[k].
+    return F.linear_recurrence(x, F.shifted_cumulative_prod(x, axis) * t, axis=axis, reverse=False)
+
+
+define(
+    Op(
+        name="cumulative_prod",
+        forward=lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
+        abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
+        vjp=(_cumulative_prod_vjp,),
+        jvp=(_cumulative_prod_jvp,),
+        entry_map=SCANNED,
+        samples=lambda s: [
+            *_scan_samples(s),
+            Sample((s((4,)) * (np.arange(4) != 1),), {"axis": 0}),
+        ],
+    )
+)
+
+
+def _recurrence_shared(F: Any, g: Any, _y: Any, a: Any, _b: Any, *, axis: int, reverse: bool) -> Any:
+    """The adjoint recurrence runs the other way: r[k] = g[k] + conj(a[k+1]) r[k+1]."""
+    ahead = F.conj(_next_entries(F, a, axis, -1 if reverse else 1))
+    return F.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
+
+
+def _recurrence_da(F: Any, r: Any, _g: Any, y: Any, _a: Any, _b: Any, *, axis: int, reverse: bool) -> Any:
+    return r * F.conj(F.shifted(y, axis, 1 if reverse else -1))
+
+
+@derived
+def shifted(x: Any, axis: int, step: int) -> Any:
+    """Entry i holds x[i + step] (step is 1 or -1), and 0 beyond the ends."""
+    n = x.shape[axis]
+    if n == 0:
+        return x
+    source = slice(1, n, 1) if step > 0 else slice(0, n - 1, 1)
+    target = slice(0, n - 1, 1) if step > 0 else slice(1, n, 1)
+
+    def key(part: slice) -> tuple[slice, ...]:
+        return tuple(part if k == axis else slice(0, m, 1) for k, m in enumerate(x.shape))
+
+    return namespace.embed(namespace.index_basic(x, key=key(source)), key=key(target), shape=x.shape)
+
+
+define(
+    Op(
+        name="linear_recurrence",
+        forward=strided.linear_recurrence,
+        abstract=lambda a, b, *, axis, reverse: Aval(
+            broadcast_shapes("linear_recurrence", a.shape, b.shape), dtypes.result_type(a, b)
+        ),
+        vjp=(_recurrence_da, lambda F, r, _g, _y, _a, _b, *, axis, reverse: r),
+        jvp=(
+            lambda F, t, y, a, _b, *, axis, reverse: F.linear_recurrence(
+                a, t * F.shifted(y, axis, 1 if reverse else -1), axis=axis, reverse=reverse
+            ),
+            None,
+        ),
+        linear_in=((1,),),
+        shared=_recurrence_shared,
+        entry_map=SCANNED,
+        samples=lambda s: [
+            Sample((s((4,)), s((4,))), {"axis": 0, "reverse": False}),
+            Sample((s((2, 3)), s((2, 3))), {"axis": 1, "reverse": True}),
+            Sample((s((1, 2)), s((1, 2))), {"axis": 0, "reverse": False}),
+        ],
+    )
+)
 
 
 def _cumulative_argmax(x: Any, *, axis: int, largest: bool) -> Any:
