@@ -18,9 +18,9 @@ from iverson.graph.lower import Native
 from iverson.graph.on_patterns import on_patterns
 from iverson.graph.passes import simplified
 from iverson.ops import TABLE
-from tests.conformance.product import ops, samples_of
+from tests.conformance.product import dtypes_of, ops, samples_of
 
-#: Ops that a program leaves to Python on real operands, by what they are.
+#: Ops that a program leaves to Python, by what they are.
 EXCEPTIONS = {
     "solves and decompositions, by LAPACK": {
         "adjugate", "adjugate_derivative", "cholesky", "det", "eig", "eigh", "eigvalsh", "free_of_basis",
@@ -33,7 +33,7 @@ EXCEPTIONS = {
     },
     "orders": {"argsort", "cumulative_argmax", "searchsorted", "sort"},
     "scans in logarithms, and convolutions": {"linear_convolution", "logcumsumexp"},
-    "complex results": {"astype"},
+    "the order of complex numbers": {"argmax", "argmin"},
     "parts at a pattern": {"extremum_shares_at"},
 }  # fmt: skip
 NAMES = set().union(*EXCEPTIONS.values())
@@ -47,15 +47,11 @@ def library_steps(function, handles):
     return [e for e in graph.equations if kinds.of(e) == "library"]
 
 
-def real(e):
-    values = [x for x in (*e.operands, *e.results) if hasattr(x, "aval")]
-    return all(v.dtype.kind != "c" for v in values)
-
-
 def cases():
     for name, op in sorted((n, TABLE[n]) for n in ops()):
-        for number, sample in enumerate(samples_of(op, "float64")[:1]):
-            yield pytest.param(op, sample, id=f"{name}-{number}")
+        for dtype in dtypes_of(op):
+            for sample in samples_of(op, dtype)[:1]:
+                yield pytest.param(op, sample, id=f"{name}-{dtype}")
 
 
 def calls(op, sample):
@@ -69,33 +65,33 @@ def calls(op, sample):
             full[k] = x
         return bind(op, tuple(full), dict(sample.params))
 
-    floating = tuple(n for n, k in enumerate(at) if args[k].dtype.kind == "f")
+    floating = tuple(n for n, k in enumerate(at) if args[k].dtype.kind in "fc")
 
     def loss(*arrays):
         out = forward(*arrays)
         outs = out if isinstance(out, tuple) else (out,)
-        return sum((x * x).sum() for x in outs if x.dtype.kind == "f")
+        return sum(iv.real(x * iv.conj(x)).sum() for x in outs if x.dtype.kind in "fc")
 
     return forward, iv.grad(loss, floating) if floating else None, [make_handle(args[k]) for k in at]
 
 
 def test_ops_that_are_not_native_are_listed():
-    """Of each op and its gradient, on real samples."""
+    """Of each op and its gradient, on real and complex samples."""
     found = set()
     for case in cases():
         op, sample = case.values
         forward, gradient, handles = calls(op, sample)
-        if not handles or any(x.dtype.kind == "c" for x in handles):
+        if not handles:
             continue
         steps = library_steps(forward, handles)
         if not steps and gradient is not None and op.differentiable and forward(*handles) is not None:
             outs = forward(*handles)
-            if any(x.dtype.kind == "f" for x in (outs if isinstance(outs, tuple) else (outs,))):
+            if any(x.dtype.kind in "fc" for x in (outs if isinstance(outs, tuple) else (outs,))):
                 steps = library_steps(gradient, handles)
-        names = {e.op.name for e in steps if real(e) or e.op.name in NAMES}
+        names = {e.op.name for e in steps}
         assert names <= NAMES, case.id
         found |= names
-    assert found == NAMES - {"irfft"}
+    assert found == NAMES
 
 
 #: Where special functions are compared: their domains, edges, and beyond; and where sums of series do not
@@ -132,6 +128,67 @@ def test_special_functions_are_those_of_eager_calls(dtype, series):
         np.testing.assert_allclose(found[name].numpy(), x.numpy(), rtol=rtol, err_msg=str(name))
     (entry,) = compiled._entries.values()
     assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
+
+
+PARTS = [-np.inf, -3.0, -1.0, -0.5, -0.0, 0.0, 1e-3, 0.9, 1.0, 2.5, np.inf, np.nan]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_functions_are_those_of_eager_calls(dtype):
+    """All of them in one function: NumPy's, but where they overflow or cancel; and on the edges the same."""
+    scalars = [s for s in SCALARS.values() if "c" in s.kinds and s.name != "where"]
+    grid = np.stack(np.meshgrid(*[PARTS] * 2), -1).reshape(-1, 2)
+    x = (grid[:, 0] + 0j).astype(dtype)
+    x.imag = grid[:, 1]
+    arrays = [iv.asarray(x), iv.asarray(np.full_like(x, 0.7 - 1.3j))]
+
+    def all_of(*xs):
+        return {s.name: bind(TABLE[s.name], xs[: s.arity], {}) for s in scalars}
+
+    compiled = iv.jit(all_of)
+    with np.errstate(all="ignore"):
+        found, expected = compiled(*arrays), all_of(*arrays)
+    eps = np.finfo(dtype).eps
+    for name, y in expected.items():
+        assert found[name].dtype == y.dtype
+        np.testing.assert_allclose(found[name].numpy(), y.numpy(), rtol=8 * eps, atol=4 * eps, err_msg=name)
+    (entry,) = compiled._entries.values()
+    assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_entries_move_and_are_summed_as_in_eager_calls(dtype):
+    """Rows of whole and of masked vectors, strides, steps back, indices, casts, sums, products, a scan."""
+    r = np.random.default_rng(0)
+    x, w = ((r.standard_normal(s) + 1j * r.standard_normal(s)).astype(dtype) for s in ((5, 19), (19, 7)))
+    rows = np.array([3, 0, 3, 4])
+
+    def f(x, w, rows):
+        moved = [x.T, x[:, ::-2], x[1:, 3:9], iv.take(x, rows, axis=0), iv.roll(x, 3, axis=1)]
+        sums = [
+            x.sum(),
+            x.sum(axis=0),
+            x.mean(axis=1),
+            iv.prod(x[:, :3], axis=1),
+            iv.cumulative_sum(x, axis=1),
+        ]
+        products = [x @ w, iv.conj(w.T) @ iv.conj(x.T), x @ w.real, iv.vecdot(x, x), iv.linalg.vector_norm(w)]
+        chosen = iv.where(iv.real(x) > 0, x * 2j, iv.exp(x) / (x + 3))
+        return [*moved, *sums, *products, chosen, iv.astype(x.imag, dtype), iv.abs(x) * x]
+
+    def loss(x, w, rows):
+        return sum(iv.real(y * iv.conj(y)).sum() * (k + 1) for k, y in enumerate(f(x, w, rows)))
+
+    arrays = list(map(iv.asarray, (x, w, rows)))
+    tol = 100 * np.finfo(dtype).eps
+    for function in (f, iv.grad(loss, (0, 1))):
+        compiled = iv.jit(function)
+        for found, expected in zip(compiled(*arrays), function(*arrays), strict=True):
+            assert found.dtype == expected.dtype
+            scale = np.abs(expected.numpy()).max()
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tol, atol=tol * scale)
+        (entry,) = compiled._entries.values()
+        assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
 
 
 # --- models -----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Scalar functions as LLVM IR: one line per name of `iverson.core.scalars`, on values of one dtype.
 
 Elementary functions come from `vecmath`; a few rare ones call the C library lane by lane, and special
-functions SciPy's loops (`ufuncs`). Complex values are not here (`supported` says), and run in NumPy instead.
+functions SciPy's loops, and those of complex numbers NumPy's (`ufuncs`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from iverson.codegen import ir, ufuncs, vecmath
-from iverson.codegen.ir import Builder, Value
+from iverson.codegen.ir import Builder, Pair, Value
 from iverson.core.scalars import SCALARS
 from iverson.expr.functions import COMBINE
 from iverson.expr.nodes import DType
@@ -22,8 +22,10 @@ Emitter = Callable[..., Value]
 
 def supported(name: str, dtype: DType) -> bool:
     """Whether a function on operands of this dtype can be compiled."""
-    if dtype.kind not in "biuf" or name not in SCALARS:
+    if dtype.kind not in "biufc" or name not in SCALARS:
         return False
+    if dtype.kind == "c":
+        return name in _COMPLEX
     if dtype.kind == "f":
         return name in _ANY or name in _FLOAT
     if dtype.kind == "b" and name in _BOOL:
@@ -33,6 +35,8 @@ def supported(name: str, dtype: DType) -> bool:
 
 def emit(b: Builder, name: str, dtype: DType, args: tuple[Value, ...]) -> Value:
     """``name(*args)`` for operands of ``dtype`` (already of one vector width)."""
+    if dtype.kind == "c":
+        return _COMPLEX[name](b, *args)
     if name in _ANY:
         return _ANY[name](b, dtype, *args)
     if dtype.kind == "f":
@@ -66,6 +70,16 @@ def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
     to = ir.as_type(target, x.type.lanes)
     if source == target:
         return x
+    if isinstance(x, Pair):
+        if target.kind == "b":
+            return x.re.ne(0.0) | x.im.ne(0.0)
+        part = np.dtype(f"float{4 * source.itemsize}")
+        if target.kind == "c":
+            return x.map(lambda v: cast(b, v, part, np.dtype(f"float{4 * target.itemsize}")))
+        return cast(b, x.re, part, target)
+    if target.kind == "c":
+        re = cast(b, x, source, np.dtype(f"float{4 * target.itemsize}"))
+        return b.pair(re, b.const(0.0, re.type))
     if target.kind == "b":
         return x.ne(0.0 if source.kind == "f" else 0)
     if source.kind == "f":
@@ -404,3 +418,105 @@ _BOOL: dict[str, Emitter] = {
     "maximum": lambda b, x, y: x | y,
     "minimum": lambda b, x, y: x & y,
 }
+
+
+# --- complex numbers --------------------------------------------------------------------------------
+
+_Complex = Callable[..., Value]
+
+
+def _numpy(name: str) -> Callable[..., Pair]:
+    """NumPy's universal function of that name."""
+
+    def emitter(b: Builder, *args: Pair) -> Pair:
+        letter = "F" if args[0].type.elem == "complex64" else "D"
+        found = ufuncs.call(b, "numpy", name, f"{letter * len(args)}->{letter}", args)
+        assert isinstance(found, Pair)
+        return found
+
+    return emitter
+
+
+def _product(b: Builder, x: Pair, y: Pair) -> Value:
+    return b.pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
+
+
+def _quotient(b: Builder, x: Pair, y: Pair) -> Value:
+    """By R. Smith's method (Algorithm 116, CACM 5, 1962), as in NumPy; by 0 that of the parts."""
+    size, other = b.intrinsic("fabs", y.re), b.intrinsic("fabs", y.im)
+    first = size >= other
+    large, small = b.select(first, y.re, y.im), b.select(first, y.im, y.re)
+    ratio = small / large
+    scale = 1.0 / (large + small * ratio)
+    re = b.select(first, x.re + x.im * ratio, x.re * ratio + x.im) * scale
+    im = b.select(first, x.im - x.re * ratio, x.im * ratio - x.re) * scale
+    zero = size.eq(0.0) & other.eq(0.0)
+    return b.pair(b.select(zero, x.re / size, re), b.select(zero, x.im / size, im))
+
+
+def _square(b: Builder, x: Pair) -> Value:
+    return b.pair(x.re * x.re - x.im * x.im, x.re * x.im + x.im * x.re)
+
+
+def _expm1_of_complex(b: Builder, x: Pair) -> Value:
+    """NumPy's; of what is not finite e^x - 1."""
+    y, e = _numpy("expm1")(b, x), _numpy("exp")(b, x)
+    finite = _COMPLEX["isfinite"](b, x)
+    return b.select(finite, y, b.pair(e.re - 1.0, e.im))
+
+
+def _tanh_of_complex(b: Builder, x: Pair) -> Value:
+    y = _numpy("tanh")(b, x)
+    infinite = b.intrinsic("fabs", x.re).eq(math.inf)
+    zero = b.intrinsic("copysign", b.const(0.0, x.im.type), x.im)
+    return b.pair(y.re, b.select(infinite, zero, y.im))
+
+
+def _is_true(x: Pair) -> Value:
+    return x.re.ne(0.0) | x.im.ne(0.0)
+
+
+def _either(name: str) -> _Complex:
+    return lambda b, x: _FLOAT[name](b, x.re) | _FLOAT[name](b, x.im)
+
+
+_COMPLEX: dict[str, _Complex] = {
+    "add": lambda b, x, y: b.pair(x.re + y.re, x.im + y.im),
+    "subtract": lambda b, x, y: b.pair(x.re - y.re, x.im - y.im),
+    "multiply": _product,
+    "divide": _quotient,
+    "reciprocal": lambda b, x: _quotient(b, b.const(1.0, x.type), x),
+    "negative": lambda b, x: x.map(lambda part: -part),
+    "positive": lambda b, x: x,
+    "square": _square,
+    "conj": lambda b, x: b.pair(x.re, -x.im),
+    "real": lambda b, x: x.re,
+    "imag": lambda b, x: x.im,
+    "abs": lambda b, x: _library("hypot")(b, x.re, x.im),
+    "sign": _numpy("sign"),
+    "round": lambda b, x: x.map(lambda part: b.intrinsic("rint", part)),
+    "equal": lambda b, x, y: x.re.eq(y.re) & x.im.eq(y.im),
+    "not_equal": lambda b, x, y: x.re.ne(y.re) | x.im.ne(y.im),
+    "logical_not": lambda b, x: _is_true(x) ^ True,
+    "logical_and": lambda b, x, y: _is_true(x) & _is_true(y),
+    "logical_or": lambda b, x, y: _is_true(x) | _is_true(y),
+    "logical_xor": lambda b, x, y: _is_true(x) ^ _is_true(y),
+    "isnan": _either("isnan"),
+    "isinf": _either("isinf"),
+    "isfinite": lambda b, x: _FLOAT["isfinite"](b, x.re) & _FLOAT["isfinite"](b, x.im),
+    "rsqrt": lambda b, x: _quotient(b, b.const(1.0, x.type), _numpy("sqrt")(b, x)),
+    "expm1": _expm1_of_complex,
+    "pow": _numpy("power"),
+    "tanh": _tanh_of_complex,
+    **{
+        name: _numpy(name)
+        for name in ("cos", "cosh", "exp", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan")
+    },
+    **{
+        short: _numpy(name)
+        for short, name in {
+            "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+            "atanh": "arctanh",
+        }.items()
+    },
+}  # fmt: skip

@@ -8,7 +8,7 @@ kernels are is not known here. May be imported by everything in this package.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64, "ptr": 64}
+#: What a complex number, which LLVM does not have, is two of.
+_PARTS = {"complex64": "float", "complex128": "double"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,22 @@ class Type:
 
     @property
     def bits(self) -> int:
+        if self.is_complex:
+            return 2 * self.part.bits
         return _BITS.get(self.elem) or int(self.elem[1:])
 
     @property
     def is_float(self) -> bool:
         return self.elem in ("float", "double")
+
+    @property
+    def is_complex(self) -> bool:
+        return self.elem in _PARTS
+
+    @property
+    def part(self) -> Type:
+        """The type of the real and the imaginary parts."""
+        return self.of(_PARTS[self.elem])
 
     @property
     def suffix(self) -> str:
@@ -193,6 +206,20 @@ class Value:
         return self.b.cast("bitcast", self, self.type.of(elem))
 
 
+class Pair(Value):
+    """A complex value: its real and imaginary parts. Functions on them are in `functions`."""
+
+    __slots__ = ("im", "re")
+
+    def __init__(self, b: Builder, re: Value, im: Value, type: Type, const: Any = None) -> None:
+        super().__init__(b, f"{re.ref}, {im.ref}", type, const)
+        self.re, self.im = re, im
+
+    def map(self, f: Callable[[Value], Value]) -> Pair:
+        """Both parts changed alike."""
+        return self.b.pair(f(self.re), f(self.im))
+
+
 class Builder:
     """Collects the instructions of one function.
 
@@ -252,12 +279,23 @@ class Builder:
         """An instruction without a result."""
         self.lines.append(f"  {text}")
 
+    def pair(self, re: Value, im: Value) -> Pair:
+        """A complex value of its parts."""
+        elem = next((c for c, part in _PARTS.items() if part == re.type.elem), re.type.elem)
+        return Pair(self, re, im, re.type.of(elem))
+
     def const(self, value: Any, type: Type) -> Value:
+        if type.is_complex:
+            number = complex(value)
+            re, im = (self.const(x, type.part) for x in (number.real, number.imag))
+            return Pair(self, re, im, type, value)
         return Value(self, literal(value, type), type, value)
 
     def select(self, cond: Value, a: Value, c: Value) -> Value:
         if a.ref == c.ref:
             return a
+        if isinstance(a, Pair) and isinstance(c, Pair):
+            return self.pair(self.select(cond, a.re, c.re), self.select(cond, a.im, c.im))
         return self.emit(f"select {cond.type} {cond.ref}, {a.type} {a.ref}, {c.type} {c.ref}", a.type)
 
     def cast(self, name: str, x: Value, type: Type) -> Value:
@@ -286,6 +324,8 @@ class Builder:
         wide = x.type.wide(lanes)
         if x.const is not None:
             return self.const(x.const, wide)
+        if isinstance(x, Pair):
+            return x.map(lambda part: self.splat(part, lanes))
         one = self.emit(f"insertelement {wide} poison, {x.type} {x.ref}, i64 0", wide)
         return self.emit(
             f"shufflevector {wide} {one.ref}, {wide} poison, <{lanes} x i32> zeroinitializer", wide
@@ -294,6 +334,8 @@ class Builder:
     def lane(self, x: Value, k: int) -> Value:
         if x.type.lanes == 1:
             return x
+        if isinstance(x, Pair):
+            return x.map(lambda part: self.lane(part, k))
         return self.emit(f"extractelement {x.type} {x.ref}, i64 {k}", x.type.wide(1))
 
     def with_lane(self, x: Value, k: int, item: Value) -> Value:
@@ -340,8 +382,35 @@ class Builder:
     def br_if_rarely(self, cond: Value, yes: str, no: str) -> None:
         self.do(f"br i1 {cond.ref}, label %{yes}, label %{no}, !prof !0")
 
+    def interleaved(self, x: Pair) -> Value:
+        """The parts of a complex value as they lie in memory."""
+        n = x.type.lanes
+        wide = x.type.part.wide(2 * n)
+        if n == 1:
+            return self.with_lane(self.with_lane(Value(self, "poison", wide), 0, x.re), 1, x.im)
+        picks = ", ".join(f"i32 {k}, i32 {n + k}" for k in range(n))
+        return self.emit(
+            f"shufflevector {x.re.type} {x.re.ref}, {x.im.type} {x.im.ref}, <{2 * n} x i32> <{picks}>", wide
+        )
+
+    def parted(self, x: Value) -> Pair:
+        """A complex value of what lies in memory."""
+        n = x.type.lanes // 2
+        if n == 1:
+            return self.pair(self.lane(x, 0), self.lane(x, 1))
+
+        def every_second(first: int) -> Value:
+            picks = ", ".join(f"i32 {2 * k + first}" for k in range(n))
+            return self.emit(
+                f"shufflevector {x.type} {x.ref}, {x.type} poison, <{n} x i32> <{picks}>", x.type.wide(n)
+            )
+
+        return self.pair(every_second(0), every_second(1))
+
     def slot(self, type: Type, count: int = 1) -> Value:
         """Stack memory, reserved once at function entry."""
+        if type.is_complex:
+            return Pair(self, self.slot(type.part, count), self.slot(type.part, count), PTR)
         name = f"%{self.fresh('s')}"
         self._slots[name] = type
         many = f", i64 {count}" if count > 1 else ""
@@ -357,10 +426,17 @@ class Builder:
 
     def get(self, slot: Value, type: Type) -> Value:
         """Read a slot."""
+        if isinstance(slot, Pair):
+            return slot.map(lambda part: self.get(part, type.part))
         return self.emit(f"load {type}, ptr {slot.ref}, align 64", type, pure=False)
 
     def put(self, slot: Value, value: Value) -> None:
         """Write a slot, all of it: a scalar in a vector's slot would leave the other lanes unwritten."""
+        if isinstance(slot, Pair):
+            assert isinstance(value, Pair)
+            self.put(slot.re, value.re)
+            self.put(slot.im, value.im)
+            return
         assert value.type == self._slots[slot.ref], f"{value.type} into a slot of {self._slots[slot.ref]}"
         self.store(slot, value, 64)
 
@@ -390,10 +466,12 @@ def as_type(dtype: np.dtype[Any], lanes: int = 1) -> Type:
         return Type("float" if dtype.itemsize == 4 else "double", lanes)
     if dtype.kind == "b":
         return Type("i1", lanes)
+    if dtype.kind == "c":
+        return Type(dtype.name, lanes)
     return Type(f"i{8 * dtype.itemsize}", lanes)
 
 
 __all__ = [
     "F32", "F64", "I1", "I8", "I32", "I64", "PTR",
-    "Builder", "Type", "Value", "as_type", "function_text", "literal", "module_text",
+    "Builder", "Pair", "Type", "Value", "as_type", "function_text", "literal", "module_text",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from iverson.codegen.nodes import (
     expressions,
     statements,
 )
-from iverson.expr.nodes import Apply, Const, Expr, subexpressions
+from iverson.expr.nodes import Apply, Const, DType, Expr, subexpressions
 
 
 def constant_extent(s: Loop) -> int | None:
@@ -97,16 +97,21 @@ def width(s: Loop, vector_bytes: int) -> int:
         for e in expressions(item):
             for x in subexpressions(e):
                 if isinstance(x, (Load, Local, Const)):
-                    (floats if x.dtype.kind == "f" else others).append(x.dtype.itemsize)
+                    (floats if x.dtype.kind in "fc" else others).append(_in_register(x.dtype))
         if isinstance(item, Store):
-            kind = floats if item.buffer.dtype.kind == "f" else others
-            kind.append(item.buffer.dtype.itemsize)
+            kind = floats if item.buffer.dtype.kind in "fc" else others
+            kind.append(_in_register(item.buffer.dtype))
     widest = max(floats) if len(floats) > 1 else max(others)
     lanes = min(vector_bytes // widest, 32)
     count = constant_extent(s)
     while count is not None and lanes > 1 and lanes // 2 >= count:
         lanes //= 2
     return max(lanes, 1)
+
+
+def _in_register(dtype: DType) -> int:
+    """Bytes of a lane; a complex number has its parts in two registers."""
+    return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
 
 def has_loop(body: tuple[Stmt, ...]) -> bool:

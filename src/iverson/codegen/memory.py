@@ -1,15 +1,15 @@
 """Reading and writing vectors: contiguous, strided and scattered lanes, each under an optional mask.
 
 An address here is a scalar offset in entries, and how far each lane stands from it. Bools are bytes in
-memory and bits in registers.
+memory and bits in registers; complex numbers are two in a row in memory, and pairs of vectors in registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from iverson.codegen.ir import I8, PTR, Builder, Type, Value
+from iverson.codegen.ir import I8, PTR, Builder, Pair, Type, Value
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,27 @@ def in_memory(type: Type) -> Type:
 
 def read(b: Builder, at: Address, type: Type) -> Value:
     """The entries as a value of ``type`` (its lanes say how many; 1 entry stays a scalar)."""
+    if type.is_complex:
+        lanes = 1 if at.coefficient == 0 else type.lanes
+        re, im = _parts(at)
+        if _together(at, lanes):
+            return b.parted(b.load(re.pointer, re.type.wide(2 * lanes), re.type.bits // 8))
+        return b.pair(_read(b, re, type.part), _read(b, im, type.part))
     raw = _read(b, at, at.type.wide(type.lanes))
     return raw.ne(0) if type.elem == "i1" else raw
 
 
 def write(b: Builder, at: Address, value: Value) -> None:
     """Store a value; a scalar goes to one entry, a vector to one entry per lane."""
+    if isinstance(value, Pair):
+        re, im = _parts(at)
+        if _together(at, value.type.lanes):
+            b.wrote()
+            b.store(re.pointer, b.interleaved(value), re.type.bits // 8)
+        else:
+            write(b, re, value.re)
+            write(b, im, value.im)
+        return
     b.wrote()
     if value.type.elem == "i1":
         value = b.cast("zext", value, value.type.of("i8"))
@@ -68,7 +83,11 @@ def write(b: Builder, at: Address, value: Value) -> None:
 
 
 def add_atomically(b: Builder, at: Address, value: Value) -> None:
-    """Add a scalar to one entry, indivisibly."""
+    """Add a scalar to one entry, indivisibly; of a complex one each part."""
+    if isinstance(value, Pair):
+        for place, part in zip(_parts(at), (value.re, value.im), strict=True):
+            add_atomically(b, place, part)
+        return
     b.wrote()
     how, align = "fadd" if value.type.is_float else "add", at.type.bits // 8
     b.emit(
@@ -76,6 +95,23 @@ def add_atomically(b: Builder, at: Address, value: Value) -> None:
         value.type,
         pure=False,
     )
+
+
+def _parts(at: Address) -> tuple[Address, Address]:
+    """Where the real and the imaginary parts of complex entries are."""
+    own = replace(
+        at,
+        type=at.type.part,
+        offset=at.offset * 2,
+        coefficient=None if at.coefficient is None else at.coefficient * 2,
+        lanes=None if at.lanes is None else at.lanes * 2,
+    )
+    return own, replace(own, offset=own.offset + 1)
+
+
+def _together(at: Address, lanes: int) -> bool:
+    """Whether complex entries are one piece of memory."""
+    return lanes == 1 or (at.coefficient == 1 and at.mask is None)
 
 
 def lane_of(b: Builder, at: Address, k: int) -> Address:
@@ -220,6 +256,9 @@ def across(b: Builder, x: Value, combine: Callable[[Value, Value], Value]) -> Va
 
 def halves(b: Builder, x: Value) -> tuple[Value, Value]:
     """The first and the second half of the lanes."""
+    if isinstance(x, Pair):
+        (re0, re1), (im0, im1) = halves(b, x.re), halves(b, x.im)
+        return b.pair(re0, im0), b.pair(re1, im1)
     half = x.type.lanes // 2
     if half == 1:
         return b.lane(x, 0), b.lane(x, 1)

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen.ir import F32, F64, I64, PTR, Builder, Type, Value
+from iverson.codegen.ir import F32, F64, I64, PTR, Builder, Pair, Type, Value
 
 #: Where functions are looked up, by the name that symbols have for it.
 _MODULES = {"special": "scipy.special._ufuncs", "numpy": "numpy"}
 #: The scalar type of each letter that signatures are made of.
-_TYPES = {"f": F32, "d": F64, "l": I64}
+_TYPES = {"f": F32, "d": F64, "l": I64, "F": Type("complex64"), "D": Type("complex128")}
 _SYMBOL = re.compile(rb"iverson\.(loop|data)\.(\w+)\.(\w+)\.(\w+)\.(\w)\b")
 
 
@@ -43,9 +43,9 @@ def call(b: Builder, module: str, name: str, signature: str, args: Sequence[Valu
     lanes = args[0].type.lanes
     types = [*(a.type for a in args), _TYPES[made].wide(lanes)]
     assert [t.elem for t in types] == [_TYPES[c].elem for c in given + made], f"{name} of {types}"
-    slots = [b.slot(t) for t in types]
+    slots = [b.slot(_in_memory(t)) for t in types]
     for slot, a in zip(slots, args, strict=False):
-        b.put(slot, a)
+        b.put(slot, b.interleaved(a) if isinstance(a, Pair) else a)
     table = b.slot(Type("ptr", len(slots)))
     for k, slot in enumerate(slots):
         at = b.emit(f"getelementptr ptr, ptr {table.ref}, i64 {k}", PTR)
@@ -56,7 +56,13 @@ def call(b: Builder, module: str, name: str, signature: str, args: Sequence[Valu
     b.declarations[loop] = f"declare void @{loop}(ptr, ptr, ptr, ptr)"
     b.declarations[data] = f"@{data} = external global i8"
     b.do(f"call void @{loop}(ptr {table.ref}, ptr {counts}, ptr {steps}, ptr @{data})")
-    return b.get(slots[-1], types[-1])
+    found = b.get(slots[-1], _in_memory(types[-1]))
+    return b.parted(found) if types[-1].is_complex else found
+
+
+def _in_memory(type: Type) -> Type:
+    """What lies in memory for lanes of a type."""
+    return type.part.wide(2 * type.lanes) if type.is_complex else type
 
 
 def _numbers(b: Builder, values: Sequence[int]) -> str:
@@ -84,7 +90,7 @@ def _bound(module: str, name: str, given: str, made: str) -> None:
     held = _Structure.from_address(id(function) + object.__basicsize__)
     k = function.types.index(f"{given}->{made}")
     for kind, address in (("loop", held.functions[k]), ("data", held.data[k])):
-        llvm.add_symbol(f"iverson.{kind}.{module}.{name}.{given}.{made}", address or 0)
+        llvm.add_symbol(f"iverson.{kind}.{module}.{name}.{given}.{made}", address or held.functions[k])
 
 
 __all__ = ["bind", "call"]

@@ -31,7 +31,7 @@ from iverson.codegen.nodes import (
     expressions,
 )
 from iverson.core.errors import ArgumentError
-from iverson.core.scalars import SCALARS
+from iverson.core.scalars import SCALARS, result_dtype
 from iverson.expr.nodes import Apply, Cast, DType, Expr, Select
 from iverson.expr.print import exact_text
 
@@ -52,7 +52,11 @@ def verify(kernel: Kernel) -> Kernel:
     for b in kernel.buffers:
         _require(b.role in ROLES, kernel, b.name, b.role, f"one of {ROLES}")
         _require(
-            b.dtype.kind in "biuf" and b.dtype.itemsize <= 8, kernel, b.name, b.dtype.name, "a real dtype"
+            b.dtype.kind in "biufc" and b.dtype.itemsize <= 16,
+            kernel,
+            b.name,
+            b.dtype.name,
+            "a number's dtype",
         )
         for n in (*b.shape, *(b.strides or ())):
             known = n in kernel.sizes if isinstance(n, str) else True
@@ -176,7 +180,7 @@ def _expression(kernel: Kernel, e: Expr, scope: _Scope) -> None:
     elif isinstance(e, Apply):
         _call(kernel, e)
     elif isinstance(e, Cast):
-        _require(np.dtype(e.dtype).kind in "biuf", kernel, "cast", e.dtype.name, "a real dtype")
+        _require(np.dtype(e.dtype).kind in "biufc", kernel, "cast", e.dtype.name, "a number's dtype")
 
 
 def _call(kernel: Kernel, e: Apply) -> None:
@@ -188,5 +192,5 @@ def _call(kernel: Kernel, e: Apply) -> None:
         dtype = e.args[0].dtype
         _require(len(e.args) == scalar.arity, kernel, e.name, f"{len(e.args)} args", str(scalar.arity))
         _require(functions.supported(e.name, dtype), kernel, e.name, dtype.name, "a dtype it compiles for")
-        boolean = scalar.result == "bool"
-        _same(kernel, e.name, e.dtype, BOOL if boolean else dtype)
+        result = result_dtype(scalar, dtype) if dtype.kind == "c" else dtype
+        _same(kernel, e.name, e.dtype, BOOL if scalar.result == "bool" else result)

@@ -19,7 +19,7 @@ Operands = Sequence[Any]
 
 def expression(equation: Equation, operands: Operands) -> Any:
     """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it."""
-    if not _is_real(equation):
+    if not _is_of_numbers(equation):
         return None
     op, aval = equation.op, equation.results[0].aval
     if prod(aval.shape) == 0:
@@ -74,9 +74,9 @@ def placeholder(x: Any) -> Any:
     return te.placeholder(x.shape, x.dtype)
 
 
-def _is_real(equation: Equation) -> bool:
+def _is_of_numbers(equation: Equation) -> bool:
     values = [x for x in (*equation.operands, *equation.results) if type(x) is Value]
-    return not equation.op.multiple and all(v.dtype.kind in "biuf" for v in values)
+    return not equation.op.multiple and all(v.dtype.kind in "biufc" for v in values)
 
 
 __all__ = ["expression", "is_expression", "placeholder", "structure"]

@@ -55,7 +55,7 @@ class Kinds:
 
 
 def _is_dense(v: Value) -> bool:
-    return v.dtype.kind in "biuf" and not isinstance(v.aval.support, Stored)
+    return v.dtype.kind in "biufc" and not isinstance(v.aval.support, Stored)
 
 
 def _is_block(e: Equation) -> bool:

@@ -121,8 +121,8 @@ def _pattern(v: Value) -> Any:
     return v.aval.support.pattern  # type: ignore[union-attr]
 
 
-def _is_real(e: Equation) -> bool:
-    return all(v.dtype.kind in "biuf" for v in (*e.operands, *e.results) if type(v) is Value)
+def _is_of_numbers(e: Equation) -> bool:
+    return all(v.dtype.kind in "biufc" for v in (*e.operands, *e.results) if type(v) is Value)
 
 
 @dataclass(eq=False)
@@ -154,7 +154,7 @@ class _Opening:
             self.where = e.where
             rule = RULES.get(e.op.name) or (_elementwise if e.op.elementwise else None)
             sparse = e.op.name in RULES or any(map(_is_stored, (*e.operands, *e.results)))
-            if not (rule and sparse and _is_real(e) and rule(self, e)):
+            if not (rule and sparse and _is_of_numbers(e) and rule(self, e)):
                 self.library(e)
         gives: list[Any] = []
         outputs: list[Operand] = []

@@ -43,7 +43,7 @@ def is_recurrence(equation: Equation) -> bool:
     if equation.op.name not in RECURRENCES or any(type(x) is not Value for x in equation.operands):
         return False
     (result,) = equation.results
-    return 0 not in result.shape and result.dtype.kind in "iuf"
+    return 0 not in result.shape and result.dtype.kind in "iufc"
 
 
 def steps(equation: Equation, operands: list[View], lines: View, loop: str) -> list[Step]:

@@ -261,18 +261,26 @@ def truth(kind: str) -> Loops:
     return build
 
 
+def _size(T: Any, v: Any) -> Any:
+    """The square of an entry's absolute value."""
+    return T.F.square(T.F.real(v)) + T.F.square(T.F.imag(v)) if v.dtype.kind == "c" else T.F.square(v)
+
+
 def norm(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
-    squares = over(T, Aval(x.shape, aval.dtype), lambda v: T.F.square(T.F.astype(v, aval.dtype)), x)
+    def square(v: Any) -> Any:
+        return _size(T, v if v.dtype.kind == "c" else T.F.astype(v, aval.dtype))
+
+    squares = over(T, Aval(x.shape, aval.dtype), square, x)
     return over(T, aval, T.F.sqrt, reduction("sum")(squares, axis=axis, keepdims=keepdims))
 
 
 def deviation(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
-    if not axis or x.dtype.kind != "f":
+    if not axis or x.dtype.kind not in "fc":
         return None
     count = prod(x.shape[k] for k in axis)
     total = _reduced("sum", x, axis)
     mean = over(T, Aval(total.shape, x.dtype), lambda s: s / count, total)
-    squares = over(T, x, lambda v, m: T.F.square(v - m), x, mean)
+    squares = over(T, Aval(x.shape, aval.dtype), lambda v, m: _size(T, v - m), x, mean)
     found = reduction("sum")(squares, axis=axis, keepdims=keepdims)
     return found if squared else over(T, aval, T.F.sqrt, found)
 
@@ -293,6 +301,8 @@ def extremum(kind: str) -> Loops:
     """The place of an extremum: "argmax" or "argmin"."""
 
     def build(T: Any, aval: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
+        if x.dtype.kind == "c":
+            return None
         if axis is None:
             x, axis = _flat(T, x), 0
         k = T.reduce_axis((0, x.shape[axis]))

@@ -2,7 +2,7 @@
 
 A program's statements become *steps* in order: phases of loop nests (`iverson.codegen.schedule` chooses
 their order and marks; where elimination found a walk, its loops are kept), matrix products given to BLAS,
-and, for what does not compile (complex numbers, a few special functions), the interpreter. `interpret`
+and, for what does not compile (a few derivatives of special functions), the interpreter. `interpret`
 is the oracle of all of it.
 """
 

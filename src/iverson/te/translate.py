@@ -167,7 +167,9 @@ class Translation:
         if isinstance(e, Cast):
             return Cast(below[0], e.dtype)
         assert isinstance(e, Apply)
-        if e.dtype.kind == "f" and below[0].dtype != e.dtype:
+        if below and below[0].dtype.kind == "c":
+            return Apply(e.name, below, e.dtype)
+        if e.dtype.kind in "fc" and below[0].dtype != e.dtype:
             below = tuple(Cast(x, e.dtype) for x in below)
         if e.dtype != below[0].dtype and e.dtype.kind != "b":
             return Cast(Apply(e.name, below, below[0].dtype), e.dtype)
@@ -216,15 +218,17 @@ def _is_inside(index: Expr, extent: Extent) -> bool:
 
 def compiles(s: Statement) -> bool:
     """Whether compiled code can run a statement."""
-    return s.tensor.dtype.kind in "biuf" and all(_compiles(e) for e in postorder(s.roots))
+    if s.body.dtype.kind == "c" and s.combine not in ("assign", "sum", "prod"):
+        return False
+    return s.tensor.dtype.kind in "biufc" and all(_compiles(e) for e in postorder(s.roots))
 
 
 def _compiles(e: Expr) -> bool:
-    if e.dtype.kind not in "biuf":
+    if e.dtype.kind not in "biufc":
         return False
     if isinstance(e, Apply):
         dtype = e.args[0].dtype
-        if dtype.kind in "iub" and e.dtype.kind == "f":
+        if dtype.kind in "iub" and e.dtype.kind in "fc":
             dtype = e.dtype
         return functions.supported(e.name, dtype)
     return True

@@ -100,7 +100,7 @@ COMPLEX = (
         complex_ok=True,
         domain=(POSITIVE,),
         convention="for real x the derivative is 0; at complex 0 it is nan",
-        loops=lambda F, x: F.atan2(0.0, x),
+        loops=lambda F, x: F.atan2(F.imag(x), F.real(x)),
         summary="The argument, in (-pi, pi].",
         example=("[1 + 0j, 2j]", "[0.        , 1.57079633]"),
     ),
