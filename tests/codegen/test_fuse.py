@@ -3,7 +3,7 @@
 import numpy as np
 
 from iverson.codegen import workspace
-from iverson.codegen.fuse import fuse, joined
+from iverson.codegen.fuse import fuse, joined, without
 from iverson.codegen.interpret import run
 from iverson.codegen.kernel import compile_kernel
 from iverson.codegen.nodes import (
@@ -57,11 +57,29 @@ def test_two_reductions_over_the_same_loops_become_one_with_names_of_their_own()
 
 
 def test_phases_that_depend_on_each_other_or_share_no_read_stay_apart():
-    assert joined(copy(B, A), copy(C, B)) is None
-    assert joined(copy(B, C), copy(A, B)) is None
+    other = Load(B, (Apply("subtract", (Const(7), I), INT64),))
+    assert joined(copy(B, A), each(Store(C, (I,), other))) is None
+    half = Apply("floor_divide", (I, Const(2)), INT64)  # made twice: the second is what all read
+    assert joined(copy(B, A, at=half), each(Store(C, (I,), Load(B, (half,))))) is None
+    assert joined(copy(B, A, "sum"), copy(C, B)) is None
+    assert joined(copy(B, A), each(Store(A, (I,), Load(B, (I,))))) is None  # written and read
     assert joined(copy(B, A), each(Store(C, (I,), Const(1.0, F32)))) is None
     shifted = Loop("i", Const(0), Const(7), copy(C, A).body, mark="parallel")
     assert joined(copy(B, A), shifted) is None
+
+
+def test_what_is_read_in_the_iteration_that_makes_it_stays_in_a_register():
+    both = joined(copy(B, A), copy(C, B))
+    kernel = Kernel("k", (A, B, C), (both,))
+    a, b, c = np.arange(8, dtype=F32), np.zeros(8, F32), np.zeros(8, F32)
+    compile_kernel(kernel)(a, b, c)
+    np.testing.assert_array_equal(b, a)
+    np.testing.assert_array_equal(c, a)
+    alone = without(both, {"b"})
+    assert [s.buffer.name for s in statements((alone,)) if isinstance(s, Store)] == ["c"]
+    compile_kernel(Kernel("k", (A, C), (alone,)))(a, d := np.zeros(8, F32))
+    np.testing.assert_array_equal(d, a)
+    assert joined(copy(B, A), row_sum(C, B)) is None  # which reads all of it
 
 
 def test_stores_to_one_buffer_are_fused_only_in_step():

@@ -74,6 +74,29 @@ def test_the_second_derivative_of_a_square(weights):
     assert products(iv.grad(first, 1), weights, x)[5, HIDDEN, HIDDEN] == 15
 
 
+def test_derivatives_of_tanh_are_made_of_two_functions(weights):
+    """To any order: of tanh and its derivative, each computed once a layer, and nothing is selected."""
+    x = iv.asarray(RNG.normal(size=(5, 2)))
+
+    def f(w, x):
+        return mlp(w, x, iv.tanh).sum()
+
+    for _ in range(3):
+        f = iv.grad(lambda w, x, f=f: f(w, x).sum(), 1)
+        graph = simplified(iv.jit(f).graph(weights, x))
+        names = Counter(e.op.name for e in graph.equations)
+        assert names["sech2"] == 6
+        assert names["tanh"] <= 6
+        assert names.keys() <= ARITHMETIC
+
+
+#: What a gradient of a network of tanh is made of.
+ARITHMETIC = {
+    *("add", "add_n", "multiply", "negative", "subtract", "square"),
+    *("tanh", "sech2", "matmul", "permute_dims", "broadcast_to"),
+}
+
+
 def lstm(xs, wx, wh, *, reshaped):
     h = c = iv.zeros((4, HIDDEN))
     steps = []

@@ -4,12 +4,18 @@
     for i: acc = 0; for j: acc += g(i, j); Q[i] = acc
     ->  for i: acc = 0; acc_1 = 0; for j: acc += f(i, j); acc_1 += g(i, j); P[i] = acc; Q[i] = acc_1
 
-Only where neither reads what the other writes. Values that are computed twice become one in `llvm`.
+    for i: T[i] = f(i)
+    for i: U[i] = g(T[i], i)
+    ->  for i: t = f(i); T[i] = t; U[i] = g(t, i)
+
+Only where neither reads what the other writes, but for entries that the first writes in the same iteration.
+Values that are computed twice become one in `llvm`; who knows that
+nobody else reads them drops the stores (`without`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from iverson.codegen.nodes import (
@@ -23,6 +29,7 @@ from iverson.codegen.nodes import (
     Store,
     Update,
     UpdateArg,
+    Var,
     alike,
     expressions,
     mapped,
@@ -49,8 +56,15 @@ def fuse(phases: list[Stmt], new: Stmt) -> list[Stmt]:
 
 
 def joined(first: Stmt, second: Stmt) -> Stmt | None:
-    """The two phases as one; None where their loops differ, they depend on each other, or share no read."""
-    if not independent(first, second) or not (_loaded(first) & _loaded(second)):
+    """The two phases as one; None where their loops differ, one iteration depends on another, or they share
+    no entry."""
+    made = _stored(first).keys() & _loaded(second)
+    if made:
+        chained = _chained(first, second, made)
+        if chained is None:
+            return None
+        first, second = chained
+    if not independent(first, second) or not (made or _loaded(first) & _loaded(second)):
         return None
     taken = set(_names(first))
     names = {n: _fresh(n, taken) for n in _names(second)}
@@ -63,6 +77,79 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
     ):
         return None
     return found
+
+
+def _chained(first: Stmt, second: Stmt, made: Set[str]) -> tuple[Stmt, Stmt] | None:
+    """The phases where the second reads what the first made in the same iteration as values, not as entries.
+
+    None where it reads entries of other iterations, or what is made in parts.
+    """
+    stores = {s.buffer.name: s for s in _innermost(first) if isinstance(s, Store) and s.buffer.name in made}
+    all_of_them = [s for s in statements((first,)) if isinstance(s, Store) and s.buffer.name in made]
+    if len(stores) != len(made) or len(all_of_them) != len(made) or made & _stored(second).keys():
+        return None
+    variables = {x.var for x in _loops(first)}
+    if not all(_is_own(s.indices, variables) for s in all_of_them):
+        return None
+    if any(
+        s.combine != "assign" or s.shared or s.atomic or s.value.dtype != s.buffer.dtype for s in all_of_them
+    ):
+        return None
+    loads = [x for s in statements((second,)) for e in expressions(s) for x in subexpressions(e)]
+    if not all(
+        same(x.indices, stores[x.buffer.name].indices)
+        for x in loads
+        if isinstance(x, Load) and x.buffer.name in made
+    ):
+        return None
+    taken = {*_names(first), *_names(second)}
+    values = {n: Local(_fresh("made", taken), s.value.dtype) for n, s in stores.items()}
+
+    def value(e: Expr) -> Expr:
+        return values[e.buffer.name] if isinstance(e, Load) and e.buffer.name in made else e
+
+    def kept(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Store) or s.buffer.name not in made:
+            return (s,)
+        known = values[s.buffer.name]
+        return Let(known.name, s.value), replace(s, value=known)
+
+    return _expanded(first, kept), mapped(second, lambda e: changed(e, value))
+
+
+def _loops(s: Stmt) -> Iterator[Loop]:
+    if isinstance(s, (Loop, If)):
+        if isinstance(s, Loop):
+            yield s
+        for x in s.body:
+            yield from _loops(x)
+
+
+def _is_own(indices: tuple[Expr, ...], variables: Set[str]) -> bool:
+    """Whether no two iterations of loops have an entry in common."""
+    names = [x.name for x in indices if isinstance(x, Var)]
+    rest = [x for x in indices if not isinstance(x, (Var, Const))]
+    return not rest and set(names) == variables
+
+
+def without(phase: Stmt, dropped: Set[str]) -> Stmt:
+    """The phase without stores to some buffers."""
+    return _expanded(phase, lambda s: () if isinstance(s, Store) and s.buffer.name in dropped else (s,))
+
+
+def _expanded(s: Stmt, f: Callable[[Stmt], tuple[Stmt, ...]]) -> Stmt:
+    """A loop or guard with, for each statement in its innermost bodies, what ``f`` makes of it."""
+    assert isinstance(s, (Loop, If))
+    parts = [(_expanded(x, f),) if isinstance(x, (Loop, If)) else f(x) for x in s.body]
+    return replace(s, body=tuple(x for part in parts for x in part))
+
+
+def _innermost(s: Stmt) -> Iterator[Stmt]:
+    """The statements of bodies without loops and guards in them."""
+    if isinstance(s, (Loop, If)):
+        nests = [x for x in s.body if isinstance(x, (Loop, If))]
+        for x in nests or s.body:
+            yield from _innermost(x) if nests else (x,)
 
 
 def independent(first: Stmt, second: Stmt) -> bool:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class Around(Protocol):
 
     memory: Memory
     times: Times
+    flags: dict[Any, View]
     steps: list[Step]
 
     def place(self, v: Value) -> View: ...
@@ -113,8 +114,13 @@ def _cond(at: Around, e: Equation) -> None:
 def mended(at: Around, e: Equation, out: View) -> None:
     """Make again what is not finite, in its place; what that copies is copied in the branch."""
     finite, again = _body(e, "finite"), _body(e, "again")
-    flag = at.memory.temp(np.dtype(bool), ())
-    at.steps += at.inside(finite, _given(at, e.operands[1:2], finite), [flag], at.times)
+    (looked_at,) = _given(at, e.operands[1:2], finite)
+    flag = at.flags.get((looked_at, id(finite)))
+    if flag is None:
+        flag = at.memory.temp(np.dtype(bool), ())
+        at.steps += at.inside(finite, [looked_at], [flag], at.times)
+        if looked_at.buffer.role in ("in", "const"):  # what others hold changes
+            at.flags[looked_at, id(finite)] = flag
     before, at.steps = at.steps, []
     given = _given(at, e.operands[2:], again)
     never = replace(at.times, each=0)  # work is counted as if all is finite

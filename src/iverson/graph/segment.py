@@ -26,6 +26,7 @@ from iverson.graph.kinds import PRODUCTS, Body
 from iverson.graph.memory import Memory, Times, filled
 from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.operations import mended
+from iverson.graph.recompute import recompute
 from iverson.graph.views import Strided, view
 from iverson.layouts import Zero
 
@@ -67,6 +68,8 @@ class Segment:
                 self.views[e.results[0]] = seen
         self.assemblies, parts = assemblies(live, kind, self.wanted)
         self.rounds = self._rounds([e for e in live if kind(e) != "view" and id(e) not in parts], kind)
+        self.rounds, self.again = recompute(self.rounds, self._is_apart, self.wanted, self.root)
+        self.makers.update((v, e) for e in self.again for v in e.results)
         #: The last round that reads a value, or a view of it; beyond all rounds for what is wanted.
         self.read_until = dict.fromkeys(self.makers, -1)
         for k, group in enumerate(self.rounds):
@@ -87,6 +90,8 @@ class Segment:
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.steps: list[Step] = []
+        #: What was found of inputs here, by where they are: a weight is looked at once.
+        self.flags: dict[Any, View] = {}
 
     def program(self) -> Program:
         """The program; it fills ``inputs`` and ``outputs``."""

@@ -21,7 +21,7 @@ import numpy as np
 from iverson.codegen import contract, nodes, workspace
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.finish import finished
-from iverson.codegen.fuse import fuse
+from iverson.codegen.fuse import fuse, without
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
 from iverson.codegen.task import Axis, Task
@@ -289,6 +289,8 @@ class _Lowering:
             self._share()
         self.steps: list[Step] = []
         self.phases: list[Stmt] = []
+        #: How many statements have their phases.
+        self.done = 0
         #: What the last phase stores every entry of, once.
         self.whole: Tensor | None = None
         self.scratch: dict[str, Buffer] = {}
@@ -337,11 +339,13 @@ class _Lowering:
             if recurrence is not None:
                 started.update(recurrence.members)
                 self._recurrence(recurrence, own)
+                self.done += len(own)
                 continue
             for s in own:
                 fresh = s.tensor not in started
                 started.update(self._written(s))
                 self._statement(s, fresh)
+                self.done += 1
         self._flush()
         for t in self.program.outputs:
             if t not in started and t not in self.program.inputs:
@@ -352,6 +356,9 @@ class _Lowering:
     def _flush(self) -> None:
         if not self.phases:
             return
+        unread = self._unread()
+        if unread:
+            self.phases = [without(p, unread) for p in self.phases]
         used: dict[str, Buffer] = {}
         written: set[str] = set()
         sizes: set[str] = set()
@@ -373,6 +380,21 @@ class _Lowering:
         kernel = Kernel("te", tuple(final.values()), phases, tuple(sorted(sizes)))
         self.steps.append(Run(kernel))
         self.phases = []
+
+    def _unread(self) -> set[str]:
+        """Buffers of temporaries that are stored and never read: all that reads them has them as values."""
+        stored: set[str] = set()
+        loaded: set[str] = set()
+        for s in nodes.statements(tuple(self.phases)):
+            if isinstance(s, nodes.Store):
+                stored.add(s.buffer.name)
+            for e in nodes.expressions(s):
+                loaded.update(x.buffer.name for x in subexpressions(e) if isinstance(x, nodes.Load))
+        waiting = {t for s in self.statements[self.done :] for t in _read(s)}
+        kept = {
+            self.buffers[t].name for t in self.buffers if t in waiting or t not in self.program.temporaries
+        }
+        return stored - loaded - kept
 
     def _finished(self, s: Statement, task: Task) -> bool:
         """Whether the last phase now stores this statement's values, made of results that only it reads."""

@@ -52,9 +52,19 @@ def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
     looked_at = min(
         [out, *(x for x, k in ((a, kept[0]), (b, kept[1])) if k is None)], key=lambda x: prod(x.shape)
     )
+    looked_at = _unmoved(level, looked_at)
     finite, _, _ = trace_flat(_is_finite, [Aval(looked_at.shape, looked_at.dtype)], "is_finite")
     given = (out, looked_at, *map(level.handle, again.inputs))
     return bind(mended, given, {"finite": finite, "again": again})
+
+
+def _unmoved(level: Any, x: Any) -> Any:
+    """What holds the entries of a value in another order, so that looking at them copies nothing."""
+    value = level.operand(x)
+    for e in reversed(level.equations):
+        if value in e.results and e.op.name in ("permute_dims", "reshape"):
+            value = e.operands[0]
+    return level.handle(value)
 
 
 def _is_finite(x: Any) -> tuple[list[Any], None]:

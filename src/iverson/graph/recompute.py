@@ -1,0 +1,163 @@
+"""Values that cost fewer bytes to compute again than to keep.
+
+    round 0: h = ...; m = h >= 0; y = where(m, h, 0)        round 0: h = ...; m = h >= 0; y = where(m, h, 0)
+    round 1: p = matmul(y, W)                         ->    round 1: p = matmul(y, W)
+    round 2: z = where(m, p, h)                             round 2: m' = h >= 0; z = where(m', p, h)
+
+Between rounds a value is written, read by each round that asks for it, and held. One that is made by cheap
+elementwise ops can be made where it is read, from what these read, if that is there anyway or is less. Which
+values of a round are kept is found by counting bytes: those written, those read, and those that are held for
+longer than they were; from all of them kept, and from none, one by one as long as it saves some. What takes
+more than a few instructions an entry is kept. The model is rematerialisation by bytes as in the min-cut
+partitioner of PyTorch's AOTAutograd (``functorch/_src/partitioners.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import prod
+
+from iverson.graph.nodes import Equation, Value, values_of
+from iverson.graph.regions import substituted
+
+Rounds = list[list[Equation]]
+
+#: Ops of a few instructions an entry.
+CHEAP = frozenset(
+    (
+        *("add", "subtract", "multiply", "negative", "abs", "square", "add_n", "sign"),
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+        *("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_not", "logical_xor"),
+        *("where", "maximum", "minimum", "clip", "relu", "astype"),
+    )
+)
+
+
+def recompute(
+    rounds: Rounds,
+    fixed: Callable[[Equation], bool],
+    wanted: Iterable[Value],
+    root: Callable[[Value], Value],
+) -> tuple[Rounds, list[Equation]]:
+    """Rounds of equations in which values are computed where that is less than to keep them, and what is.
+
+    fixed : whether an equation has steps of its own: what it reads is kept.
+    wanted : what is read after all rounds.
+    root : the value whose memory a value is seen in.
+    """
+    found = [list(group) for group in rounds]
+    again: list[Equation] = []
+    kept = set(map(root, wanted))
+    for e in _all(rounds):
+        read = values_of(e.operands)
+        kept.update(read if fixed(e) else [root(x) for x in read if root(x) is not x])
+    for k, group in enumerate(found):
+        if not fixed(group[0]):
+            later = [j for j in range(k + 1, len(found)) if not fixed(found[j][0])]
+            again += _Round(k, found, later, kept, root).settle()
+    return found, again
+
+
+def _all(rounds: Rounds) -> Iterable[Equation]:
+    return (e for group in rounds for e in group)
+
+
+def size(v: Value) -> int:
+    """The bytes of a value."""
+    return prod(v.shape) * int(v.dtype.itemsize)
+
+
+class _Round:
+    """What a round makes: which of it later rounds read, and from what it can be made again.
+
+    makers : the equations of what may be made again, and of what that is made from.
+    asked : by later round, what that reads of them. reads : what it reads besides.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        rounds: Rounds,
+        later: Sequence[int],
+        kept: set[Value],
+        root: Callable[[Value], Value],
+    ) -> None:
+        self.rounds, self.root = rounds, root
+        self.makers = {e.results[0]: e for e in rounds[number] if e.op.name in CHEAP}
+        self.asked: dict[int, list[Value]] = {}
+        self.reads: dict[int, set[Value]] = {}
+        self.last: dict[Value, int] = {}
+        for j in range(number, len(rounds)):
+            read = {v for e in rounds[j] for v in values_of(e.operands)}
+            self.last.update(dict.fromkeys(map(root, read), j))
+            mine = [v for v in self.makers if v in read and v not in kept] if j in later else []
+            if mine:
+                self.asked[j] = mine
+                made = {v for e in rounds[j] for v in e.results}
+                self.reads[j] = {root(v) for v in read - made - set(mine)}
+        own = {v for e in rounds[number] for v in e.results}
+        self.unwritten = {v for v in own if v not in kept and self.last.get(v, number) <= number}
+        self.made = {v for e in _all(rounds) for v in e.results}
+        self.crossing = list(dict.fromkeys(v for mine in self.asked.values() for v in mine))
+
+    def settle(self) -> list[Equation]:
+        """Write into later rounds the equations that make values again, and give them."""
+        if not self.crossing:
+            return []
+        everything = set(self.crossing)
+        found = min((self._better(everything), self._better(set())), key=lambda x: x[1])
+        if found[1] >= self.cost(everything):
+            return []
+        again = []
+        for j, mine in self.asked.items():
+            copies, known = self._copies([v for v in mine if v not in found[0]], found[0])
+            own = [replace(e, operands=substituted(e.operands, known)) for e in self.rounds[j]]
+            self.rounds[j] = [*copies, *own]
+            again += copies
+        return again
+
+    def _better(self, kept: set[Value]) -> tuple[set[Value], int]:
+        """What is kept if that is changed, value by value, where it saves bytes; and the bytes."""
+        cost = self.cost(kept)
+        for v in self.crossing:
+            if (found := self.cost(kept ^ {v})) < cost:
+                kept, cost = kept ^ {v}, found
+        return kept, cost
+
+    def cost(self, kept: set[Value]) -> int:
+        """The bytes written, read and held for what later rounds ask of this one, if these are kept."""
+        total = 2 * sum(map(size, kept))
+        held: set[Value] = set()
+        for j, mine in self.asked.items():
+            there = [v for v in mine if v in kept]
+            total += sum(map(size, there))
+            leaves = {self.root(x) for e in self._chain(mine, kept) for x in values_of(e.operands)}
+            leaves = {x for x in leaves if x in kept or x not in self.makers}
+            total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
+            held.update(x for x in leaves - kept if x in self.made and self.last.get(x, -1) < j)
+        return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in held)
+
+    def _chain(self, values: Sequence[Value], kept: set[Value]) -> list[Equation]:
+        """The equations that make values which are not kept, from what is or is none of `makers`."""
+        needed: set[Value] = set()
+        waiting = list(values)
+        while waiting:
+            x = waiting.pop()
+            if x in self.makers and x not in kept and x not in needed:
+                needed.add(x)
+                waiting += values_of(self.makers[x].operands)
+        return [e for v, e in self.makers.items() if v in needed]
+
+    def _copies(self, values: Sequence[Value], kept: set[Value]) -> tuple[list[Equation], dict[Value, Value]]:
+        """These equations with results of their own, which are given too."""
+        known: dict[Value, Value] = {}
+        made = []
+        for e in self._chain(values, kept):
+            result = Value(e.results[0].aval)
+            made.append(replace(e, operands=substituted(e.operands, known), results=(result,)))
+            known[e.results[0]] = result
+        return made, known
+
+
+__all__ = ["recompute"]

@@ -1,0 +1,129 @@
+"""What is computed again where it is read: the same results, in fewer bytes, counted."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import iverson as iv
+from iverson.codegen.programs.nodes import Nest
+from iverson.core.aval import aval_of
+from iverson.graph.interpret import interpret
+from iverson.graph.lower import Native, lower
+from iverson.graph.nodes import Graph, values_of
+from iverson.graph.passes import simplified
+from iverson.graph.recompute import CHEAP, recompute, size
+from iverson.graph.trace import trace_flat
+from iverson.graph.verify import check
+from iverson.ops import TABLE
+from tests.graph.programs import close, loss_of, matrices, random_program
+
+
+def rounds_of(graph):
+    """Equations by how many products come before them, products by themselves."""
+    level, groups = {}, {}
+    for e in graph.equations:
+        number = max((level[x] for x in values_of(e.operands) if x in level), default=0)
+        fixed = is_product(e)
+        groups.setdefault((number, fixed), []).append(e)
+        level.update(dict.fromkeys(e.results, number + fixed))
+    return [group for _, group in sorted(groups.items())]
+
+
+def is_product(e):
+    return e.op.name == "matmul"
+
+
+def again(graph, rounds):
+    found, copies = recompute(rounds, is_product, values_of(graph.outputs), lambda v: v)
+    equations = tuple(e for group in found for e in group)
+    return Graph(graph.inputs, equations, graph.outputs, graph.constants), found, copies
+
+
+def moved(rounds, outputs):
+    """Bytes that rounds write for later ones and hold, and read of what they did not make."""
+    made = {v: k for k, group in enumerate(rounds) for e in group for v in e.results}
+    reads = [
+        {x for e in group for x in values_of(e.operands) if made.get(x) != k}
+        for k, group in enumerate(rounds)
+    ]
+    written = (set().union(*reads) & made.keys()) | set(values_of(outputs))
+    return 2 * sum(map(size, written)) + sum(size(x) for read in reads for x in read)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6))
+def test_random_gradients_are_the_same_in_fewer_bytes(seed):
+    args = [iv.asarray(a) for a in matrices(seed)]
+    gradient = iv.grad(loss_of(random_program(seed)), (0, 1))
+    graph, _, _ = trace_flat(lambda *h: (list(gradient(*h)), None), list(map(aval_of, args)))
+    graph = simplified(graph)
+    rounds = rounds_of(graph)
+    made, found, copies = again(graph, rounds)
+    for a, b in zip(interpret(check(made), args), interpret(graph, args), strict=True):
+        close(a, b)
+    assert moved(found, graph.outputs) <= moved(rounds, graph.outputs)
+    assert {e.op.name for e in copies} <= CHEAP
+    *_, twice = again(made, found)
+    assert not twice
+
+
+def test_cheap_ops_are_elementwise_ops_of_the_table():
+    assert all(TABLE[name].elementwise for name in CHEAP - {"add_n"})
+
+
+def nests(f, *args):
+    """Bytes that each nest of a compiled function reads and writes, and those of the arena."""
+    found, arena = [], 0
+    for step in lower(simplified(iv.jit(f).graph(*args))).steps:
+        assert isinstance(step, Native)
+        plan = step.compiled.plan()
+        arena += plan.arena.bytes
+        found += [
+            sum(prod(v.shape) * v.buffer.dtype.itemsize for v in s.views)
+            for s in plan.program.steps
+            if isinstance(s, Nest)
+        ]
+    return found, arena
+
+
+def test_what_a_layer_moves():
+    """A layer of maximum(h, 0 h) reads h and the cotangent again, and no masks; of tanh, its value too."""
+    rng = np.random.default_rng(0)
+    x, w = iv.asarray(rng.normal(size=(64, 32))), [iv.asarray(rng.normal(size=(32, 32))) for _ in range(4)]
+    entry = 64 * 32 * 8
+
+    def network(activation):
+        def f(x, w):
+            for v in w:
+                x = activation(x @ v)
+            return x.sum()
+
+        return iv.value_and_grad(f)
+
+    looked_at = 4 * (32 * 32 * 8 + 1)  # whether each weight is finite
+    kinked, held = nests(network(lambda h: iv.maximum(h, 0 * h)), x, w)
+    assert sum(kinked) - looked_at <= 24 * entry  # 3 and 2 a layer; the sum, and the constants of the last
+    smooth, held = nests(network(iv.tanh), x, w)
+    assert sum(smooth) <= 15 * entry
+    assert held <= 5 * entry
+
+
+def test_stages_that_read_each_other_are_one_loop():
+    """Values that several results are made of stay in registers, however costly they are."""
+
+    def f(x):
+        a = iv.exp(x) * iv.sin(x) + 1
+        b = iv.log(a * a + 1) * a
+        c = iv.sqrt(b * b + a * a + 1) + b
+        return [a * b * c, a + b / c, iv.tanh(a - c) * b]
+
+    x = np.random.default_rng(0).normal(size=(40, 50))
+    found, arena = nests(f, iv.asarray(x))
+    assert sum(found) <= 4.01 * x.nbytes
+    assert arena <= 128
+    for a, b in zip(iv.jit(f)(iv.asarray(x)), f(iv.asarray(x)), strict=True):
+        close(a, b)
