@@ -40,7 +40,7 @@ def lower_grad_of(df: Graph, known: Sequence[bool | None], needs: Sequence[bool]
     needs = needs or [True] * len(df.outputs)
     graph = specialize(df, [k is not False for k in known], needs)
     left = [k for k in known if k is not False]
-    lowering = _Lowering({v for v, k in zip(graph.inputs, left, strict=False) if k is None})
+    lowering = _Lowering([v for v, k in zip(graph.inputs, left, strict=False) if k is None])
     constants = dict(graph.constants)
     for equation in graph.equations:
         if equation.op is grad_of:
@@ -56,7 +56,7 @@ class _Lowering:
     guards : of each value that may be undefined, inputs of which one is defined where it is (an input: none).
     """
 
-    def __init__(self, unknown: set[Value]) -> None:
+    def __init__(self, unknown: Sequence[Value]) -> None:
         self.equations: list[Equation] = []
         self.known: dict[Value, Operand] = {}
         self.guards: dict[Operand, frozenset[Value]] = {v: frozenset() for v in unknown}

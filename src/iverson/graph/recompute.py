@@ -65,7 +65,7 @@ def _all(rounds: Rounds) -> Iterable[Equation]:
 
 def size(v: Value) -> int:
     """The bytes of a value."""
-    return prod(v.shape) * int(v.dtype.itemsize)
+    return int(prod(v.shape) * v.dtype.itemsize)
 
 
 class _Round:
