@@ -32,6 +32,7 @@ class Op:
         torch, jax: from the arrays by name to the result.
         target: by peer, the largest ratio for the forward; the same holds with all gradients.
         group: as in a `Workload`.
+        unrolled: whether torch's version is a loop in Python: compiling it would write out every step.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Op:
     kinked: bool = False
     target: Mapping[str, float] = field(default_factory=dict)
     group: str = ""
+    unrolled: bool = False
 
 
 def pair(op: Op) -> tuple[Workload, Workload]:
@@ -65,6 +67,8 @@ def pair(op: Op) -> tuple[Workload, Workload]:
         "torch compile": lambda inputs: with_torch(compiled(op.torch), inputs),
         "jax": lambda inputs: with_jax(op.jax, inputs),
     }
+    if op.unrolled:
+        del forward["torch compile"]
     part = {OURS_FORWARD: lambda inputs: with_iverson(op, inputs, part=True)}
     return (
         Workload(name=op.name, make=op.make, run=forward, target=op.target, **common),
