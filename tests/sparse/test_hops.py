@@ -31,6 +31,8 @@ S, T = (from_values(x.values, pattern=x.pattern) for x in (A, B))
 VALUES = iv.asarray(A.values, requires_grad=True)
 TRACKED = from_values(VALUES, pattern=A.pattern)
 X = iv.asarray(RNG.standard_normal(N))
+X2 = iv.asarray(RNG.standard_normal((N, 2)))
+AT = RNG.integers(0, N, 7)
 
 M, N4 = (iv.asarray(RNG.standard_normal((4, 4)), requires_grad=track) for track in (True, False))
 
@@ -59,7 +61,7 @@ CALLS = {
     "dense product, recorded": (lambda: M @ M, 16),
     "gradient of a dense sum": (lambda: grad(M + N4, M, N4), 49),
     "gradient of a dense product": (lambda: grad(M @ N4, M, N4), 63),
-    "product with a vector": (lambda: S @ X, 29),
+    "product with a vector": (lambda: S @ X, 26),
     "elementwise product": (lambda: S * T, 48),
     "sum": (lambda: S + T, 45),
     "multiple": (lambda: S * 2.0, 15),
@@ -71,6 +73,7 @@ CALLS = {
     ),
     "gradient of a multiple": (gradient(lambda s: s * 2.0), 95),
     "gradient of abs": (gradient(abs), 118),
+    "transpose": (lambda: S.T, 13),
     "gradient of a transpose": (gradient(lambda s: s.T), 85),
     "gradient of a diagonal": (gradient(iv.linalg.diagonal), 118),
     "gradient of a conversion": (gradient(lambda s: s.to_layout("csc")), 74),
@@ -81,7 +84,11 @@ NEW = {
     "product": (lambda s, t: s * t, 100),
     "rows": (lambda s, t: s[3:20], 54),
     "columns": (lambda s, t: s[:, 3:20], 62),
-    "concat": (lambda s, t: iv.concat([s, t]), 120),
+    "concat": (lambda s, t: iv.concat([s, t]), 104),
+    "chosen rows": (lambda s, t: s[AT], 58),
+    "chosen columns": (lambda s, t: s[:, AT], 72),
+    "chosen entries": (lambda s, t: s[AT, AT], 57),
+    "product with a matrix": (lambda s, t: s @ X2, 15),
 }
 
 

@@ -38,15 +38,18 @@ def peak_of(f: Any) -> tuple[int, int]:
 @pytest.mark.parametrize("name", SMALL)
 def test_stays_small(name):
     """The result, and gradients in the stored values of functions of all of it: of cotangents on its pattern,
-    and of those that are the same number everywhere."""
+    and of those that are the same number everywhere; the latter to second order."""
     s, o = operands()
     values = s.values().requires_grad_()
 
     def run() -> None:
         y = SMALL[name](iv.with_values(s, values), o)
         if getattr(y, "requires_grad", False):
-            for head in ((abs(y) ** 2).sum(), y.sum()):
-                assert grad(head, values).shape == values.shape
+            assert grad((abs(y) ** 2).sum(), values).shape == values.shape
+            g = grad(y.sum(), values, create_graph=True)
+            assert g.shape == values.shape
+            if g.requires_grad:
+                assert grad((g * g).sum(), values).shape == values.shape
 
     assert max(peak_of(run)) < SMALL_BYTES
 

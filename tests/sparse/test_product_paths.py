@@ -229,3 +229,17 @@ def test_triangles_of_batches_and_of_zeros_on_the_diagonal(layout):
     with np.errstate(all="ignore"):
         found = F.solve_triangular(given, iv.ones((2, 1)), lower=True, check=False)
     np.testing.assert_array_equal(found.numpy(), [[0.5], [np.inf]])
+
+
+def test_the_first_product_on_coordinates_sorts_nothing():
+    """Entries are taken as they are stored, repeats too; the second product makes rows of them."""
+    rows, columns = np.array([[2, 0, 2, 0], [1, 2, 1, 0]])
+    dense = np.zeros((3, 3))
+    np.add.at(dense, (rows, columns), [1.0, 2.0, 3.0, 4.0])
+    for b in (np.arange(3.0)[:, None], np.arange(6.0).reshape(3, 2)):
+        pattern = CooPattern((3, 3), np.stack([rows, columns]))
+        s = iv.ops.F.from_values(np.array([1.0, 2.0, 3.0, 4.0]), pattern=pattern)
+        for known in (set(), {"sorted", "coalescing"}):
+            np.testing.assert_array_equal((s @ b).numpy(), dense @ b)
+            assert known <= set(pattern._facts)
+            assert known or not {"sorted", "coalescing"} & set(pattern._facts)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.core import work
 from iverson.transforms import jvp
 from tests.sparse.common import LAYOUTS, checked, held
 
@@ -59,12 +60,12 @@ def test_gradients_of_extrema_store_a_few_whole_lines(layout, axis, create_graph
 
 
 @pytest.mark.parametrize(
-    ("f", "options"),
-    [(iv.max, {}), (iv.min, {}), (iv.prod, {"create_graph": True})],
+    ("f", "length", "options"),
+    [(iv.max, 40, {}), (iv.min, 40, {}), (iv.prod, 8, {"create_graph": True})],
     ids=["max", "min", "prod"],
 )
-def test_gradients_that_are_dense_by_definition_say_so_in_the_words_of_the_user(f, options):
-    dense = np.zeros((40, 40))
+def test_gradients_that_are_dense_by_definition_say_so_in_the_words_of_the_user(f, length, options):
+    dense = np.zeros((40, length))
     dense[3, 5] = 1.0
     leaves = [held(dense, "csr", True), iv.asarray(dense, requires_grad=True)]
     y = f(leaves[0], axis=1).sum()
@@ -75,6 +76,30 @@ def test_gradients_that_are_dense_by_definition_say_so_in_the_words_of_the_user(
     assert all(text.startswith(f"{f.__name__}: ") for text in own), own
     expected = grad(f(leaves[1], axis=1).sum(), leaves[1]).numpy()
     np.testing.assert_array_equal(found.to_dense().detach().numpy(), expected)
+
+
+def test_recorded_derivatives_of_products_read_lines_that_store_nearly_all_entries():
+    """To third order, where up to two entries of a line are 0, without anything of the dense size."""
+    rng = np.random.default_rng(0)
+    dense = rng.uniform(0.5, 1.5, (200, 12)) * (np.arange(200) < 5)[:, None]
+    for row, zeros in enumerate(([], [3], [1, 4], [0, 1, 2], [0, 5, 6, 7, 8])):
+        dense[row, zeros] = 0.0
+    weights = [rng.standard_normal(dense.shape) for _ in range(2)]
+
+    def derivatives(x: Any) -> list[Any]:
+        found = [grad(iv.prod(x, axis=1).sum(), x, create_graph=True)]
+        for w in weights:
+            found.append(grad((found[-1] * w).sum(), x, create_graph=True))
+        return found
+
+    with warnings.catch_warnings(), work.counting() as done:
+        warnings.simplefilter("error")
+        found = derivatives(held(dense, "csr", True))
+    assert max(done.bytes.values()) < dense.nbytes  # of one op, in all its calls
+    expected = derivatives(iv.asarray(dense, requires_grad=True))
+    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(f.detach().to_dense().numpy(), e.detach().numpy(), rtol=1e-12, atol=1e-14)
+        assert np.count_nonzero(e.detach().numpy()) > 12
 
 
 @st.composite

@@ -79,7 +79,9 @@ def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
 
 def as_operands(xs: Any, operation: str, argument: str = "arrays") -> list[Any]:
     """A non-empty sequence of arrays (or one array, taken along its first axis) as handles."""
-    if isinstance(xs, Operand) or not isinstance(xs, Sequence | np.ndarray):
+    if type(xs) not in (list, tuple) and (
+        isinstance(xs, Operand) or not isinstance(xs, Sequence | np.ndarray)
+    ):
         raise ArgumentTypeError(
             operation, argument, got=f"a {type(xs).__name__}", expected="a sequence of arrays"
         )

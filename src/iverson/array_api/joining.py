@@ -35,10 +35,11 @@ def concat(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis | None = 0) -> 
     xs = as_operands(arrays, "concat")
     if axis is None:
         xs, axis = [as_vector(x, "concat") for x in xs], 0
-    k = normalize_axis(axis, xs[0].ndim, "concat")
+    ndim = len(xs[0].shape)
+    k = normalize_axis(axis, ndim, "concat")
     for i, x in enumerate(xs):
-        if x.ndim != xs[0].ndim:
-            raise ShapeError("concat", f"arrays[{i}]", got=f"shape {x.shape}", expected=f"{xs[0].ndim} axes")
+        if len(x.shape) != ndim:
+            raise ShapeError("concat", f"arrays[{i}]", got=f"shape {x.shape}", expected=f"{ndim} axes")
     return F.concat(*xs, axis=k, offsets=concat_offsets([x.shape[k] for x in xs]))
 
 

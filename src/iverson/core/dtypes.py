@@ -124,7 +124,10 @@ def result_type(*operands: Any) -> np.dtype[Any]:
     >>> result_type(float32, 2.0), result_type(int8, uint8)
     (dtype('float32'), dtype('int16'))
     """
-    items = [named(o) for o in operands]
+    items = list(map(named, operands))
+    first = items[0] if items else None
+    if isinstance(first, np.dtype) and first in ALL and items.count(first) == len(items):
+        return first
     try:
         return as_dtype(np.result_type(*items), "result_type")
     except (TypeError, ValueError) as error:

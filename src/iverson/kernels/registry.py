@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.aval import aval_of
+from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
 from iverson.layouts import Zero, is_strided, layouts_by_type, to_strided
@@ -84,16 +84,15 @@ def annihilated(op: Op, values: tuple[Any, ...]) -> tuple[int, ...] | None:
 
 
 def zeros_like_result(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """The op's result in the zero layout (a tuple of them where the op has several)."""
-    found = op.abstract(*map(_operand, values), **params)
+    """The op's result in the zero layout (a tuple of them where the op has several).
+
+    ``abstract`` is given Avals, and Python scalars themselves: they are weak.
+    """
+    operands = [Aval(v.shape, v.dtype) if hasattr(v, "shape") else v for v in values]
+    found = op.abstract(*operands, **params)
     if op.multiple:
         return tuple(Zero(a.shape, a.dtype) for a in found)
     return Zero(found.shape, found.dtype)
-
-
-def _operand(value: Any) -> Any:
-    """What ``abstract`` is given for an operand: its Aval, or the Python scalar itself (it is weak)."""
-    return aval_of(value) if hasattr(value, "shape") else value
 
 
 def _by_priority(kind: type) -> int:

@@ -24,6 +24,7 @@ from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_on
 from iverson.layouts import (
     Box,
     CompressedPattern,
+    CooPattern,
     Pattern,
     Sparse,
     coalesced,
@@ -61,6 +62,8 @@ def _structure(pattern: CompressedPattern, layout: str) -> Any:
 
 
 def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
+    if x.pattern.layout == layout:
+        return x.pattern, None
     pattern = x.pattern if x.pattern.distinct else coalesced(x).pattern
     found, source = converted(pattern, layout)
     assert isinstance(found, CompressedPattern)
@@ -147,16 +150,17 @@ def _times(s: Sparse, b: Array, dtype: Any) -> Array:
 
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
+    width, count = b.shape[1], s.pattern.count
+    pays = count * width >= sparse_loops.WORTHWHILE and sparse_loops.compiled_for_product(
+        count, width, s.dtype, b.dtype
+    )
+    if not pays and s.dtype == b.dtype and type(s.pattern) is CooPattern and _is_first(s.pattern):
+        return _times_unsorted(s, b)
     if not s.pattern.distinct:
         s = coalesced(s)
-    width, count = b.shape[1], s.pattern.count
     if work.active.count:
-        _report(count * width)
-    if (
-        count * width >= sparse_loops.WORTHWHILE
-        and sparse_loops.compiled_for_product(count, width, s.dtype, b.dtype)
-        and _worth_turning(s.pattern, width)
-    ):
+        _report(s.pattern.count * width)
+    if pays and _worth_turning(s.pattern, width):
         pattern, source = converted_csr(s)
         return sparse_loops.rows_times_matrix(
             pattern.indptr, pattern.indices, reordered(s.entries, source), b
@@ -173,6 +177,30 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
     loop = getattr(counting.loops(), f"{layout}_matvec" if of_vector else f"{layout}_matvecs")
     extents = s.shape if of_vector else (*s.shape, width)
     loop(*extents, pattern.indptr, pattern.indices, entries, right, out.ravel())
+    return out
+
+
+def _is_first(pattern: CooPattern) -> bool:
+    """Whether this is the first product on a pattern of a matrix in no layout of lines yet: the second makes
+    one, which walks a line at a time."""
+    facts = pattern._facts
+    if pattern.ndim != 2 or ("converted", "csr", None) in facts or "multiplied" in facts:
+        return False
+    pattern._facts["multiplied"] = True
+    return True
+
+
+def _times_unsorted(s: Sparse, b: Array) -> Array:
+    """A product entry by entry, as they are stored: repeats need not be added up first."""
+    (rows, columns), width = s.pattern.indices, b.shape[1]
+    if work.active.count:
+        _report(s.pattern.count * width)
+    out = np.zeros((s.shape[0], width), b.dtype)
+    entries, right = np.ascontiguousarray(s.values), b.ravel()
+    if width == 1:
+        counting.loops().coo_matvec(entries.size, rows, columns, entries, right, out.ravel())
+    else:
+        counting.loops().coo_matmat_dense(entries.size, width, rows, columns, entries, right, out.ravel())
     return out
 
 

@@ -123,21 +123,28 @@ define(
 def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     length = int(np.prod([x.shape[k] for k in axis]))
     if is_sparse(x) and length > 1:
-        # Recorded, the derivative is differentiated where x is zero now: there it is the general one.
-        if not F.is_recorded(x):
-            return _prod_vjp_of_sparse(F, g, x, axis, length)
+        # Recorded, it is differentiated where x is zero now: each order reads lines with one more zero.
+        zeros = ORDERS if F.is_recorded(x) else 1
+        if zeros < length:
+            return _prod_vjp_of_sparse(F, g, x, axis, length, zeros)
         warn(
             f"prod: the gradient of a sparse tensor of shape {x.shape} is dense where it is "
-            "differentiated again (create_graph=True), as its derivatives read every 0; take it without "
-            "create_graph, or reduce masked_tensor(x) if entries that are not stored are not meant",
+            f"differentiated again (create_graph=True) along lines of at most {ORDERS} entries, as its "
+            "derivatives read every 0; take it without create_graph, or reduce masked_tensor(x) if entries "
+            "that are not stored are not meant",
             DensifyWarning,
         )
         x = F.to_dense(x)
     return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_others(F, x, axis))
 
 
-def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int) -> Any:
-    """The derivative is 0 in lines with two zeros: only those are computed that store all but one entry."""
+#: The order up to which derivatives of a product of sparse entries are exact.
+ORDERS = 8
+
+
+def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int, zeros: int) -> Any:
+    """The derivative is 0 in lines with two zeros, and that of order n in lines with n + 1: only those lines
+    are computed that store all but so many entries, at most ``zeros`` + 1 times as many as are stored."""
     x = F.coalesce(x)
     order = tuple(k for k in range(x.ndim) if k not in axis) + axis
     moved = tuple(x.shape[k] for k in order)
@@ -146,7 +153,7 @@ def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int) -> Any
         F.reshape(F.permute_dims(x, axes=order), shape=(count, length)), layout="coo", blocksize=None
     )
     lines = sparse_reductions.lines_of(F.pattern_of(flat), (1,))
-    ids = lines.ids[lines.counts >= length - 1]
+    ids = lines.ids[lines.counts >= length - zeros]
     if not ids.size:
         return None
     others = F.conj(_others(F, F.to_dense(F.gather(flat, ids, axes=(0,))), (1,)))

@@ -266,10 +266,8 @@ define(
 def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Aval:
     first = xs[0].shape
     for k, x in enumerate(xs):
-        fits = len(x.shape) == len(first) and all(
-            a == b for j, (a, b) in enumerate(zip(x.shape, first, strict=True)) if j != axis
-        )
-        if not fits:
+        own = x.shape
+        if len(own) != len(first) or own[:axis] != first[:axis] or own[axis + 1 :] != first[axis + 1 :]:
             raise ShapeError(
                 "concat",
                 f"arrays[{k}]",

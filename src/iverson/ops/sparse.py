@@ -52,7 +52,7 @@ def along(pattern: Any, axis: int) -> Any:
     """The index of each entry of a pattern along an axis: an array; of a pattern that is known only when a
     program runs, a handle of what it will be."""
     if not isinstance(pattern, PatternSymbol):
-        return pattern.along(axis) if axis else row_numbers(pattern)
+        return pattern.along(axis) if axis or pattern.ndim != 2 else row_numbers(pattern)
     for level in reversed(levels()):
         found = level.index_array(pattern, axis)
         if found is not None:

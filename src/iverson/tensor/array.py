@@ -130,8 +130,9 @@ def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
     """As `_binary`, for a product of matrices: vectors and batches are brought to the op's form first."""
 
     def forward(self: Any, other: Any) -> Any:
-        other = _operand(other, "matmul")
-        return NotImplemented if other is NotImplemented else indexing.matmul(self, other)
+        if type(other) is not type(self) and (other := _operand(other, "matmul")) is NotImplemented:
+            return NotImplemented
+        return indexing.matmul(self, other)
 
     def reflected(self: Any, other: Any) -> Any:
         other = _operand(other, "matmul")
@@ -230,7 +231,7 @@ class Array(Operand, Methods):
     @property
     def T(self) -> Self:
         """The transpose of a matrix."""
-        if self.ndim != 2:
+        if len(self.shape) != 2:
             raise ShapeError(
                 "T",
                 "x",
@@ -243,9 +244,10 @@ class Array(Operand, Methods):
     @property
     def mT(self) -> Self:
         """The last two axes exchanged."""
-        if self.ndim < 2:
+        ndim = len(self.shape)
+        if ndim < 2:
             raise ShapeError("mT", "x", got=f"shape {self.shape}", expected="at least two axes")
-        axes = (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
+        axes = (*range(ndim - 2), ndim - 1, ndim - 2)
         return bind(TABLE["permute_dims"], (self,), {"axes": axes})
 
     @property

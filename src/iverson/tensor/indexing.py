@@ -7,6 +7,7 @@ boolean masks. Every index is checked here, before a kernel sees it.
 from __future__ import annotations
 
 from functools import singledispatch
+from itertools import repeat
 from operator import setitem as _set
 from typing import Any
 
@@ -43,7 +44,7 @@ def _open_mesh(arrays: list[np.ndarray[Any, Any]]) -> list[int | None]:
     """Along which axis each of the broadcast index arrays varies (None for none), where two of them at least
     do, each along its own: `numpy.ix_`. Else nothing."""
     along: list[int | None] = []
-    if not all(isinstance(array, np.ndarray) for array in arrays):
+    if len(arrays) < 2 or not all(isinstance(array, np.ndarray) for array in arrays):
         return []
     for array in arrays:
         own = [
@@ -170,12 +171,12 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
     used, at = 0, -1
     ellipses = 0
     for item in key if isinstance(key, tuple) else (key,):
-        if type(item) not in _BASIC:
+        if type(item) not in _BASIC and not (type(item) is np.ndarray and item.dtype.kind in "iu"):
             item = _item(item)
         if item is Ellipsis:
             ellipses, at = ellipses + 1, len(items)
         elif item is not None:
-            used += len(item.shape) if type(item) not in _BASIC and _is_mask(item) else 1
+            used += len(item.shape) if type(item) not in _BASIC and item.dtype.kind == "b" else 1
         items.append(item)
     if ellipses > 1:
         raise IndexingError("index", "key", got="several ellipses", expected="at most one")
@@ -199,7 +200,7 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
         elif type(item) is slice:
             result.append(item)
             axis += 1
-        elif type(item) is not int and _is_mask(item):
+        elif type(item) is not int and item.dtype.kind == "b":
             rank = len(item.shape)
             extents = shape[axis : axis + rank]
             if item.shape != extents:
@@ -277,9 +278,12 @@ def _checked(item: Any, extent: int, axis: int) -> Any:
     """An index with negative positions resolved; raises IndexingError outside the axis."""
     if isinstance(item, Handle):
         return F.checked_index(item, extent=extent, operation="index", argument="key")
-    low, high = (item.min(), item.max()) if isinstance(item, np.ndarray) and item.size else (item, item)
-    if isinstance(item, np.ndarray) and not item.size:
-        return item.astype(np.intp)
+    low, high = item, item
+    if isinstance(item, np.ndarray):
+        if not item.size:
+            return item.astype(np.intp)
+        # Not the array's methods: they are Python functions around these.
+        low, high = np.minimum.reduce(item, axis=None), np.maximum.reduce(item, axis=None)
     if low < -extent or high >= extent:
         bad = int(high if high >= extent else low)
         raise IndexingError(
@@ -334,7 +338,12 @@ def _split(
 
 def _broadcast(indices: list[Any]) -> list[Any]:
     """Indices as arrays of one shape: handles, of those whose entries are not known here."""
+    first = indices[0]
+    if len(indices) == 1 and type(first) is np.ndarray:
+        return indices
     if not any(isinstance(i, Handle) for i in indices):
+        if all(type(i) is np.ndarray and i.shape == first.shape for i in indices):
+            return indices
         return list(np.broadcast_arrays(*map(np.asarray, indices)))
     shape = np.broadcast_shapes(*(np.shape(i) if not isinstance(i, Handle) else i.shape for i in indices))
     return [
@@ -344,8 +353,7 @@ def _broadcast(indices: list[Any]) -> list[Any]:
 
 
 def _reads_part(basic: tuple[Any, ...], shape: Shape) -> bool:
-    full = tuple(slice(0, n, 1) for n in shape)
-    return basic != full and basic != tuple(slice(0, n, 1) if n else slice(0, 0, 1) for n in shape)
+    return basic != tuple(map(slice, repeat(0), shape, repeat(1)))
 
 
 def _lead_to(result: Any, lead: int, target: int) -> Any:
