@@ -32,6 +32,7 @@ def _apply(name: str, *args: Expr) -> Expr:
 RECURRENCES = {
     "cumulative_sum": Recurrence(lambda x: x, lambda s, x: _apply("add", s, x)),
     "cumulative_prod": Recurrence(lambda x: x, lambda s, x: _apply("multiply", s, x)),
+    "logcumsumexp": Recurrence(lambda x: x, lambda s, x: _apply("logaddexp", s, x)),
     "linear_recurrence": Recurrence(
         lambda a, b: b, lambda s, a, b: _apply("add", _apply("multiply", a, s), b)
     ),

@@ -1,7 +1,7 @@
 """A segment of a graph as a program: groups of expressions between products, over planned buffers.
 
 The equations run in rounds: all expressions whose operands are there, as one group that is fused; then all
-products and recurrences whose operands are there.
+products, recurrences and orders whose operands are there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas, build, overwritten, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.core.dispatch import value_of
-from iverson.graph import blocks, recurrences, writes
+from iverson.graph import blocks, recurrences, sorting, writes
 from iverson.graph.assembly import Assembly, Part, assemblies
 from iverson.graph.expressions import is_expression
 from iverson.graph.fuse import Temp, group_steps
@@ -149,11 +149,12 @@ class Segment:
 
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
         """Equations by the round in which their operands are there first: a round's expressions, then its
-        products, recurrences, loops and branches."""
+        products, recurrences, orders, loops and branches."""
         ways = {
             "product": self.product,
             "mended": self.mended,
             "recurrence": self.recurrence,
+            "order": self.order,
             "write": self.write,
             "block": self.block,
         }
@@ -303,6 +304,12 @@ class Segment:
             inner = lines.strides[1:]
             strides = (*inner[:axis], lines.strides[0], *inner[axis:])
             self.steps.append(build.copy(out, View(lines.buffer, v.shape, strides)))
+
+    # --- orders -----------------------------------------------------------------------------------
+
+    def order(self, e: Equation) -> None:
+        operands = [self.place(x) for x in e.operands]
+        self.steps += sorting.steps(e, operands, self.made(e.results[0]), self.memory)
 
     # --- writes -----------------------------------------------------------------------------------
 

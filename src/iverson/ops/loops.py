@@ -248,6 +248,19 @@ def scatter_add(T: Any, _aval: Any, g: Any, *indices: Any, axes: Shape, shape: S
     return T.scatter(shape, g.shape, point)
 
 
+def linear_convolution(T: Any, aval: Any, a: Any, b: Any) -> Any:
+    """The sum of short[k] long[i - k] over k."""
+    short, long = sorted((a, b), key=lambda x: x.shape[0])
+    count = long.shape[0]
+
+    def entry(i: Any) -> Any:
+        k = T.reduce_axis((0, short.shape[0]))
+        x, y = (T.F.astype(v, aval.dtype) for v in (short[k], long[T.clamp(i - k, 0, count - 1)]))
+        return T.sum(T.F.bracket(_all_of(T, [i >= k, i - k < count]), x * y), axis=k)
+
+    return T.compute(aval.shape, entry)
+
+
 # --- reductions -------------------------------------------------------------------------------------
 
 

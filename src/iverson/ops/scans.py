@@ -14,6 +14,7 @@ from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import strided
 from iverson.kernels.keys import canonical_slice
+from iverson.ops import loops
 from iverson.ops.batching import Examples
 from iverson.ops.entry_maps import SCANNED
 from iverson.ops.notation import lazy_te
@@ -232,6 +233,7 @@ define(
         ),
         linear_in=((0,), (1,)),
         batch=_batched_convolution,
+        loops=loops.linear_convolution,
         samples=lambda s: [Sample((s((4,)), s((3,)))), Sample((s((2,)), s((5,))))],
     )
 )
