@@ -39,10 +39,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if left_out and collection_path.match(OF_PEERS) else None
 
 
-def pytest_collection_finish() -> None:
-    """What stands now stays to the end: the collector need not look through it again and again."""
-    gc.collect()
+def pytest_collection(session: pytest.Session) -> None:
+    """What is collected stays: the collector need not look through it again and again."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
+    gc.enable()
 
 
 def _checked(kernel: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
@@ -111,8 +111,7 @@ def test_gradients_have_the_masks_of_their_leaves(pair, name, data):
     values, mask = pair
     m = masked(values, mask, requires_grad=True)
     axis = data.draw(st.integers(0, values.ndim - 1)) if values.ndim else None
-    if name == "softmax" and axis is None:
-        return
+    assume(name != "softmax" or axis is not None)
     out = getattr(iv, name)(m * m, axis=axis)
     g = iv.autograd.grad(out, m, iv.ones(out.shape), create_graph=True)
     h = iv.autograd.grad(g.sum(), m)

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
@@ -42,13 +42,15 @@ def test_every_elementwise_op(name):
             assert_same(found, np.ma.MaskedArray(dense.numpy(), ~own))
 
 
-@pytest.mark.parametrize("name", ops())
+def takes_arrays_first(name):
+    return any(isinstance(a, np.ndarray) for a in samples_of(TABLE[name], "float64")[0].args[:1])
+
+
+@pytest.mark.parametrize("name", [*filter(takes_arrays_first, ops())])
 def test_an_op_where_all_is_specified(name):
     """There a masked tensor is computed with as a plain one is; without a rule, nowhere else."""
     op = TABLE[name]
     sample = samples_of(op, "float64")[0]
-    if not sample.args or not isinstance(sample.args[0], np.ndarray):
-        return
     args = (iv.masked_tensor(sample.args[0]), *sample.args[1:])
     found = getattr(F, name)(*args, **sample.params)
     expected = getattr(F, name)(*sample.args, **sample.params)
@@ -141,8 +143,7 @@ def test_reductions_are_over_specified_entries(name, pair, data, keepdims):
 @quick
 def test_positions_of_extrema(name, pair, data):
     values, mask = pair
-    if not values.size:
-        return
+    assume(values.size)
     axis = data.draw(st.one_of(st.none(), st.integers(0, values.ndim - 1))) if values.ndim else None
     extreme = -np.inf if name == "argmax" else np.inf
     filled = np.where(mask, values, extreme)
@@ -167,8 +168,7 @@ def test_what_is_infinite_is_found_beside_what_is_not_there():
 @quick
 def test_along_an_axis(name, pair, data):
     values, mask = pair
-    if not values.ndim:
-        return
+    assume(values.ndim)
     axis = data.draw(st.integers(0, values.ndim - 1))
     expected = np.ma.MaskedArray(np.zeros(values.shape), ~mask)
     functions = {

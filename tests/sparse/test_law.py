@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import iverson as iv
@@ -136,8 +136,7 @@ SHAPES = st.sampled_from([(1, 1), (2, 3), (3, 1), (0, 3), (2, 0), (5, 4)])
 )
 def test_two_operands_in_any_layouts(shape, layouts, density, seed, dtype, name):
     """Duplicates, empty rows, size 0 included; gradients of both."""
-    if name == "maximum" and dtype == "complex128":
-        return
+    assume(name != "maximum" or dtype != "complex128")
     f = {
         "add": lambda a, b: a + b * a,
         "multiply": lambda a, b: a * b,

@@ -136,12 +136,10 @@ def test_gradients_inside_and_outside(name):
     agree(twice, [entries(x) for x in grad(alone, at)(*handles)], 1e-8)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "same for all"])
 def test_tangents_inside_and_outside(name):
     f, args = FUNCTIONS[name]
     at = floating(args)
-    if name == "same for all":
-        return
     handles = list(map(iv.asarray, args))
 
     def tangent(f):

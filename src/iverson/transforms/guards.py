@@ -94,11 +94,9 @@ class _Reached:
 
     def close(self) -> None:
         """Follow all that is reached by names, until there are no new ones."""
-        seen = -1
-        while self._waiting or seen != len(self._names):
+        while self._waiting:
             while self._waiting:
                 self._enter(self._waiting.pop())
-            seen = len(self._names)
             for x in list(self._objects.values()):
                 if not isinstance(x, (FunctionType, *_CONTAINERS)):
                     self._attributes(x)
