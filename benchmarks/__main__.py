@@ -22,6 +22,9 @@ def main() -> int:
     if args.compile:
         print("\n".join(run_module("benchmarks.compile_times")))
         return 0
+    if args.memory:
+        print("\n".join(run_module("benchmarks.memory")))
+        return 0
     if args.scipy:
         print("\n".join(run_module("benchmarks.against_scipy", threads=1)))
         return 0
@@ -78,6 +81,7 @@ def parse_args() -> argparse.Namespace:
         help="3 short rounds, smallest and drawn size, no torch.compile: a smoke run",
     )
     parser.add_argument("--compile", action="store_true", help="what compiling tensor expressions takes")
+    parser.add_argument("--memory", action="store_true", help="memory of training steps at its peak")
     parser.add_argument("--scipy", action="store_true", help="sparse operations beside scipy.sparse")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
     parser.add_argument("--seed", type=int, metavar="N", help="of inputs and drawn sizes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 
 import numpy as np
@@ -127,3 +128,18 @@ def test_stages_that_read_each_other_are_one_loop():
     assert arena <= 128
     for a, b in zip(iv.jit(f)(iv.asarray(x)), f(iv.asarray(x)), strict=True):
         close(a, b)
+
+
+def test_reports_list_what_is_computed_again():
+    x = iv.asarray(np.linspace(-1, 1, 64 * 32).reshape(64, 32))
+    w = iv.asarray(np.linspace(-1, 1, 32 * 32).reshape(32, 32))
+
+    def f(x):
+        for _ in range(3):
+            x = iv.maximum(x @ w, 0.5 * x)
+        return x.sum()
+
+    text = str(iv.explain.report(iv.jit(iv.grad(f)))(x))
+    (line,) = (line for line in text.splitlines() if "recomputed" in line)
+    assert re.search(r"recomputed: \d+ values, [\d,]+ entries \(\w", line)
+    assert "recomputed" not in str(iv.explain.report(iv.jit(iv.grad(lambda x: (x @ w).sum())))(x))

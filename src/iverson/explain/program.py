@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from math import prod
 
-from iverson.codegen.programs import CompiledProgram
 from iverson.codegen.programs.nodes import Branch, Nest, Product, Repeat, Step
 from iverson.core.dispatch import is_tracked
 from iverson.core.dtypes import is_inexact
@@ -29,7 +29,7 @@ def steps_of(graph: Graph, depth: int = 0) -> tuple[ProgramStep, ...]:
     found = []
     for step in executable(graph).steps:
         if isinstance(step, Native):
-            found.append(ProgramStep("native", _contents(step.compiled), depth))
+            found.append(ProgramStep("native", _contents(step), depth))
             continue
         found.append(ProgramStep("library", step.equation.op.name, depth))
         for body in step.equation.params.values():
@@ -74,9 +74,20 @@ def _graphs(compiled: Compiled, tracked: tuple[bool, ...]) -> Iterable[tuple[str
     return [(f"{compiled.name}, forward", made.graph), (f"{compiled.name}, backward", back)]
 
 
-def _contents(compiled: CompiledProgram) -> str:
+def _contents(step: Native) -> str:
+    compiled = step.compiled
     words = [f"{kind}: {n}" for kind, n in Counter(_kinds(compiled.program.steps)).items()]
-    return ", ".join([*words, f"arena: {compiled.arena.bytes:,} bytes"])
+    return ", ".join([*words, f"arena: {compiled.arena.bytes:,} bytes", *_recomputed(step)])
+
+
+def _recomputed(step: Native) -> list[str]:
+    """What is computed again where it is read, as that takes fewer bytes than to keep it."""
+    again = [e for e, _ in step.again()]
+    if not again:
+        return []
+    entries = sum(prod(v.shape) for e in again for v in e.results)
+    ops = ", ".join(dict.fromkeys(e.op.name for e in again))
+    return [f"recomputed: {len(again)} values, {entries:,} entries ({ops})"]
 
 
 def _kinds(steps: Iterable[Step]) -> Iterable[str]:

@@ -52,6 +52,7 @@ class Native:
 
     constants : what it holds, in order: constants of the graph, and arrays that lowering made.
     equations : gives its outputs, and its equations, each with how often it is carried out.
+    again : gives those that are carried out once more, where that is less than to keep what they made.
     reused : outputs that it makes in the memory of an input, each with the number of that.
     """
 
@@ -60,6 +61,7 @@ class Native:
     outputs: tuple[Value, ...]
     constants: tuple[Any, ...]
     equations: Callable[[], tuple[Sequence[Value], Sequence[tuple[Equation, Times]]]]
+    again: Callable[[], Sequence[tuple[Equation, Times]]]
     reused: tuple[tuple[Value, int], ...] = ()
 
     def report(self, made: Sequence[Any]) -> None:
@@ -270,7 +272,7 @@ def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native 
         if compiled is None:
             return None
         reused = tuple((values[v], k) for v, k in over)
-        steps.append(Native(compiled, inputs, outputs, constants, again.equations, reused))
+        steps.append(Native(compiled, inputs, outputs, constants, again.equations, again.again, reused))
     return None if facts is None else tuple(steps)
 
 
@@ -293,6 +295,9 @@ class _Again:
 
     def equations(self) -> tuple[Sequence[Value], Sequence[tuple[Equation, Times]]]:
         return self.step.equations()
+
+    def again(self) -> Sequence[tuple[Equation, Times]]:
+        return self.step.again()
 
 
 def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, ...]:
@@ -336,13 +341,14 @@ def _native(segment: Segment) -> Native:
     compiled = compile_program(segment.program())
     of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}
     constants = tuple([of_graph.get(id(x), x) for x in segment.memory.held.values()])
-    outputs, done = tuple(segment.outputs), tuple(segment.memory.done)
+    outputs, done, again = tuple(segment.outputs), tuple(segment.memory.done), tuple(segment.memory.again)
     return Native(
         compiled,
         tuple(segment.inputs),
         outputs,
         constants,
         lambda: (outputs, done),
+        lambda: again,
         tuple((out, segment.inputs.index(v)) for out, v in segment.reused.items()),
     )
 

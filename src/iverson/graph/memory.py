@@ -34,6 +34,7 @@ class Times:
 class Memory:
     """Buffers, the arrays that those with role const hold, and the equations that are carried out.
 
+    again : those that are carried out once more, where they are read.
     first : steps before all others. counters : what counts runs of steps, and where.
     """
 
@@ -42,6 +43,7 @@ class Memory:
         self.held: dict[str, Array] = {}
         self.first: list[Step] = []
         self.done: list[tuple[Equation, Times]] = []
+        self.again: list[tuple[Equation, Times]] = []
         self.counters: list[tuple[Value, View]] = []
         self._loops = 0
         self._kept: dict[int, View] = {}

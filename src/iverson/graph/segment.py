@@ -68,8 +68,9 @@ class Segment:
                 self.views[e.results[0]] = seen
         self.assemblies, parts = assemblies(live, kind, self.wanted)
         self.rounds = self._rounds([e for e in live if kind(e) != "view" and id(e) not in parts], kind)
-        self.rounds, self.again = recompute(self.rounds, self._is_apart, self.wanted, self.root)
-        self.makers.update((v, e) for e in self.again for v in e.results)
+        self.rounds, again = recompute(self.rounds, self._is_apart, self.wanted, self.root)
+        self.makers.update((v, e) for e in again for v in e.results)
+        self.memory.again += [(e, times) for e in again]
         #: The last round that reads a value, or a view of it; beyond all rounds for what is wanted.
         self.read_until = dict.fromkeys(self.makers, -1)
         for k, group in enumerate(self.rounds):
