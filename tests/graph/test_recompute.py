@@ -143,3 +143,23 @@ def test_reports_list_what_is_computed_again():
     (line,) = (line for line in text.splitlines() if "recomputed" in line)
     assert re.search(r"recomputed: \d+ values, [\d,]+ entries \(\w", line)
     assert "recomputed" not in str(iv.explain.report(iv.jit(iv.grad(lambda x: (x @ w).sum())))(x))
+
+
+def test_loops_of_a_second_derivative():
+    """Of maximum(h, 0 h), all that a layer does between its products is one loop forward and one back."""
+    rng = np.random.default_rng(0)
+    x, w = iv.asarray(rng.normal(size=(64, 32))), [iv.asarray(rng.normal(size=(32, 32))) for _ in range(4)]
+
+    def first(x, w):
+        def f(x):
+            for v in w:
+                h = x @ v
+                x = iv.maximum(h, 0 * h)
+            return (x**2).sum()
+
+        return iv.grad(f)(x).sum()
+
+    found, arena = nests(iv.grad(first), x, w)
+    large = [b for b in found if b >= 64 * 32 * 8]
+    assert len(large) <= 3 * 4 + 1
+    assert arena <= 12 * 64 * 32 * 8

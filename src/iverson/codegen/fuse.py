@@ -41,7 +41,7 @@ from iverson.expr.nodes import Const, Expr, changed, same, subexpressions
 #: Vector accumulators of a fused nest at most: more than that do not fit in registers.
 ACCUMULATORS = 24
 #: Statements in a fused nest at most, so that it compiles in reasonable time.
-STATEMENTS = 40
+STATEMENTS = 80
 
 
 def fuse(phases: list[Stmt], new: Stmt) -> list[Stmt]:

@@ -48,14 +48,15 @@ def recompute(
     """
     found = [list(group) for group in rounds]
     again: list[Equation] = []
-    kept = set(map(root, wanted))
+    outputs = set(map(root, wanted))
+    kept = set(outputs)
     for e in _all(rounds):
         read = values_of(e.operands)
         kept.update(read if fixed(e) else [root(x) for x in read if root(x) is not x])
     for k, group in enumerate(found):
         if not fixed(group[0]):
             later = [j for j in range(k + 1, len(found)) if not fixed(found[j][0])]
-            again += _Round(k, found, later, kept, root).settle()
+            again += _Round(k, found, later, kept, outputs, root).settle()
     return found, again
 
 
@@ -81,6 +82,7 @@ class _Round:
         rounds: Rounds,
         later: Sequence[int],
         kept: set[Value],
+        outputs: set[Value],
         root: Callable[[Value], Value],
     ) -> None:
         self.rounds, self.root = rounds, root
@@ -97,7 +99,7 @@ class _Round:
                 made = {v for e in rounds[j] for v in e.results}
                 self.reads[j] = {root(v) for v in read - made - set(mine)}
         own = {v for e in rounds[number] for v in e.results}
-        self.unwritten = {v for v in own if v not in kept and self.last.get(v, number) <= number}
+        self.unwritten = {v for v in own if v not in outputs and self.last.get(v, number) <= number}
         self.made = {v for e in _all(rounds) for v in e.results}
         self.crossing = list(dict.fromkeys(v for mine in self.asked.values() for v in mine))
 
