@@ -15,11 +15,12 @@ import numpy as np
 
 import iverson as iv
 from iverson import te
-from iverson.ops import TABLE, F
+from iverson.ops import TABLE
 from tests.conformance.product import dtypes_of
-from tests.graph.programs import Call, as_tuple, calls_of, loss_of
+from tests.graph.constructs import FURTHER
+from tests.graph.fitting import Array, as_real, fitted, total
+from tests.graph.programs import Call, calls_of
 
-Array = Callable[[Any], Any]
 #: Ops whose results have shapes that follow from entries.
 READS_ENTRIES = {"pack", "unpack"}
 PATTERN = iv.asarray(np.array([[1.0, 0, 2, 0], [0, 0, 3, 0], [4, 0, 0, 5]])).to_layout("csr")
@@ -56,28 +57,6 @@ def names() -> tuple[str, ...]:
     return tuple(name for name, op in TABLE.items() if op.samples and name not in READS_ENTRIES)
 
 
-def is_float(x: Any) -> bool:
-    return bool(x.dtype.kind in "fc")
-
-
-def as_real(x: Any) -> Any:
-    x = x if is_float(x) else F.astype(x, dtype=np.dtype(float))
-    return F.real(x) + 0.5 * F.imag(x) if x.dtype.kind == "c" else x
-
-
-def fitted(x: Any, shape: tuple[int, ...], how: int = 0) -> Any:
-    """A real array of a shape, from the entries of another: some of them, all, or their mean."""
-    flat = as_real(x.to_dense() if x.layout != "strided" else x).reshape(-1)
-    size, count = int(np.prod(shape)), flat.shape[0]
-    if not count or how % 4 == 0:
-        return iv.broadcast_to(iv.sum(flat) / max(count, 1), shape)
-    if how % 4 == 1:
-        return iv.take(flat, np.arange(size) * (1 + how % 3) % count).reshape(shape)
-    if how % 4 == 2:
-        return iv.concat([flat] * (1 + size // count))[:size].reshape(shape)
-    return iv.broadcast_to(flat[how % count], shape)
-
-
 def called(call: Call, how: int) -> Array:
     """The sample of an op as a function of one array, which moves its arguments."""
 
@@ -87,11 +66,6 @@ def called(call: Call, how: int) -> Array:
         return found[how % len(found)]
 
     return run
-
-
-def total(f: Array) -> Array:
-    """A real number from what a function gives."""
-    return lambda p: loss_of(lambda p: as_tuple(f(p)))(p) + 0 * iv.sum(as_real(p))
 
 
 def scanned(f: Array, p: Any, q: Any, how: int) -> Any:
@@ -162,6 +136,7 @@ AROUND: dict[str, Callable[[Array, Any, Any, int], Any]] = {
     "sparse": of_values,
     "masked": masked,
     "mapped": mapped,
+    **FURTHER,
 }
 INPUTS = ((3, 2), (4,))
 

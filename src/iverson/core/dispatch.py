@@ -320,12 +320,14 @@ class LevelValue(Operand):
     """The protocol of a value that belongs to a level; its type is registered as a layout is.
 
     may_select : whether what it stands for may hold a selection that is not made (a bracket).
+    is_sparse : whether what it stands for is sparse.
     pattern : which entries what it stands for stores; None where that is not known, or differs.
     """
 
     __slots__ = ("_level",)
 
     may_select = False
+    is_sparse = False
     pattern: Any = None
 
     def __init__(self, level: Level) -> None:

@@ -27,7 +27,7 @@ from iverson.core.dispatch import (
     slot_of,
     value_of,
 )
-from iverson.core.entries import FULL, Bracket
+from iverson.core.entries import FULL, Bracket, Stored
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
 from iverson.graph.cells import TraceCells, aval_of
@@ -58,6 +58,10 @@ class Traced(LevelValue):
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.value.aval.dtype
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
+        return isinstance(self.value.aval.support, Stored)
 
     @property
     def pattern(self) -> Any:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from iverson.array_api.sparse import pattern_held
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, Wrapper, alias, value_of
+from iverson.core.dispatch import Handle, LevelValue, Wrapper, alias, value_of
 from iverson.core.errors import DTypeError, ShapeError
 from iverson.layouts import Sparse, coalesced
 from iverson.masked.align import common, narrowed
@@ -43,7 +44,8 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     if isinstance(data, np.ma.MaskedArray):
         data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
     given: Any = data if isinstance(data, MaskedTensor) else asarray(data)
-    if isinstance(value_of(given, None), Sparse) and not value_of(given).pattern.distinct:
+    pattern = _stored_by(given)
+    if pattern is not None and not pattern.distinct:
         given = F.coalesce(given)
     own = _mask_of(given, mask)
     if isinstance(given, MaskedTensor):
@@ -63,13 +65,20 @@ def as_masked_tensor(data: Any, mask: Any = None) -> MaskedTensor:
     return data if mask is None and isinstance(data, MaskedTensor) else masked_tensor(data, mask)
 
 
+def _stored_by(data: Any) -> Any:
+    """The pattern of a sparse tensor, in a trace or in a batch too; None of others."""
+    value = value_of(data, None)
+    is_sparse = isinstance(value, Sparse) or (isinstance(value, LevelValue) and value.is_sparse)
+    return pattern_held(data, "masked_tensor", "data") if is_sparse else None
+
+
 def _mask_of(data: Any, mask: Any) -> Mask:
     """The mask a user gave, for data of a shape and layout."""
     if mask is None:
-        value = value_of(data, None)
-        if isinstance(value, Sparse):
-            return Stored(value.pattern, value.dense_shape)
-        return Mask(np.ones(data.shape, bool))
+        pattern = _stored_by(data)
+        if pattern is None:
+            return Mask(np.ones(data.shape, bool))
+        return Stored(pattern, data.shape[pattern.ndim :])
     if isinstance(mask, np.ma.MaskedArray):
         mask = masked_tensor(mask)
     if isinstance(mask, Wrapper):

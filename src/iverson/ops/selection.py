@@ -42,7 +42,8 @@ def nan_at(x: Any, t: Any) -> Any:
     value = value_of(x, x)
     if is_strided(value) and not has_nan(value):
         return t
-    return namespace.where(namespace.isnan(x), t * math.nan, t)
+    # A weight of t, so that derivatives are weighted too: of a choice, they would be zeros times nan.
+    return t * namespace.where(namespace.isnan(x), np.asarray(math.nan, t.dtype), 1)
 
 
 @derived

@@ -86,6 +86,9 @@ def setitem(x: Any, key: Any, value: Any) -> None:
             remedy="call to_tensor(fill) on it, or make a masked tensor of the one assigned to",
         )
     _check_value_dtype(x, value)
+    if _chooses(x, key, value):
+        _assign_chosen(x, key, value)
+        return
     items, gap = _expand(key, x.shape)
     if _OF_AXES.issuperset(map(type, items)):
         canonical = _canonical(items, x.shape)
@@ -108,6 +111,25 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         dropped = tuple(k for k, i in enumerate(basic) if i is None)
         part = F.index_put(x, F.squeeze(part, axis=dropped) if dropped else part, key=keep)
     x._become(part)
+
+
+def _chooses(x: Any, key: Any, value: Any) -> bool:
+    """Whether a key is a mask whose entries are not known here, and the value is the same for all."""
+    return (
+        isinstance(key, Handle)
+        and not has_entries(key)
+        and not isinstance(x, Wrapper)
+        and key.dtype.kind == "b"
+        and key.shape == x.shape[: key.ndim]
+        and getattr(value, "ndim", 0) <= x.ndim - key.ndim
+    )
+
+
+def _assign_chosen(x: Any, mask: Any, value: Any) -> None:
+    _check_fits(value, x.shape[mask.ndim :])
+    missing = tuple(range(mask.ndim, x.ndim))
+    chosen = F.where(F.expand_dims(mask, axis=missing) if missing else mask, value, x)
+    x._become(chosen if chosen.dtype == x.dtype else F.astype(chosen, dtype=x.dtype))
 
 
 _write = at_user_line(_set)

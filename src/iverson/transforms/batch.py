@@ -23,7 +23,7 @@ from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import as_int
 from iverson.core.table import F
-from iverson.layouts import Bracket, Layout, Zero, register, support_of, to_strided
+from iverson.layouts import Bracket, Layout, Sparse, Zero, register, support_of, to_strided
 from iverson.layouts.batches import each
 from iverson.ops.batching import Examples, one_by_one, rule_of
 from iverson.ops.shape import concat_offsets
@@ -56,6 +56,11 @@ class Batched(LevelValue):
     def may_select(self) -> bool:  # type: ignore[override]
         value = value_of(self.held)
         return type(value) is Bracket or (isinstance(value, LevelValue) and value.may_select)
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
+        value = value_of(self.held)
+        return value.is_sparse if isinstance(value, LevelValue) else isinstance(value, Sparse)
 
     @property
     def pattern(self) -> Any:

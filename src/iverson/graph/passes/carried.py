@@ -272,12 +272,9 @@ def moved(e: Equation, given: Sequence[Any]) -> Any:
         params = inside(x, image, **e.params) if inside is not None else None
         if params is not None:
             return part(e.results[0].shape, image, _through(op, x.inner, params))
-        if not isinstance(x.inner, Held):
-            y = bind(op, (x.made(),), dict(e.params))
-            return part(e.results[0].shape, image, read(y, image))
-    if others:
-        return None
-    return _through(op, x.held() if isinstance(x, Part) else x, e.params)
+        y = _through(op, x.held() if isinstance(x.inner, Held) else x.made(), e.params)
+        return part(e.results[0].shape, image, read(y, image))
+    return None if others else _through(op, x, e.params)
 
 
 def _gathered(e: Equation, given: Sequence[Any], need: Entries) -> Any:

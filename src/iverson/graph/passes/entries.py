@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ from iverson.autograd.mode import no_grad
 from iverson.autograd.node import differentiated
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
+from iverson.core.entries import Bracket as Bracketed
+from iverson.core.op import Op, frozen
 from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Equation, Graph, Value
 from iverson.graph.operations import is_pure
@@ -46,8 +49,30 @@ from iverson.ops.entry_maps import Along, Reduced
 
 
 def entries(graph: Graph) -> Graph:
-    """The graph in which each value is computed where it may be nonzero and is read."""
-    with Trace("entries") as level, no_grad():
+    """The graph in which each value is computed where it may be nonzero and is read.
+
+    Where a value is cut to its support, less is read of what it was computed from: until no less is computed.
+    """
+    made, cut = _cut(graph)
+    if not any(map(_may_select, graph.equations)) and _computed(made) >= _computed(graph):
+        return graph
+    while cut or _computed(made) < _computed(graph):
+        graph = made
+        again, cut = _cut(graph)
+        if _computed(again) >= _computed(graph):
+            break
+        made = again
+    return made
+
+
+def _may_select(equation: Equation) -> bool:
+    """Whether an equation makes, holds or ends a selection."""
+    return equation.op.name == "selected" or any(type(v.aval.support) is Bracketed for v in equation.results)
+
+
+def _cut(graph: Graph) -> tuple[Graph, bool]:
+    """The graph with each value cut to the meet of its support and demand, and whether any was cut."""
+    with _Parts("entries") as level, no_grad():
         level.inputs = list(graph.inputs)
         level.constants = list(graph.constants)
         walk = _Walk(level, graph)
@@ -59,11 +84,38 @@ def entries(graph: Graph) -> Graph:
             made = level.graph([walk.made(x) for x in graph.outputs])
         finally:
             differentiated.set(before)
-    return _late(dead_code(made))
+    return _late(dead_code(made)), bool(level.parts)
+
+
+def _computed(graph: Graph) -> int:
+    """How many entries are computed, without those that are taken from a value or put in place."""
+    made = (v.shape for e in graph.equations if e.op.name not in _PLACING for v in e.results)
+    return sum(prod(shape) for shape in made if shape is not None)
 
 
 #: How parts are taken and put in place.
 _PLACING = ("embed", "index_basic")
+
+
+class _Parts(Trace):
+    """A trace in which a part of a value is one value, however often it is taken.
+
+    So selections under one condition are seen to be so after they are cut.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.parts: dict[Any, Any] = {}
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if op.name not in _PLACING:
+            return super().bind(op, args, params)
+        key = op.name, self.operand(args[0]), frozen(params)
+        if key not in self.parts:
+            self.parts[key] = super().bind(op, args, params)
+        return self.parts[key]
 
 
 def _late(graph: Graph) -> Graph:
@@ -189,7 +241,7 @@ def _bracket_constant(held: Bracket) -> Any:
         slice(1) if s == 0 and n else slice(None)
         for s, n in zip(condition.strides, condition.shape, strict=True)
     )
-    return Held(make_handle(held.values), make_handle(condition[once]), held.negated)
+    return Held(make_handle(held.values), make_handle(condition[(*once, ...)]), held.negated)
 
 
 def _evaluated(e: Equation, args: Sequence[Any]) -> Sequence[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from math import prod
 from typing import Any
@@ -11,10 +12,10 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, value_of
 from iverson.core.op import Op
 from iverson.core.table import F
-from iverson.graph.nodes import Equation, values_of
+from iverson.graph.nodes import Equation, Graph, values_of
 from iverson.graph.operations import mended
 from iverson.graph.passes.held import Held, selected
-from iverson.graph.regions import closed
+from iverson.graph.regions import closed, opened, substituted
 from iverson.graph.trace import Traced, trace_flat
 
 
@@ -47,8 +48,10 @@ def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
         left = F.where(there, a, 0) if kept[1] is not None else a
         right = F.where(F.expand_dims(there, axis=(1,)), b, 0) if kept[0] is not None else b
         made = level.operand(F.matmul(left, right))
-    before = _conditions(equations, level.equations)
-    again = closed([*before, *equations], [made], level.constants)
+    known: dict[Any, Any] = {}
+    before = opened(Graph((), tuple(_conditions(equations, level.equations)), (), ()), (), known)
+    own = [replace(e, operands=substituted(e.operands, known)) for e in equations]
+    again = closed([*before, *own], [made], level.constants)
     looked_at = min(
         [out, *(x for x, k in ((a, kept[0]), (b, kept[1])) if k is None)], key=lambda x: prod(x.shape)
     )
