@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from typing import Any
 
@@ -217,3 +218,24 @@ def test_random_loops_agree_with_jax(loop: Loop) -> None:
     found = iv.jit(iv.value_and_grad(lambda *a: loop(OURS, *a), (0, 1, 2)))(*args)
     for a, b in zip((found[0], *found[1]), (value, *gradients), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a timer of POSIX")
+def test_a_signal_ends_a_native_loop():
+    class Alarm(Exception):
+        pass
+
+    def ring(*_):
+        raise Alarm
+
+    endless = iv.jit(lambda x: iv.while_loop(lambda v: iv.all(v < 9), lambda v: v * 0.5 + 1, x))
+    assert endless(iv.asarray([10.0])).tolist() == [10.0]
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(Alarm):
+            endless(iv.asarray([1.0]))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert endless(iv.asarray([10.0])).tolist() == [10.0]

@@ -184,11 +184,15 @@ class CompiledProgram:
         if frame.arena is None:
             borrowed = workspace.take((self.calling.arena + 2 * ALIGN,), _BYTE)
             frame.block[self.calling.arena_at] = _aligned(borrowed)
-        if frame.alone is None:
-            failed = self._entry(frame.address)
-        else:
-            with frame.alone:
+        try:
+            if frame.alone is None:
                 failed = self._entry(frame.address)
+            else:
+                with frame.alone:
+                    failed = self._entry(frame.address)
+        except SystemError as error:
+            # What the handler of a signal raised when a loop asked (`emit`): it came with a result.
+            raise error.__cause__ or error from None
         if borrowed is not None:
             workspace.give_back([borrowed])
         if failed == emit.NOT_DENSE:

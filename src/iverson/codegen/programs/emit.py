@@ -53,6 +53,8 @@ from iverson.codegen.scatter import shared
 from iverson.codegen.target import Machine
 
 ENTRY_NAME = "iverson_program"
+#: Iterations of a long loop between looks at the clock, and cycles (some 50 ms) between questions to Python.
+_OFTEN, _CYCLES = 16, 1 << 27
 
 
 @functools.cache
@@ -322,6 +324,7 @@ class _Emitter:
     def repeat(self, s: Repeat) -> None:
         """before: head: i < trips and when -> inside; inside: body, exchanges; -> head with i + 1."""
         b = self.b
+        asked = self.asking() if s.trips is None or s.trips > _OFTEN else None
         before, head, test = b.fresh("before"), b.fresh("head"), b.fresh("test")
         inside, done = b.fresh("inside"), b.fresh("done")
         b.br(before)
@@ -345,11 +348,47 @@ class _Emitter:
             first, second = (b.get(self.swapped[z.name], PTR) for z in (x, y))
             b.put(self.swapped[x.name], second)
             b.put(self.swapped[y.name], first)
+        if asked is not None:
+            self.ask(asked, i)
         b.br(f"{head}.latch")
         b.start(f"{head}.latch")
         b.do(f"%{head}.next = add nsw i64 {i.ref}, 1")
         b.br(head)
         b.start(done)
+
+    # --- signals ----------------------------------------------------------------------------------
+
+    def asking(self) -> Value:
+        """Where the time stands at which a loop asked Python for signals last."""
+        slot = self.b.slot(I64)
+        self.b.put(slot, self._time())
+        return slot
+
+    def ask(self, last: Value, i: Value) -> None:
+        """Now and then ask Python for signals (Ctrl-C), and end the program where a handler raised.
+
+        This needs the GIL, which another thread may hold for milliseconds: so the clock is looked at first.
+        """
+        b = self.b
+        look, old, done = b.fresh("look"), b.fresh("old"), b.fresh("asked")
+        b.br_if((i & (_OFTEN - 1)).eq(_OFTEN - 1), look, done)
+        b.start(look)
+        now = self._time()
+        b.br_if((now - b.get(last, I64)) > _CYCLES, old, done)
+        b.start(old)
+        b.put(last, now)
+        held = b.call("PyGILState_Ensure", I32, (), pure=False)
+        raised = b.call("PyErr_CheckSignals", I32, (), pure=False)
+        b.declarations["PyGILState_Release"] = "declare void @PyGILState_Release(i32)"
+        b.do(f"call void @PyGILState_Release(i32 {held.ref})")
+        left = b.fresh("left")
+        b.br_if(raised.ne(0), left, done)
+        b.start(left)
+        b.do("ret i64 0")
+        b.start(done)
+
+    def _time(self) -> Value:
+        return self.b.call("llvm.readcyclecounter", I64, (), pure=False)
 
 
 __all__ = ["ENTRY_NAME", "NOT_DENSE", "Layout", "data_offset", "emit", "flags_offset", "layout"]
