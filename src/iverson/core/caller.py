@@ -47,6 +47,11 @@ def user_frame(depth: int = 1) -> FrameType | None:
 _own_files: set[str] = set()
 
 
+def is_of_users(depth: int = 1) -> bool:
+    """Whether the frame so many above that of the caller is outside the package."""
+    return not sys._getframe(depth + 1).f_code.co_filename.startswith(_PACKAGE)
+
+
 def _outer_frame(inside: tuple[str, ...]) -> FrameType | None:
     """The innermost frame outside of some folders."""
     frame: FrameType | None = sys._getframe(2)

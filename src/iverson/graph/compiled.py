@@ -35,12 +35,13 @@ from iverson.graph.interpret import interpret
 from iverson.graph.lower import NOTHING_DONATED, Lowered
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
+from iverson.graph.padding import with_counts
 from iverson.graph.passes import simplified
 from iverson.graph.passes.demands import demands
 from iverson.graph.symbols import binding_of, inputs_on_symbols, on_actual
 from iverson.kernels.registry import register
 from iverson.layouts import are_strided, holds_alone, support_of, to_strided
-from iverson.layouts.symbols import PatternRead
+from iverson.layouts.symbols import Binding, PatternRead, symbol_for
 
 FAMILY = "compiled"
 #: For how many patterns a graph is kept that is made for each.
@@ -115,18 +116,31 @@ class Compiled:
 
     def _actual(self, values: Sequence[Any]) -> Graph:
         """The graph, with the patterns of values for its inputs in place of symbols."""
-        on_symbols = inputs_on_symbols(self.graph)
-        return on_actual(self.graph, binding_of(self.graph, values)) if on_symbols else self.graph
+        return self._on(binding_of(self.graph, values)) if inputs_on_symbols(self.graph) else self.graph
+
+    def _on(self, binding: Binding) -> Graph:
+        """The graph with patterns, or other symbols, in place of symbols."""
+        counts = {
+            m: n
+            for s, p in binding.items()
+            if s.capacity
+            for m, n in zip(s.extents, (p.stored_shape[0], p.count), strict=True)
+        }
+        graph = on_actual(self.graph, binding)
+        return with_counts(graph, counts) if counts else graph
 
     def at(self, values: Sequence[Any]) -> Compiled:
-        """The same for the patterns of these values alone: what depends on where entries are is made for
-        each pattern."""
-        key = tuple(binding_of(self.graph, values).values())
+        """The same for patterns of these numbers of entries, where it is for any up to a capacity; else for
+        these patterns alone: what depends on where entries are is made for each pattern."""
+        binding = binding_of(self.graph, values)
+        bounded = any(s.capacity for s in binding)
+        key = tuple([p.stored_shape[0] for p in binding.values()]) if bounded else tuple(binding.values())
         found = self._at.get(key)
         if found is None:
-            found = self._at[key] = Compiled(
-                self._actual(values), self.name, native=self.native, donated=self.donated
-            )
+            if bounded:
+                binding = {s: symbol_for(p) or p for s, p in binding.items()}
+            graph = self._on(binding)
+            found = self._at[key] = Compiled(graph, self.name, native=self.native, donated=self.donated)
             while len(self._at) > _PATTERNS:
                 self._at.pop(next(iter(self._at)), None)
         return found

@@ -34,10 +34,11 @@ from iverson.graph.kinds import PRODUCTS, Kinds
 from iverson.graph.memory import COUNTER, Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.orders import in_order_of_reads, matmul_moved
+from iverson.graph.padding import padded, trimmed
 from iverson.graph.segment import Segment
 from iverson.graph.stored_ops import STORED_OPS, stored_work
 from iverson.layouts import are_strided, to_strided
-from iverson.layouts.symbols import Binding, bound
+from iverson.layouts.symbols import Binding, PatternSymbol, bound
 
 Array = np.ndarray[Any, Any]
 #: Bytes of an array that lowering made and that is kept on disk, at most.
@@ -199,6 +200,9 @@ def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
 
 def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) -> Sequence[Any]:
     args = [_handle(known[x]) if type(x) is Value else x for x in equation.operands]
+    own = equation.params.get("pattern")
+    if isinstance(own, PatternSymbol) and own.capacity:
+        return _at_capacity(equation, args, own, binding)
     evaluate = getattr(equation.op, "evaluate", None)
     if evaluate is not None:
         found = evaluate(args, **bound(equation.params, binding))
@@ -206,6 +210,16 @@ def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) 
         out = bind(equation.op, tuple(args), bound(equation.params, binding))
         found = out if equation.op.multiple else (out,)
     return [x if x is UNDEFINED else value_of(x, x) for x in found]
+
+
+def _at_capacity(equation: Equation, args: list[Any], own: PatternSymbol, binding: Binding) -> Sequence[Any]:
+    """An op between values and what is stored, of which the values have as many entries as there may be."""
+    pattern = own.at(binding)
+    held = value_of(args[0])
+    if equation.op.name == "from_values":
+        return [pattern.kind(pattern, trimmed(held, 0, pattern.stored_shape[0]))]
+    found = value_of(bind(equation.op, tuple(args), {"pattern": pattern}))
+    return [padded(to_strided(found), 0, own.stored_shape[0])]
 
 
 def _handle(held: Any) -> Any:

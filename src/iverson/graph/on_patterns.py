@@ -13,10 +13,12 @@ patterns. Index arrays of patterns that are part of the graph are constants of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
@@ -24,9 +26,11 @@ from iverson.core.entries import NOTHING, Stored
 from iverson.core.op import Op
 from iverson.core.table import TABLE
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.padding import entry_axis, guarded, padded, trimmed
 from iverson.graph.stored_ops import stored_product, stored_samples
+from iverson.graph.symbols import inputs_on_symbols
 from iverson.kernels.registry import run_in_layouts
-from iverson.layouts import Pattern, Sparse, is_strided
+from iverson.layouts import Pattern, Sparse, is_strided, to_strided
 from iverson.layouts.symbols import Binding, PatternSymbol, actual
 
 
@@ -54,6 +58,29 @@ class Along:
 
 
 @dataclass(frozen=True, slots=True)
+class Valid:
+    """An input of the core that says which of so many entries (or blocks) are a pattern's own."""
+
+    pattern: PatternSymbol
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """An input or output of a number that has an axis of a pattern's entries, in the core with others behind
+    them; ``extent`` with those."""
+
+    number: int
+    axis: int
+    pattern: PatternSymbol
+    extent: int
+
+    def count(self, binding: Binding) -> int:
+        """The extent without those."""
+        return self.pattern.at(binding).stored_shape[0] * (self.extent // self.pattern.stored_shape[0])
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
     """An output of the graph: the core's of a number, on a pattern."""
 
@@ -66,11 +93,11 @@ class OnPatterns:
     """A graph without sparse values, and how a call of the one it was made of becomes a call of it.
 
     takes : what each input of the core is. gives : what each output of the graph is, a number of one of the
-    core's, `Packed`, or UNDEFINED.
+    core's, `Packed`, `Beyond`, or UNDEFINED.
     """
 
     core: Graph
-    takes: tuple[Given | Entries | Along, ...]
+    takes: tuple[Take, ...]
     gives: tuple[Any, ...]
 
     def opened(self, values: Sequence[Any], binding: Binding) -> list[Any]:
@@ -82,19 +109,32 @@ class OnPatterns:
         found: list[Any] = []
         for g in self.gives:
             if type(g) is Packed:
-                found.append(actual(g.pattern, binding).value(made[g.number]))
+                pattern = actual(g.pattern, binding)
+                found.append(pattern.value(trimmed(made[g.number], 0, pattern.count)))
+            elif type(g) is Beyond:
+                found.append(trimmed(made[g.number], g.axis, g.count(binding)))
             else:
                 found.append(UNDEFINED if g is UNDEFINED else made[g])
         return found
 
 
-def _taken(take: Given | Entries | Along, values: Sequence[Any], binding: Binding) -> Any:
+def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
     if type(take) is Given:
         return values[take.number]
-    pattern = actual(take.pattern, binding)  # type: ignore[union-attr]
+    if type(take) is Beyond:
+        return padded(to_strided(values[take.number]), take.axis, take.extent)
+    own: Any = take.pattern  # type: ignore[union-attr]
+    pattern, count = actual(own, binding), own.count
     if type(take) is Along:
-        return pattern.index_array(take.axis)
-    return entries_of(values[take.number], pattern)  # type: ignore[union-attr]
+        axis = take.axis
+        if pattern.count == count:
+            return pattern.index_array(axis)
+        key = "index array", axis, count
+        return pattern.once(key, lambda: padded(pattern.index_array(axis), 0, count))
+    if type(take) is Valid:
+        n = pattern.count * take.extent // own.count
+        return pattern.once(("valid", n, take.extent), lambda: np.arange(take.extent) < n)
+    return padded(entries_of(values[take.number], pattern), 0, count)  # type: ignore[union-attr]
 
 
 def entries_of(value: Any, pattern: Pattern) -> Any:
@@ -104,6 +144,9 @@ def entries_of(value: Any, pattern: Pattern) -> Any:
     op, params = TABLE["values_at"], {"pattern": pattern}
     found = op.forward(value, **params) if is_strided(value) else run_in_layouts(op, (value,), params)
     return found.reshape((pattern.count, *found.shape[len(pattern.stored_shape) :]))
+
+
+Take = Given | Entries | Along | Valid | Beyond
 
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
@@ -165,10 +208,32 @@ class _Opening:
             is_open = x in self.entries and x not in self.whole
             gives.append(Packed(len(outputs), _pattern(x)) if is_open else len(outputs))
             outputs.append(self.entries[x] if is_open else self.given(x))
+        bounded = {n: s for _, s in inputs_on_symbols(g) if s.root.capacity for n in s.root.extents}
+        if bounded:
+            self.bound(bounded, outputs, gives)
         read = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
         constants = tuple((v, held) for v, held in self.constants.items() if v in read)
         core = Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
         return OnPatterns(core, tuple(self.takes), tuple(gives))
+
+    def bound(self, bounded: Mapping[int, PatternSymbol], outputs: list[Operand], gives: list[Any]) -> None:
+        """Leave out what is beyond the entries of patterns, and tell what inputs and outputs have of it."""
+        valid = {n: Value(Aval((n,), np.dtype(bool))) for n in bounded}
+        graph = Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs))
+        self.equations = list(guarded(graph, valid).equations)
+        for take, v in list(self.takes.items()):
+            if type(take) is Given and (k := entry_axis(v, bounded)) is not None:
+                extent = v.shape[k]
+                self.takes[Beyond(take.number, k, bounded[extent], extent)] = v
+                del self.takes[take]
+        for n, own in valid.items():
+            if any(own in e.operands for e in self.equations):
+                self.takes[Valid(bounded[n], n)] = own
+        for m, g in enumerate(gives):
+            k = entry_axis(outputs[g], bounded) if type(g) is int else None
+            if k is not None:
+                extent = outputs[g].shape[k]
+                gives[m] = Beyond(g, k, bounded[extent], extent)
 
     # --- values -----------------------------------------------------------------------------------
 

@@ -17,24 +17,30 @@ from iverson.core.op import Op
 Array = np.ndarray[Any, Any]
 
 
-def _product_abstract(values: Any, rows: Any, columns: Any, b: Any, *, count: int) -> Aval:
+def _product_abstract(values: Any, rows: Any, columns: Any, b: Any, *valid: Any, count: int) -> Aval:
     return Aval((count, b.shape[1]), dtypes.result_type(values, b))
 
 
-def _product(values: Array, rows: Array, columns: Array, b: Array, *, count: int) -> Array:
+def _product(values: Array, rows: Array, columns: Array, b: Array, *valid: Array, count: int) -> Array:
     out = np.zeros((count, b.shape[1]), np.result_type(values, b))
+    for own in valid:
+        values, rows, columns = values[own], rows[own], columns[own]
     np.add.at(out, rows, values[:, None] * b[columns])
     return out
 
 
-def _product_loops(T: Any, aval: Any, values: Any, rows: Any, columns: Any, b: Any, *, count: int) -> Any:
+def _product_loops(
+    T: Any, aval: Any, values: Any, rows: Any, columns: Any, b: Any, *valid: Any, count: int
+) -> Any:
     def point(e: Any, j: Any) -> Any:
-        return (rows[e], j), T.F.astype(values[e], aval.dtype) * T.F.astype(b[columns[e], j], aval.dtype)
+        term = T.F.astype(values[e], aval.dtype) * T.F.astype(b[columns[e], j], aval.dtype)
+        return (rows[e], j), T.F.bracket(valid[0][e], term) if valid else term
 
     return T.scatter(aval.shape, (values.shape[0], aval.shape[1]), point)
 
 
-#: out[rows[e], j] += values[e] b[columns[e], j] for each entry e: a matrix of ``count`` rows times b.
+#: out[rows[e], j] += values[e] b[columns[e], j] for each entry e: a matrix of ``count`` rows times b. A last
+#: operand says which entries count.
 stored_product = Op(name="stored_product", forward=_product, abstract=_product_abstract, loops=_product_loops)
 
 

@@ -62,9 +62,12 @@ def _named(graph: Graph) -> Iterator[PatternSymbol]:
                 yield s
 
 
-def on_actual(graph: Graph, binding: Binding) -> Graph:
-    """The graph with patterns in place of symbols."""
-    known: dict[Value, Value] = {}
+def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = None) -> Graph:
+    """The graph with patterns in place of symbols.
+
+    made : what stands for values; one of a graph around this one stands for the same in both.
+    """
+    known = {} if made is None else made
 
     def now(x: Operand) -> Operand:
         if type(x) is not Value or symbol_of(x) is None:
@@ -77,7 +80,7 @@ def on_actual(graph: Graph, binding: Binding) -> Graph:
 
     def param(p: Any) -> Any:
         if isinstance(p, Graph):
-            return on_actual(p, binding)
+            return on_actual(p, binding, known)
         return actual(p, binding) if isinstance(p, PatternSymbol) else p
 
     equations = tuple(

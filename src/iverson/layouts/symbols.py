@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from iverson.core.caller import is_of_users
 from iverson.core.errors import GraphError
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
@@ -36,15 +37,42 @@ class PatternRead(GraphError):
         )
 
 
+def _compared(how: Callable[..., Any]) -> Any:
+    def compare(self: int, *other: Any) -> Any:
+        if is_of_users():
+            raise PatternRead
+        return how(self, *other)
+
+    return compare
+
+
+class StandIn(int):
+    """A number of entries that stands for any: who is not of the package can compute with it, but not compare
+    it, since a trace goes one way."""
+
+    __slots__ = ()
+
+    __lt__, __le__, __gt__, __ge__ = map(_compared, (int.__lt__, int.__le__, int.__gt__, int.__ge__))
+    __eq__, __ne__ = map(_compared, (int.__eq__, int.__ne__))
+    __hash__, __bool__ = map(_compared, (int.__hash__, int.__bool__))
+
+    def __mul__(self, other: Any) -> Any:
+        found = int.__mul__(self, other)
+        return StandIn(found) if type(found) is int else found
+
+    __rmul__ = __mul__
+
+
 class PatternSymbol(Pattern):
     """A pattern of which all is known but where its entries are.
 
     model : a pattern of the same layout and shape that stores nothing, of which symbols learn their layout.
     count : how many entries are stored, or blocks.
+    capacity : whether that many is at most how many entries there are.
     how : of one that follows from another symbol, how: from that one's pattern to its own.
     """
 
-    __slots__ = ("_how", "_source", "kind", "layout", "model")
+    __slots__ = ("_how", "_source", "capacity", "kind", "layout", "model")
 
     def __init__(
         self,
@@ -52,11 +80,14 @@ class PatternSymbol(Pattern):
         count: int,
         source: PatternSymbol | None = None,
         how: Callable[[Any], Pattern] | None = None,
+        *,
+        capacity: bool = False,
     ) -> None:
         super().__init__(model.shape, (count, *model.stored_shape[1:]))
         self.model = model
         self.layout, self.kind = model.layout, model.kind
         self._how = how
+        self.capacity = capacity
         #: What it follows from: a part of that, or kept as long as that is.
         self._source: Any = None if source is None else ref(source)
 
@@ -74,6 +105,11 @@ class PatternSymbol(Pattern):
         """The symbol that it follows from in the end."""
         source = None if self._source is None else self._source()
         return self if source is None else source.root
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """How many entries, or blocks, are stored, and how many entries."""
+        return self.stored_shape[0], self.count
 
     @property
     def blocksize(self) -> tuple[int, int] | None:
@@ -98,7 +134,9 @@ class PatternSymbol(Pattern):
 
         def make() -> PatternSymbol:
             turned = self.model.permuted(axes)
-            made = PatternSymbol(turned, self.stored_shape[0], self, lambda p: p.permuted(axes))
+            made = PatternSymbol(
+                turned, self.stored_shape[0], self, lambda p: p.permuted(axes), capacity=self.capacity
+            )
             made._facts["back", back] = ref(self)
             return made
 
@@ -132,16 +170,18 @@ class PatternSymbol(Pattern):
         raise TypeError("a symbol stands for a pattern of one process")
 
 
-def symbol_for(pattern: Pattern) -> PatternSymbol | None:
-    """A new symbol for patterns like one; None for patterns that have no symbols."""
+def symbol_for(pattern: Pattern, count: int | None = None) -> PatternSymbol | None:
+    """A new symbol for patterns like one, with so many entries or blocks (by default as many); None for
+    patterns that have no symbols."""
+    count = pattern.stored_shape[0] if count is None else count
     if type(pattern) is CooPattern:
         nowhere = np.zeros((pattern.ndim, 0), pattern.index_dtype)
-        return PatternSymbol(CooPattern(pattern.shape, nowhere, True), pattern.count)
+        return PatternSymbol(CooPattern(pattern.shape, nowhere, True), count)
     if type(pattern) is CompressedPattern:
         starts = np.zeros(pattern.indptr.size, pattern.index_dtype)
         empty = np.zeros(0, pattern.index_dtype)
         model = CompressedPattern(pattern.shape, starts, empty, pattern.axis, pattern.blocks)
-        return PatternSymbol(model, pattern.indices.size)
+        return PatternSymbol(model, count)
     return None
 
 
@@ -156,8 +196,8 @@ def bound(params: Any, binding: Binding) -> dict[str, Any]:
 
 
 def kind_key(pattern: Pattern) -> Any:
-    """What patterns have in common that one symbol may stand for."""
-    return type(pattern), pattern.layout, pattern.shape, pattern.index_dtype, pattern.stored_shape
+    """What patterns have in common for which symbols differ in the number of entries alone."""
+    return type(pattern), pattern.layout, pattern.shape, pattern.index_dtype, pattern.stored_shape[1:]
 
 
 __all__ = ["Binding", "PatternRead", "PatternSymbol", "actual", "bound", "kind_key", "symbol_for"]

@@ -33,6 +33,7 @@ from iverson.core.errors import (
 from iverson.core.op import Op
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
+from iverson.layouts.symbols import PatternRead, StandIn
 from iverson.ops import TABLE
 from iverson.tensor import indexing
 
@@ -263,6 +264,8 @@ class Array(Operand, Methods):
     def __len__(self) -> int:
         if not self.shape:
             raise UnsizedError("len", "x", got="an array of rank 0", expected="at least one axis")
+        if type(self.shape[0]) is StandIn:  # `len` makes it a number like others
+            raise PatternRead
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Self]:

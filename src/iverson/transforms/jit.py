@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -37,6 +38,7 @@ from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.layouts import Pattern, Sparse, Zero, layout_of, strided_operands, support_of, support_pattern
 from iverson.layouts.symbols import PatternRead, PatternSymbol, kind_key, symbol_for
 from iverson.tensor import Tensor, asarray
+from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
 from iverson.transforms.guards import guards_of
 from iverson.transforms.tracing import TracedFunction
 from iverson.transforms.trees import flatten, unflatten
@@ -44,19 +46,27 @@ from iverson.transforms.trees import flatten, unflatten
 P = ParamSpec("P")
 R = TypeVar("R")
 _ARRAYS = (np.ndarray, np.generic)
+NO_SYMBOLS: Symbols = {}
+#: How many traces of a kind are followed by one for any number of entries.
+_TRIES = 3
 
 
 class _Entry:
     """One trace of a function: its graph, and how its arguments and results are packed."""
 
     def __init__(
-        self, function: Callable[..., Any], name: str, given: _Given, native: bool, symbolic: bool = True
+        self,
+        function: Callable[..., Any],
+        name: str,
+        given: _Given,
+        native: bool,
+        symbols: Symbols = NO_SYMBOLS,
     ) -> None:
         self.guards = guards_of(function, (*given.leaves, *given.fixed.values()))
-        self._name = name
-        avals = given.avals(symbolic)
+        self._name, self._native = name, native
+        avals = given.avals(symbols)
         self.traced = TracedFunction(function, name, avals, given.rebuilt, stateful=True)
-        donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
+        donated = self._donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
         self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
         for guard in self.guards:
             guard.settle(self.traced.inputs())
@@ -68,6 +78,12 @@ class _Entry:
             and not donated
             and all(x is not UNDEFINED for x in self.traced.graph.outputs)
         )
+
+    def on(self, graph: Graph) -> _Entry:
+        """The same for another graph."""
+        other = copy.copy(self)
+        other.compiled = Compiled(graph, self._name, native=self._native, donated=self._donated)
+        return other
 
     def holds(self) -> bool:
         """Whether what the function read from outside, while it was traced, is what is there now."""
@@ -100,6 +116,19 @@ class _Entry:
         for cell, is_tensor in traced.put:
             cell.put(next(others) if is_tensor else None)
         return traced.packed(results[: traced.own])
+
+
+def _any_count(
+    entry: _Entry, symbols: Symbols, trace: Callable[[Symbols], _Entry]
+) -> tuple[_Entry, AnyCount] | None:
+    """A trace like one, for any number of entries; None where what it computes depends on that."""
+    others = stand_ins(list(symbols), entry.traced)
+    try:
+        general = trace(others)
+        found = AnyCount(general.traced, list(others.values()))
+        return (general, found) if found.agrees(entry.traced, list(symbols.values())) else None
+    except Exception:  # shapes that fit, or a function that works, for these numbers of entries alone
+        return None
 
 
 class _Given:
@@ -153,12 +182,18 @@ class _Given:
                 remedy="pass it as an array, or give it a hash",
             ) from None
 
-    def avals(self, symbolic: bool) -> list[Aval]:
-        """What is known of the handles; of patterns that are not part of the key, that they are some."""
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many entries, or blocks, each pattern stores."""
+        return tuple([p.stored_shape[0] for p in self.patterns])
+
+    def symbols(self) -> dict[Pattern, PatternSymbol]:
+        """A symbol for each pattern."""
+        return {p: symbol_for(p) for p in self.patterns}  # type: ignore[misc]
+
+    def avals(self, symbols: Symbols) -> list[Aval]:
+        """What is known of the handles, with symbols in place of patterns."""
         found = list(map(aval_of, self.handles))
-        if not symbolic:
-            return found
-        symbols = {p: symbol_for(p) for p in self.patterns}
         for k, a in enumerate(found):
             if isinstance(a.support, Stored) and (symbol := symbols.get(a.support.pattern)) is not None:
                 found[k] = Aval(a.shape, a.dtype, Stored(symbol))
@@ -311,6 +346,9 @@ class Jitted(Generic[P, R]):
         self._entries: dict[Any, _Entry] = {}
         #: The same by the structure, shapes and dtypes of arguments that are all strided tensors.
         self._plain: dict[Any, _Entry] = {}
+        #: By kinds of arguments, traces for any number of entries.
+        self._any_count: dict[Any, tuple[_Entry, AnyCount]] = {}
+        self._tries: dict[Any, int] = {}
         #: Kinds of arguments for which the function depends on where entries of patterns are.
         self._by_pattern: set[Any] = set()
         self._lock = locks.lock()
@@ -349,13 +387,13 @@ class Jitted(Generic[P, R]):
     def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """A new graph for these arguments, with the patterns of sparse ones, and handles for its inputs."""
         given = _Given(args, kwargs, self._static, self._donate, self._name)
-        entry = _Entry(self._function, self._name, given, self._native, symbolic=False)
+        entry = _Entry(self._function, self._name, given, self._native)
         return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
 
     def traced_for_kind(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """As `traced`, for all arguments that calls do not trace again for."""
         given = _Given(args, kwargs, self._static, self._donate, self._name)
-        entry = self._traced(given, given.key)[0]
+        entry = self._traced(given, given.key, self._key(given, given.key))[0]
         return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
 
     def clear_cache(self) -> None:
@@ -364,6 +402,8 @@ class Jitted(Generic[P, R]):
             self._entries.clear()
             self._plain.clear()
             self._by_pattern.clear()
+            self._any_count.clear()
+            self._tries.clear()
 
     @property
     def cache_size(self) -> int:
@@ -374,27 +414,46 @@ class Jitted(Generic[P, R]):
         key = given.key
         if replacing := overrides():
             key = (key, frozenset((k, _Same(v)) for k, v in replacing.items()))
-        if key in self._by_pattern:
-            key = (key, tuple(given.patterns))
+        kind, key = key, self._key(given, key)
         found = self._entries.get(key)
         if found is None or not found.holds():
             with self._lock:
                 found = self._entries.get(key)
                 if found is None or not found.holds():
-                    found, key = self._traced(given, key)
+                    found, key = self._traced(given, kind, key)
                     self._entries[key] = found
         return found
 
-    def _traced(self, given: _Given, key: Any) -> tuple[_Entry, Any]:
-        """A new trace, for any patterns like those of the arguments where the function does not depend on
-        where their entries are, and its key."""
-        if given.patterns and given.key not in self._by_pattern:
+    def _key(self, given: _Given, kind: Any) -> Any:
+        """The key of a call of a kind: with the patterns, the numbers of their entries, or capacities."""
+        if not given.patterns:
+            return kind
+        if kind in self._by_pattern:
+            return kind, "patterns", tuple(given.patterns)
+        exact = kind, "counts", given.counts
+        general = None if exact in self._entries else self._any_count.get(kind)
+        return exact if general is None else (kind, "capacities", general[1].capacities(given.counts))
+
+    def _traced(self, given: _Given, kind: Any, key: Any) -> tuple[_Entry, Any]:
+        """A trace, and its key: for any patterns like those of the arguments where the function does not
+        depend on where their entries are."""
+        trace = functools.partial(_Entry, self._function, self._name, given, self._native)
+        if given.patterns and kind not in self._by_pattern:
+            general = self._any_count.pop(kind, None)
+            if general is not None and key[1] == "capacities" and general[0].holds():
+                self._any_count[kind] = general
+                return general[0].on(general[1].graph(key[2])), key
+            symbols = given.symbols()
             try:
-                return _Entry(self._function, self._name, given, self._native), key
+                entry = trace(symbols)
             except PatternRead:
-                self._by_pattern.add(key)
-                key = (key, tuple(given.patterns))
-        return _Entry(self._function, self._name, given, self._native, symbolic=False), key
+                self._by_pattern.add(kind)
+                return trace(), (kind, "patterns", tuple(given.patterns))
+            self._tries[kind] = tries = self._tries.get(kind, 0) + 1
+            if tries <= _TRIES and (general := _any_count(entry, symbols, trace)) is not None:
+                self._any_count[kind] = general
+            return entry, (kind, "counts", given.counts)
+        return trace(), key
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -428,9 +487,10 @@ def jit(
 
     The function is run once for each structure of arguments, with shapes, dtypes and layouts but no entries,
     and what it computes is written down, simplified and run as one program from then on. Of sparse operands,
-    where entries are stored is read at each call: a new pattern of the same layout, shape and number of
-    entries is not a new structure, unless what the function computes with depends on it (the sum of two
-    patterns, rows of a sparse matrix); then it is traced for each pattern.
+    where entries are stored is read at each call: a new pattern of the same layout and shape is not a new
+    structure, unless what the function computes depends on it (the sum of two patterns, rows of a sparse
+    matrix): then it is traced for each pattern, or for each number of entries, where it reads that. Whether
+    it does is found by a second trace, the first time.
 
     Parameters
     ----------

@@ -1,0 +1,253 @@
+"""Entries beyond those that a pattern stores: programs for any number of entries up to a capacity.
+
+A program's extents are numbers. What is made for a symbol with a capacity holds as many entries as that;
+those beyond the pattern's own are zeros in what a call gives and anything in what is computed of it. So
+where entries meet, those beyond are left out:
+
+    %3 = sum[axis=(0,)](%2)       ->    %3 = where(%valid, %2, 0); %4 = sum[axis=(0,)](%3)
+
+An axis is one of entries where its extent is a capacity, which no other extent of the graph is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
+from iverson.core.table import TABLE
+from iverson.graph.nodes import Equation, Graph, Operand, Value
+from iverson.layouts import Zero
+from iverson.layouts.symbols import PatternRead
+
+
+def entry_axis(x: Any, capacities: Mapping[int, Any]) -> int | None:
+    """The axis of entries of a value; None where it has none. Raises PatternRead where it has several."""
+    found = [k for k, n in enumerate(x.shape) if n in capacities] if type(x) is Value else []
+    if len(found) > 1:
+        raise PatternRead
+    return found[0] if found else None
+
+
+def guarded(graph: Graph, valid: Mapping[int, Value]) -> Graph:
+    """The graph, with entries beyond a pattern's own left out where entries meet.
+
+    valid : by capacity, the value that says which entries are a pattern's own.
+    Raises PatternRead where an equation is not known to do the same for any number of entries.
+    """
+    made = _Guarding(valid)
+    for e in graph.equations:
+        made.add(e)
+    return replace(graph, equations=tuple(made.equations))
+
+
+class _Guarding:
+    def __init__(self, valid: Mapping[int, Value]) -> None:
+        self.valid = valid
+        self.equations: list[Equation] = []
+
+    def axis(self, x: Any) -> int | None:
+        return entry_axis(x, self.valid)
+
+    def add(self, e: Equation) -> None:
+        axes = [self.axis(x) for x in (*e.operands, *e.results)]
+        if axes.count(None) < len(axes):
+            rule = RULES.get(e.op.name) or (_free if e.op.elementwise else None)
+            if rule is None:
+                raise PatternRead
+            e = rule(self, e)
+        self.equations.append(e)
+
+    def require(self, holds: bool) -> None:
+        if not holds:
+            raise PatternRead
+
+    def kept(self, x: Operand, fill: float = 0) -> Operand:
+        """A value with zeros, or another number, beyond the pattern's entries."""
+        k = self.axis(x)
+        if k is None:
+            return x
+        valid = self.valid[x.shape[k]]
+        shape = tuple(n if i == k else 1 for i, n in enumerate(x.shape))
+        if shape != valid.shape:
+            valid = self.bind("reshape", valid, shape=shape)
+        number = np.asarray(fill, x.dtype).item()
+        return self.bind("where", valid, x, number, like=x)
+
+    def bind(self, op: str, *operands: Operand, like: Value | None = None, **params: Any) -> Value:
+        first = operands[0] if like is None else like
+        made = Value(Aval(params.get("shape", first.shape), first.dtype))
+        self.equations.append(Equation(TABLE[op], operands, params, (made,)))
+        return made
+
+
+Rule = Callable[[_Guarding, Equation], Equation]
+
+
+def _free(_: _Guarding, e: Equation) -> Equation:
+    """Entry by entry: what is beyond stays there."""
+    return e
+
+
+def _reduced(g: _Guarding, e: Equation) -> Equation:
+    (x,) = e.operands
+    return replace(e, operands=(g.kept(x),)) if g.axis(x) in e.params["axis"] else e
+
+
+def _gathered(g: _Guarding, e: Equation) -> Equation:
+    """By one index for each entry."""
+    x, *indices = e.operands
+    g.require(g.axis(x) is None and all(len(n.shape) == 1 for n in indices))
+    return e
+
+
+def _scattered(g: _Guarding, e: Equation) -> Equation:
+    x, *indices = e.operands
+    g.require(g.axis(x) == 0 and g.axis(e.results[0]) is None and all(len(n.shape) == 1 for n in indices))
+    return replace(e, operands=(g.kept(x), *indices))
+
+
+def _product(g: _Guarding, e: Equation) -> Equation:
+    values, rows, columns, b = e.operands
+    g.require(g.axis(b) is None)
+    return replace(e, operands=(values, rows, columns, b, g.valid[values.shape[0]]))
+
+
+def _samples(g: _Guarding, e: Equation) -> Equation:
+    g.require(all(g.axis(x) is None for x in e.operands[:2]))
+    return e
+
+
+def _reshaped(g: _Guarding, e: Equation) -> Equation:
+    """With the same extents, in number, before the entries and after them."""
+    (x,), (v,) = e.operands, e.results
+    k, n = g.axis(x), g.axis(v)
+    g.require(k is not None and n is not None)
+    g.require(prod(x.shape[:k]) == prod(v.shape[:n]) and prod(x.shape[k:]) == prod(v.shape[n:]))
+    return e
+
+
+def _in_segments(fill: float, count: int) -> Rule:
+    """On slices, each in a segment: those beyond, with this number, do not count in theirs."""
+
+    def rule(g: _Guarding, e: Equation) -> Equation:
+        *xs, ids = e.operands
+        g.require(all(g.axis(x) == 0 for x in (*xs, ids)) and len(xs) == count)
+        return replace(e, operands=(*(g.kept(x, fill) for x in xs), ids))
+
+    return rule
+
+
+def _matmul(g: _Guarding, e: Equation) -> Equation:
+    a, b = e.operands
+    g.require(len(a.shape) == len(b.shape) == 2)
+    return replace(e, operands=(g.kept(a), g.kept(b))) if g.axis(a) == 1 else e
+
+
+#: By name; ops entry by entry besides.
+RULES: dict[str, Rule] = {
+    "add_n": _free,
+    "broadcast_to": _free,
+    "copy": _free,
+    "expand_dims": _free,
+    "from_values": _free,
+    "gather": _gathered,
+    "matmul": _matmul,
+    "permute_dims": _free,
+    "reshape": _reshaped,
+    "scatter_add": _scattered,
+    "segment_max": _in_segments(-math.inf, 1),
+    "segment_softmax": _in_segments(-math.inf, 1),
+    "softmax_pullback": _in_segments(0, 2),
+    "squeeze": _free,
+    "stored_product": _product,
+    "stored_samples": _samples,
+    "sum": _reduced,
+    "values_at": _free,
+}
+
+
+def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value] | None = None) -> Graph:
+    """The graph with other numbers in place of some, wherever extents and parameters are these.
+
+    made : what stands for values; one of a graph around this one stands for the same in both.
+    Raises PatternRead where a constant has such an extent and is not one number everywhere.
+    """
+    known = {} if made is None else made
+
+    def now(x: Operand) -> Operand:
+        if type(x) is not Value or x.shape is None or not any(n in counts for n in x.shape):
+            return x
+        if x not in known:
+            shape = tuple(counts.get(n, n) for n in x.shape)
+            known[x] = Value(Aval(shape, x.dtype, x.aval.support))
+        return known[x]
+
+    def param(p: Any) -> Any:
+        if isinstance(p, int) and type(p) is not bool:
+            return counts.get(p, p)
+        if type(p) is tuple or type(p) is list:
+            return type(p)(map(param, p))
+        if type(p) is slice:
+            return slice(param(p.start), param(p.stop), param(p.step))
+        return with_counts(p, counts, known) if isinstance(p, Graph) else p
+
+    equations = tuple(
+        replace(
+            e,
+            operands=tuple(map(now, e.operands)),
+            params={k: param(p) for k, p in e.params.items()},
+            results=tuple(map(now, e.results)),
+        )
+        for e in graph.equations
+    )
+    constants = tuple((w := now(v), held if w is v else _filled(held, w)) for v, held in graph.constants)
+    return Graph(tuple(map(now, graph.inputs)), equations, tuple(map(now, graph.outputs)), constants)
+
+
+def _filled(held: Any, like: Value) -> Any:
+    """A constant that is one number everywhere, in another shape."""
+    array = value_of(held, held)
+    if type(array) is Zero:
+        return Zero(like.shape, like.dtype)
+    if type(array) is not np.ndarray or not array.size or (array != array.flat[0]).any():
+        raise PatternRead
+    return np.full(like.shape, array.flat[0], array.dtype)
+
+
+def padded(array: Any, axis: int, count: int) -> Any:
+    """An array with zeros after its entries along an axis, so that there are so many."""
+    if array.shape[axis] == count:
+        return array
+    shape = (*array.shape[:axis], count, *array.shape[axis + 1 :])
+    out = np.zeros(shape, array.dtype)
+    out[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
+    return out
+
+
+def trimmed(array: Any, axis: int, count: int) -> Any:
+    """The first entries along an axis."""
+    return array[(slice(None),) * axis + (slice(count),)]
+
+
+def capacity(count: int, taken: Any) -> int:
+    """A number of entries that a program is made for: at least ``count``, and none that is ``taken``.
+
+    At most a quarter of them is beyond the count, but for small ones.
+    """
+    found = 64
+    while found < count:
+        step = 1 << max(found.bit_length() - 3, 0)
+        found += step
+    while found in taken:
+        found += 1
+    return found
+
+
+__all__ = ["capacity", "entry_axis", "guarded", "padded", "trimmed", "with_counts"]
