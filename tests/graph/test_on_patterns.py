@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
+from iverson import optim
 from iverson.graph.lower import Native
 from iverson.transforms.tracing import TracedFunction
 
@@ -210,6 +211,33 @@ def test_drawn_patterns_agree_with_scipy(layout, count, seed, is_twice):
         found, (held @ x, held.T @ y, held.sum(0), weighted.sum(), held.sum(1), sampled), strict=True
     ):
         np.testing.assert_allclose(np.asarray(a.to_dense().numpy()), b, rtol=1e-12, atol=1e-13)
+
+
+def network():
+    """A step of a graph convolution of two layers, and its parameters."""
+    params = [iv.asarray(a, copy=True, requires_grad=True) for a in (W, np.ones((2, 2)) / 3)]
+    opt = optim.SGD(params, lr=0.1)
+
+    def step(s, x):
+        opt.zero_grad()
+        loss = ((s @ iv.relu(s @ x @ params[0]) @ params[1]) ** 2).mean()
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        return loss.detach()
+
+    return step, params
+
+
+def test_a_training_step_is_one_native_call_and_traced_once_for_all_graphs(traces):
+    (eager, own), (step, params) = network(), network()
+    compiled = iv.jit(step)
+    for count in COUNTS:
+        agree(compiled, eager, drawn("csr", count), iv.asarray(X))
+    assert len(traces) == 2
+    assert steps(compiled) == ["native", "native"]
+    for p, q in zip(own, params, strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-10)
 
 
 def test_entries_stored_twice_are_read_as_their_sum(traces):

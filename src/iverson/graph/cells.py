@@ -60,6 +60,10 @@ class TensorCell:
         """The handle, None if it is gone."""
         return self._ref()
 
+    def same_as(self, other: Any) -> bool:
+        """Whether a cell of another trace is of the same handle."""
+        return isinstance(other, TensorCell) and self._ref() is other._ref() is not None
+
     def restore(self) -> None:
         """Let it hold what it did before the trace."""
         if (x := self._ref()) is not None:
@@ -105,6 +109,10 @@ class GradientCell:
         """Whether nobody can read it any more."""
         return self._ref() is None
 
+    def same_as(self, other: Any) -> bool:
+        """Whether a cell of another trace is of the same place."""
+        return isinstance(other, GradientCell) and self._ref() is other._ref() is not None
+
     def is_of(self, place: Any) -> bool:
         """Whether it stands for a place."""
         return self._ref() is place
@@ -139,9 +147,18 @@ class NumberCell:
     def __init__(self, read: Callable[[], float]) -> None:
         self._read = read
 
+    def same_as(self, other: Any) -> bool:
+        """Whether a cell of another trace reads the same."""
+        return isinstance(other, NumberCell) and _reads(self._read) == _reads(other._read)
+
     def now(self) -> Any:
         """It, as a handle."""
         return make_handle(np.array(self._read(), np.float64))
+
+
+def _reads(read: Any) -> tuple[Any, ...]:
+    """What tells two functions that read a number apart: their code, and what they close over."""
+    return read.__code__, *(id(c.cell_contents) for c in read.__closure__ or ())
 
 
 Cell = TensorCell | GradientCell | NumberCell

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.dispatch import Operand
 from iverson.graph.nodes import Graph
 from iverson.graph.padding import capacity, with_counts
 from iverson.graph.print import text_and_objects
@@ -61,8 +62,9 @@ class AnyCount:
         """Whether the trace for these symbols is the same but for the numbers of entries."""
         a, b = self.traced, other
         alike = (a.leaves, a.structure, a.written) == (b.leaves, b.structure, b.written)
-        alike = alike and len(a.captured) == len(b.captured) and not a.put and not b.put
-        if not alike or not all(x is y for x, y in zip(a.captured, b.captured, strict=True)):
+        alike = alike and [has for _, has in a.put] == [has for _, has in b.put]
+        pairs = [(a.captured, b.captured), ([c for c, _ in a.put], [c for c, _ in b.put])]
+        if not alike or not all(_are_same(x, y) for x, y in pairs):
             return False
         (text, objects), (other_text, others) = map(text_and_objects, (self._graph(symbols), other.graph))
         same = text == other_text and len(objects) == len(others)
@@ -86,6 +88,14 @@ class AnyCount:
         pairs = list(zip(self.symbols, symbols, strict=True))
         counts = {m: n for old, new in pairs for m, n in zip(old.extents, new.extents, strict=True)}
         return with_counts(on_actual(self.traced.graph, dict(pairs)), counts)
+
+
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether tensors from outside, and cells, are those of another trace."""
+    pairs = zip(some, others, strict=False)
+    return len(some) == len(others) and all(
+        x is y or (not isinstance(x, Operand) and x.same_as(y)) for x, y in pairs
+    )
 
 
 def _is_same(a: Any, b: Any) -> bool:
