@@ -40,12 +40,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """What is collected stays: the collector need not look through it again and again."""
+    """What is collected stays: no need to look through it again and again for what is not used any more."""
     gc.disable()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    gc.freeze()
     gc.enable()
 
 

@@ -89,6 +89,8 @@ _FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
+#: What a process ends with that did not come to its tests.
+_BROKEN = 3
 _ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 
@@ -182,9 +184,12 @@ def _code(compiled: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
 def _exchanged(tree: ast.Module, file: str) -> None:
     """Give the functions of a module, wherever they are held, the code that a tree compiles to."""
     code = dict(_code(compile(tree, file, "exec")))
-    for found in gc.get_objects():
-        if isinstance(found, FunctionType) and found.__code__.co_filename == file:
-            found.__code__ = code[found.__code__.co_qualname, found.__code__.co_firstlineno]
+    functions = [
+        f for f in gc.get_objects() if isinstance(f, FunctionType) and f.__code__.co_filename == file
+    ]
+    assert functions, "the collector does not know any function of the module"
+    for found in functions:
+        found.__code__ = code[found.__code__.co_qualname, found.__code__.co_firstlineno]
 
 
 def _forked(body: Callable[[], int], limit: int) -> int | None:
@@ -196,7 +201,7 @@ def _forked(body: Callable[[], int], limit: int) -> int | None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
-        code = 3
+        code = _BROKEN
         try:
             code = body()
         finally:
@@ -323,7 +328,8 @@ class Runner:
             _exchanged(m.tree, module.file)
             return 0 if all(self._passes(items[k]) for k in run) else 1
 
-        return {0: "survives", None: "takes too long"}.get(_forked(body, LIMIT), "killed")
+        outcomes = {0: "survives", None: "takes too long", _BROKEN: "could not be tried"}
+        return outcomes.get(_forked(body, LIMIT), "killed")
 
 
 def _bytes(tree: ast.Module, file: str) -> list[Any]:
