@@ -19,8 +19,15 @@ import iverson as iv
 from iverson.autograd import Function, no_grad
 from iverson.core.errors import DetachWarning, GradientError
 
+
+def assigned(x):
+    entries = np.zeros(2)
+    entries[0] = x
+
+
 #: Conversions that nobody wrote down as one: Python, math, cmath and NumPy ask for a number.
 IMPLICIT = {
+    "written assignment": assigned,
     "float": float,
     "int": int,
     "complex": complex,
@@ -232,6 +239,7 @@ def test_implicit_conversions_raise_under_a_transform_and_warn_where_gradients_a
             assert isinstance(error, GradientError), name
             assert "being differentiated" in str(error)
             assert "x.item() or x.detach()" in str(error)
+            assert ("iverson.stack of the entries" in str(error)) == (f is assigned), name
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import iverson as iv
 from iverson.autograd import Function, grad, no_grad
 from iverson.autograd.api import variable
 from iverson.core.errors import ArgumentError
@@ -219,3 +220,44 @@ def test_without_a_gradient_to_check() -> None:
     with pytest.raises(ArgumentError, match="computed from inputs"):
         gradcheck(lambda x, y: x * y, (A, A * 2))
     assert gradcheck(lambda x: x * x, (asarray([1.0]),), raise_exception=False) is False
+
+
+def rescaled(forward: Any, backward: Any) -> Any:
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return forward(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return backward(g)
+
+    return Scaled.apply
+
+
+SCALES = iv.asarray([1e8, 1e-8])
+#: Functions with derivatives of these scales, one of which is wrong by as much as it is, and who sees it.
+BESIDE_LARGE = {
+    "of an output and an input of its own": (
+        rescaled(lambda x: x * SCALES, lambda g: g * SCALES * iv.asarray([1.0, 2.0])),
+        (False, True),
+    ),
+    "of an output of its own": (
+        rescaled(lambda x: x[0] * SCALES, lambda g: iv.stack([g[0] * 1e8 + g[1] * 2e-8, g[0] * 0.0])),
+        (True,),
+    ),
+    "of an output of its own, in what it does not depend on": (
+        rescaled(lambda x: x * SCALES, lambda g: g * SCALES + iv.stack([g[1] * 1e-8, g[0] * 0.0])),
+        (True,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_LARGE)
+def test_small_derivatives_beside_large_ones(name: str) -> None:
+    fn, modes = BESIDE_LARGE[name]
+    x = iv.asarray([0.7, 0.3], requires_grad=True)
+    for fast in modes:
+        assert not gradcheck(fn, (x,), fast=fast, raise_exception=False), fast
+    right = rescaled(lambda x: x * SCALES, lambda g: g * SCALES)
+    assert all(gradcheck(right, (x,), fast=fast) for fast in (False, True))

@@ -12,7 +12,7 @@ from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, reachable
-from iverson.core.caller import warn
+from iverson.core.caller import is_assignment, user_frame, warn
 from iverson.core.errors import DetachWarning, GradientError
 
 #: The variables of the transforms whose function is running now.
@@ -42,23 +42,29 @@ def is_differentiated(node: Node) -> bool:
 def check_conversion(x: Any, operation: str) -> None:
     """Before a handle becomes a Python number because something asked for one.
 
+    NumPy asks where one is assigned to an entry of an array, and wraps what is raised in a ValueError of its
+    own about sequences (it takes whatever has items for one): what is said here stands above that.
+
     Raises GradientError where a transform would lose the derivative; warns with DetachWarning where a later
     ``backward`` would. Nothing is lost under `no_grad`.
     """
     if x._node is None or not is_grad_enabled():
         return
+    instead = "a function of iverson in place of one of Python or math: iverson.exp, not math.exp"
+    if is_assignment(user_frame()):
+        operation = "assignment to an entry of an array that is no tensor"
+        instead = "iverson.stack of the entries, or an assignment to a tensor: y = iverson.zeros(n); y[0] = x"
     if is_differentiated(x._node):
         raise GradientError(
             operation,
             "x",
             got=f"a tensor that is being differentiated ({x._node.describe()})",
-            expected="a function of iverson in place of one of Python or math: iverson.exp, not math.exp",
+            expected=instead,
             remedy="call x.item() or x.detach() if no gradient is to flow through the number",
         )
     warn(
         f"{operation}: a tensor that tracks gradients ({x._node.describe()}) becomes a Python number, and no "
-        "gradient flows through that; use a function of iverson (iverson.exp, not math.exp), or x.item() or "
-        "x.detach() to say that this is meant",
+        f"gradient flows through that; use {instead}; or x.item() or x.detach() to say that this is meant",
         DetachWarning,
     )
 

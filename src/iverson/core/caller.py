@@ -7,6 +7,7 @@ import sys
 import warnings
 from functools import cache
 from importlib.util import find_spec
+from opcode import opmap
 from types import FrameType
 
 import numpy as np
@@ -58,6 +59,14 @@ def _outer_frame(inside: tuple[str, ...]) -> FrameType | None:
     while frame is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
     return frame
+
+
+_STORES = {opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap}
+
+
+def is_assignment(frame: FrameType | None) -> bool:
+    """Whether a frame is at an assignment to an item."""
+    return frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _STORES
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from math import prod
-from opcode import opmap
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -19,7 +17,7 @@ from iverson.autograd import api
 from iverson.autograd.guards import check_conversion, check_in_place
 from iverson.core import dtypes
 from iverson.core.arrays import plain
-from iverson.core.caller import warn
+from iverson.core.caller import is_assignment, warn
 from iverson.core.dispatch import Operand, bind, unwrap
 from iverson.core.errors import (
     ArgumentError,
@@ -167,14 +165,6 @@ class _Written:
 
 
 _REFERENCES_OF_TEMPORARY = _Written.of_temporary()
-
-
-_STORES = {opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap}
-
-
-def _is_assignment(frame: FrameType) -> bool:
-    """Whether a frame is at an assignment to an item."""
-    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _STORES
 
 
 def _warn_lost_write() -> None:
@@ -327,7 +317,7 @@ class Array(Operand, Methods):
         check_in_place(unwrap(self), "assignment")
         indexing.setitem(self, key, value)
         # A call of ``__setitem__`` by name counts as a temporary does: only ``y[...] = v`` is looked at.
-        if sys.getrefcount(self) <= _REFERENCES_OF_TEMPORARY and _is_assignment(sys._getframe(1)):
+        if sys.getrefcount(self) <= _REFERENCES_OF_TEMPORARY and is_assignment(sys._getframe(1)):
             _warn_lost_write()
 
     def __contains__(self, value: Any) -> bool:

@@ -95,6 +95,11 @@ def gradcheck(
     What is perturbed follows from the type of an input. A regular tensor, in whatever layout, has a
     derivative in every entry, a masked one in its specified entries. There it is also checked that results
     are the same with other numbers (nan) at the unspecified entries, and that masks of results do not move.
+    Where derivatives are of the orders 1e8 and 1e-8, an error in the small ones is seen where they are those
+    of outputs of their own: by both modes where nothing else depends on that input, by fast mode also beside
+    a large derivative in the same input. In one sum with large terms no difference quotient has them: they
+    are below its rounding, and neither mode sees an error there.
+
     For a sparse or masked input a failure says which contract broke, the value on the pattern or the support
     off it, and what the derivative is in the other semantics.
 
