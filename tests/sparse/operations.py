@@ -223,6 +223,8 @@ SMALL = {
     "kron": lambda s, o: iv.kron(s, iv.eye(3, layout="csr")),
     "kron with dense": lambda s, o: iv.kron(s, o.thin[:2]),
     "kron of dense": lambda s, o: iv.kron(o.thin[:2], s),
+    "kron of two": lambda s, o: iv.kron(s, s[:10, :90_000]),
+    "rows of kron": lambda s, o: iv.kron(s, s[:10, :90_000])[:1000],
     "outer products": lambda s, o: s[:, None] * o.thin[0][:, None],
     "rows by rows": lambda s, o: s[:, :9, None] * s[:, None, :9],
     "broadcast": lambda s, o: iv.broadcast_to(s, (3, N, N)),

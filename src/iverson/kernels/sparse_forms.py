@@ -11,6 +11,7 @@ from iverson.core.shapes import Shape
 from iverson.kernels.merging import read_at
 from iverson.kernels.registry import Kernel, register
 from iverson.layouts import (
+    Box,
     CooPattern,
     Pattern,
     Sparse,
@@ -53,6 +54,8 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
         return value
     if type(value) is Zero:
         return np.zeros((), value.dtype)
+    if type(value) is Box and value.shape == shape:
+        return _read_box(value, pattern)
     array = to_strided(value)
     if not array.ndim:
         return array
@@ -73,6 +76,19 @@ def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
         return _found(coalesced(sparse_only(value)), _projected(value.shape, pattern))
     value = coalesced(with_sparse_axes(broadcast(value, shape), pattern.ndim))
     return read_at(value, pattern)
+
+
+def _read_box(x: Box, pattern: Pattern) -> Array:
+    """What lies inside of the box, 0 elsewhere; the box is never made dense."""
+    k = pattern.ndim
+    start, stop = (np.array(c[:k])[:, None] for c in (x.region.start, x.region.stop))
+    inside = ((pattern.coordinates >= start) & (pattern.coordinates < stop)).all(axis=0)
+    out = np.zeros((pattern.count, *x.shape[k:]), x.dtype)
+    part = np.zeros((int(inside.sum()), *x.shape[k:]), x.dtype)
+    rest = tuple(slice(a, b) for a, b in zip(x.region.start[k:], x.region.stop[k:], strict=True))
+    part[(slice(None), *rest)] = x.inner[tuple(pattern.coordinates[:, inside] - start)]
+    out[inside] = part
+    return out
 
 
 def _projected(own: Shape, pattern: Pattern) -> Array:

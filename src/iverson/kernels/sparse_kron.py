@@ -14,8 +14,9 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
+from iverson.kernels.registry import register
 from iverson.kernels.sparse_forms import is_sparse, read, sparse, sparse_only
-from iverson.layouts import CompressedPattern, CooPattern, Pattern, coalesced, to_strided
+from iverson.layouts import Box, CompressedPattern, CooPattern, Pattern, coalesced, to_strided
 from iverson.layouts.pattern import coordinates_of, index_dtype
 from iverson.layouts.placement import Source, converted
 from iverson.layouts.weak import ForOthers
@@ -80,8 +81,9 @@ def kron_sampled(g: Any, other: Any, *, pattern: Pattern, of: int) -> Array:
     return sums.reshape(pattern.stored_shape)
 
 
+@register("kron_sampled", Box)
 @sparse("kron_sampled")
-def kron_sampled_of_sparse(op: Op, values: Values, params: Params) -> Any:
+def kron_sampled_in_layouts(op: Op, values: Values, params: Params) -> Any:
     """As of strided operands."""
     return kron_sampled(*values, **params)
 

@@ -94,16 +94,8 @@ def _slices(x: Any, pattern: Pattern) -> Array:
 
 @register("values_at", Box)
 def values_of_box(op: Op, values: Values, params: Params) -> Any:
-    """What lies inside the box, 0 elsewhere; the box is never made dense."""
     x, pattern = values[0], params["pattern"]
-    k = pattern.ndim
-    start, stop = (np.array(c[:k])[:, None] for c in (x.region.start, x.region.stop))
-    inside = ((pattern.coordinates >= start) & (pattern.coordinates < stop)).all(axis=0)
-    out = np.zeros((pattern.count, *x.shape[k:]), x.dtype)
-    part = np.zeros((int(inside.sum()), *x.shape[k:]), x.dtype)
-    rest = tuple(slice(a, b) for a, b in zip(x.region.start[k:], x.region.stop[k:], strict=True))
-    part[(slice(None), *rest)] = x.inner[tuple(pattern.coordinates[:, inside] - start)]
-    out[inside] = part
+    out = read(x, pattern, x.shape)
     return out.reshape(pattern.stored_shape + out.shape[1:])
 
 
