@@ -36,7 +36,7 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
     own = [s for s in statements((phase,)) if isinstance(s, Store) and s.buffer.name == read.name]
     if not own or any(s.combine != "assign" or s.shared or s.atomic for s in own):
         return None
-    if task.out.shape != read.shape:  # entries beyond those of ``read`` would not be stored
+    if any(s.buffer.shape != task.out.shape for s in own):  # entries beyond those would not be stored
         return None
     names = [i.name for i in task.write if isinstance(i, Var)]
     plain = task.combine == "assign" and not (task.where or task.walk or task.position or task.best)

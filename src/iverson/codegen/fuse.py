@@ -66,6 +66,9 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
         first, second = chained
     if not independent(first, second) or not (made or _loaded(first) & _loaded(second)):
         return None
+    shapes = dict(_shapes(first))
+    if any(shapes.setdefault(name, shape) != shape for name, shape in _shapes(second)):
+        return None  # one of them has seen axes as one (`flat`), the other has not
     taken = set(_names(first))
     names = {n: _fresh(n, taken) for n in _names(second)}
     found = _merged(first, _renamed(second, names))
@@ -181,6 +184,14 @@ def _stored(phase: Stmt) -> dict[str, bool]:
 def _loaded(phase: Stmt) -> set[str]:
     inside = (e for s in statements((phase,)) for e in expressions(s))
     return {x.buffer.name for e in inside for x in subexpressions(e) if isinstance(x, Load)}
+
+
+def _shapes(phase: Stmt) -> Iterator[tuple[str, tuple[int | str, ...]]]:
+    for s in statements((phase,)):
+        if isinstance(s, Store):
+            yield s.buffer.name, s.buffer.shape
+        for e in expressions(s):
+            yield from ((x.buffer.name, x.buffer.shape) for x in subexpressions(e) if isinstance(x, Load))
 
 
 def _merged(a: Stmt, b: Stmt) -> Stmt | None:

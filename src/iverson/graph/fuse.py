@@ -16,7 +16,7 @@ import numpy as np
 from iverson import te
 from iverson.codegen.nodes import Buffer, Kernel, Load, Stmt, Store, expressions, statements, with_buffers
 from iverson.codegen.programs import build
-from iverson.codegen.programs.nodes import Nest, Step, View, extents, whole
+from iverson.codegen.programs.nodes import Nest, Step, View, c_strides, extents, whole
 from iverson.core import locks
 from iverson.expr.nodes import Const, subexpressions
 from iverson.graph.expressions import expression, placeholder, structure
@@ -43,7 +43,14 @@ class Template:
         at = {f"in{k}": v for k, v in enumerate(inputs)} | {f"out{k}": v for k, v in enumerate(outputs)}
         for b in self.temps:
             at[b.name] = whole(temp(b.name, b.dtype, extents(b)))
-        return [Nest(s.kernel, tuple([at[v.buffer.name] for v in s.views])) for s in self.steps]
+        return [
+            Nest(s.kernel, tuple([_shaped(at[v.buffer.name], v.shape) for v in s.views])) for s in self.steps
+        ]
+
+
+def _shaped(v: View, shape: tuple[int, ...]) -> View:
+    """A view, whose entries lie in order, in another shape."""
+    return v if v.shape == shape else replace(v, shape=shape, strides=c_strides(shape))
 
 
 _templates: OrderedDict[Any, Template] = OrderedDict()
@@ -124,7 +131,7 @@ class _Steps:
         if b.name not in self.places:
             shape = tuple(n for n in b.shape if isinstance(n, int))
             self.places[b.name] = whole(self.temp(b.name, b.dtype, shape))
-        return self.places[b.name]
+        return _shaped(self.places[b.name], tuple(n for n in b.shape if isinstance(n, int)))
 
     def fill(self, b: Buffer, value: Any) -> None:
         self.touched.add(b.name)

@@ -21,6 +21,7 @@ import numpy as np
 from iverson.codegen import contract, nodes, workspace
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.finish import finished
+from iverson.codegen.flat import flattened
 from iverson.codegen.fuse import fuse, without
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
@@ -354,15 +355,18 @@ class _Lowering:
         return Lowered(self.program, tuple(self.steps), self.buffers, scratch, self.sizes)
 
     def _flush(self) -> None:
-        if not self.phases:
-            return
+        """Kernels of the phases so far: of all, or of each where it may see buffers in shapes of its own."""
         unread = self._unread()
-        if unread:
-            self.phases = [without(p, unread) for p in self.phases]
+        phases, self.phases = [without(p, unread) if unread else p for p in self.phases], []
+        for some in [phases] if self.alone else [[p] for p in phases]:
+            if some:
+                self.steps.append(Run(self._kernel(some)))
+
+    def _kernel(self, phases: Sequence[Stmt]) -> Kernel:
         used: dict[str, Buffer] = {}
         written: set[str] = set()
         sizes: set[str] = set()
-        for s in nodes.statements(tuple(self.phases)):
+        for s in nodes.statements(tuple(phases)):
             if isinstance(s, nodes.Store):
                 written.add(s.buffer.name)
                 used[s.buffer.name] = s.buffer
@@ -376,10 +380,8 @@ class _Lowering:
         own = {b.name for b in self.buffers.values()}
         self.scratch |= {n: b for n, b in used.items() if n not in own}
         final = {n: Buffer(n, b.dtype, b.shape, "inout" if n in written else "in") for n, b in used.items()}
-        phases = tuple(nodes.with_buffers(p, final) for p in self.phases)
-        kernel = Kernel("te", tuple(final.values()), phases, tuple(sorted(sizes)))
-        self.steps.append(Run(kernel))
-        self.phases = []
+        own_phases = tuple(nodes.with_buffers(p, final) for p in phases)
+        return Kernel("te", tuple(final.values()), own_phases, tuple(sorted(sizes)))
 
     def _unread(self) -> set[str]:
         """Buffers of temporaries that are stored and never read: all that reads them has them as values."""
@@ -448,14 +450,15 @@ class _Lowering:
                 self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype)))
             self.steps.append(Interpreted((s,)))
             return
-        if self._finished(s, task):
+        flat = task if self.alone or s.walk is not None else flattened(task)
+        if self._finished(s, flat) or (flat is not task and self._finished(s, task)):
             return
         found = self._product(task) if self.alone and s.walk is None else None
         if found is not None:
             self._flush()
             self.steps.append(found)
         else:
-            phases = phases_of(s, task, self.buffers)
+            phases = phases_of(s, flat, self.buffers)
             for phase in phases:
                 self.phases = fuse(self.phases, phase)
             self.whole = s.tensor if covers and len(phases) == 1 else None

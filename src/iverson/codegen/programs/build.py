@@ -93,6 +93,7 @@ def product(
     found = Product(out, left, right, alpha, beta)
     along = right.strides[-1] == 1 and out.shape[-1] >= COLUMNS
     small = max(*left.shape[-2:], out.shape[-1]) <= (OWN_ALONG if along else OWN)
+    small |= left.shape[-1] == 1  # one multiplication an entry: BLAS would copy the factors first
     plain = alpha == 1 and beta in (0, 1) and out.buffer.dtype.kind in "fc"
     if plain and (small or blas.call(found) is None):
         return multiplied(out, left, right, fresh=beta == 0)

@@ -67,9 +67,9 @@ class View:
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of its buffer, in order."""
-        same = self.shape == extents(self.buffer) and not self.moves and not self.offset
-        return same and self.contiguous
+        """Whether it is all of its buffer, in order; it may be in another shape."""
+        own = prod(self.shape) == size(self.buffer) and not self.moves and not self.offset
+        return own and self.contiguous
 
     @property
     def contiguous(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from iverson.codegen.nodes import Kernel
 from iverson.codegen.print import kernel_text, nameless_text
-from iverson.codegen.programs.nodes import Branch, Nest, Number, Product, Program, Step, View, walk
+from iverson.codegen.programs.nodes import Branch, Nest, Number, Product, Program, Step, View, extents, walk
 
 Name = Callable[[str], str]
 
@@ -75,7 +75,7 @@ def _scale(x: Number | View, name: Name) -> str:
 
 
 def _view(v: View, name: Name) -> str:
-    if v.whole:
+    if v.whole and v.shape == extents(v.buffer):
         return name(v.buffer.name)
     moves = "".join(f" + {by} {name(var)}" for var, by in v.moves)
     return f"{name(v.buffer.name)}[{v.offset}{moves}; {v.shape} by {v.strides}]"

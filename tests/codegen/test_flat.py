@@ -1,0 +1,109 @@
+"""Axes as one: which loops of elementwise code have whole vectors, and that nothing else changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.codegen.nodes import Loop, statements
+from iverson.codegen.programs.nodes import Nest, Product, walk
+from iverson.graph.lower import lower
+from iverson.graph.passes import simplified
+
+RNG = np.random.default_rng(0)
+
+
+def steps(f, *arrays):
+    args = [iv.asarray(a) for a in arrays]
+    jitted = iv.jit(f)
+    for got, want in zip(jitted(*args), f(*args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    (step,) = lower(simplified(jitted.graph(*args))).steps
+    return list(walk(step.compiled.program.steps))
+
+
+def depths(f, *arrays):
+    """The loops of each nest, cuts of them for threads aside."""
+    nests = (s for s in steps(f, *arrays) if isinstance(s, Nest))
+    return [sum(isinstance(x, Loop) and x.step == 1 for x in statements(s.kernel.phases)) for s in nests]
+
+
+A, B = RNG.normal(size=(6, 5, 7, 11)), RNG.normal(size=(6, 5, 7, 11))
+
+
+#: Functions, their arguments, and how many loops they take.
+LOOPS = {
+    "all axes": (lambda a, b: (a * b + 1,), (A, B), 1),
+    "several results": (lambda a, b: (iv.sin(a), a > b, a - b), (A, B), 1),
+    "a scalar": (lambda a, b: (a * b.sum(),), (A, np.array(2.0)), 1),
+    "a row": (lambda a, b: (a * b,), (A, B[0, 0, 0]), 2),
+    "a column": (lambda a, b: (a * b,), (A, B[..., :1]), 2),
+    "columns in the middle": (lambda a, b: (a * b,), (A, B[:, :1, :1]), 3),
+    "extents of 1": (lambda a, b: (a[:, None] - b[:, None],), (A, B), 1),
+    "a transposed operand": (lambda a, b: (a + iv.permute_dims(b, (1, 0, 2, 3)),), (A[:5], B[:, :5][:5]), 3),
+    "positions": (lambda a: (iv.tril(a),), (A[0, 0],), 2),
+    "rows of whole vectors": (lambda a, b: (a * b,), (np.ones((6, 5, 32)), np.ones((6, 5, 32))), 3),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(name):
+    f, args, loops = LOOPS[name]
+    assert set(depths(f, *args)) == {loops}
+
+
+def test_what_is_seen_in_another_shape_is_written_over():
+    made = steps(lambda x, w: (iv.sin(x @ w) * 2,), RNG.normal(size=(40, 60)), RNG.normal(size=(60, 41)))
+    product, nest = made
+    assert isinstance(product, Product)
+    assert [v.buffer for v in nest.views] == [product.out.buffer]
+    assert product.out.buffer.role == "out"
+
+
+def test_products_of_one_term_are_loops():
+    columns, rows = RNG.normal(size=(3, 40, 1)), RNG.normal(size=(3, 1, 50))
+    assert not any(isinstance(s, Product) for s in steps(lambda a, b: (a @ b,), columns, rows))
+    assert not any(isinstance(s, Product) for s in steps(lambda a, b: (a @ b,), columns[0], rows[0]))
+
+
+BIASED = RNG.normal(size=(40, 60)), RNG.normal(size=(60, 48)), RNG.normal(size=48)
+
+
+def biased(x, w, b):
+    y = x @ w + b
+    return iv.relu(y), y > 0, iv.isnan(y), iv.exp(iv.sin(y)) * iv.exp(iv.cos(y))
+
+
+#: Functions whose values are read several times, their arguments, and their nests besides the product.
+PASSED = {
+    "in the same iteration": (biased, BIASED, 1),
+    "in chains": (lambda x, w, b: biased(iv.tanh(biased(x, w, b)[0]), w.T[:48], b[:1]), BIASED, 2),
+    "in another order": (
+        lambda x: ((y := iv.exp(iv.sin(x) * x)) + iv.flip(y, axis=(1,)), y * 2),
+        (RNG.normal(size=(20, 32)),),
+        2,
+    ),
+    "by rows": (
+        lambda x, b: ((y := iv.exp(x) * x - b) - y.max(axis=1, keepdims=True), y.sum(axis=0)),
+        (RNG.normal(size=(20, 32)), RNG.normal(size=32)),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_what_is_read_in_the_same_iteration_is_in_a_register(name):
+    f, args, nests = PASSED[name]
+    found = sum(isinstance(s, Nest) for s in steps(f, *args))
+    assert nests is None or found == nests
+
+
+def test_what_nobody_else_reads_is_not_stored():
+    def f(x, w, b):
+        y = iv.exp(iv.sin(x @ w + b))
+        return iv.sin(y) * iv.cos(y), iv.tanh(y) + iv.exp(y), y * iv.log(y)
+
+    product, nest = steps(f, *BIASED)
+    assert isinstance(product, Product)
+    assert len(nest.views) == 5 - 1  # the bias, and results, one of them over the product
