@@ -134,8 +134,9 @@ class _Round:
         for j, mine in self.asked.items():
             there = [v for v in mine if v in kept]
             total += sum(map(size, there))
-            leaves = {self.root(x) for e in self._chain(mine, kept) for x in values_of(e.operands)}
-            leaves = {x for x in leaves if x in kept or x not in self.makers}
+            chain = self._chain(mine, kept)
+            made = {e.results[0] for e in chain}
+            leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in made}
             total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
             held.update(x for x in leaves - kept if x in self.made and self.last.get(x, -1) < j)
         return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in held)
