@@ -80,3 +80,37 @@ def test_products_count_as_they_are_written():
     with count() as eager:
         attention(x, w, w)
     assert compiled.products == eager.products
+
+
+def test_what_is_returned_in_another_order_is_made_in_it():
+    x, y = RNG.normal(size=(2, 30, 40)), RNG.normal(size=(40, 30, 2))
+
+    def f(x, y):
+        z = iv.sin(x) * 2 + iv.permute_dims(y, (2, 1, 0))
+        return iv.permute_dims(z, (2, 1, 0)), iv.permute_dims(iv.exp(x), (1, 2, 0))
+
+    def read_twice(x, y):
+        z = iv.sin(x) * 2
+        return (
+            iv.permute_dims(z, (2, 1, 0)),
+            z + 1,
+            iv.permute_dims(z, (1, 0, 2)) * iv.permute_dims(x, (1, 0, 2)),
+        )
+
+    for function in (f, read_twice):
+        args = iv.asarray(x), iv.asarray(y)
+        jitted = iv.jit(function)
+        for got, want in zip(jitted(*args), function(*args), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+    (step,) = lower(simplified(iv.jit(f).graph(*args))).steps
+    assert not step.compiled.program.of("temp")
+
+
+def test_hessians_are_made_where_they_are_returned():
+    a = iv.asarray(RNG.normal(size=(40, 40)))
+    f = iv.jit(iv.hessian(lambda x: iv.log(iv.cosh(a @ x)).sum() + (x**4).sum()))
+    x = iv.asarray(RNG.normal(size=40))
+    np.testing.assert_allclose(f(x), f(x).T, rtol=1e-9, atol=1e-12)
+    (step,) = lower(simplified(f.graph(x))).steps
+    (out,) = step.compiled.program.of("out")
+    assert any(s.out.buffer is out for s in step.compiled.program.steps if isinstance(s, Product))
