@@ -3,6 +3,7 @@
 from iverson.autograd.api import HookHandle, backward, grad, register_hook
 from iverson.autograd.function import Function, once_differentiable
 from iverson.autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from iverson.core.table import override_vjp
 
 __all__ = [
     "Function",
@@ -13,6 +14,7 @@ __all__ = [
     "is_grad_enabled",
     "no_grad",
     "once_differentiable",
+    "override_vjp",
     "register_hook",
     "set_grad_enabled",
 ]

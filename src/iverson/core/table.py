@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from iverson.core.dispatch import _default
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule
 
 #: Every op of the library by name.
@@ -102,10 +102,10 @@ class override_vjp(replaced_rules):
         callable does for an op of one input; for a variadic op it is the one rule of all inputs (`Op.vjp`).
 
     What is recorded in the block keeps every value that the rule may read; what is differentiated in it uses
-    the rule. Raises ArgumentError for a name that no op has.
+    the rule. Raises ArgumentError for a name that no op has, and for rules that do not fit its inputs.
 
     >>> import iverson as iv
-    >>> with override_vjp("sin", lambda F, g, y, x: 10 * g):
+    >>> with iv.autograd.override_vjp("sin", lambda F, g, y, x: 10 * g):
     ...     x = iv.asarray(0.0, requires_grad=True)
     ...     print(iv.autograd.grad(iv.sin(x), x))
     iverson.Tensor(10.)
@@ -114,13 +114,20 @@ class override_vjp(replaced_rules):
     __slots__ = ()
 
     def __init__(self, name: str, rule: Rule | Sequence[Rule | None]) -> None:
-        op = op_of(name)
+        op = op_of(name) if isinstance(name, str) else None
         if op is None:
             raise ArgumentError("override_vjp", "name", got=repr(name), expected="the name of an op")
         if callable(rule):
             rules: Any = rule if callable(op.vjp) else (rule,)
-        else:
+        elif isinstance(rule, Sequence) and all(r is None or callable(r) for r in rule):
             rules = tuple(rule)
+        else:
+            raise ArgumentTypeError(
+                "override_vjp",
+                "rule",
+                got=described(rule),
+                expected="a function, or one or None for each input",
+            )
         if not callable(rules) and len(rules) != max(len(op.vjp) if not callable(op.vjp) else 1, 1):
             raise ArgumentError(
                 "override_vjp",
