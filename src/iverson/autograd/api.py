@@ -153,7 +153,7 @@ def grad(
     >>> grad((x * x).sum(), x)
     iverson.Tensor([2., 4.])
     """
-    if unused != "zero":
+    if type(unused) is not str or unused != "zero":  # an array compares entry by entry
         check_choice(unused, ("zero", "none", "error"), "grad", "unused")
     outs, ins = _handles(outputs, "grad", "outputs"), _handles(inputs, "grad", "inputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
