@@ -147,6 +147,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "delete the guard: if isinstance(x, ModuleType)": "what libraries hold does not change",
         "drop: not is_tracked(self.held)": "what is tracked is an input of the graph, and settled as one",
         "drop: not isinstance(x, _PLAIN)": "a shortcut: such objects have no parts that code names",
+        "drop: isinstance(x, ModuleType)": "only modules have a file",
+        "delete the guard: if not _is_of_users(getattr(sys": "what libraries hold does not change",
+        "drop: isinstance(held, FunctionType)": "more is watched than is read",
+        "drop: name[:2] == '__'": "more is watched than is read",
+        "drop: not isinstance(x, type)": "a class gives its descriptor, which is watched as its own",
     },
     "iverson.transforms.jit": {
         "delete the guard: if type(value) is np.ndarray": "a shortcut: the layout says the same",

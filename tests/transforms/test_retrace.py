@@ -254,3 +254,30 @@ def test_what_a_function_puts_down_while_it_is_traced_is_no_change():
     for _ in range(3):
         compiled(X)
     assert seen == [(2, 3)]
+
+
+def read_by_name(c, d):
+    return lambda x: x * d if c.sum() > 0 else x - d
+
+
+def read_in_a_list(c, d):
+    held = [c]
+    return lambda x: x * d if held[0].sum() > 0 else x - d
+
+
+def read_as_a_number(c, d):
+    return lambda x: x * d + c.sum().item()
+
+
+@pytest.mark.parametrize("make", [read_by_name, read_in_a_list, read_as_a_number])
+def test_entries_that_a_trace_followed_from_are_seen_to_change(make):
+    """Beside a variable, which is an input of the graph and may change."""
+    c, d = iv.asarray(X.copy()), iv.asarray(X + 1, requires_grad=True)
+    f = make(c, d)
+    compiled = iv.jit(f)
+    for entry in (9.0, -9.0, 8.0):
+        c[0, 0] = entry
+        same(compiled(iv.asarray(X)), f(iv.asarray(X)))
+        with iv.no_grad():
+            d[1, 1] = entry
+        same(compiled(iv.asarray(X)), f(iv.asarray(X)))
