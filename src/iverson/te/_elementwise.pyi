@@ -119,6 +119,9 @@ def cosh(x: Expr | complex, /) -> Expr:
 def tanh(x: Expr | complex, /) -> Expr:
     """The hyperbolic tangent."""
 
+def sech2(x: Expr | complex, /) -> Expr:
+    ...
+
 def asinh(x: Expr | complex, /) -> Expr:
     """The inverse of sinh."""
 

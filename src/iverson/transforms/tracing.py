@@ -80,7 +80,7 @@ class TracedFunction:
 
     def _packing(self, leaves: list[Any]) -> Callable[[Sequence[Any]], Any] | None:
         """How results that are tensors without further semantics are packed, where it takes one call."""
-        if any(meaning is not None or not is_tensor for meaning, is_tensor in self.leaves):
+        if any(semantics is not None or not is_tensor for semantics, is_tensor in self.leaves):
             return None
         whole = unflatten(self.structure, leaves)
         if len(leaves) == 1 and whole is leaves[0]:
