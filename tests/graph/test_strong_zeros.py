@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.graph.interpret import interpret
 from iverson.graph.passes import simplified
 from tests.autograd.test_brackets import CASES, PADDED, ROWS, W, weighted
 from tests.graph.programs import entries
@@ -69,3 +70,12 @@ def test_what_is_read_and_not_zero_is_computed():
     assert multiply_adds(lambda x, w: (x @ w)[3:5], x, w) == 2 * 8 * 6
     assert multiply_adds(lambda x, w: iv.softmax(iv.tanh(x @ w))[3].sum(), x, w) == 8 * 6
     assert multiply_adds(lambda x, w: iv.stack([x @ w, x @ w[:, ::-1]])[1, :4].sum(axis=0), x, w) == 4 * 8 * 6
+
+
+def test_a_part_is_read_at_positions_of_fewer_axes():
+    """What sorting moves back, of a box: along one axis by position, along the others by their numbers."""
+    x = iv.asarray(np.random.default_rng(3).normal(size=(4, 3, 2)))
+    for axis in range(3):
+        g = iv.grad(lambda x, axis=axis: (iv.sort(iv.sin(x), axis=axis)[0, :1] ** 2).sum())
+        (found,) = interpret(simplified(iv.jit(g).graph(x)), [x])
+        np.testing.assert_allclose(entries(found), entries(g(x)), rtol=1e-12)

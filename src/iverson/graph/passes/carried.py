@@ -304,7 +304,8 @@ def _gathered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
             n = F.subtract(F.minimum(F.maximum(n, low), high - 1), low)
         clipped.append(n)
     found = [bind(e.op, (v, *clipped), {"axes": axes}) for v in _parts(x.inner)]
-    there = [*found[1:], *(_with_axes(c, len(shape)) for c in inside)]
+    lead = len(shape) - len(x.shape) + len(axes)
+    there = [*found[1:], *(_with_axes(c, lead, len(shape)) for c in inside)]
     inner = Held(found[0], reduce(F.logical_and, there), False).stretched(region.shape) if there else found[0]
     return part(shape, region, inner)
 
@@ -313,9 +314,9 @@ def _parts(x: Any) -> tuple[Any, ...]:
     return (x.values, x.everywhere()) if isinstance(x, Held) else (x,)
 
 
-def _with_axes(x: Any, rank: int) -> Any:
-    """x with axes of extent 1 behind its own."""
-    missing = tuple(range(len(x.shape), rank))
+def _with_axes(x: Any, lead: int, rank: int) -> Any:
+    """x with the axes of extent 1 that it lacks: in front of its own up to ``lead``, and behind them."""
+    missing = (*range(lead - len(x.shape)), *range(lead, rank))
     return F.expand_dims(x, axis=missing) if missing else x
 
 
