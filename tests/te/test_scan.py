@@ -483,3 +483,47 @@ def test_selections_of_a_scan_are_strong() -> None:
     np.testing.assert_allclose(first, [-np.inf, -0.5, 0.0, 0.0])
     pushed = iv.jvp(lambda x: op(iv.relu(x)).sum(), (x,), (np.ones(4),))[1]
     np.testing.assert_allclose(float(pushed.item()), 1.5 + np.sqrt(0.5))
+
+
+# --- against torch ---------------------------------------------------------------------------------------
+
+
+def ctc(logp: Any, labels: Any) -> Any:
+    """The CTC loss of one example: ``labels`` with blanks (0) between and around them (Graves et al., 2006)."""
+    (steps, _), (n,) = logp.shape, labels.shape
+    far = -1e30
+
+    def paths(alpha: Any) -> Any:
+        def entry(t: Any, s: Any) -> Any:
+            own = logp[t, labels[s]]
+            two = te.clamp(s - 2, 0, n - 1)
+            other = (labels[s] != 0) & (labels[s] != labels[two]) & (s >= 2)
+            stay = alpha[t - 1, s]
+            one = te.select(s >= 1, alpha[t - 1, te.clamp(s - 1, 0, n - 1)], far)
+            skip = te.select(other, alpha[t - 1, two], far)
+            most = te.maximum(te.maximum(stay, one), skip)
+            total = most + te.log(te.exp(stay - most) + te.exp(one - most) + te.exp(skip - most))
+            return own + te.select(t == 0, te.select(s <= 1, 0.0, far), total)
+
+        return te.compute((steps, n), entry)
+
+    alpha = te.scan((steps, n), paths, init=far)
+    ends = [alpha[steps - 1, n - 1], alpha[steps - 1, n - 2]]
+    return te.compute((), lambda: -(te.maximum(*ends) + te.log1p(te.exp(-te.abs(ends[0] - ends[1])))))
+
+
+@pytest.mark.peers
+def test_ctc_is_that_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    op = te.op(ctc, name="scan_ctc")
+    for target in ([1, 2, 3], [2, 2, 1], [4]):
+        x = np.random.default_rng(1).standard_normal((9, 5))
+        labels = np.array([0, *(k for t in target for k in (t, 0))])
+        found = iv.value_and_grad(lambda x, at=labels: op(iv.log_softmax(x, axis=1), at))(x)
+        given = torch.tensor(x, requires_grad=True)
+        loss = torch.nn.functional.ctc_loss(
+            given.log_softmax(1)[:, None], torch.tensor([target]), (9,), (len(target),), reduction="sum"
+        )
+        loss.backward()
+        np.testing.assert_allclose(float(found[0].item()), loss.item(), rtol=1e-10)
+        np.testing.assert_allclose(np.asarray(found[1]), given.grad.numpy(), rtol=1e-8, atol=1e-10)
