@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iverson import te
+from iverson.codegen import compile
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
 from iverson.te.expressions import Tensor, Var
@@ -164,3 +166,34 @@ def test_a_stage_read_in_part_of_a_longer_one(n: int, m: int, by: int, summed: b
     expected = np.where(inside, own[np.where(inside, at, 0)], 0.0)
     for found in (run(program, [data]), lower(program)(data)):
         np.testing.assert_array_equal(found[0], expected)
+
+
+def test_choices_inside_choices_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What both sides of choices share is written once: code grows with the expression, not its paths."""
+    made: list[int] = []
+    plain = compile.to_object
+    monkeypatch.setenv("IVERSON_CACHE", "off")
+    monkeypatch.setattr(compile, "to_object", lambda text, m: (made.append(len(text)), plain(text, m))[1])
+    x = te.placeholder((9,), name="x")
+    at = te.placeholder((9,), "int64", "at")
+
+    def nested(levels: int) -> te.Compute:
+        def entry(i: Any) -> Any:
+            e = x[i]
+            for k in range(levels):
+                near = te.select((i > k) & (at[i] > k), x[i - k] * e, e + 1.0)
+                e = te.select(x[i] > k, near * e * 0.5, near - e)
+            return e
+
+        return te.compute((9,), entry)
+
+    given = np.linspace(-1, 6, 9), np.arange(9)[::-1].copy()
+    for levels in (4, 8):
+        found = lower(te.eliminate(te.program_of([nested(levels)], [x, at])))(*given)[0]
+        e = given[0]
+        for k in range(levels):
+            there = (np.arange(9) > k) & (given[1] > k)
+            near = np.where(there, given[0][np.arange(9) - k] * e, e + 1)
+            e = np.where(given[0] > k, near * e * 0.5, near - e)
+        np.testing.assert_allclose(found, e, rtol=1e-12)
+    assert made[1] < 3 * made[0]

@@ -489,7 +489,7 @@ def test_selections_of_a_scan_are_strong() -> None:
 
 
 def ctc(logp: Any, labels: Any) -> Any:
-    """The CTC loss of one example: ``labels`` with blanks (0) between and around them (Graves et al., 2006)."""
+    """The CTC loss of one example: ``labels`` with blanks (0) around them (Graves et al., 2006)."""
     (steps, _), (n,) = logp.shape, labels.shape
     far = -1e30
 

@@ -48,12 +48,14 @@ class Point:
     """One iteration, or ``lanes`` at once, of which ``mask`` says which exist (None: all).
 
     chosen : the conditions of the Selects around an expression, and whether it stands where they hold.
+    known : while an expression is evaluated here, the values of what it is made of.
     """
 
     env: dict[str, Value | Lane | Slot | Wide]
     lanes: int = 1
     mask: Value | None = None
     chosen: tuple[tuple[Value, bool], ...] = ()
+    known: dict[Any, Value] | None = None
 
     def inner(self, mask: Value | None = None, **names: Value | Lane | Slot | Wide) -> Point:
         """A point inside this one."""
@@ -77,11 +79,36 @@ class Machine:
     faults: Value
     plan: Plan
     _tests: set[tuple[int, str]] = field(default_factory=set)
+    _reporting: dict[Expr, bool] = field(default_factory=dict)
 
     # --- values -----------------------------------------------------------------------------------
 
     def value(self, e: Expr, p: Point) -> Value:
-        """An expression's value: a scalar where no lane differs."""
+        """An expression's value: a scalar where no lane differs. What it shares is evaluated once."""
+        if not e.operands:
+            return self._value(e, p)
+        if p.known is None:
+            p = replace(p, known={})
+        assert p.known is not None
+        key: Any = e
+        if p.chosen and self._reports(e):  # a test is carried out behind the choices around it
+            key = e, tuple((condition.ref, holds) for condition, holds in p.chosen)
+        found = p.known.get(key)
+        if found is None:
+            found = p.known[key] = self._value(e, p)
+        return found
+
+    def _reports(self, e: Expr) -> bool:
+        """Whether an access in an expression is tested where it is carried out."""
+        if not self.plan.tested:
+            return False
+        if e not in self._reporting:
+            loads = [x for x in subexpressions(e) if isinstance(x, Load)]
+            places = [(id(x), axis) for x in loads for axis in range(len(x.indices))]
+            self._reporting[e] = any(place in self.plan.tested for place in places)
+        return self._reporting[e]
+
+    def _value(self, e: Expr, p: Point) -> Value:
         b = self.b
         if isinstance(e, Const):
             return b.const(e.value, as_type(e.dtype))
@@ -243,7 +270,7 @@ class Machine:
         b.put(slot, self._load(Load(e.buffer, (*e.indices[:-1], Var(_LINE))), inner))
         b.br(join)
         b.start(edge)
-        b.put(slot, self._load(e, p))
+        b.put(slot, self._load(e, replace(p, known=dict(p.known or {}))))  # of this block alone
         b.br(join)
         b.start(join)
         return b.get(slot, type)

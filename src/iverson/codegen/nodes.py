@@ -266,9 +266,9 @@ def _facts(s: Stmt) -> tuple[object, ...]:
 
 def replaced(e: Expr, names: Mapping[str, Expr]) -> Expr:
     """The expression with variables replaced."""
-    if isinstance(e, Var):
-        return names.get(e.name, e)
-    return e.rebuilt([replaced(o, names) for o in e.operands]) if names else e
+    if not names:
+        return e
+    return changed(e, lambda x: names.get(x.name, x) if isinstance(x, Var) else x)
 
 
 def mapped(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:

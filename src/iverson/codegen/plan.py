@@ -47,6 +47,8 @@ from iverson.expr.functions import NEGATED
 from iverson.expr.intervals import Interval
 from iverson.expr.nodes import Apply, Expr, Select, subexpressions
 
+#: Sets of choices that accesses of one node are looked at behind, each by itself.
+MANY = 8
 #: An index of an access: the node's id, and the axis. Equal loads are one node: what one needs, all get.
 Place = tuple[int, int]
 
@@ -165,17 +167,32 @@ def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
             yield from _block(s.body, _guarded(scope, s.condition, True))
 
 
-def _expression(e: Expr, scope: Scope) -> Iterator[Access]:
-    if isinstance(e, Select):
-        yield from _expression(e.condition, scope)
-        for side, chosen in ((e.then, True), (e.other, False)):
-            yield from _expression(side, _guarded(scope, e.condition, chosen))
-        return
-    for o in e.operands:
-        yield from _expression(o, scope)
-    if isinstance(e, Load):
-        for axis, index in enumerate(e.indices):
-            yield Access(e, axis, affine(index, scope), scope)
+def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
+    """The accesses in an expression, each once for every set of choices that it stands behind.
+
+    A node behind many sets of choices is taken to stand behind what is common to them.
+    """
+    seen: dict[Expr, list[frozenset[tuple[Expr, bool]]]] = {}
+    pending = [(root, frozenset[tuple[Expr, bool]]())]
+    while pending:
+        e, behind = pending.pop()
+        known = seen.setdefault(e, [])
+        if len(known) >= MANY:
+            behind = behind.intersection(*known)
+        if behind in known:
+            continue
+        known.append(behind)
+        if isinstance(e, Load):
+            chosen = [g for g in behind if g not in scope.guards]
+            inner = replace(scope, guards=(*scope.guards, *chosen)) if chosen else scope
+            for axis, index in enumerate(e.indices):
+                yield Access(e, axis, affine(index, inner), inner)
+        if isinstance(e, Select):
+            pending.append((e.condition, behind))
+            pending.append((e.then, behind | {(e.condition, True)}))
+            pending.append((e.other, behind | {(e.condition, False)}))
+        else:
+            pending += [(o, behind) for o in e.operands]
 
 
 def _guarded(scope: Scope, condition: Expr, holds: bool) -> Scope:

@@ -32,7 +32,7 @@ from iverson.codegen.nodes import (
 )
 from iverson.core.errors import ArgumentError
 from iverson.core.scalars import SCALARS, result_dtype
-from iverson.expr.nodes import Apply, Cast, DType, Expr, Select
+from iverson.expr.nodes import Apply, Cast, DType, Expr, Select, postorder
 from iverson.expr.print import exact_text
 
 
@@ -158,9 +158,12 @@ def _same(kernel: Kernel, name: str, got: DType, want: DType) -> None:
     _require(got == want, kernel, name, f"dtype {got.name}", f"dtype {want.name} (cast it)")
 
 
-def _expression(kernel: Kernel, e: Expr, scope: _Scope) -> None:
-    for o in e.operands:
-        _expression(kernel, o, scope)
+def _expression(kernel: Kernel, root: Expr, scope: _Scope) -> None:
+    for e in postorder([root]):
+        _node(kernel, e, scope)
+
+
+def _node(kernel: Kernel, e: Expr, scope: _Scope) -> None:
     if isinstance(e, Var):
         _require(e.name in scope.variables, kernel, e.name, "a use", "a variable of a loop around")
     elif isinstance(e, Size):

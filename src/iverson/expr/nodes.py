@@ -336,14 +336,20 @@ def producers_first(roots: Iterable[Item], below: Callable[[Item], Sequence[Item
 
 
 def subexpressions(e: Expr) -> Iterator[Expr]:
-    """The expression and everything in it, as often as it occurs."""
-    stack = [e]
+    """The expression and everything in it, each node once, outer ones first."""
+    stack, seen = [e], {e}
     while stack:
         item = stack.pop()
         yield item
-        stack.extend(item.operands)
+        for o in item.operands:
+            if o not in seen:
+                seen.add(o)
+                stack.append(o)
 
 
 def changed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """The expression with ``f`` of each part, innermost first."""
-    return f(e.rebuilt([changed(o, f) for o in e.operands]))
+    """The expression with ``f`` of each node, once, innermost first."""
+    made: dict[Expr, Expr] = {}
+    for node in postorder([e]):
+        made[node] = f(node.rebuilt([made[o] for o in node.operands]))
+    return made[e]
