@@ -34,7 +34,6 @@ from iverson.autograd.mode import no_grad
 from iverson.autograd.node import differentiated
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
-from iverson.core.entries import Bracket as Bracketed
 from iverson.core.op import Op, frozen
 from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Equation, Graph, Value
@@ -54,8 +53,6 @@ def entries(graph: Graph) -> Graph:
     Where a value is cut to its support, less is read of what it was computed from: until no less is computed.
     """
     made, cut = _cut(graph)
-    if not any(map(_may_select, graph.equations)) and _computed(made) >= _computed(graph):
-        return graph
     while cut or _computed(made) < _computed(graph):
         graph = made
         again, cut = _cut(graph)
@@ -63,11 +60,6 @@ def entries(graph: Graph) -> Graph:
             break
         made = again
     return made
-
-
-def _may_select(equation: Equation) -> bool:
-    """Whether an equation makes, holds or ends a selection."""
-    return equation.op.name == "selected" or any(type(v.aval.support) is Bracketed for v in equation.results)
 
 
 def _cut(graph: Graph) -> tuple[Graph, bool]:
