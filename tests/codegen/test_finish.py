@@ -140,11 +140,11 @@ def test_chains_of_any_size(n: int, m: int, names: list[str]) -> None:
     agree(program_of([u]))
 
 
-def test_a_value_too_large_to_write_out_is_computed_from_memory() -> None:
+def test_a_value_too_large_for_a_nest_is_computed_from_memory() -> None:
     u = rows()
 
     def grown(r: Any, i: Any) -> Any:
-        for _ in range(12):
+        for _ in range(120):
             r = F.sqrt(r + 1) + F.tanh(r)
         return r
 

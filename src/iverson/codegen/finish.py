@@ -7,6 +7,7 @@ for i: U[i] = g(R[i], i)
 
 from __future__ import annotations
 
+from iverson.codegen.fuse import expanded, fresh, named
 from iverson.codegen.nodes import (
     Buffer,
     Let,
@@ -17,14 +18,13 @@ from iverson.codegen.nodes import (
     Var,
     expressions,
     replaced,
-    rewritten,
     statements,
 )
 from iverson.codegen.task import Task
 from iverson.expr.nodes import Expr, changed, same, subexpressions
 
-#: Parts of a value at most, written out: more are better computed from memory.
-LARGEST = 200
+#: Parts of a nest at most: LLVM's work grows faster than they do.
+LARGEST = 400
 
 
 def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
@@ -42,12 +42,12 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
     plain = task.combine == "assign" and not (task.where or task.walk or task.position or task.best)
     if not plain or len(names) != len(task.write) or {a.name for a in task.axes} != set(names):
         return None
-    value = task.value
-    for let in reversed(task.lets):
-        value = _named(value, let)
-        if sum(1 for _ in subexpressions(value)) > LARGEST:
-            return None
-    loads = [x for x in subexpressions(value) if isinstance(x, Load)]
+    if (
+        sum(_size(e) for s in statements((phase,)) for e in expressions(s)) + sum(map(_size, _all(task)))
+        > LARGEST
+    ):
+        return None
+    loads = task.loads
     if not all(same(x.indices, task.write) for x in loads if x.buffer.name == read.name):
         return None
     below = {x.buffer.name for s in statements((phase,)) for e in expressions(s) for x in _loads(e)}
@@ -56,28 +56,38 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
     if {read.name, task.out.name} & below or others & stored or task.out.name in stored:
         return None
 
-    def store(s: Stmt) -> Stmt:
+    taken = set(named(phase))
+    names_of = {x.name: fresh(x.name, taken) for x in task.lets}
+
+    def store(s: Stmt) -> tuple[Stmt, ...]:
         if not isinstance(s, Store) or s.buffer.name != read.name:
-            return s
+            return (s,)
         at = dict(zip(names, s.indices, strict=True))
-        kept = s.value
+        made = s.value if isinstance(s.value, Local) else Local(fresh("made", taken), s.value.dtype)
 
         def final(e: Expr) -> Expr:
-            return kept if isinstance(e, Load) and e.buffer.name == read.name else e
+            if isinstance(e, Local):
+                return Local(names_of.get(e.name, e.name), e.dtype)
+            return made if isinstance(e, Load) and e.buffer.name == read.name else e
 
         # The indices first: what is stored has names of its own.
-        return Store(task.out, s.indices, changed(replaced(value, at), final))
+        own = [Let(names_of[x.name], changed(replaced(x.value, at), final)) for x in task.lets]
+        first = () if made is s.value else (Let(made.name, s.value),)
+        return (*first, *own, Store(task.out, s.indices, changed(replaced(task.value, at), final)))
 
-    return rewritten(phase, store)
+    return expanded(phase, store)
+
+
+def _all(task: Task) -> list[Expr]:
+    return [task.value, *(x.value for x in task.lets)]
+
+
+def _size(e: Expr) -> int:
+    return sum(1 for _ in subexpressions(e))
 
 
 def _loads(e: Expr) -> list[Load]:
     return [x for x in subexpressions(e) if isinstance(x, Load)]
-
-
-def _named(e: Expr, let: Let) -> Expr:
-    """The expression with a value in place of its name."""
-    return changed(e, lambda x: let.value if isinstance(x, Local) and x.name == let.name else x)
 
 
 __all__ = ["finished"]

@@ -69,8 +69,8 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
     shapes = dict(_shapes(first))
     if any(shapes.setdefault(name, shape) != shape for name, shape in _shapes(second)):
         return None  # one of them has seen axes as one (`flat`), the other has not
-    taken = set(_names(first))
-    names = {n: _fresh(n, taken) for n in _names(second)}
+    taken = set(named(first))
+    names = {n: fresh(n, taken) for n in named(second)}
     found = _merged(first, _renamed(second, names))
     if (
         found is None
@@ -105,8 +105,8 @@ def _chained(first: Stmt, second: Stmt, made: Set[str]) -> tuple[Stmt, Stmt] | N
         if isinstance(x, Load) and x.buffer.name in made
     ):
         return None
-    taken = {*_names(first), *_names(second)}
-    values = {n: Local(_fresh("made", taken), s.value.dtype) for n, s in stores.items()}
+    taken = {*named(first), *named(second)}
+    values = {n: Local(fresh("made", taken), s.value.dtype) for n, s in stores.items()}
 
     def value(e: Expr) -> Expr:
         return values[e.buffer.name] if isinstance(e, Load) and e.buffer.name in made else e
@@ -117,7 +117,7 @@ def _chained(first: Stmt, second: Stmt, made: Set[str]) -> tuple[Stmt, Stmt] | N
         known = values[s.buffer.name]
         return Let(known.name, s.value), replace(s, value=known)
 
-    return _expanded(first, kept), mapped(second, lambda e: changed(e, value))
+    return expanded(first, kept), mapped(second, lambda e: changed(e, value))
 
 
 def _loops(s: Stmt) -> Iterator[Loop]:
@@ -137,13 +137,13 @@ def _is_own(indices: tuple[Expr, ...], variables: Set[str]) -> bool:
 
 def without(phase: Stmt, dropped: Set[str]) -> Stmt:
     """The phase without stores to some buffers."""
-    return _expanded(phase, lambda s: () if isinstance(s, Store) and s.buffer.name in dropped else (s,))
+    return expanded(phase, lambda s: () if isinstance(s, Store) and s.buffer.name in dropped else (s,))
 
 
-def _expanded(s: Stmt, f: Callable[[Stmt], tuple[Stmt, ...]]) -> Stmt:
+def expanded(s: Stmt, f: Callable[[Stmt], tuple[Stmt, ...]]) -> Stmt:
     """A loop or guard with, for each statement in its innermost bodies, what ``f`` makes of it."""
     assert isinstance(s, (Loop, If))
-    parts = [(_expanded(x, f),) if isinstance(x, (Loop, If)) else f(x) for x in s.body]
+    parts = [(expanded(x, f),) if isinstance(x, (Loop, If)) else f(x) for x in s.body]
     return replace(s, body=tuple(x for part in parts for x in part))
 
 
@@ -233,11 +233,11 @@ def _pressure(phase: Stmt, copies: int = 1) -> int:
 # --- names -----------------------------------------------------------------------
 
 
-def _names(phase: Stmt) -> Iterator[str]:
+def named(phase: Stmt) -> Iterator[str]:
     return (s.name for s in statements((phase,)) if isinstance(s, (Let, Declare)))
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def fresh(name: str, taken: set[str]) -> str:
     found, n = name, 0
     while found in taken:
         n += 1

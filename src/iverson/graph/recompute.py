@@ -14,6 +14,7 @@ partitioner of PyTorch's AOTAutograd (``functorch/_src/partitioners.py``).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import prod
@@ -23,6 +24,8 @@ from iverson.graph.regions import substituted
 
 Rounds = list[list[Equation]]
 
+#: Equations written into a later round at most, to make again what it asks of one before.
+LONGEST = 16
 #: Ops of a few instructions an entry.
 CHEAP = frozenset(
     (
@@ -135,6 +138,8 @@ class _Round:
             there = [v for v in mine if v in kept]
             total += sum(map(size, there))
             chain = self._chain(mine, kept)
+            if len(chain) > LONGEST:
+                return sys.maxsize
             made = {e.results[0] for e in chain}
             leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in made}
             total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
