@@ -17,6 +17,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.table import TABLE, op_of
 from iverson.graph.print import show
 from iverson.ops import override_vjp
+from iverson.te.counting import domain_size, walk_size
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp
 
@@ -407,3 +408,69 @@ def test_what_a_selection_leaves_out_is_not_multiplied_wherever_it_is_read_from(
     np.testing.assert_allclose(grad(chain.sum(), x).numpy(), wanted, rtol=1e-13)
     through = jvp(lambda x: root(iv.where(x == 0, 0.0, x)), (x.detach(),), (iv.ones((n, n)),))[1]
     np.testing.assert_allclose(through.numpy(), wanted[at], rtol=1e-14)
+
+
+@te.op
+def smoothed(x, w):
+    k = te.reduce_axis((0, 3), "k")
+    return te.compute((x.shape[0] - 2,), lambda i: te.sum(x[i + k] * w[k], k))
+
+
+@te.op
+def smoothed_rows(x, w):
+    k = te.reduce_axis((0, 3), "k")
+    n, m = x.shape
+    return te.compute((n, m - 2), lambda i, j: te.sum(x[n - 1 - i, j + k] ** 2 * w[k], k))
+
+
+@te.op
+def smoothed_at(x, w):
+    """The rows are looked up: which entries of a gradient a point adds to depends on data."""
+    k = te.reduce_axis((0, 3), "k")
+    row = te.compute((64,), lambda i: (i * 5) % 64)
+    return te.compute((64, x.shape[1]), lambda i, j: te.sum(x[row[i], j] * w[k], k))
+
+
+def points(expression):
+    """How many points the programs that an expression compiled visit."""
+    return [
+        sum(
+            walk_size(s.walk) if s.walk else domain_size(s.domain) for s in te.eliminate(c.program).statements
+        )
+        for c in expression._compiled.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "corners"),
+    [
+        (smoothed, (5000,), [(1000,), (1100,), (2347,), (0,), (4990,)]),
+        (smoothed_rows, (64, 80), [(10, 20), (11, 3), (40, 70), (0, 0)]),
+        (smoothed_at, (64, 80), [(10, 20), (11, 3)]),
+    ],
+)
+def test_a_part_of_a_gradient_is_computed_alone(op, shape, corners):
+    """At the points that add to it, by one program for all boxes but the first; recorded, too."""
+    array = np.random.default_rng(0).standard_normal(shape)
+    w = iv.asarray([1.0, -2.0, 0.5], requires_grad=True)
+    size = (10,) * len(shape)
+    whole = iv.asarray(array, requires_grad=True)
+    expected = iv.grad(lambda x: (op(x, w.detach()) ** 2).sum())(whole.detach()).numpy()
+    for corner in corners:
+        key = tuple(slice(a, a + n) for a, n in zip(corner, size, strict=True))
+        z = iv.asarray(array[key], requires_grad=True)
+        x = iv.asarray(np.where(np.ones(shape, bool), array, 0))
+        x[key] = z
+        g = iv.autograd.grad((op(x, w) ** 2).sum(), z, create_graph=True)
+        np.testing.assert_allclose(g.detach().numpy(), expected[key], rtol=1e-12, atol=1e-12)
+        h = iv.autograd.grad(g.sum(), w)
+        assert h.shape == (3,)
+    (found,) = (
+        d._derived.get(("part", "")) for k, d in op.expression._derived.items() if k[:2] == ("vjp", 0)
+    )
+    if op is smoothed_at:
+        assert found is None or not found._compiled
+        return
+    assert all(n <= 3 * np.prod(size) for n in points(found))
+    assert len(found._compiled) == len(corners)
+    assert found.alone <= 2  # the first box, and one at an edge of the domain

@@ -222,9 +222,11 @@ def is_chosen(program: Program) -> bool:
 
 
 def is_symbolic(statement: Statement) -> bool:
-    """Whether sizes are left in the statement's box or its tensor's shape."""
+    """Whether sizes are left in the statement's box, its tensor's shape or its indices."""
     bounds = [b for v in statement.domain.axes for b in (v.lo, v.hi)]
-    return any(isinstance(b, Expr) for b in (*bounds, *statement.tensor.shape))
+    if any(isinstance(b, Expr) for b in (*bounds, *statement.tensor.shape)):
+        return True
+    return any(v.kind == "size" for v in variables(statement.roots))
 
 
 def _walked(s: Statement, constraints: list[Constraint] | None, strategy: str, reason: str) -> Statement:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ import numpy as np
 from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, is_tracked, make_handle, slot_of, value_of
+from iverson.core.dispatch import bind, has_entries, is_tracked, make_handle, slot_of, value_of
+from iverson.core.entries import Box
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.op import Op, Rule, frozen
 from iverson.core.shapes import as_int
@@ -35,6 +37,7 @@ from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.language import placeholder
 from iverson.te.lower import Lowered, lower
 from iverson.te.nodes import Program, program_of
+from iverson.te.part import has_parts, part_of
 from iverson.te.selection import of_selection
 from iverson.te.site import operation
 
@@ -43,6 +46,8 @@ Build = Callable[..., Any]
 FAMILY = "te"
 #: How many shapes an op keeps a compiled program for.
 KEPT = 256
+#: Entries from which part of a gradient may have code of its own, and how many boxes may, each for itself.
+LARGE, ALONE = 1 << 12, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +77,7 @@ class Expression:
     names : of the placeholders, as messages call them.
     guarded : whether terms are left out under a condition that is an operand: then derivatives are
         selections, whatever they are of.
+    alone : how many shapes it was compiled for that a program for all shapes does not serve.
     """
 
     def __init__(self, build: Build, name: str, names: tuple[str, ...], multiple: bool) -> None:
@@ -81,6 +87,7 @@ class Expression:
         self.names = names
         self.multiple = multiple
         self.guarded = False
+        self.alone = 0
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         self._any_shape: OrderedDict[Any, AnyShape] = OrderedDict()
         self._derived: dict[Any, Expression] = {}
@@ -92,6 +99,7 @@ class Expression:
             vjp=tuple(partial(self._vjp, i) for i in range(arity)),
             jvp=tuple(partial(self._jvp, i) for i in range(arity)),
             entry_map=IndexMaps(self._relation),
+            vjp_at=self._vjp_at,
             multiple=multiple,
             family=FAMILY,
             batch=self._batch,
@@ -136,7 +144,10 @@ class Expression:
                 while len(self._any_shape) > KEPT:
                     self._any_shape.popitem(last=False)
         made = found.lowered(tuple(n for o in operands for n in o.shape), program)
-        return lower(eliminate(program)) if made is None else made
+        if made is not None:
+            return made
+        self.alone += 1
+        return lower(eliminate(program))
 
     def _inputs(self, operands: Sequence[Any], extents: Sequence[Extent]) -> tuple[Placeholder, ...]:
         """Placeholders for operands of these extents, one after the other."""
@@ -178,6 +189,41 @@ class Expression:
 
     def _vjp(self, i: int, _F: Any, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """The gradient in input i, from the cotangents that are defined."""
+        found = self._pullback(i, g, xs)
+        return None if found is None else found[0].applied(found[1], params)
+
+    def _vjp_at(self, F: Any, _rule: Any, part: Any, i: int, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
+        """A box of the gradient in input i, where that is less than half of a large one.
+
+        The box is handed over as the shape of an operand without entries: so its corner is an extent like
+        others, and one program serves all boxes (`iverson.te.any_shape`).
+        """
+        shape = getattr(xs[i], "shape", ())
+        if not isinstance(part, Box) or prod(shape) < LARGE or 2 * part.region.size > prod(shape):
+            return NotImplemented
+        found = self._pullback(i, g, xs)
+        if found is None:
+            return None
+        whole, args = found
+        own = whole.derived(("part", ""), whole._part, (*whole.names, "box"))
+        if own.alone > ALONE or not all(map(has_entries, args)) or type(value_of(args[0])) is Bracket:
+            return NotImplemented
+        if not all(map(has_parts, whole.compiled(tuple(map(_operand, args)), params).program.outputs)):
+            return NotImplemented
+        start, stop = part.region
+        box = np.broadcast_to(np.False_, (*(a + 1 for a in start), *map(int.__sub__, stop, start)))
+        ct = bind(own.op, (*args, box), params)
+        return F.embed(ct, key=part.region.slices, shape=shape)
+
+    def _part(self, *given: Placeholder, **params: Any) -> Tensor:
+        """The entries of the result in a box: the last placeholder has the shape ``(*start + 1, *shape)``."""
+        *own, box = given
+        (whole,) = self.outputs(tuple(own), params)
+        rank = whole.ndim
+        return part_of(whole, [n - 1 for n in box.shape[:rank]], box.shape[rank:])
+
+    def _pullback(self, i: int, g: Any, xs: tuple[Any, ...]) -> tuple[Expression, tuple[Any, ...]] | None:
+        """The gradient in input i as an expression, and what it is of; None where it is zero."""
         heads = g if self.multiple else (g,)
         defined = tuple(
             j for j, h in enumerate(heads) if not (type(value_of(h)) is Zero and not is_tracked(h))
@@ -186,7 +232,7 @@ class Expression:
             return None
         names = (*(f"cotangent{j}" for j in defined), *self.names)
         derived = self.derived(("vjp", i, defined), partial(self._pull, i, defined), names)
-        return derived.applied((*(heads[j] for j in defined), *xs), params)
+        return derived, (*(heads[j] for j in defined), *xs)
 
     def _pull(self, i: int, defined: tuple[int, ...], *given: Placeholder, **params: Any) -> Tensor:
         heads, xs = given[: len(defined)], given[len(defined) :]
