@@ -91,7 +91,9 @@ def _chained(first: Stmt, second: Stmt, made: Set[str]) -> tuple[Stmt, Stmt] | N
     all_of_them = [s for s in statements((first,)) if isinstance(s, Store) and s.buffer.name in made]
     if len(stores) != len(made) or len(all_of_them) != len(made) or made & _stored(second).keys():
         return None
-    variables = {x.var for x in _loops(first)}
+    loops = list(_loops(first))
+    blocks = {x.lower.name for x in loops if isinstance(x.lower, Var)}  # their loops run inside
+    variables = {x.var for x in loops} - blocks
     if not all(_is_own(s.indices, variables) for s in all_of_them):
         return None
     if any(

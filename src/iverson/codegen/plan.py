@@ -168,10 +168,11 @@ def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
 
 
 def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
-    """The accesses in an expression, each once for every set of choices that it stands behind.
+    """The accesses in an expression, inner ones first, each once for every set of choices it stands behind.
 
     A node behind many sets of choices is taken to stand behind what is common to them.
     """
+    found: list[Access] = []
     seen: dict[Expr, list[frozenset[tuple[Expr, bool]]]] = {}
     pending = [(root, frozenset[tuple[Expr, bool]]())]
     while pending:
@@ -186,13 +187,14 @@ def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
             chosen = [g for g in behind if g not in scope.guards]
             inner = replace(scope, guards=(*scope.guards, *chosen)) if chosen else scope
             for axis, index in enumerate(e.indices):
-                yield Access(e, axis, affine(index, inner), inner)
+                found.append(Access(e, axis, affine(index, inner), inner))
         if isinstance(e, Select):
             pending.append((e.condition, behind))
             pending.append((e.then, behind | {(e.condition, True)}))
             pending.append((e.other, behind | {(e.condition, False)}))
         else:
             pending += [(o, behind) for o in e.operands]
+    return reversed(found)
 
 
 def _guarded(scope: Scope, condition: Expr, holds: bool) -> Scope:
