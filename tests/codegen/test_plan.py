@@ -143,11 +143,11 @@ def _decided(kernel: Kernel, *, careful: bool = False) -> str:
         if a.buffer in (X, LONG) or (isinstance(a.node, Store) and a.buffer is OWN)
     ]
     access = own[-1]
-    places = {a.place for a in found.checks}
-    how = "call" if access.place in places else "loop" if access.place in found.tested else "proven"
-    assert (access.place in found.tested) == (access.place in {a.place for a in found.reported})
+    places = {a.key for a in found.checks}
+    how = "call" if access.key in places else "loop" if access.key in found.tested else "proven"
+    assert (access.key in found.tested) == (access.key in {a.key for a in found.reported})
     # What the loop tests touches memory only where it is inside.
-    clamped = access.place in found.clamped
+    clamped = access.key in found.clamped
     assert clamped or how != "loop"
     return how + (", clamped" if clamped and access.scope.guards else "")
 

@@ -67,7 +67,7 @@ class Access:
         return self.node.buffer
 
     @property
-    def place(self) -> Place:
+    def key(self) -> Place:
         return id(self.node), self.axis
 
 
@@ -97,13 +97,13 @@ def plan(kernel: Kernel, *, careful: bool = False) -> Plan:
             continue
         decided = not careful and _decidable(access, writable)
         if access.scope.guards or not decided:
-            clamped.add(access.place)
+            clamped.add(access.key)
         if inside(access, {}, _facts(access.scope, writable)):
             continue
         if decided:
             checks.append(access)
-        elif access.place not in tested:
-            tested[access.place] = len(reported)
+        elif access.key not in tested:
+            tested[access.key] = len(reported)
             reported.append(access)
     return Plan(tuple(checks), frozenset(clamped), tested, tuple(reported))
 

@@ -107,10 +107,10 @@ def _scope(task: Task, guards: tuple[Expr, ...] = ()) -> Scope:
 def _in_write_order(task: Task, axes: list[Axis]) -> list[Axis]:
     """The order in which the axes first appear in the write, so that stores run through memory."""
 
-    def place(a: Axis) -> int:
+    def appears(a: Axis) -> int:
         return min((n for n, i in enumerate(task.write) if depends(i, {a.name})), default=len(task.write))
 
-    return sorted(axes, key=place)
+    return sorted(axes, key=appears)
 
 
 class Choice:

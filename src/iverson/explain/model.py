@@ -34,7 +34,7 @@ class Line:
     text: str
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """The file's name and the number."""
         return f"{self.file.rpartition('/')[2]}:{self.number}"
 

@@ -121,7 +121,7 @@ def _side(head: str) -> str:
 def _source(line: Line | None) -> str:
     if line is None:
         return "<td></td>"
-    return f'<td class="code" title="{escape(line.file)}">{escape(line.place)}  {escape(line.text)}</td>'
+    return f'<td class="code" title="{escape(line.file)}">{escape(line.address)}  {escape(line.text)}</td>'
 
 
 def _steps(found: Found) -> str:

@@ -151,7 +151,7 @@ def _of_pieces(pieces: Sequence[Piece]) -> Node:
 
 
 def _of_line(line: Line | None) -> list[str]:
-    return [f"{line.place}  {line.text}"] if line else []
+    return [f"{line.address}  {line.text}"] if line else []
 
 
 def _cut(lines: Sequence[str]) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ def _step(step: Step) -> str:
     took = "" if step.seconds is None else f"{step.seconds * 1e6:>9,.1f} us  "
     kinds = ", ".join(typed(step))
     avoided = f"; avoided {brief(step.avoided)} ({step.reason})" if step.avoided else ""
-    where = f"  # {step.line.place}" if step.line else ""
+    where = f"  # {step.line.address}" if step.line else ""
     return f"  {took}{step.text}: {kinds}; {brief(step.done)}{avoided}{where}"
 
 
@@ -82,7 +82,7 @@ def _pieces(pieces: tuple[Piece, ...]) -> list[str]:
     """One line for pieces that are alike, with how many there are."""
     alike: dict[tuple[str, str, str], list[Piece]] = {}
     for p in pieces:
-        alike.setdefault((p.reason, p.what, p.line.place if p.line else ""), []).append(p)
+        alike.setdefault((p.reason, p.what, p.line.address if p.line else ""), []).append(p)
     return [
         f"{reason:<12}{what}{f', {len(found)} times' if len(found) > 1 else ''}: "
         f"{brief(sum((p.cost for p in found), Cost()))}{f'  # {place}' if place else ''}"

@@ -36,7 +36,7 @@ class Part:
     value: Value
     key: tuple[Any, ...]
 
-    def place(self, out: View) -> View:
+    def within(self, out: View) -> View:
         """Where these entries are, of a result in a view."""
         item = out.buffer.dtype.itemsize
         memory = np.empty(0, out.buffer.dtype)
@@ -71,15 +71,15 @@ class Assembly:
         return [] if self.is_sum or covered else [filled(out)]
 
     def finish(
-        self, out: View, place: Callable[[Value], View], made: Callable[[Part], bool]
+        self, out: View, view_of: Callable[[Value], View], made: Callable[[Part], bool]
     ) -> Iterator[Step]:
-        """Steps when all is there: ``place`` says where values are; ``made``, which parts are in place."""
+        """Steps when all is there: ``view_of`` says where values are; ``made``, which parts are in place."""
         if self.others:
-            yield _added(out, [place(v) for v in self.others])
+            yield _added(out, [view_of(v) for v in self.others])
         elif self.is_sum:
             yield filled(out)
         for p in self.parts:
-            at, source = p.place(out), None if made(p) else place(p.value)
+            at, source = p.within(out), None if made(p) else view_of(p.value)
             if source is not None:
                 yield _accumulated(at, source) if self.is_sum else build.copy(at, source)
 

@@ -40,7 +40,7 @@ class Around(Protocol):
     flags: dict[Any, View]
     steps: list[Step]
 
-    def place(self, v: Value) -> View: ...
+    def view_of(self, v: Value) -> View: ...
 
     def compact(self, v: Value) -> View: ...
 
@@ -108,7 +108,7 @@ def _cond(at: Around, e: Equation) -> None:
     for side in sides:
         times, count = at.memory.counted()
         bodies.append((count, *at.inside(side, given, into, times)))
-    at.steps.append(Branch(at.place(flag), *bodies))
+    at.steps.append(Branch(at.view_of(flag), *bodies))
 
 
 def mended(at: Around, e: Equation, out: View) -> None:
@@ -150,7 +150,7 @@ def _given(at: Around, operands: Sequence[Operand], *bodies: Body) -> list[View]
     """Where operands are: each lies in order, unless what reads it in a body takes it as it lies."""
     found = []
     for k, x in enumerate(operands):
-        place = at.place(x)
+        place = at.view_of(x)
         lies_well = place.contiguous or all(_is_factor(b.graph, b.graph.inputs[k], place) for b in bodies)
         found.append(place if lies_well else at.compact(x))
     return found
@@ -186,7 +186,7 @@ def _swaps(state: Sequence[View], after: Sequence[View]) -> tuple[tuple[Buffer, 
 
 def _stacked(at: Around, x: Value) -> View:
     """Where slices are of which each lies in order."""
-    place = at.place(x)
+    place = at.view_of(x)
     return place if _slice(place, "", 1, False).contiguous else at.compact(x)
 
 

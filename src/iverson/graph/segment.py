@@ -192,7 +192,7 @@ class Segment:
         place = self.targets.get(v)
         if v in self.belongs:
             assembly, part = self.belongs[v]
-            place = part.place(self.begun(assembly))
+            place = part.within(self.begun(assembly))
             place = replace(place, shape=v.shape, strides=c_strides(v.shape))
         elif v in self.mended_in:
             place = self.made(self.mended_in[v])
@@ -213,7 +213,7 @@ class Segment:
         else:
             self.places[v] = place
 
-    def place(self, v: Value) -> View:
+    def view_of(self, v: Value) -> View:
         """Where a value is; what the segment does not make is an input or a constant."""
         if v in self.views and v not in self.places:
             return self.seen(self.views[v])
@@ -223,7 +223,7 @@ class Segment:
 
     def seen(self, x: Strided) -> View:
         """Where a value that is seen through strides is."""
-        root = self.place(x.root)
+        root = self.view_of(x.root)
         return replace(root, shape=x.shape, strides=x.strides, offset=root.offset + x.offset)
 
     def constant(self, v: Value) -> View | None:
@@ -273,7 +273,7 @@ class Segment:
                 own = root in self.makers and root not in found and root not in self.mended_in
                 own = own and root not in self.wanted and v not in self.wanted
                 is_all = root is v or _is_reshaped(self.views[v])
-                if own and is_all and part.place(out).contiguous:
+                if own and is_all and part.within(out).contiguous:
                     found[root] = assembly, part
         return found
 
@@ -289,13 +289,13 @@ class Segment:
         def is_made(part: Part) -> bool:
             return self.belongs.get(self.root(part.value), (None, None))[1] is part
 
-        self.steps += assembly.finish(self.begun(assembly), self.place, is_made)
+        self.steps += assembly.finish(self.begun(assembly), self.view_of, is_made)
 
     # --- recurrences ------------------------------------------------------------------------------
 
     def recurrence(self, e: Equation) -> None:
         axis, (v,) = e.params["axis"], e.results
-        operands = [_stretched(self.place(x), v.shape) for x in e.operands]
+        operands = [_stretched(self.view_of(x), v.shape) for x in e.operands]
         out = self.made(v)
         lines, shape = out, (v.shape[axis], *v.shape[:axis], *v.shape[axis + 1 :])
         if axis:
@@ -309,13 +309,13 @@ class Segment:
     # --- orders -----------------------------------------------------------------------------------
 
     def order(self, e: Equation) -> None:
-        operands = [self.place(x) for x in e.operands]
+        operands = [self.view_of(x) for x in e.operands]
         self.steps += sorting.steps(e, operands, self.made(e.results[0]), self.memory)
 
     # --- writes -----------------------------------------------------------------------------------
 
     def write(self, e: Equation) -> None:
-        operands = [self.place(x) if type(x) is Value else x for x in e.operands]
+        operands = [self.view_of(x) if type(x) is Value else x for x in e.operands]
         out = self.made(e.results[0])
         if e.op.name == "gather_put":
             self.copy(out, e.operands[0])
@@ -324,7 +324,7 @@ class Segment:
     # --- products ---------------------------------------------------------------------------------
 
     def product(self, e: Equation) -> None:
-        left, right = (self.place(x) for x in e.operands)
+        left, right = (self.view_of(x) for x in e.operands)
         out = self.made(e.results[0])
         axes = e.params.get("axes")
         if axes is not None:
@@ -446,11 +446,11 @@ class _Group:
         segment = self.segment
         seen = segment.views.get(v)
         if seen is None or (v in segment.places and not copied):
-            self.inputs[v] = segment.place(v)
+            self.inputs[v] = segment.view_of(v)
             return
         inside = seen.root in self.own
         if not inside:
-            segment.place(seen.root)
+            segment.view_of(seen.root)
         made = segment.makers[v]
         if (inside or seen.strides != c_strides(seen.shape)) and is_expression(made):
             self.add(made)

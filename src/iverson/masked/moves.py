@@ -95,7 +95,7 @@ def triangle(op: Op, args: Args, params: Params) -> Any:
     return MaskedTensor(F.where(keep, x._inner, F.zero((), x.dtype)), x._mask)
 
 
-def place(op: Op, args: Args, params: Params) -> Any:
+def embedded(op: Op, args: Args, params: Params) -> Any:
     """As an assignment to an array of zeros, which are specified."""
     (x,) = args
     zeros = np.broadcast_to(np.zeros((), x.dtype), params["shape"])

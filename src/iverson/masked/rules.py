@@ -215,7 +215,7 @@ RULES: dict[str, Rule] = {
     "argsort": lines.argsort,
     "cross_entropy": cross_entropy,
     "matmul": matmul,
-    "embed": moves.place,
+    "embed": moves.embedded,
     "kron": kron,
     "scatter_add": segments.scatter_add,
     "searchsorted": lines.searchsorted,

@@ -284,8 +284,10 @@ def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
 
 
 class Joined(EntryMap):
-    """Operands side by side; ``place(region, k, axis, offsets)`` says where a region of operand k goes, and
-    ``origin`` where one of the result within that place comes from.
+    """Operands side by side.
+
+    place : ``place(region, k, **params)``, where a region of operand k goes.
+    origin : where a region of the result, within that of an operand, comes from.
     """
 
     moves = partial = True
@@ -294,7 +296,7 @@ class Joined(EntryMap):
         self._place = place
         self._origin = origin
 
-    def place(self, region: Region, k: int, params: Any) -> Region:
+    def image_of(self, region: Region, k: int, params: Any) -> Region:
         """Where a region of operand k goes."""
         return self._place(region, k, **params)
 

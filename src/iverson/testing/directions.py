@@ -88,13 +88,13 @@ class Space:
         entry = coordinate // 2 if self.complex else coordinate
         return tuple(int(k) for k in np.unravel_index(entry, self.shape)) if self.shape else ()
 
-    def place(self, index: tuple[int, ...]) -> tuple[int, ...]:
+    def index_of(self, index: tuple[int, ...]) -> tuple[int, ...]:
         """The index, in the tensor, of an entry of the array."""
         return index
 
     def locate(self, coordinate: int) -> tuple[Any, ...]:
         """The entry's index in the tensor, with the part appended if complex."""
-        index = self.place(self.entry(coordinate))
+        index = self.index_of(self.entry(coordinate))
         return (*index, ("real", "imaginary")[coordinate % 2]) if self.complex else index
 
     def coordinate(self, index: tuple[Any, ...]) -> int | None:

@@ -34,7 +34,7 @@ class Check:
     tolerances: Tolerances
     rng: np.random.Generator
 
-    def place(self, column: int) -> tuple[int, int]:
+    def variable_of(self, column: int) -> tuple[int, int]:
         """The variable and its coordinate that a coordinate of all variables is."""
         for k, space in enumerate(self.record.input_spaces):
             if column < space.size:
@@ -47,7 +47,7 @@ class Check:
     ) -> GradcheckError:
         """The error for one entry of the Jacobian."""
         output, output_index = self.record.locate_output(row)
-        variable, coordinate = self.place(column)
+        variable, coordinate = self.variable_of(column)
         v = self.record.variables[variable]
         finding = Finding(
             mode, v.name, output, v.space.locate(coordinate), output_index,
@@ -66,7 +66,7 @@ class Check:
             spread = record.rounding_forward(columns)[row]
         else:
             spread = record.rounding_reverse(rows)[column]
-        variable, coordinate = self.place(column)
+        variable, coordinate = self.variable_of(column)
         scale = self.numerical.scales(variable)[coordinate]
         return float(spread + self.unit * np.abs(record.values[row]) / scale)
 
@@ -108,7 +108,7 @@ class Check:
 
         scale : of the derivatives around it.
         """
-        variable, coordinate = self.place(column)
+        variable, coordinate = self.variable_of(column)
         unit, step = self.numerical.unit(variable, coordinate)
         sweep = self.numerical.sweep(variable, unit, step)
         value = float(sweep.best()[0][row])
@@ -257,7 +257,7 @@ def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix, noise
     excess = _excess(check, analytic, numerical, scales, noise)
     while excess.size and excess.max() > 1:
         column = int(np.unravel_index(np.argmax(excess), excess.shape)[1])
-        variable, coordinate = check.place(column)
+        variable, coordinate = check.variable_of(column)
         unit, step = check.numerical.unit(variable, coordinate)
         sweep = check.numerical.sweep(variable, unit, step)
         best, error = sweep.best()
@@ -281,7 +281,7 @@ def _check_smooth(check: Check, suspects: list[tuple[int, int]], analytic: Matri
     for row, column in suspects:
         rows.setdefault(column, []).append(row)
     for column in list(rows)[:SUSPECTS]:
-        variable, coordinate = check.place(column)
+        variable, coordinate = check.variable_of(column)
         unit, step = check.numerical.unit(variable, coordinate)
         sweep = check.numerical.sweep(variable, unit, step)
         for row in rows[column]:
@@ -348,7 +348,7 @@ def _check_linear(
     if mode == "forward":
         output, output_index = record.locate_output(worst)
     else:
-        variable, coordinate = check.place(worst)
+        variable, coordinate = check.variable_of(worst)
         v = record.variables[variable]
         input_, input_index = v.name, v.space.locate(coordinate)
     finding = Finding(

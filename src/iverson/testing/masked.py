@@ -34,7 +34,7 @@ class MaskedSpace(Space):
     def declared(self) -> Any:
         return (self.mask, self.complex)
 
-    def place(self, index: tuple[int, ...]) -> tuple[int, ...]:
+    def index_of(self, index: tuple[int, ...]) -> tuple[int, ...]:
         flat = self.mask.keys[index[0]]
         return tuple(int(k) for k in np.unravel_index(flat, self.mask.shape))
 

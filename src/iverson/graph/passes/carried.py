@@ -343,7 +343,7 @@ def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     op, shape, places = e.op, e.results[0].shape, e.op.entry_map
     assert isinstance(places, Joined)
     where = hull(plain(need, shape), shape)
-    own = [places.place(region_of(x), k, e.params).intersect(where) for k, x in enumerate(given)]
+    own = [places.image_of(region_of(x), k, e.params).intersect(where) for k, x in enumerate(given)]
     used = [k for k, x in enumerate(given) if own[k].size and not is_zero(x)]
     if not used:
         return None if 0 in shape else _zero(e)
@@ -352,7 +352,7 @@ def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:
         return None
     pieces = []
     for k in range(used[0], used[-1] + 1):
-        within = places.place(Region.full(given[k].shape), k, e.params).intersect(around)
+        within = places.image_of(Region.full(given[k].shape), k, e.params).intersect(around)
         pieces.append(read(given[k], places.origin(within, k, e.params)))
     params, dtype = dict(e.params), e.results[0].dtype
     if len(pieces) == 1 and pieces[0].dtype == dtype:
