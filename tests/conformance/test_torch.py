@@ -40,7 +40,7 @@ RENAMED = {
     "clip": torch.clamp,
     "conj": lambda x: x.conj().resolve_conj(),
     "polygamma": None,  # torch's takes a Python integer
-    "sech2": lambda x: 1 / torch.cosh(x) ** 2,
+    "sech2": lambda x: 1 - torch.tanh(x) ** 2,  # of cosh it is 0 * inf far out
     "where": None,  # held against selections by maximum, clip and the layout laws
     "imag": None,  # of reals, which torch refuses
 }
