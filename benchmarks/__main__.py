@@ -12,7 +12,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from benchmarks import machine, report
+from benchmarks import machine, readme, report
 from benchmarks.processes import ProcessError, last_json, run_module
 from benchmarks.workloads import MODULES, WORKLOADS
 
@@ -34,7 +34,8 @@ def main() -> int:
 
     comparisons: list[report.Row] = []
     broken = False
-    for names in batches(args.only or list(WORKLOADS), quick=args.quick):
+    chosen = args.only or list(readme.SHOWN if args.readme else WORKLOADS)
+    for names in batches(chosen, quick=args.quick):
         options = ["--seed", str(seed), "--rounds", str(args.rounds)]
         options += ["--quick"] if args.quick else []
         try:
@@ -59,6 +60,8 @@ def main() -> int:
         result |= {"comparisons": comparisons, "summary": summary, "means": means, "budgets": budgets}
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(result, indent=1) + "\n")
+    if args.readme:
+        readme.write(summary, header)
     return int(broken)
 
 
@@ -84,6 +87,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="memory of training steps at its peak")
     parser.add_argument("--scipy", action="store_true", help="sparse operations beside scipy.sparse")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
+    parser.add_argument("--readme", action="store_true", help="the workloads of README.md; writes its table")
     parser.add_argument("--seed", type=int, metavar="N", help="of inputs and drawn sizes")
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="default 15")
     return parser.parse_args()

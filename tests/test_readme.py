@@ -1,20 +1,107 @@
-"""The README is true: its examples run, its table of packages counts what is there."""
+"""The README is true: its blocks run, what its tables name exists. CONTRIBUTING counts what is there."""
 
 from __future__ import annotations
 
 import doctest
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import iverson
+from benchmarks import readme
+from benchmarks.workloads import WORKLOADS
 
 ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """The language and the text of each fenced block."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def python_blocks(text: str) -> list[str]:
+    return [block for language, block in blocks(text) if language == "python"]
+
+
+def run_examples(examples: list[str]) -> doctest.TestResults:
+    """The blocks one after another, as somebody who types them all into one session."""
+    test = doctest.DocTestParser().get_doctest("\n".join(examples), {}, "README.md", "README.md", 0)
+    return doctest.DocTestRunner().run(test)
 
 
 def test_examples_run():
-    result = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
-    assert result.attempted > 10
+    result = run_examples([b for b in python_blocks(README) if "torch" not in b])
+    assert result.attempted > 30
     assert result.failed == 0
+
+
+@pytest.mark.peers
+def test_examples_run_with_pytorch():
+    torch = pytest.importorskip("torch")
+    assert run_examples(python_blocks(README)).failed == 0
+    x = torch.tensor([0.0, 4.0], requires_grad=True)
+    torch.where(x > 0, torch.sqrt(x), 0.0).sum().backward()
+    assert torch.isnan(x.grad).tolist() == [True, False]  # as the first example says
+
+
+def test_every_block_is_run_or_a_list_of_commands():
+    """And make has the targets that the commands name."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    commands = [block for language, block in blocks(README) if language != "python"]
+    assert commands
+    for line in "".join(commands).splitlines():
+        assert re.match(r"pip install \.|make \w+|iverson \w+", line), line
+    for text in (README, CONTRIBUTING.read_text()):
+        assert set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)) <= set(targets)
+
+
+def table_names(heading: str) -> list[tuple[str, str]]:
+    """The first two cells of each row of a table in "Coming from"."""
+    section = README.split(f"### ... {heading}\n")[1].split("\n#")[0]
+    return re.findall(r"^\| `([\w.]+)` \| `iv\.([\w.]+)` \|", section, re.MULTILINE)
+
+
+def resolved(path: str, root: ModuleType | None = None) -> Any:
+    """What a dotted name is of, modules imported on the way."""
+    first, *rest = path.split(".")
+    found: Any = root or importlib.import_module(first)
+    rest = [first, *rest] if root else rest
+    for name in rest:
+        if isinstance(found, ModuleType) and not hasattr(found, name):
+            importlib.import_module(f"{found.__name__}.{name}")
+        found = getattr(found, name)
+    return found
+
+
+PEERS = [pytest.param(name, marks=pytest.mark.peers) for name in ("PyTorch", "JAX")]
+
+
+@pytest.mark.parametrize("peer", ["PyTorch", "JAX", "SciPy"])
+def test_the_tables_of_names_name_what_is_there(peer: str):
+    names = table_names(peer)
+    assert len(names) == README.split(f"### ... {peer}\n")[1].split("\n#")[0].count("\n| `")
+    for _, ours in names:
+        assert resolved(ours, iverson) is not None
+
+
+@pytest.mark.parametrize("peer", [*PEERS, "SciPy"])
+def test_the_tables_of_names_name_what_the_peer_has(peer: str):
+    for theirs, _ in table_names(peer):
+        assert resolved(theirs) is not None
+
+
+def test_the_measured_workloads_are_benchmarks():
+    shown = re.findall(r"^\| `(\w+)` \|", README.split("<!-- measured -->")[1].split("<!--")[0], re.MULTILINE)
+    assert shown == list(readme.SHOWN)
+    assert set(shown) <= set(WORKLOADS)
 
 
 def source_lines(package: Path) -> int:
@@ -22,9 +109,9 @@ def source_lines(package: Path) -> int:
     return sum(len(f.read_text().splitlines()) for f in files)
 
 
-def test_the_table_of_rooms_is_about_right():
+def test_the_table_of_packages_is_about_right():
     """Within a tenth: the table is for proportion. ``python tests/test_readme.py`` writes it anew."""
-    rows = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", (ROOT / "README.md").read_text(), re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", CONTRIBUTING.read_text(), re.MULTILINE))
     assert set(rows) == {r for r in PACKAGES if path(r) is not None}
     for package, lines in rows.items():
         found = path(package)
@@ -75,13 +162,11 @@ def test_importing_is_quick_and_lazy():
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    readme.write_text(
+    CONTRIBUTING.write_text(
         re.sub(
             r"<!-- packages -->.*<!-- /packages -->",
             f"<!-- packages -->\n{table()}\n<!-- /packages -->",
-            text,
+            CONTRIBUTING.read_text(),
             flags=re.DOTALL,
         )
     )

@@ -86,6 +86,8 @@ def checked(function: AnyFunction, name: str = "") -> AnyFunction:
     ``name`` is what errors call it; by default its own name. A function without such parameters is returned
     as it is.
     """
+    if not hasattr(function, "__signature__") and CHECKS.keys().isdisjoint(function.__annotations__.values()):
+        return function  # most are: reading signatures is a part of what importing takes
     operation = name or function.__name__.strip("_")
     parameters = list(signature(function).parameters.items())
     named = {p: CHECKS[a.annotation] for p, a in parameters if a.annotation in CHECKS}
