@@ -19,6 +19,7 @@ from iverson.graph.passes.demands import demands
 from iverson.graph.print import show
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
+from tests.graph.part_programs import key_of
 from tests.graph.programs import close, loss_of, matrices, random_program
 
 
@@ -91,6 +92,23 @@ def test_algebra(before, after):
     assert kept
     text = f"graph(%0: float64[2, 3]) {{\n  {before}\n  return (%1)\n}}"
     assert after in show(dead_code(algebra(algebra(check(parse(text))))))
+
+
+@given(seed=st.integers(0, 10**6))
+def test_what_is_read_of_joined_operands(seed):
+    """By any key: what NumPy reads, and of one operand alone where that is all."""
+    rng = np.random.default_rng(seed)
+    arrays = [rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), np.arange(6).reshape(2, 3)]
+    joined, ours = ((np.stack, iv.stack), (np.concat, iv.concat))[rng.integers(2)]
+    axis = int(rng.integers(2 + (ours is iv.stack)))
+    key = key_of(rng, joined(arrays, axis=axis).shape)
+    graph = graph_of(lambda *given: [ours(given, axis=axis)[key]], *arrays)
+    simpler = dead_code(algebra(graph))
+    (found,) = interpret(check(simpler), list(map(iv.asarray, arrays)))
+    np.testing.assert_array_equal(found.numpy(), joined(arrays, axis=axis)[key])
+    origin = joined([np.full_like(a, k) for k, a in enumerate(arrays)], axis=axis)[key]
+    alone = origin.size and (origin == origin.flat[0]).all() and origin.flat[0] < 2  # the third is converted
+    assert (not {"stack", "concat"} & {e.op.name for e in simpler.equations}) == bool(alone)
 
 
 def test_nothing_changes_dtype_or_shape():

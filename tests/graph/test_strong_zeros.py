@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.core.aval import aval_of
 from iverson.graph.interpret import interpret
-from iverson.graph.passes import simplified
+from iverson.graph.passes import PASSES, simplified
+from iverson.graph.print import show
+from iverson.graph.trace import trace_flat
+from iverson.graph.verify import check
 from tests.autograd.test_brackets import CASES, PADDED, ROWS, W, weighted
-from tests.graph.programs import entries
+from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.graph.part_programs import part_program
+from tests.graph.programs import as_tuple, entries, loss_of
+from tests.graph.ways import agree
+
+#: Random programs to a test, and how many tests of them there are.
+BLOCK, BLOCKS = (100, 40) if EXHAUSTIVE else (6, 16)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -79,3 +89,28 @@ def test_a_part_is_read_at_positions_of_fewer_axes():
         g = iv.grad(lambda x, axis=axis: (iv.sort(iv.sin(x), axis=axis)[0, :1] ** 2).sum())
         (found,) = interpret(simplified(iv.jit(g).graph(x)), [x])
         np.testing.assert_allclose(entries(found), entries(g(x)), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_random_parts_and_selections(block):
+    """Simplified graphs give what eager code does, from no more multiply-adds; each pass is done once."""
+    for seed in range((SEED * BLOCKS + block) * BLOCK, (SEED * BLOCKS + block + 1) * BLOCK):
+        program, arrays = part_program(seed)
+        args = list(map(iv.asarray, arrays))
+        first = iv.grad(loss_of(program), (0, 1))
+        second = iv.grad(loss_of(lambda *a, f=first: as_tuple(f(*a))))
+        f = (lambda *a, p=program, d=first: [*p(*a), *d(*a)], lambda *a, d=second: [d(*a)])[seed % 2]
+        try:
+            with iv.explain.count() as eager:
+                expected = [iv.asarray(entries(y)) for y in f(*args)]
+            graph, captured, _ = trace_flat(lambda *a, f=f: (f(*a), None), list(map(aval_of, args)))
+            for run in PASSES:
+                graph = check(run(graph))
+                assert show(run(graph)) == show(graph)
+            with iv.explain.count() as work:
+                agree(interpret(graph, [*args, *captured]), expected, 1e-9)
+            assert work.multiply_adds <= eager.multiply_adds
+        except Exception as error:
+            error.add_note(f"in program {seed}")
+            raise

@@ -16,10 +16,13 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.core.entries import Bracket
+from iverson.core.region import Region
 from iverson.core.table import TABLE
 from iverson.graph.nodes import Equation, Graph, Operand, Value
 from iverson.graph.regions import substituted
+from iverson.kernels import keys
 from iverson.layouts import Zero, is_strided
+from iverson.ops.shape import Joined
 
 #: What an equation is instead: an operand, another equation with its results, or None for what it is.
 Simpler = Operand | Equation | None
@@ -134,43 +137,26 @@ def _terms(known: _Known, e: Equation) -> Simpler:
 
 def _indexed(known: _Known, e: Equation) -> Simpler:
     """What is read of a stack or concat is read of the operand that it is of."""
-    key = e.params["key"]
-    if all(isinstance(k, slice) for k in key) and _is_all(key, e.operands[0].shape):
+    (x,), key = e.operands, e.params["key"]
+    if type(x) is not Value or keys.reads_everything(key, x.shape):
         return _itself(known, e)
-    if (inner := known.by(e.operands[0], "stack")) is not None:
-        axis = inner.params["axis"]
-        k = key[axis] if axis < len(key) else None
-        if isinstance(k, int):
-            return _read(e, inner.operands[k], (*key[:axis], *key[axis + 1 :]))
-    if (inner := known.by(e.operands[0], "concat")) is not None:
-        return _read_concat(e, inner, key)
-    return None
+    inner = known.by(x, "stack") or known.by(x, "concat")
+    return None if inner is None else _read_joined(e, inner, keys.key_region(key, x.shape))
 
 
-def _is_all(key: Any, shape: Any) -> bool:
-    return len(key) == len(shape) and all(
-        (k.start, k.stop, k.step) == (0, n, 1) for k, n in zip(key, shape, strict=True)
-    )
-
-
-def _read(e: Equation, x: Value, key: tuple[Any, ...]) -> Equation:
-    return replace(e, operands=(x,), params={"key": key})
-
-
-def _read_concat(e: Equation, inner: Equation, key: Any) -> Simpler:
-    axis = inner.params["axis"]
-    if axis >= len(key):
-        return None
-    k = key[axis]
-    first, last = (k, k) if isinstance(k, int) else (k.start, k.stop - 1)
-    if isinstance(k, slice) and (k.step != 1 or last < first):
-        return None
-    for x, offset in zip(inner.operands, inner.params["offsets"], strict=True):
-        if offset <= first and last < offset + x.shape[axis]:
-            own = k - offset if isinstance(k, int) else slice(k.start - offset, k.stop - offset, 1)
-            if x.dtype != e.results[0].dtype:
-                return None
-            return _read(e, x, (*key[:axis], own, *key[axis + 1 :]))
+def _read_joined(e: Equation, inner: Equation, read: Region) -> Simpler:
+    places, (joined,), key = inner.op.entry_map, inner.results, e.params["key"]
+    assert isinstance(places, Joined)
+    for k, x in enumerate(inner.operands):
+        if type(x) is not Value or x.dtype != e.results[0].dtype or not read.size:
+            continue
+        own = places.image_of(Region.full(x.shape), k, inner.params)
+        if own.intersect(read) == read:
+            within = list(keys.key_within(own, key, joined.shape))
+            if inner.op.name == "stack":  # the operand lacks the axis, along which one entry is read
+                at = [n for n, item in enumerate(within) if item is not None][inner.params["axis"]]
+                within[at : at + 1] = [None] if isinstance(within[at], slice) else []
+            return replace(e, operands=(x,), params={"key": tuple(within)})
     return None
 
 

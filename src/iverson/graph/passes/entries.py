@@ -90,23 +90,30 @@ _PLACING = ("embed", "index_basic")
 
 
 class _Parts(Trace):
-    """A trace in which a part of a value is one value, however often it is taken.
+    """A trace in which a part of a value is one value, however often it is taken, also of what it was put in.
 
     So selections under one condition are seen to be so after they are cut.
     """
 
-    __slots__ = ("parts",)
+    __slots__ = ("parts", "placed")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.parts: dict[Any, Any] = {}
+        #: What was put in a value, by the key that reads it there.
+        self.placed: dict[Any, Any] = {}
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if op.name not in _PLACING:
             return super().bind(op, args, params)
-        key = op.name, self.operand(args[0]), frozen(params)
+        x = self.operand(args[0])
+        if op.name == "index_basic" and (x, frozen(params)) in self.placed:
+            return self.placed[x, frozen(params)]
+        key = op.name, x, frozen(params)
         if key not in self.parts:
-            self.parts[key] = super().bind(op, args, params)
+            made = self.parts[key] = super().bind(op, args, params)
+            if op.name == "embed":
+                self.placed[self.operand(made), frozen({"key": params["key"]})] = args[0]
         return self.parts[key]
 
 

@@ -105,7 +105,10 @@ class Part:
         """The entries of another region, with zeros for those that are not here."""
         common = region.intersect(self.region)
         part = read(self.inner, common.within(self.region))
-        return part if common == region else self.placed(selected(part), region.shape, common.within(region))
+        if common == region:
+            return part
+        wider = Part(region.shape, common.within(region), part)
+        return wider.held() if isinstance(part, Held) else wider.made()
 
 
 def cut(x: Any, region: Region) -> Any:

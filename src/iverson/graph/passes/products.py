@@ -41,13 +41,11 @@ def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
         the branch, from what conditions compare.
     """
     held = value_of(out)
-    assert isinstance(held, Traced)
+    if not isinstance(held, Traced):  # of constants
+        return _without(a, b, kept)
     level: Any = held._level
     with level.region() as equations:
-        there = reduce(F.logical_and, [k for k in kept if k is not None])
-        left = F.where(there, a, 0) if kept[1] is not None else a
-        right = F.where(F.expand_dims(there, axis=(1,)), b, 0) if kept[0] is not None else b
-        made = level.operand(F.matmul(left, right))
+        made = level.operand(_without(a, b, kept))
     known: dict[Any, Any] = {}
     before = opened(Graph((), tuple(_conditions(equations, level.equations)), (), ()), (), known)
     own = [replace(e, operands=substituted(e.operands, known)) for e in equations]
@@ -59,6 +57,14 @@ def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
     finite, _, _ = trace_flat(_is_finite, [Aval(looked_at.shape, looked_at.dtype)], "is_finite")
     given = (out, looked_at, *map(level.handle, again.inputs))
     return bind(mended, given, {"finite": finite, "again": again})
+
+
+def _without(a: Any, b: Any, kept: Sequence[Any]) -> Any:
+    """The product without the slices of the contracted axis that hold nothing in one of the factors."""
+    there = reduce(F.logical_and, [k for k in kept if k is not None])
+    left = F.where(there, a, 0) if kept[1] is not None else a
+    right = F.where(F.expand_dims(there, axis=(1,)), b, 0) if kept[0] is not None else b
+    return F.matmul(left, right)
 
 
 def _unmoved(level: Any, x: Any) -> Any:
