@@ -13,7 +13,7 @@ from typing import Any
 README = Path(__file__).parent.parent / "README.md"
 #: By workload, what it is in the words of the README.
 SHOWN = {
-    "compiled_slices": "compiled loss of all prefixes of a sequence, and gradient",
+    "compiled_slices": "gradient of a compiled loop over slices x[t]",
     "second_derivative": "second derivative of a ReLU network in its input",
     "stencil_jacobian": "Jacobian of a five-point stencil",
     "sparse_factorisation": "gradient of a matrix factorisation at the observed entries",

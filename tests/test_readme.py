@@ -120,6 +120,7 @@ def test_the_table_of_packages_is_about_right():
 
 
 PACKAGES = {
+    "cli": "the command line",
     "testing": "gradcheck",
     "optim": "optimizers",
     "explain": "reports of work done and skipped",

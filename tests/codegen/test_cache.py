@@ -143,12 +143,14 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, compile
 def test_pruning_drops_old_kernels_and_stale_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
     now = time.time()
-    for name, age in (("a.o", 9), ("b.o", 5), ("c.o", 1), ("x.part", 2 * cache.STALE), ("y.part", 1)):
+    a, b, c = (f"{letter * 64}.o" for letter in "abc")
+    files = ((a, 9), (b, 5), (c, 1), ("x.part", 2 * cache.STALE), ("y.part", 1), ("not_ours.o", 9))
+    for name, age in files:
         (folder / name).write_bytes(bytes(100))
         os.utime(folder / name, (now - age, now - age))
     monkeypatch.setattr(cache, "LIMIT", 200)
     cache._prune(folder)
-    assert {p.name for p in folder.iterdir()} == {"b.o", "c.o", "y.part"}
+    assert {p.name for p in folder.iterdir()} == {b, c, "y.part", "not_ours.o"}
 
 
 def _differentiated(defined_before: int) -> None:

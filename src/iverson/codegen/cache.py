@@ -14,6 +14,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ from pathlib import Path
 from iverson.codegen.target import Machine
 
 _MAGIC = b"iverson object 2\n"
+_KEY = re.compile("[0-9a-f]{64}")  # of `digest`
 #: Kernels on disk beyond this many bytes in all are dropped, the least recently used first.
 LIMIT = 256 * 2**20
 #: Seconds after which a file is not being written any more.
@@ -126,18 +128,38 @@ def write(key: str, code: bytes) -> None:
                 os.unlink(temporary)
 
 
+def usage(where: Path) -> tuple[int, int]:
+    """How many kernels a folder has, and how many bytes they take."""
+    sizes = [size for _, size, _ in _kept(where)]
+    return len(sizes), sum(sizes)
+
+
+def clear(where: Path) -> None:
+    """Delete the kernels in a folder. Processes that use one have loaded it."""
+    for *_, path in _kept(where):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _kept(where: Path) -> list[tuple[float, int, Path]]:
+    """When each kernel was last used, its size and its file: other files in the folder are not ours."""
+    found = []
+    for path in where.iterdir() if where.is_dir() else ():
+        if path.suffix == ".o" and _KEY.fullmatch(path.stem):
+            with contextlib.suppress(OSError):
+                facts = path.stat()
+                found.append((facts.st_mtime, facts.st_size, path))
+    return found
+
+
 def _prune(where: Path) -> None:
     """Drop what was least recently used beyond `LIMIT`, and what processes that died left half written."""
-    found = []
-    for path in where.iterdir():
+    for path in where.glob("*.part"):
         with contextlib.suppress(OSError):
-            facts = path.stat()
-            if path.suffix == ".part" and facts.st_mtime < time.time() - STALE:
+            if path.stat().st_mtime < time.time() - STALE:
                 path.unlink()
-            elif path.suffix == ".o":
-                found.append((facts.st_mtime, facts.st_size, path))
     total = 0
-    for _, size, path in sorted(found, reverse=True):
+    for _, size, path in sorted(_kept(where), reverse=True):
         total += size
         if total > LIMIT:
             with contextlib.suppress(OSError):

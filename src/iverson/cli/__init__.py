@@ -1,0 +1,57 @@
+"""The command line: ``iverson``, or ``python -m iverson``.
+
+A command is a module here with ``add(parser)``, which declares its arguments, and ``run(options)``, which
+returns the exit status. Nothing in the library imports this package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from iverson.cli import bench, cache, check, demo, explain, info
+from iverson.cli.target import UsageError
+
+COMMANDS = {
+    "demo": demo,
+    "info": info,
+    "check": check,
+    "explain": explain,
+    "bench": bench,
+    "cache": cache,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns 0, 1 where a check failed, or 2 where the command makes no sense.
+
+    >>> main(["check", "math:sqrt", "3by4"])  # says on stderr what a shape looks like
+    2
+    """
+    options = _parser().parse_args(argv)
+    try:
+        status: int = COMMANDS[options.command].run(options)
+    except UsageError as error:
+        print(f"iverson {options.command}: {error}", file=sys.stderr)
+        return 2
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="iverson", description="Differentiable arrays that know their zeros."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        summary = (module.__doc__ or "").partition("\n")[0]
+        formatter = argparse.RawDescriptionHelpFormatter
+        module.add(
+            commands.add_parser(
+                name,
+                help=summary.partition(": ")[2].rstrip("."),
+                description=module.__doc__ if name != "demo" else summary,
+                formatter_class=formatter,
+            )
+        )
+    return parser

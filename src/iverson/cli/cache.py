@@ -1,0 +1,28 @@
+"""cache: where compiled kernels are kept, how much there is, and to delete them."""
+
+from __future__ import annotations
+
+import argparse
+
+from iverson.codegen import cache as kernels
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--clear", action="store_true", help="delete all of them")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show or clear; the exit status."""
+    where = kernels.folder()
+    if where is None:
+        print("Compiled kernels are kept in memory alone (IVERSON_CACHE is off, or there is no home folder).")
+        return 0
+    count, size = kernels.usage(where)
+    if options.clear:
+        kernels.clear(where)
+        print(f"Deleted {count} kernels, {size / 2**20:.1f} MiB, from {where}")
+        return 0
+    print(f"{where}\n{count} kernels, {size / 2**20:.1f} MiB of at most {kernels.LIMIT // 2**20} MiB")
+    print("IVERSON_CACHE=FOLDER names another folder, IVERSON_CACHE=off keeps them in memory alone.")
+    return 0
