@@ -283,7 +283,8 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
                 ct = _part(op, rule, entry_by_entry(part), k, shared, g, y, inputs, params)
         elif kind is Kind.TOGETHER:
             of_all = rule(F, positions, *shared, g, y, *inputs, **params)
-            return _watched(node, demands, list(zip(positions, of_all, strict=True)))
+            given += _watched(node, demands, list(zip(positions, of_all, strict=True)))
+            continue
         else:
             of_all = rule(demands, node, tuple(map(selected, g)) if node.multiple else selected(g))
             return _watched(node, demands, [(k, of_all[k]) for k in positions])

@@ -125,12 +125,20 @@ def pullback(
                     low_rank = not replaced and op.entry_map.products and in_products(demands[k])
                     kind = _KINDS.get(type(part), Kind.EACH)
                     steps.append(Step(Kind.LOW_RANK if low_rank else kind, (k,), rule, part))
-        made = Plan(tuple(steps), replaced)
+        made = Plan(tuple(steps if replaced else _joined(op, steps)), replaced)
     if by_demands_alone:
         if len(op.plans) >= _MANY:
             op.plans.clear()
         op.plans[demands] = made
     return made
+
+
+def _joined(op: Op, steps: list[Step]) -> list[Step]:
+    """The steps with one for all inputs that are asked for whole, if the op has a rule for that."""
+    whole = tuple([s.positions[0] for s in steps if s.kind is Kind.EACH])
+    if op.together is None or len(whole) < 2:
+        return steps
+    return [Step(Kind.TOGETHER, whole, op.together), *(s for s in steps if s.kind is not Kind.EACH)]
 
 
 #: How the rule for one input is called, by the type of the part that is computed: the others' is whole.

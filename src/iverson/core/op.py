@@ -98,6 +98,9 @@ class Op:
         Zero rules, the jvp of a linear op and simplification follow from it.
     shared : ``rule(F, g, y, *inputs, **params)``, a term of several inputs' rules, computed at most
         once per node and call.
+    together : ``rule(F, wanted, g, y, *inputs, **params)``, a list of cotangents, those of the inputs at
+        the positions in ``wanted``, as those inputs' rules in ``vjp`` give them. It is called in their place
+        where several are asked for whole: for ops of which each call finds what their rules share.
     entry_map : how entries of the inputs correspond to entries of the result (`EntryMap`). What is read of a
         cotangent, where it may be nonzero and which entries move follow from it.
     vjp_at : ``vjp_at(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or Stored)
@@ -134,6 +137,7 @@ class Op:
     jvp: tuple[Rule | None, ...] = ()
     linear_in: tuple[Group, ...] = ()
     shared: Rule | None = None
+    together: Rule | None = None
     entry_map: EntryMap = ANY
     vjp_at: Rule | None = None
     family: str = ""

@@ -152,7 +152,7 @@ class _Reverse:
             rank = heads[first].ndim - outputs[first].ndim  # type: ignore[union-attr]
             self.batch = heads[first].shape[:rank]  # type: ignore[union-attr]
         self.label = "/".join(o.name for o in outputs[:1])
-        self.units = producers_first(map(unit_of, outputs), self._below)
+        self.units = _units_below(outputs, self.dependencies)
         self.order = tensors_in(self.units)
         self.parts: dict[Tensor, list[Statement | Tensor]] = {}
         self.made: dict[Tensor, Tensor] = {}
@@ -165,17 +165,7 @@ class _Reverse:
 
     def dependencies(self, tensor: Tensor) -> list[Tensor]:
         """The floating tensors that the single step from ``tensor`` leads to."""
-        if tensor in self.override:
-            return list(self.override[tensor][0])
-        if not isinstance(tensor, Compute):
-            return []
-        found = (r.tensor for s in linear_statements(tensor) for r in reads_of([s.body]) if is_inexact(r))
-        return list(dict.fromkeys(found))
-
-    def _below(self, unit: Unit) -> list[Unit]:
-        """The units that the single step from one leads to."""
-        found = (unit_of(d) for t in tensors_in([unit]) for d in self.dependencies(t))
-        return [u for u in dict.fromkeys(found) if u is not unit]
+        return list(self.override[tensor][0]) if tensor in self.override else _dependencies(tensor)
 
     def run(self, wanted: Sequence[Tensor]) -> None:
         """Carry cotangents from the outputs to all that the wanted tensors' cotangents need."""
@@ -280,6 +270,28 @@ class _Reverse:
         shape = (*self.batch, *tensor.shape)
         statements = [p if isinstance(p, Statement) else _copy(p) for p in parts]
         return Compute(shape, tensor.dtype, name, statements)
+
+
+def differentiable_below(outputs: Sequence[Tensor]) -> frozenset[Tensor]:
+    """The tensors that derivatives of the outputs lead to."""
+    return frozenset(tensors_in(_units_below(outputs, _dependencies)))
+
+
+def _dependencies(tensor: Tensor) -> list[Tensor]:
+    if not isinstance(tensor, Compute):
+        return []
+    found = (r.tensor for s in linear_statements(tensor) for r in reads_of([s.body]) if is_inexact(r))
+    return list(dict.fromkeys(found))
+
+
+def _units_below(outputs: Sequence[Tensor], dependencies: Callable[[Tensor], list[Tensor]]) -> list[Unit]:
+    """The units that steps from these lead to, producers first."""
+
+    def below(unit: Unit) -> list[Unit]:
+        found = (unit_of(d) for t in tensors_in([unit]) for d in dependencies(t))
+        return [u for u in dict.fromkeys(found) if u is not unit]
+
+    return producers_first(map(unit_of, outputs), below)
 
 
 def adjoint_statements(

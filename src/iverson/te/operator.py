@@ -1,8 +1,9 @@
 """Tensor expressions as ops: a Python function of placeholders becomes a record like those of the op table.
 
-Its derivatives need no rules of their own: the vjp in an input is the same construction again, on the
-function that differentiates the first one. So an op is closed under differentiation, forward and reverse, to
-any order, and each derivative is compiled when it is first called.
+Its derivatives need no rules of their own: the vjp in some of the inputs is the same construction again, on
+the function that differentiates the first one. So an op is closed under differentiation, forward and reverse,
+to any order, and each derivative is compiled when it is first called. The gradients that a call asks for are
+one program, of those inputs and the cotangents that are defined: what several of them need is computed once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from math import prod
 from typing import Any
 
@@ -29,7 +30,7 @@ from iverson.layouts import Bracket, Zero, is_strided
 from iverson.layouts.bracket import held
 from iverson.te.any_shape import AnyShape
 from iverson.te.batch import over_examples
-from iverson.te.differentiate import differentiate
+from iverson.te.differentiate import differentiable_below, differentiate
 from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Extent, Placeholder, Tensor
 from iverson.te.forward import jvp
@@ -55,6 +56,7 @@ class Compiled:
     """An op at given shapes, dtypes and parameters: its program, and which arguments that reads.
 
     relation : which entries of the results depend on which of the arguments.
+    reached : of some results, the arguments that their derivatives lead to.
     lower : compiles the program, when it is first run.
     """
 
@@ -62,6 +64,7 @@ class Compiled:
     reads: tuple[int, ...]
     results: tuple[Aval, ...]
     relation: Relation
+    reached: Callable[[tuple[int, ...]], frozenset[int]]
     lower: Callable[[], Lowered]
 
     @cached_property
@@ -98,6 +101,7 @@ class Expression:
             abstract=self._abstract,
             vjp=tuple(partial(self._vjp, i) for i in range(arity)),
             jvp=tuple(partial(self._jvp, i) for i in range(arity)),
+            together=self._vjp_together,
             entry_map=IndexMaps(self._relation),
             vjp_at=self._vjp_at,
             multiple=multiple,
@@ -131,7 +135,14 @@ class Expression:
         results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
         relation = Relation(program, inputs)
         avals = tuple(Aval(tuple(o.shape), o.dtype) for o in operands)
-        return Compiled(program, reads, results, relation, partial(self._lower, avals, params, program))
+
+        @cache
+        def reached(which: tuple[int, ...]) -> frozenset[int]:
+            below = differentiable_below([outputs[j] for j in which])
+            return frozenset(k for k, t in enumerate(inputs) if t in below)
+
+        lowered = partial(self._lower, avals, params, program)
+        return Compiled(program, reads, results, relation, reached, lowered)
 
     def _lower(self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program) -> Lowered:
         """The code of a program: that for all shapes if there is one."""
@@ -189,8 +200,19 @@ class Expression:
 
     def _vjp(self, i: int, _F: Any, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """The gradient in input i, from the cotangents that are defined."""
-        found = self._pullback(i, g, xs)
+        found = self._pullback((i,), g, xs, params)
         return None if found is None else found[0].applied(found[1], params)
+
+    def _vjp_together(self, F: Any, wanted: Sequence[int], g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+        """The gradients in several inputs by one program; in a level by one each, which it may take apart."""
+        found = self._pullback(tuple(wanted), g, xs, params)
+        if found is None:
+            return [None] * len(wanted)
+        derived, args, reached = found
+        if not derived.multiple or not all(map(has_entries, args)):
+            return [self._vjp(i, F, g, y, *xs, **params) for i in wanted]
+        given = dict(zip(reached, derived.applied(args, params), strict=True))
+        return [given.get(i) for i in wanted]
 
     def _vjp_at(self, F: Any, _rule: Any, part: Any, i: int, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """A box of the gradient in input i, where that is less than half of a large one.
@@ -201,10 +223,10 @@ class Expression:
         shape = getattr(xs[i], "shape", ())
         if not isinstance(part, Box) or prod(shape) < LARGE or 2 * part.region.size > prod(shape):
             return NotImplemented
-        found = self._pullback(i, g, xs)
+        found = self._pullback((i,), g, xs, params)
         if found is None:
             return None
-        whole, args = found
+        whole, args, _ = found
         own = whole.derived(("part", ""), whole._part, (*whole.names, "box"))
         if own.alone > ALONE or not all(map(has_entries, args)) or type(value_of(args[0])) is Bracket:
             return NotImplemented
@@ -222,22 +244,35 @@ class Expression:
         rank = whole.ndim
         return part_of(whole, [n - 1 for n in box.shape[:rank]], box.shape[rank:])
 
-    def _pullback(self, i: int, g: Any, xs: tuple[Any, ...]) -> tuple[Expression, tuple[Any, ...]] | None:
-        """The gradient in input i as an expression, and what it is of; None where it is zero."""
+    def _pullback(
+        self, wanted: tuple[int, ...], g: Any, xs: tuple[Any, ...], params: dict[str, Any]
+    ) -> tuple[Expression, tuple[Any, ...], tuple[int, ...]] | None:
+        """The gradients in inputs as an expression, what it is of, and those of them that are not zero.
+
+        None where all are.
+        """
         heads = g if self.multiple else (g,)
         defined = tuple(
             j for j, h in enumerate(heads) if not (type(value_of(h)) is Zero and not is_tracked(h))
         )
-        if not defined or not dtypes.is_inexact(_dtype(xs[i])):
+        wanted = tuple(i for i in wanted if dtypes.is_inexact(_dtype(xs[i])))
+        if defined and wanted:
+            reached = self.compiled(tuple(map(_operand, xs)), params).reached(defined)
+            wanted = tuple(i for i in wanted if i in reached)
+        if not defined or not wanted:
             return None
         names = (*(f"cotangent{j}" for j in defined), *self.names)
-        derived = self.derived(("vjp", i, defined), partial(self._pull, i, defined), names)
-        return derived, (*(heads[j] for j in defined), *xs)
+        build = partial(self._pull, wanted, defined)
+        derived = self.derived(("vjp", wanted, defined), build, names, len(wanted) > 1)
+        return derived, (*(heads[j] for j in defined), *xs), wanted
 
-    def _pull(self, i: int, defined: tuple[int, ...], *given: Placeholder, **params: Any) -> Tensor:
+    def _pull(
+        self, wanted: tuple[int, ...], defined: tuple[int, ...], *given: Placeholder, **params: Any
+    ) -> Any:
         heads, xs = given[: len(defined)], given[len(defined) :]
         outputs = self.outputs(xs, params)
-        return differentiate([outputs[j] for j in defined], [xs[i]], list(heads))[0]
+        found = differentiate([outputs[j] for j in defined], [xs[i] for i in wanted], list(heads))
+        return tuple(found) if len(wanted) > 1 else found[0]
 
     def _batch(self, _F: Any, examples: Any, *args: Any, **params: Any) -> Any:
         """The same in index notation, with an index for the example."""
@@ -267,14 +302,18 @@ class Expression:
         first, *others = args
         value = value_of(first)
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
-        if self.multiple or not (selected or self.guarded):
+        if not (selected or self.guarded):
             return bind(self.op, args, params)
         place = self.compiled(tuple(map(_operand, args)), params).relation.place()
         if place is None or self.guarded:
             return self._of_sums(args, params)
         everywhere = make_handle(value.values, *slot_of(first))
+
+        def chosen(found: Any) -> Any:
+            return table.F.bracket(place.moved(value.condition, found.shape), found, negated=value.negated)
+
         found = bind(self.op, (everywhere, *others), params)
-        return table.F.bracket(place.moved(value.condition, found.shape), found, negated=value.negated)
+        return tuple(map(chosen, found)) if self.multiple else chosen(found)
 
     def _of_sums(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """This derivative of a selection, where a result may add up several entries of it.
@@ -284,28 +323,36 @@ class Expression:
         """
         first, *others = args
         value = value_of(first)
-        found = bind(self.op, args, params)
-        if not is_strided(value_of(found)):  # in a trace
-            return found
+        made = bind(self.op, args, params)
+        results = made if self.multiple else (made,)
+        if not all(is_strided(value_of(x)) for x in results):  # in a trace
+            return made
         names = ("condition", *self.names)
         if type(value) is not Bracket:
             condition = np.broadcast_to(np.True_, value.shape)
         else:
             condition, value = held(value), value.values
-            if is_tracked(found) or not np.isfinite(value_of(found)).all():
-                chosen = self.derived(("selected", ""), partial(self._selected, 0), names)
-                found = bind(chosen.op, (condition, make_handle(value, *slot_of(first)), *others), params)
+            if not all(not is_tracked(x) and np.isfinite(value_of(x)).all() for x in results):
+                chosen = self.derived(("selected", ""), partial(self._selected, 0), names, self.multiple)
+                made = bind(chosen.op, (condition, make_handle(value, *slot_of(first)), *others), params)
+                results = made if self.multiple else (made,)
 
-        def counted() -> Any:
-            counts = self.derived(("held", ""), partial(self._selected, 1), names)
-            operands = (condition, value, *[value_of(x, x) for x in others])
-            return counts.op.forward(*operands, **params) > 0
+        @cache
+        def counts() -> tuple[Any, ...]:
+            counting = self.derived(("held", ""), partial(self._selected, 1), names, self.multiple)
+            found = counting.op.forward(condition, value, *[value_of(x, x) for x in others], **params)
+            return tuple(n > 0 for n in (found if self.multiple else (found,)))
 
-        return make_handle(Bracket(value_of(found), counted, is_made=True), *slot_of(found))
+        brackets = [
+            make_handle(Bracket(value_of(x), partial(_item, counts, k), is_made=True), *slot_of(x))
+            for k, x in enumerate(results)
+        ]
+        return tuple(brackets) if self.multiple else brackets[0]
 
-    def _selected(self, k: int, condition: Placeholder, *given: Placeholder, **params: Any) -> Tensor:
+    def _selected(self, k: int, condition: Placeholder, *given: Placeholder, **params: Any) -> Any:
         """The result of what a condition leaves of the first input (k = 0), or its count (`of_selection`)."""
-        return of_selection(self.outputs(given, params), given[0], condition)[0][k]
+        found = tuple(pair[k] for pair in of_selection(self.outputs(given, params), given[0], condition))
+        return found if self.multiple else found[0]
 
     def _push(self, i: int, t: Placeholder, *xs: Placeholder, **params: Any) -> Any:
         found = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
@@ -315,11 +362,16 @@ class Expression:
         """A derivative of this expression, made when first asked for."""
         with self._lock:
             if key not in self._derived:
-                label = ".".join(map(str, key[: 1 + isinstance(key[1], int)]))
+                which = key[1] if isinstance(key[1], tuple) and key[0] == "vjp" else key[1:2]
+                label = ".".join(map(str, (key[0], *(k for k in which if isinstance(k, int)))))
                 made = Expression(build, f"{self.name}.{label}", names, multiple)
                 made.guarded = self.guarded or key[0] == "selected"
                 self._derived[key] = made
             return self._derived[key]
+
+
+def _item(found: Callable[[], tuple[Any, ...]], k: int) -> Any:
+    return found()[k]
 
 
 def _operand(x: Any) -> Any:
