@@ -27,6 +27,25 @@ def allocated(function):
     return peak, result
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(256, 64, 10), (3, 5, 70, 70), (1 << 16, 1, 1), (2, 1, 1 << 15)])
+def test_large_batches_of_outer_products_are_one_loop(shape, dtype):
+    *batch, m, n = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(dtype) for s in ((*batch, m, 1), (*batch, 1, n)))
+    asked = []
+    of = fused.outer(lambda a, b: asked.append(a.shape) or a * b)
+    np.testing.assert_array_equal(of(a, b), a * b, strict=True)
+    assert not asked
+    np.testing.assert_array_equal(of(a[:1], b), a[:1] * b)  # stretched: by NumPy
+    np.testing.assert_array_equal(of(a.astype(complex), b), a.astype(complex) * b)
+    assert len(asked) == 2
+    of(a[:, :0], b[:, :0]), of(a[:1], b[:1])
+    assert len(asked) == 3 + (a[:1].size * n < N)
+    x, y = iv.asarray(a), iv.asarray(np.ascontiguousarray(np.swapaxes(b, -1, -2)))
+    np.testing.assert_array_equal((x @ iv.moveaxis(y, -1, -2)).numpy(), a @ b)
+
+
 @pytest.mark.parametrize("name", [s.name for s in SCALARS.values() if s.compiled and s.summary])
 def test_functions_allocate_their_result_alone(name):
     f = getattr(iv, name)

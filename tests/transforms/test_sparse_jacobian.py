@@ -15,10 +15,12 @@ from iverson.autograd.mode import no_grad
 from iverson.core.dispatch import value_of
 from iverson.errors import LinearAlgebraError, MissingRuleError
 from iverson.ops import TABLE
-from iverson.transforms.dependence import dependences
+from iverson.transforms import sparse_jacobian
+from iverson.transforms.dependence import dependences, structure
 from iverson.transforms.derivatives import Linearization
 from iverson.transforms.sparse_jacobian import plan
 from tests.graph.programs import as_tuple, calls_of, entries
+from tests.tools.entered import python_calls
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 rng = np.random.default_rng(0)
@@ -59,6 +61,46 @@ def test_what_no_op_reads_it_does_not_depend_on(name):
                     known[start + row] |= d.wide[row]
                 start += len(d.wide)
             assert not np.any((matrix != 0) & ~known)
+
+
+def test_equal_structures_have_equal_dependences():
+    seen = {}
+    for name, op in TABLE.items():
+        for call in calls_of(name) if op.samples and op.differentiable else ():
+            if not all(a.size for a in call.args) or not call.args:
+                continue
+            with contextlib.suppress(MissingRuleError, LinearAlgebraError):
+                line = Linearization(call.function, list(map(iv.asarray, call.args)), "jacobian")
+                ends = [y for y in line.outputs if y.dtype.kind in "fc"]
+                key = structure(line.variables, ends)
+                found = [(d.at.tolist(), d.wide.tolist()) for d in dependences(line.variables, ends)]
+                assert key is None or seen.setdefault(key, found) == found
+    for at in ([0, 2, 1], [0, 1, 2], [True, True, False]):  # places named otherwise than by parameters
+        line = Linearization(lambda x, at=at: x[np.array(at)], [iv.asarray(np.ones(3))], "jacobian")
+        key = structure(line.variables, line.outputs)
+        found = [(d.at.tolist(), d.wide.tolist()) for d in dependences(line.variables, line.outputs)]
+        assert key is not None
+        assert seen.setdefault(key, found) == found
+    assert len(seen) > 100
+
+
+def test_the_zeros_of_a_function_are_found_once(monkeypatch):
+    walks = []
+    monkeypatch.setattr(sparse_jacobian, "dependences", lambda *a: walks.append(a) or dependences(*a))
+    monkeypatch.setattr(sparse_jacobian, "_plans", {})
+    for f, count in ((stencil, 1), (five_points, 2), (stencil, 2)):
+        for scale in (1.0, 2.0):
+            x = scale * VECTOR[:100].reshape((100,) if f is stencil else (10, 10))
+            found = iv.jacobian(f)(iv.asarray(x)).numpy()
+            assert len(walks) == count
+            np.testing.assert_allclose(found.reshape(-1, 100), by_unit_vectors(f, [x]), rtol=1e-12)
+
+
+def test_what_passes_costs_the_functions_it_enters():
+    gradient = iv.vmap(iv.grad(lambda w, x: iv.sum(iv.tanh(x @ w))), (None, 0))
+    w, x = iv.asarray(MATRIX), iv.asarray(np.ones((3, 4)))
+    assert python_calls(lambda: gradient(w, x)) <= 745
+    assert python_calls(lambda: iv.jacobian(stencil)(iv.asarray(VECTOR))) <= 1600
 
 
 #: Functions of a matrix of 6 x 4, of which entries of the Jacobian are zero, and how entries are mixed.

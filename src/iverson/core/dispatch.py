@@ -344,15 +344,16 @@ def level_of(values: Iterable[Any]) -> Level | None:
 
     Raises ArgumentError for a value of a level that is not entered in this context.
     """
-    found = {v._level for v in values if isinstance(v, LevelValue)}
-    if not found:
-        return None
+    found: Level | None = None
     entered = levels()
-    for level in found:
-        if level not in entered:
-            got, expected, remedy = level.gone
-            raise ArgumentError(level.name, got=got, expected=expected, remedy=remedy)
-    return max(found, key=entered.index)
+    for v in values:
+        if isinstance(v, LevelValue) and (level := v._level) is not found:
+            if level not in entered:
+                got, expected, remedy = level.gone
+                raise ArgumentError(level.name, got=got, expected=expected, remedy=remedy)
+            if found is None or entered.index(level) > entered.index(found):
+                found = level
+    return found
 
 
 def seen_from(level: Level, args: Iterable[Any], values: Iterable[Any]) -> tuple[Any, ...]:

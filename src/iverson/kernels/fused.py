@@ -1,5 +1,6 @@
 """Elementwise work on large strided arrays in one compiled pass: functions that NumPy has no vector loop for,
-and steps of optimizers, of which NumPy makes a pass and a temporary for each operation.
+steps of optimizers, of which NumPy makes a pass and a temporary for each operation, and outer products, of
+which NumPy starts a loop for each row.
 
 The loops are nests of the code generator over flat arrays, one for a dtype and any size. They run from a size
 on: a call costs some 50 us, a function of an entry 10 to 100 ns in SciPy's loops and 1 to 3 in these; a step
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-#: Entries from which a compiled pass is worth its call: of a function, and of a step.
+#: Entries from which a compiled pass is worth its call: of a function, and of a step or of products.
 WORTHWHILE = 1 << 14
 WORTHWHILE_STEP = 1 << 16
 #: Entries that a thread takes at a time.
@@ -45,6 +46,23 @@ def function(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
         out = np.empty_like(x)
         sizes = {"c": -(-x.size // CHUNK), "z": x.size}
         _function(name, x.dtype).run((x.reshape(-1), out.reshape(-1)), sizes)
+        return out
+
+    return of
+
+
+def outer(multiply: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """The product of a batch of columns with one of rows, from how they are multiplied entry by entry."""
+
+    def of(a: Array, b: Array) -> Array:
+        """``a[..., m, 1] * b[..., 1, n]``, of arrays without gaps."""
+        batch, m, n = a.shape[:-2], a.shape[-2], b.shape[-1]
+        if batch != b.shape[:-2] or a.size * n < WORTHWHILE_STEP or not worthwhile(0, a, b):
+            return multiply(a, b)
+        out = np.empty((*batch, m, n), a.dtype)
+        count = a.size // m
+        flat = a.reshape(count, m), b.reshape(count, n), out.reshape(count, m, n)
+        _outer(a.dtype).run(flat, {"c": count, "m": m, "n": n})
         return out
 
     return of
@@ -113,6 +131,24 @@ def _function(name: str, dtype: Any) -> Any:
     of = _Pass(dtype)
     x, out = of.array("x"), of.array("out", "out")
     return of.compiled(name, (x, out), of.store(out, of.call(name, of.at(x))))
+
+
+# out[i, r, k] = a[i, r] b[i, k].
+@cache
+def _outer(dtype: Any) -> Any:
+    from iverson.codegen import nodes
+    from iverson.codegen.kernel import compile_kernel
+
+    of = _Pass(dtype)
+    i, r, k = map(nodes.Var, "irk")
+    a = nodes.Buffer("a", of.dtype, ("c", "m"), "in")
+    b = nodes.Buffer("b", of.dtype, ("c", "n"), "in")
+    out = nodes.Buffer("out", of.dtype, ("c", "m", "n"), "out")
+    product = of.call("multiply", nodes.Load(a, (i, r)), nodes.Load(b, (i, k)))
+    body: Any = nodes.Store(out, (i, r, k), product)
+    for var, extent, mark in (("k", "n", "vector"), ("r", "m", ""), ("i", "c", "parallel")):
+        body = nodes.Loop(var, of.number(0), nodes.Size(extent), (body,), mark=mark)
+    return compile_kernel(nodes.Kernel("outer", (a, b, out), (body,), ("c", "m", "n")))
 
 
 # v = mu v + g (+ decay p); p -= rate v, or rate (g + mu v).

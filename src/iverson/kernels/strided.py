@@ -12,7 +12,7 @@ import numpy as np
 from iverson.core import work
 from iverson.core.float_warnings import trapping
 from iverson.core.shapes import Shape
-from iverson.kernels import sparse_loops
+from iverson.kernels import fused, sparse_loops
 from iverson.kernels.keys import Key, key_region
 from iverson.layouts import Box, Zero, counting, segment_starts
 
@@ -124,8 +124,8 @@ def _product(multiply: Any, of_entries: Any) -> Callable[[Array, Array], Array]:
     return matmul
 
 
-matmul = _product(np.matmul, np.multiply)
-trapping_matmul = _product(trapping(np.matmul), trapping(np.multiply))
+matmul = _product(np.matmul, fused.outer(np.multiply))
+trapping_matmul = _product(trapping(np.matmul), fused.outer(trapping(np.multiply)))
 
 
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:

@@ -8,8 +8,7 @@ from what it says anyway: that the op is elementwise, or by the names of paramet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from iverson.core.shapes import Shape
 from iverson.kernels.keys import canonical_slice
 
 
-@dataclass(frozen=True, slots=True)
-class Examples:
+class Examples(NamedTuple):
     """A call of an op: which operands have one array for each of how many examples, along axis 0."""
 
     op: Op
@@ -36,9 +34,10 @@ class Examples:
 
         ``rank`` is that of the largest operand of an example.
         """
-        if rank is None:
-            rank = max([len(getattr(a, "shape", ())) - b for a, b in zip(args, self.of, strict=True)])
-        return [padded(F, a, rank) if b else a for a, b in zip(args, self.of, strict=True)]
+        ranks = [len(getattr(a, "shape", ())) - b for a, b in zip(args, self.of, strict=True)]
+        rank = max(ranks) if rank is None else rank
+        of = zip(args, self.of, ranks, strict=True)
+        return [padded(F, a, rank) if b and n < rank else a for a, b, n in of]
 
     def each(self, F: Any, args: Sequence[Any]) -> list[Any]:
         """All operands with the axis of the examples; what is the same for all is repeated."""
@@ -70,7 +69,7 @@ def rule_of(op: Op, params: dict[str, Any]) -> Rule | None:
 
 def broadcasting(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
     """Elementwise: the operands of one example broadcast against each other."""
-    return examples.call(*examples.aligned(F, args), **params)
+    return bind(examples.op, tuple(examples.aligned(F, args)) if len(args) > 1 else args, params)
 
 
 def leading(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.mode import is_grad_enabled, recording, reset_recording, set_recording
 from iverson.autograd.node import line_of, user_call
 from iverson.core.aval import Aval
 from iverson.core.caller import warn
@@ -37,20 +37,17 @@ class Batched(LevelValue):
         apart from what it is outside of the batch: as a variable of a gradient inside.
     """
 
-    __slots__ = ("held", "lead")
+    __slots__ = ("dtype", "held", "lead", "shape")
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
     def __init__(self, level: Level, held: Any, lead: int = 1) -> None:
-        super().__init__(level)
+        self._level = level
         self.held = held
         self.lead = lead
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.held.shape[self.lead :]  # type: ignore[no-any-return]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.held.dtype  # type: ignore[no-any-return]
+        self.shape = held.shape[lead:]  # kept: several of those who take an op on its way ask for it
+        self.dtype = held.dtype
 
     @property
     def may_select(self) -> bool:  # type: ignore[override]
@@ -77,12 +74,13 @@ class Batch(Level):
     size : how many there are.
     """
 
-    __slots__ = ("_recording", "size")
+    __slots__ = ("_recorded", "_recording", "size")
 
     def __init__(self, size: int) -> None:
         super().__init__("vmap")
         self.size = size
-        self._recording = recording(is_grad_enabled())
+        self._recorded = is_grad_enabled()
+        self._recording = recording(self._recorded)
 
     def examples(self) -> int:
         """As `Level.examples`."""
@@ -137,16 +135,23 @@ class Batch(Level):
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The op on all examples at once, by its rule."""
-        own = [a.held if isinstance(a, Batched) else a for a in args]
-        of = tuple([isinstance(a, Batched) and a.lead == 1 for a in args])
-        with self._recording:
-            if lead := any(of):
+        own, of = [], []
+        for a in args:
+            batched = type(a) is Batched
+            own.append(a.held if batched else a)
+            of.append(batched and a.lead == 1)
+        lead = True in of
+        token = set_recording(self._recorded)
+        try:
+            if lead:
                 rule = rule_of(op, params) or _warned(op)
-                found = rule(F, Examples(op, self.size, of), *own, **params)
+                found = rule(F, Examples(op, self.size, tuple(of)), *own, **params)
             elif hasattr(op, "evaluate"):
                 found = op.evaluate(own, **params)
             else:
                 found = bind(op, tuple(own), params)
+        finally:
+            reset_recording(token)
         if op.multiple:
             return tuple([self.value(x, lead) for x in found])
         return self.value(found, lead)
@@ -178,7 +183,10 @@ def _strided(value: Batched) -> Any:
 
 def _support(value: Batched) -> Entries:
     """The entries in which any example may be nonzero."""
-    found = support_of(value_of(value.held))
+    held = value_of(value.held)
+    if type(held) is np.ndarray:
+        return FULL
+    found = support_of(held)
     if not isinstance(found, Box):
         return found if found is NOTHING else FULL
     region = found.region

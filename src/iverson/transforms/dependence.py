@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 
 from iverson.autograd.node import Node, reachable
 from iverson.core.dispatch import is_tracked, slot_of
+from iverson.core.op import frozen
 from iverson.core.shapes import Shape
+from iverson.core.table import TABLE
 from iverson.layouts import to_strided
 from iverson.ops.entry_maps import Along, Reduced, Same
 from iverson.ops.indexing import Assigned, AssignedByIndex
@@ -77,6 +80,56 @@ def dependences(variables: Sequence[Any], outputs: Sequence[Any]) -> list[Depend
             for k in range(len(node.out) if node.multiple else 1):
                 known[node, k] = _of_node(node, incoming, k)
     return [known.get(slot_of(y)) or _nothing(prod(y.shape)) for y in outputs]
+
+
+def structure(variables: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    """All that `dependences` looks at, as something to keep results by; None where it is large, or of objects
+    that pass: the ops, their parameters and positions, shapes, and which result is an operand of what."""
+    known: dict[tuple[Node | None, int], Any] = {slot_of(x): k for k, x in enumerate(variables)}
+    found: list[Any] = []
+    floor = min(slot_of(x)[0].number for x in variables)
+    for node in reachable([slot_of(y)[0] for y in outputs if is_tracked(y)], floor):
+        if (node, 0) in known or node.op is None:
+            continue
+        params = frozen(node.params) if node.params else ()
+        args = _positions(node) if node.op.entry_map.moves else tuple(map(_shape, node.args))
+        if TABLE.get(node.op.name) is not node.op or ... in args or not _is_constant(params):
+            return None
+        parents = tuple(map(known.get, zip(node.parents, node.indices, strict=True)))
+        shapes = [node.result(k).shape for k in range(len(node.out) if node.multiple else 1)]
+        known.update(((node, k), (len(found), k)) for k in range(len(shapes)))
+        found.append((node.op, params, args, parents, *shapes))
+    ends = [(known.get(slot_of(y)), y.shape) for y in outputs]
+    return *map(_shape, variables), *found, *ends
+
+
+def _shape(x: Any) -> Any:
+    return getattr(x, "shape", ())
+
+
+#: Index arrays of so many entries are part of a structure.
+FEW = 1 << 12
+
+
+def _positions(node: Node) -> tuple[Any, ...]:
+    """Shapes of the operands of an op that moves entries; of index arrays, the entries, if they are few."""
+    assert node.op is not None
+    linear = {i for group in node.op.groups(len(node.args)) for i in group}
+    return tuple([_shape(x) if i in linear else _entries(x) for i, x in enumerate(node.args)])
+
+
+def _entries(x: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        return _shape(x)
+    return (x.shape, x.dtype.char, x.tobytes()) if x.size <= FEW else ...
+
+
+def _is_constant(x: Any) -> bool:
+    """Whether something is made of numbers and names: to keep it keeps no object of the user's."""
+    return all(map(_is_constant, x)) if type(x) is tuple else isinstance(x, _CONSTANTS)
+
+
+_CONSTANTS = (bool, int, float, complex, str, bytes, type, np.dtype, NoneType)
 
 
 def _of_node(node: Node, incoming: Sequence[Dependence | None], k: int) -> Dependence:
@@ -223,4 +276,4 @@ def _stacked(parts: Sequence[Dependence]) -> Dependence:
     return Dependence(at, wide)
 
 
-__all__ = ["Dependence", "anything", "dependences"]
+__all__ = ["Dependence", "anything", "dependences", "structure"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from iverson.core.dispatch import make_handle
 from iverson.ops import F
 from iverson.transforms.columns import Seeds, pulled, pushed
-from iverson.transforms.dependence import Dependence, dependences
+from iverson.transforms.dependence import Dependence, dependences, structure
 from iverson.transforms.grouping import group_numbers
 
 Numbers = NDArray[np.int64]
@@ -53,11 +53,28 @@ def plan(line: Any, mode: str) -> Plan | None:
 
     mode : "forward" or "reverse", which then are the only passes, or "auto".
     """
-    sizes = [[x.size for x in handles] for handles in (line.outputs, line.inputs)]
-    m, n = map(sum, sizes)
+    m, n = (sum(x.size for x in handles) for handles in (line.outputs, line.inputs))
     if min(m, n) < FEW:
         return None
-    found = dependences(line.variables, line.outputs)
+    key = mode, structure(line.variables, line.outputs)
+    if (known := _plans.get(key)) is not None:
+        return known[0]
+    made = _made(dependences(line.variables, line.outputs), mode, m, n)
+    if key[1] is not None and (made is None or made.rows.size <= LARGEST):
+        if len(_plans) >= MANY:
+            _plans.clear()
+        _plans[key] = (made,)
+    return made
+
+
+#: The latest plans: a function is differentiated at many points. How many there are at most, and how many
+#: entries one of them lists.
+_plans: dict[Any, tuple[Plan | None]] = {}
+MANY, LARGEST = 32, 1 << 16
+
+
+def _made(found: Sequence[Dependence], mode: str, m: int, n: int) -> Plan | None:
+    """The passes for a function of n numbers that gives m, from what each of these depends on."""
     if all(d.everywhere for d in found):
         return None
     wide = np.flatnonzero(np.concatenate([d.wide for d in found]))
