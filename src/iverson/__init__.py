@@ -28,6 +28,7 @@ from iverson.tensor import Tensor as Tensor
 if _typing.TYPE_CHECKING:
     from iverson import explain as explain
     from iverson import masked as masked
+    from iverson import nn as nn
     from iverson import optim as optim
     from iverson import te as te
     from iverson import testing as testing
@@ -40,7 +41,7 @@ __version__ = "0.1.0"
 
 _NAMESPACES = ("autograd", "errors", "fft", "linalg", "random", "special")
 #: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
-_ON_DEMAND = ("explain", "masked", "optim", "te", "testing", "transforms")
+_ON_DEMAND = ("explain", "masked", "nn", "optim", "te", "testing", "transforms")
 _LENT = ("masked.construct", "transforms")
 
 

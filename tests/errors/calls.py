@@ -122,7 +122,9 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "concat": lambda: Given([vector(), vector()], axis=0),
     "count_nonzero": lambda: Given(vector(), **REDUCED),
     "cross_entropy": lambda: [
-        Given(matrix(), numbers(0, 1, 2), axis=1, reduction="sum"),
+        Given(
+            matrix(), numbers(0, 1, 2), vector(), axis=1, ignore_index=2, reduction="sum", label_smoothing=0.1
+        ),
         Given(matrix(), matrix() / 4, axis=1, reduction="mean"),
     ],
     "cumulative_prod": lambda: Given(vector(), 0, dtype="float64", include_initial=True),
@@ -175,6 +177,9 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "sampled_matmul": lambda: Given(matrix(), matrix(), csr()),
     "searchsorted": lambda: Given(vector(), vector(), side="right", sorter=numbers(0, 1, 2)),
     "segment_max": lambda: Given(vector(), [0, 1, 0], 2),
+    "segment_mean": lambda: Given(vector(), [0, 1, 0], 2),
+    "segment_min": lambda: Given(vector(), [0, 1, 0], 2),
+    "segment_prod": lambda: Given(vector(), [0, 1, 0], 2),
     "segment_softmax": lambda: Given(vector(), [0, 1, 0], 2),
     "segment_sum": lambda: Given(vector(), numbers(0, 1, 0), 2),
     "softmax": lambda: Given(vector(), 0),
@@ -286,6 +291,71 @@ SPECIAL: dict[str, Callable[[], Given | list[Given]]] = {
     "softmax": lambda: Given(matrix(), axis=None),
     "zeta": lambda: Given(vector(2.0, 3.0), 1.5),
 }
+REDUCTION = {"reduction": "sum"}
+#: Functions of `iverson.nn` that are not in `iverson`.
+NN: dict[str, Callable[[], Given | list[Given]]] = {
+    **{
+        name: lambda: Given(vector())
+        for name in (
+            "hardsigmoid", "hardswish", "logsigmoid", "mish", "relu6", "selu", "softsign", "tanhshrink",
+        )
+    },
+    **{
+        name: lambda: Given(vector(), 0.5)
+        for name in ("celu", "elu", "hardshrink", "leaky_relu", "softshrink")
+    },
+    **{
+        name: lambda: Given(vector(), vector(), **REDUCTION)
+        for name in ("l1_loss", "mse_loss", "soft_margin_loss")
+    },
+    **{
+        name: lambda d=d: Given(iv.ones((2, 3, *[2] * d)), 0.5, True, rng=rng())
+        for name, d in (("dropout", 0), ("dropout1d", 1), ("dropout2d", 2), ("dropout3d", 3))
+    },
+    "batch_norm": lambda: Given(
+        matrix(), iv.zeros(3), iv.ones(3), vector(), vector(), training=True, momentum=0.1, eps=1e-5
+    ),
+    "bilinear": lambda: Given(vector(), vector(), iv.ones((2, 3, 3)), vector(1.0, 2.0)),
+    "binary_cross_entropy": lambda: Given(vector() / 8, vector() / 8, vector(), **REDUCTION),
+    "binary_cross_entropy_with_logits": lambda: Given(
+        vector(), vector() / 8, vector(), pos_weight=vector(), **REDUCTION
+    ),
+    "cosine_embedding_loss": lambda: Given(matrix(), matrix(), vector(1.0, -1.0, 1.0), 0.1, **REDUCTION),
+    "cosine_similarity": lambda: Given(matrix(), vector(), 1, 1e-8),
+    "embedding_bag": lambda: [
+        Given(numbers(0, 2, 1), matrix(), numbers(0, 1, 3), mode="mean", include_last_offset=True),
+        Given(iv.asarray([[0, 2]]), matrix(), mode="sum", per_sample_weights=iv.ones((1, 2))),
+    ],
+    "gaussian_nll_loss": lambda: Given(vector(), vector(), vector(), full=True, eps=1e-6, **REDUCTION),
+    "glu": lambda: Given(iv.ones((3, 2)), -1),
+    "group_norm": lambda: Given(matrix(), 3, vector(), vector(), 1e-5),
+    "hardtanh": lambda: Given(vector(), -1.0, 1.0),
+    "hinge_embedding_loss": lambda: Given(vector(), vector(), 1.0, **REDUCTION),
+    "huber_loss": lambda: Given(vector(), vector(), delta=0.5, **REDUCTION),
+    "instance_norm": lambda: Given(iv.ones((2, 3, 4)), vector(), vector(), 1e-5),
+    "kl_div": lambda: Given(vector(), vector(), reduction="batchmean", log_target=True),
+    "layer_norm": lambda: Given(matrix(), (3,), vector(), vector(), 1e-5),
+    "linear": lambda: Given(vector(), matrix(), vector()),
+    "local_response_norm": lambda: Given(matrix(), 2, 1e-4, 0.75, 1.0),
+    "margin_ranking_loss": lambda: Given(vector(), vector(), vector(), 0.1, **REDUCTION),
+    "nll_loss": lambda: Given(matrix(), numbers(0, 1, 2), vector(), axis=1, ignore_index=2, **REDUCTION),
+    "normalize": lambda: Given(matrix(), 2.0, 1, 1e-12),
+    "one_hot": lambda: Given(numbers(0, 2), 3),
+    "pairwise_distance": lambda: Given(vector(), vector(), 2.0, 1e-6, True),
+    "poisson_nll_loss": lambda: Given(vector(), vector(), False, True, 1e-8, **REDUCTION),
+    "prelu": lambda: Given(matrix(), vector()),
+    "rms_norm": lambda: Given(matrix(), (3,), vector(), 1e-5),
+    "scaled_dot_product_attention": lambda: [
+        Given(matrix(), matrix(), matrix(), matrix(), 0.5, False, 1.0, rng=rng()),
+        Given(*[iv.ones((2, 3, 2))] * 3, enable_gqa=True, is_causal=True),
+    ],
+    "smooth_l1_loss": lambda: Given(vector(), vector(), beta=0.5, **REDUCTION),
+    "softmin": lambda: Given(vector(), 0),
+    "threshold": lambda: Given(vector(), 0.5, 2.0),
+    "triplet_margin_loss": lambda: Given(
+        vector(), vector(), vector(), 1.0, 2.0, 1e-6, True, **REDUCTION
+    ),
+}  # fmt: skip
 DRAWN = {"dtype": "float64", "requires_grad": True}
 RANDOM: dict[str, Callable[[], Given | list[Given]]] = {
     "bernoulli": lambda: Given(0.5, (2, 3)),
@@ -558,7 +628,7 @@ def calls() -> Iterator[Call]:
     """All of them."""
     for name in sorted(set(SCALARS) & set(iv.__all__) - set(MAIN)):
         yield from _function(iv, name, lambda name=name: _elementwise(name))
-    for space, table in ((iv, MAIN), (iv.linalg, LINALG), (iv.fft, FFT), (iv.special, SPECIAL)):
+    for space, table in ((iv, MAIN), (iv.linalg, LINALG), (iv.fft, FFT), (iv.special, SPECIAL), (iv.nn, NN)):
         for name, makes in table.items():
             yield from _function(space, name, makes)
     for name, makes in RANDOM.items():

@@ -146,6 +146,8 @@ VALUE = {
     "reshape": (lambda m: iv.reshape(m, (2, 6)), lambda a: a.reshape(2, 6)),
     "roll": (lambda m: iv.roll(m, 1, axis=1), moved(np.roll, 1, 1)),
     "segment_max": (lambda m: iv.segment_max(m, IDS, 4), of_segments(ma.max, IDS, 4)),
+    "segment_mean": (lambda m: iv.segment_mean(m, IDS, 4), of_segments(ma.mean, IDS, 4)),
+    "segment_min": (lambda m: iv.segment_min(m, IDS, 4), of_segments(ma.min, IDS, 4)),
     "segment_softmax": (
         lambda m: iv.segment_softmax(m.T, [0, 0, 0, 0]).T,
         lines(softmax, 1),
@@ -215,6 +217,7 @@ REFUSED = {
     "diag": lambda m: iv.diag(m[0]),
     "asarray": iv.asarray,
     "coalesce": iv.coalesce,
+    "segment_prod": lambda m: iv.segment_prod(m, IDS, 4),
     "sampled_matmul": lambda m: iv.sampled_matmul(m, m, iv.to_sparse(iv.eye(3))),
     "solve_triangular": lambda m: iv.solve_triangular(m, iv.ones(3)),
     "sparse_coo_tensor": lambda m: iv.sparse_coo_tensor([[0, 1, 2]], m),

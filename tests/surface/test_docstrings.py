@@ -32,6 +32,7 @@ SPACES = (
     iv.fft,
     iv.linalg,
     iv.masked,
+    iv.nn,
     iv.optim,
     iv.random,
     iv.special,

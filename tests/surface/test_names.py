@@ -20,6 +20,7 @@ NAMESPACES = (
     "iverson.fft",
     "iverson.linalg",
     "iverson.masked",
+    "iverson.nn",
     "iverson.optim",
     "iverson.random",
     "iverson.special",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.indexing import take_along_axis
 from iverson.array_api.methods import method
 from iverson.array_api.reductions import mean
 from iverson.array_api.reductions import sum as _sum
+from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, has_entries, unwrap
-from iverson.core.errors import IndexingError, ShapeError
-from iverson.core.shapes import Shape, check_choice, normalize_axis
+from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.core.shapes import Shape, as_int, check_choice, normalize_axis
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -54,13 +56,17 @@ def log_softmax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
 
 
 @method
+@checked
 def cross_entropy(
     logits: A | ArrayLike,
     labels: A | ArrayLike,
     /,
+    weight: A | ArrayLike | None = None,
     *,
     axis: Axis | None = None,
+    ignore_index: SupportsIndex | None = None,
     reduction: Literal["mean", "sum", "none"] = "mean",
+    label_smoothing: float = 0.0,
 ) -> A:
     """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples.
 
@@ -70,10 +76,14 @@ def cross_entropy(
     labels : integers, the classes' numbers, of the shape of logits without that axis; or probabilities p
         of the shape of logits, in which it differentiates too. An example whose label is unspecified (a
         MaskedTensor) has no loss.
+    weight : a factor for each class. The mean over examples with class numbers divides by their weights.
     axis : of the classes.
+    ignore_index : a label of examples without a loss, which no mean counts (in PyTorch, -100 unless given).
     reduction : "mean" over the examples, "sum", or "none" for one loss per example.
+    label_smoothing : the share of all classes alike in p, in [0, 1] (Szegedy et al., 2016).
 
-    Raises ShapeError where shapes do not fit, IndexingError for a class that does not exist, DTypeError.
+    Raises ShapeError where shapes do not fit, IndexingError for a class that does not exist, DTypeError,
+    ArgumentError for a share outside of [0, 1].
 
     >>> from iverson import asarray
     >>> cross_entropy(asarray([[0., 0.], [0., 0.]]), asarray([0, 1]))
@@ -84,7 +94,11 @@ def cross_entropy(
     check_kind(logits, "f", "cross_entropy", "logits")
     labels = as_operand(labels, "cross_entropy", "labels")
     check_kind(labels, "iuf", "cross_entropy", "labels")
-    k = normalize_axis(min(1, logits.ndim - 1) if axis is None else axis, logits.ndim, "cross_entropy")
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            "cross_entropy", "label_smoothing", got=str(label_smoothing), expected="a share, in [0, 1]"
+        )
+    k = class_axis(logits, axis, "cross_entropy")
     numbers = labels.dtype.kind in "iu"
     wanted = logits.shape[:k] + logits.shape[k + 1 :] if numbers else logits.shape
     if labels.shape != wanted:
@@ -94,27 +108,108 @@ def cross_entropy(
             got=f"shape {labels.shape} for logits of shape {logits.shape}",
             expected=f"shape {wanted} for {'class numbers' if numbers else 'probabilities'}",
         )
-    if numbers:
-        classes = _classes(labels, logits.shape[k], (*wanted[:k], 1, *wanted[k:]))
+    if numbers and weight is None and ignore_index is None and not label_smoothing:
+        classes = _classes("cross_entropy", labels, logits.shape[k], (*wanted[:k], 1, *wanted[k:]))
         if 0 not in classes.shape or reduction != "mean":
             return F.cross_entropy(logits, classes, axis=k, reduction=reduction)
         return F.multiply(F.cross_entropy(logits, classes, axis=k, reduction="sum"), float("nan"))
-    losses = -F.sum(labels * F.log_softmax(logits, axis=k), axis=(k,), keepdims=False)
+    logs = F.log_softmax(logits, axis=k)
+    if numbers:
+        return of_classes("cross_entropy", logs, labels, k, weight, ignore_index, reduction, label_smoothing)
+    if ignore_index is not None:
+        raise ArgumentError(
+            "cross_entropy",
+            "ignore_index",
+            got=f"{ignore_index} with probabilities",
+            expected="class numbers",
+        )
+    p = labels * (1 - label_smoothing) + label_smoothing / logs.shape[k] if label_smoothing else labels
+    if weight is not None:
+        p = p * _class_weights("cross_entropy", weight, logs, k)
+    return averaged(-F.sum(p * logs, axis=(k,), keepdims=False), reduction, "cross_entropy")
+
+
+def class_axis(x: Any, axis: Any, operation: str) -> int:
+    """The axis of the classes: unless given, axis 1, or the only one."""
+    return normalize_axis(min(1, x.ndim - 1) if axis is None else axis, x.ndim, operation)
+
+
+def averaged(losses: Any, reduction: str, operation: str) -> Any:
+    """Losses as they are, or their mean or sum."""
+    check_choice(reduction, ("mean", "sum", "none"), operation, "reduction")
     if reduction == "none":
         return losses
     return mean(losses) if reduction == "mean" else _sum(losses)
 
 
-def _classes(labels: Any, count: int, shape: Shape) -> Any:
+def of_classes(
+    operation: str,
+    logs: Any,
+    labels: Any,
+    k: int,
+    weight: Any,
+    ignore_index: Any,
+    reduction: str,
+    smoothing: float = 0.0,
+) -> Any:
+    """Minus the logarithms of the labelled classes' probabilities, weighted, averaged or summed.
+
+    logs : the logarithms, with the classes along axis k.
+    smoothing : the share of the loss that all classes have alike.
+    """
+    check_choice(reduction, ("mean", "sum", "none"), operation, "reduction")
+    shape = logs.shape[:k] + logs.shape[k + 1 :]
+    kept = (
+        None if ignore_index is None else F.not_equal(labels, as_int(ignore_index, operation, "ignore_index"))
+    )
+    numbers = labels if kept is None else F.where(kept, labels, 0)
+    classes = _classes(operation, numbers, logs.shape[k], (*shape[:k], 1, *shape[k:]))
+    weights = None if weight is None else _class_weights(operation, weight, logs, k)
+    losses = F.squeeze(take_along_axis(-logs, as_operand(classes, operation), axis=k), axis=(k,))
+    factors = None
+    if weights is not None:
+        factors = F.gather(
+            F.reshape(weights, shape=(logs.shape[k],)), F.squeeze(classes, axis=(k,)), axes=(0,)
+        )
+        losses = losses * factors
+    if smoothing:
+        every = logs if weights is None else logs * weights
+        alike = F.sum(every, axis=(k,), keepdims=False) * (smoothing / logs.shape[k])
+        losses = losses * (1 - smoothing) - alike
+    losses = losses if kept is None else F.where(kept, losses, 0.0)
+    if reduction != "mean" or (factors is None and kept is None):
+        return averaged(losses, reduction, operation)
+    counted = F.astype(kept, dtype=logs.dtype) if factors is None else factors
+    return _sum(losses) / _sum(counted if kept is None else F.where(kept, counted, 0.0))
+
+
+def _class_weights(operation: str, weight: Any, logs: Any, k: int) -> Any:
+    """A factor for each class, along axis k."""
+    weight = as_inexact(weight, operation, "weight")
+    count = logs.shape[k]
+    if weight.shape != (count,):
+        raise ShapeError(
+            operation, "weight", got=f"shape {weight.shape}", expected=f"one for each of {count} classes"
+        )
+    return F.reshape(weight, shape=(count,) + (1,) * (logs.ndim - 1 - k))
+
+
+def _classes(operation: str, labels: Any, count: int, shape: Shape) -> Any:
     """The class numbers in a shape, checked: an array, or masked as the labels are."""
     if not has_entries(unwrap(labels)):
-        found = F.checked_index(labels, extent=count, operation="cross_entropy", argument="labels")
+        found = F.checked_index(labels, least=0, extent=count, operation=operation, argument="labels")
         return F.reshape(found, shape=shape)
     classes: np.ndarray[Any, Any] = np.asarray(F.to_numpy(unwrap(labels)), np.intp, order="C")
     # A negative number, seen as unsigned, is too large.
     if classes.size and classes.view(np.uintp).max() >= count:
         bad = classes.max() if classes.max() >= count else classes.min()
-        raise IndexingError("cross_entropy", "labels", got=f"class {bad}", expected=f"one in [0, {count})")
+        raise IndexingError(
+            operation,
+            "labels",
+            got=f"class {bad}",
+            expected=f"one in [0, {count})",
+            remedy=f"pass ignore_index={bad} to leave such examples out",
+        )
     return F.reshape(labels, shape=shape) if isinstance(labels, Wrapper) else classes.reshape(shape)
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from iverson.array_api.arguments import as_operand
+import numpy as np
+
+from iverson.array_api.arguments import as_operand, cast, check_kind
 from iverson.array_api.indexing import positions
+from iverson.array_api.joining import concat
 from iverson.array_api.methods import tensor_method
+from iverson.core import dtypes
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, has_entries, value_of
+from iverson.core.dispatch import Handle, Wrapper, has_entries, value_of
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
 from iverson.layouts import CooPattern, Pattern, frozen, support_pattern
@@ -136,6 +140,73 @@ def segment_max(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Suppo
 
 
 @tensor_method
+def segment_min(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> A:
+    """The smallest of the slices of x with each number; inf for a segment without any. As `segment_sum`.
+
+    >>> from iverson import asarray
+    >>> segment_min(asarray([1.0, 2.0, 4.0]), [0, 1, 0])
+    iverson.Tensor([1., 2.])
+    """
+    slices: Any
+    slices, ids, count = _segments(x, segment_ids, num_segments, "segment_min")
+    check_kind(slices, "f", "segment_min")
+    TABLE["segment_max"].abstract(slices, ids, count=count)
+    return F.negative(F.segment_max(F.negative(slices), ids, count=count))
+
+
+@tensor_method
+def segment_mean(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> A:
+    """The mean of the slices of x with each number; 0 for a segment without any. As `segment_sum`.
+
+    >>> from iverson import asarray
+    >>> segment_mean(asarray([1.0, 2.0, 4.0]), [0, 1, 0])
+    iverson.Tensor([2.5, 2. ])
+    """
+    slices: Any
+    slices, ids, count = _segments(x, segment_ids, num_segments, "segment_mean")
+    slices = cast(slices, dtypes.to_inexact(slices.dtype))
+    TABLE["segment_max"].abstract(slices, ids, count=count)
+    total = F.scatter_add(slices, ids, axes=(0,), shape=(count, *slices.shape[1:]))
+    # Of a masked tensor, True where an entry exists.
+    one = F.logical_or(F.isnan(slices), True) if isinstance(slices, Wrapper) else np.ones(ids.shape, bool)
+    number = F.scatter_add(F.astype(one, dtype=slices.dtype), ids, axes=(0,), shape=(count, *one.shape[1:]))
+    stretched = F.reshape(number, shape=number.shape + (1,) * (slices.ndim - number.ndim))
+    return total / F.where(F.equal(stretched, 0), 1.0, stretched)
+
+
+@tensor_method
+def segment_prod(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> A:
+    """The product of the slices of x with each number; 1 for a segment without any. As `segment_sum`.
+
+    Its derivative divides by nothing, so it is right where slices are 0: running products over the slices
+    in the order of their segments.
+
+    >>> from iverson import asarray
+    >>> segment_prod(asarray([3.0, 2.0, 4.0]), [0, 2, 0])
+    iverson.Tensor([12.,  1.,  2.])
+    """
+    slices: Any
+    slices, ids, count = _segments(x, segment_ids, num_segments, "segment_prod")
+    check_kind(slices, "fc", "segment_prod")
+    TABLE["segment_max"].abstract(slices, ids, count=count)
+    if not slices.shape[0]:
+        return F.broadcast_to(np.ones((), slices.dtype), shape=(count, *slices.shape[1:]))
+    order = F.argsort(ids, axis=0, descending=False, stable=True)
+    ordered, own = F.gather(slices, order, axes=(0,)), F.gather(ids, order, axes=(0,))
+    before, behind = ((slice(k, k + slices.shape[0] - 1, 1),) for k in (0, 1))
+    changes = F.not_equal(F.index_basic(own, key=behind), F.index_basic(own, key=before))
+    starts: Any = concat([np.ones(1, bool), changes], axis=0)
+    starts = F.reshape(starts, shape=slices.shape[:1] + (1,) * (slices.ndim - 1))
+    running = F.linear_recurrence(
+        F.where(starts, 0.0, ordered), F.where(starts, ordered, 0.0), axis=0, reverse=False
+    )
+    number = F.scatter_add(np.ones(slices.shape[:1], np.int64), ids, axes=(0,), shape=(count,))
+    last = F.maximum(F.cumulative_sum(number, axis=0) - 1, 0)
+    empty = F.reshape(F.equal(number, 0), shape=(count,) + (1,) * (slices.ndim - 1))
+    return F.where(empty, 1.0, F.gather(running, last, axes=(0,)))
+
+
+@tensor_method
 def segment_softmax(
     x: A | ArrayLike, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None
 ) -> A:
@@ -153,4 +224,12 @@ def segment_softmax(
     return F.segment_softmax(x, ids, count=count)
 
 
-__all__ = ["embedding", "segment_max", "segment_softmax", "segment_sum"]
+__all__ = [
+    "embedding",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
+    "segment_softmax",
+    "segment_sum",
+]

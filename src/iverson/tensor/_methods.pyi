@@ -121,10 +121,10 @@ class Methods:
     def count_nonzero(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x."""
     @overload
-    def cross_entropy(self, labels: MaskedTensor, /, *, axis: Axis | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean') -> MaskedTensor:
+    def cross_entropy(self, labels: MaskedTensor, /, weight: MaskedTensor | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: float = 0.0) -> MaskedTensor:
         """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
     @overload
-    def cross_entropy(self, labels: Self | ArrayLike, /, *, axis: Axis | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean') -> Self:
+    def cross_entropy(self, labels: Self | ArrayLike, /, weight: Self | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: float = 0.0) -> Self:
         """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
     def cummax(self, /, axis: Axis = -1) -> Self:
         """The largest entry so far along an axis; nan from the first nan on."""
@@ -594,6 +594,12 @@ class TensorMethods:
         """x with values added at positions along an axis, given for each of the other axes' entries."""
     def segment_max(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
         """The largest of the slices of x with each number; -inf for a segment without any. As `segment_sum`."""
+    def segment_mean(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
+        """The mean of the slices of x with each number; 0 for a segment without any. As `segment_sum`."""
+    def segment_min(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
+        """The smallest of the slices of x with each number; inf for a segment without any. As `segment_sum`."""
+    def segment_prod(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
+        """The product of the slices of x with each number; 1 for a segment without any. As `segment_sum`."""
     def segment_softmax(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
         """exp(x) over the sum of exp(x) of its segment. As `segment_sum`."""
     def segment_sum(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:

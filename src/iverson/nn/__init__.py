@@ -1,0 +1,29 @@
+"""Functions of neural networks, named as in `torch.nn.functional`, with ``axis`` for a dimension.
+
+They hold no parameters: a layer is a function of them, and parameters are any pytree. What exists in
+`iverson` under the same name is that function. Chance comes from a generator that is handed over (``rng``).
+"""
+
+import typing as _typing
+
+from iverson.nn import activations as _activations
+from iverson.nn import attention as _attention
+from iverson.nn import graphs as _graphs
+from iverson.nn import layers as _layers
+from iverson.nn import losses as _losses
+from iverson.nn import normalization as _normalization
+from iverson.nn.activations import *
+from iverson.nn.attention import *
+from iverson.nn.graphs import *
+from iverson.nn.layers import *
+from iverson.nn.losses import *
+from iverson.nn.normalization import *
+
+_THEMES = (_activations, _attention, _graphs, _layers, _losses, _normalization)
+__all__: list[str] = []
+for _theme in _THEMES:
+    __all__ += _theme.__all__
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,54 @@
+"""What callers of `iverson.nn` hand in, checked: real arrays, one number for each spatial axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iverson.array_api.arguments import as_inexact, check_kind
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import Shape, as_int, broadcast_shapes
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike
+
+
+def real(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
+    """A real floating operand: integers become the default float. Raises DTypeError for complex numbers."""
+    x = as_inexact(x, operation, argument)
+    check_kind(x, "f", operation, argument)
+    return x
+
+
+def pair(operation: str, x: A | ArrayLike, target: A | ArrayLike) -> tuple[A, A]:
+    """A prediction and what it should be, real and of one shape."""
+    x, target = real(x, operation), real(target, operation, "target")
+    if x.shape != target.shape:
+        raise ShapeError(
+            operation,
+            "target",
+            got=f"shape {target.shape} for x of shape {x.shape}",
+            expected="the same shape",
+            remedy="reshape or broadcast_to one of them",
+        )
+    return x, target
+
+
+def alike(operation: str, **given: Any) -> tuple[Any, ...]:
+    """Real arrays of shapes that broadcast."""
+    found = tuple(real(x, operation, argument) for argument, x in given.items())
+    broadcast_shapes(operation, *(x.shape for x in found))
+    return found
+
+
+def extents(value: Any, count: int, operation: str, argument: str, least: int = 1) -> Shape:
+    """An integer for all of so many axes, or one for each; raises ArgumentError below ``least``."""
+    items = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
+    found = tuple(as_int(n, operation, argument) for n in items)
+    if len(found) != count or any(not least <= n < 2**31 for n in found):
+        raise ArgumentError(
+            operation,
+            argument,
+            got=str(value),
+            expected=f"an integer of at least {least}, or {count} of them, one for each spatial axis",
+        )
+    return found

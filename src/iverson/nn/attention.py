@@ -1,0 +1,126 @@
+"""Attention: sums of values weighted by the softmax of products of queries with keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.random import Generator
+from iverson.array_api.reductions import any as _any
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import broadcast_shapes
+from iverson.nn.layers import dropout
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike
+
+
+@checked
+def scaled_dot_product_attention(
+    query: A | ArrayLike,
+    key: A | ArrayLike,
+    value: A | ArrayLike,
+    /,
+    attn_mask: A | ArrayLike | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    rng: Generator | None = None,
+) -> A:
+    """softmax(query @ key.T * scale) @ value (Vaswani et al., 2017).
+
+    Parameters
+    ----------
+    query : of shape (..., queries, n).
+    key : of shape (..., keys, n).
+    value : of shape (..., keys, m).
+    attn_mask : of shape (..., queries, keys): bool, True where a query reads a key, or numbers that are added
+        to the products. A query that reads no key gives 0.
+    dropout_p : with which probability a weight is left out.
+    is_causal : whether query i reads the keys up to number i alone.
+    scale : default: n**-0.5.
+    enable_gqa : whether a head of keys and values (the axis before the last two) serves several of queries.
+    rng : where draws for ``dropout_p`` come from.
+
+    Products that a mask leaves out have a structurally zero derivative. Raises ShapeError where shapes do not
+    fit, ArgumentError for a mask with ``is_causal``, DTypeError.
+
+    >>> from iverson import asarray
+    >>> q, k, v = asarray([[0.], [0.]]), asarray([[1.], [2.]]), asarray([[2.], [4.]])
+    >>> scaled_dot_product_attention(q, k, v, is_causal=True)
+    iverson.Tensor([[2.],
+                    [3.]])
+    """
+    name = "scaled_dot_product_attention"
+    given = {"query": query, "key": key, "value": value}
+    q, k, v = (as_inexact(x, name, argument) for argument, x in given.items())
+    for x, argument in zip((q, k, v), given, strict=True):
+        check_kind(x, "f", name, argument)
+        if x.ndim < 2:
+            raise ShapeError(name, argument, got=f"shape {x.shape}", expected="at least two axes")
+    if k.shape[-1] != q.shape[-1]:
+        raise ShapeError(
+            name, "key", got=f"shape {k.shape}", expected=f"extent {q.shape[-1]} on the last axis"
+        )
+    if v.shape[-2] != k.shape[-2]:
+        raise ShapeError(
+            name, "value", got=f"shape {v.shape}", expected=f"{k.shape[-2]} rows, one for each key"
+        )
+    if enable_gqa:
+        k, v = (_repeated(x, q, argument, name) for x, argument in ((k, "key"), (v, "value")))
+    products = (q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.mT
+    read = _reads(name, attn_mask, is_causal, products.shape)
+    if read is not None and read.dtype.kind == "b":
+        some = _any(read, axis=-1, keepdims=True)
+        chosen = F.where(F.logical_or(read, F.logical_not(some)), products, -float("inf"))
+        weights = F.where(some, F.softmax(chosen, axis=products.ndim - 1), 0.0)
+    else:
+        weights = F.softmax(products if read is None else products + read, axis=products.ndim - 1)
+    return dropout(weights, dropout_p, rng=rng) @ v
+
+
+def _reads(name: str, mask: Any, is_causal: bool, shape: Any) -> Any:
+    """Which query reads which key, or what is added to their products; None for all."""
+    if is_causal:
+        if mask is not None:
+            raise ArgumentError(
+                name,
+                "attn_mask",
+                got="a mask with is_causal=True",
+                expected="one of them",
+                remedy="use & on masks",
+            )
+        return as_operand(np.tri(*shape[-2:], dtype=bool), name)
+    if mask is None:
+        return None
+    mask = as_operand(mask, name, "attn_mask")
+    check_kind(mask, "bf", name, "attn_mask")
+    if broadcast_shapes(name, mask.shape, shape) != shape:
+        raise ShapeError(
+            name, "attn_mask", got=f"shape {mask.shape}", expected=f"one that broadcasts to {shape}"
+        )
+    return mask
+
+
+def _repeated(x: Any, q: Any, argument: str, name: str) -> Any:
+    """Heads of keys or values, each as often as queries share it."""
+    if x.ndim < 3 or q.ndim < 3 or not x.shape[-3] or q.shape[-3] % x.shape[-3]:
+        raise ShapeError(
+            name,
+            argument,
+            got=f"shape {x.shape} for a query of shape {q.shape}",
+            expected="a divisor of its heads",
+        )
+    times = q.shape[-3] // x.shape[-3]
+    lead, heads, rest = x.shape[:-3], x.shape[-3], x.shape[-2:]
+    apart = F.broadcast_to(F.reshape(x, shape=(*lead, heads, 1, *rest)), shape=(*lead, heads, times, *rest))
+    return F.reshape(apart, shape=(*lead, heads * times, *rest))
+
+
+__all__ = ["scaled_dot_product_attention"]

@@ -1,0 +1,23 @@
+"""What layers on graphs are made of: functions over segments of edges, and products at a pattern alone."""
+
+from __future__ import annotations
+
+from iverson.array_api.segments import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_softmax,
+    segment_sum,
+)
+from iverson.array_api.sparse import sampled_matmul
+
+__all__ = [
+    "sampled_matmul",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
+    "segment_softmax",
+    "segment_sum",
+]

@@ -1,0 +1,311 @@
+"""Normalisation: entries with the mean taken off and divided by the spread over some axes of them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iverson.array_api.arguments import as_inexact, as_operand
+from iverson.array_api.norms import vector_norm
+from iverson.autograd.mode import no_grad
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
+from iverson.nn.arguments import real
+from iverson.ops import F
+from iverson.tensor import Tensor
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike, Axis, ShapeLike
+
+
+def _moments(x: Any, axes: Shape) -> tuple[Any, Any, Any]:
+    """x without its mean, that mean, and the mean of the square of the first."""
+    count = max(prod(x.shape[k] for k in axes), 1)
+    mean = F.sum(x, axis=axes, keepdims=True) / count
+    centred = x - mean
+    return centred, mean, F.sum(F.square(centred), axis=axes, keepdims=True) / count
+
+
+def _affine(x: Any, weight: Any, bias: Any, shape: Shape, own: Shape, name: str) -> Any:
+    """x * weight + bias, of shape ``own`` each, as arrays of ``shape``."""
+    for argument, given in (("weight", weight), ("bias", bias)):
+        if given is not None:
+            p = as_operand(given, name, argument)
+            if p.shape != own:
+                raise ShapeError(name, argument, got=f"shape {p.shape}", expected=f"shape {own}")
+            p = F.reshape(p, shape=shape)
+            x = x * p if argument == "weight" else x + p
+    return x
+
+
+def _last_axes(x: Any, normalized_shape: Any, name: str) -> tuple[Shape, Shape]:
+    shape = as_shape(normalized_shape, name)
+    if not shape or x.shape[-len(shape) :] != shape:
+        raise ShapeError(
+            name,
+            "normalized_shape",
+            got=f"{shape} for x of shape {x.shape}",
+            expected="the extents of x's last axes",
+        )
+    return tuple(range(x.ndim - len(shape), x.ndim)), shape
+
+
+def _channels(x: Any, name: str) -> int:
+    if x.ndim < 2:
+        raise ShapeError(name, "x", got=f"shape {x.shape}", expected="(batch, channels, ...)")
+    return int(x.shape[1])
+
+
+@checked
+def layer_norm(
+    x: A | ArrayLike,
+    /,
+    normalized_shape: ShapeLike,
+    weight: A | ArrayLike | None = None,
+    bias: A | ArrayLike | None = None,
+    eps: float = 1e-5,
+) -> A:
+    """(x - mean) / sqrt(variance + eps) over the last axes (Ba, Kiros and Hinton, 2016).
+
+    Parameters
+    ----------
+    x : of shape (..., *normalized_shape).
+    normalized_shape : the extents of the axes that are normalised together.
+    weight, bias : factors and summands of that shape.
+    eps : added to the variance.
+
+    Raises ShapeError where shapes do not fit, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> layer_norm(asarray([1., 3.]), 2, eps=0.0)
+    iverson.Tensor([-1.,  1.])
+    """
+    x = real(x, "layer_norm")
+    axes, shape = _last_axes(x, normalized_shape, "layer_norm")
+    centred, _, variance = _moments(x, axes)
+    return _affine(centred * F.rsqrt(variance + eps), weight, bias, shape, shape, "layer_norm")
+
+
+@checked
+def rms_norm(
+    x: A | ArrayLike,
+    /,
+    normalized_shape: ShapeLike,
+    weight: A | ArrayLike | None = None,
+    eps: float | None = None,
+) -> A:
+    """x / sqrt(mean(x**2) + eps) over the last axes (Zhang and Sennrich, 2019).
+
+    Parameters
+    ----------
+    x : of shape (..., *normalized_shape).
+    normalized_shape : the extents of the axes that are normalised together.
+    weight : factors of that shape.
+    eps : default: the distance from 1 to the next number of x's dtype.
+
+    Raises ShapeError where shapes do not fit, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> rms_norm(asarray([3., 3.]), 2)
+    iverson.Tensor([1., 1.])
+    """
+    x = real(x, "rms_norm")
+    axes, shape = _last_axes(x, normalized_shape, "rms_norm")
+    square = F.sum(F.square(x), axis=axes, keepdims=True) / max(prod(shape), 1)
+    added = float(np.finfo(x.dtype).eps) if eps is None else eps
+    return _affine(x * F.rsqrt(square + added), weight, None, shape, shape, "rms_norm")
+
+
+@checked
+def batch_norm(
+    x: A | ArrayLike,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    /,
+    weight: A | ArrayLike | None = None,
+    bias: A | ArrayLike | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> A:
+    """(x - mean) / sqrt(variance + eps) of each channel (Ioffe and Szegedy, 2015).
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, ...).
+    running_mean, running_var : of shape (channels,); None for none. In training, the mean and the unbiased
+        variance of x are mixed into them in place.
+    weight, bias : a factor and a summand for each channel.
+    training : whether the mean and variance are those of x; if not, they are the running ones.
+    momentum : the share of x in the running mean and variance.
+    eps : added to the variance.
+
+    Raises ShapeError where shapes do not fit or training has one value per channel, ArgumentError without
+    running moments outside of training, DTypeError for complex x.
+
+    >>> from iverson import asarray, zeros, ones
+    >>> mean, var = zeros(1), ones(1)
+    >>> batch_norm(asarray([[1.], [3.]]), mean, var, training=True, eps=0.0), mean, var
+    (iverson.Tensor([[-1.],
+                     [ 1.]]), iverson.Tensor([0.2]), iverson.Tensor([1.1]))
+    """
+    x = real(x, "batch_norm")
+    channels = _channels(x, "batch_norm")
+    stretched = (channels, *(1,) * (x.ndim - 2))
+    held = _running(running_mean, channels, "running_mean"), _running(running_var, channels, "running_var")
+    if training:
+        axes = (0, *range(2, x.ndim))
+        count = prod(x.shape[k] for k in axes)
+        if count < 2:
+            raise ShapeError(
+                "batch_norm",
+                "x",
+                got=f"shape {x.shape}",
+                expected="more than one value per channel in training",
+            )
+        centred, mean, variance = _moments(x, axes)
+        with no_grad():
+            for moment, own in zip(held, (mean, variance * (count / (count - 1))), strict=True):
+                if moment is not None:
+                    moment *= 1 - momentum
+                    moment += momentum * F.reshape(own, shape=(channels,)).detach()
+    else:
+        if held[0] is None or held[1] is None:
+            raise ArgumentError(
+                "batch_norm", "running_mean", got="no running moments", expected="them, or training=True"
+            )
+        centred = x - F.reshape(held[0], shape=stretched)
+        variance = F.reshape(held[1], shape=stretched)
+    return _affine(centred * F.rsqrt(variance + eps), weight, bias, stretched, (channels,), "batch_norm")
+
+
+def _running(given: Any, channels: int, argument: str) -> Any:
+    if given is None:
+        return None
+    if not isinstance(given, Tensor):
+        raise ArgumentTypeError(
+            "batch_norm", argument, got=described(given), expected="a Tensor, which training changes in place"
+        )
+    if given.shape != (channels,):
+        raise ShapeError("batch_norm", argument, got=f"shape {given.shape}", expected=f"shape {(channels,)}")
+    return given
+
+
+@checked
+def instance_norm(
+    x: A | ArrayLike,
+    /,
+    weight: A | ArrayLike | None = None,
+    bias: A | ArrayLike | None = None,
+    eps: float = 1e-5,
+) -> A:
+    """(x - mean) / sqrt(variance + eps) of each channel of each example (Ulyanov et al., 2016).
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, ...).
+    weight, bias : a factor and a summand for each channel.
+    eps : added to the variance.
+
+    Raises ShapeError where shapes do not fit, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> instance_norm(asarray([[[1., 3.]]]), eps=0.0)
+    iverson.Tensor([[[-1.,  1.]]])
+    """
+    x = real(x, "instance_norm")
+    channels = _channels(x, "instance_norm")
+    centred, _, variance = _moments(x, tuple(range(2, x.ndim)))
+    shape = (channels, *(1,) * (x.ndim - 2))
+    return _affine(centred * F.rsqrt(variance + eps), weight, bias, shape, (channels,), "instance_norm")
+
+
+@checked
+def group_norm(
+    x: A | ArrayLike,
+    /,
+    num_groups: int,
+    weight: A | ArrayLike | None = None,
+    bias: A | ArrayLike | None = None,
+    eps: float = 1e-5,
+) -> A:
+    """(x - mean) / sqrt(variance + eps) of groups of channels of each example (Wu and He, 2018).
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, ...).
+    num_groups : into how many groups of equal size the channels are divided.
+    weight, bias : a factor and a summand for each channel.
+    eps : added to the variance.
+
+    Raises ShapeError where shapes do not fit, ArgumentError where the groups do not divide the channels.
+
+    >>> from iverson import asarray
+    >>> group_norm(asarray([[1., 3., 0., 4.]]), 2, eps=0.0)
+    iverson.Tensor([[-1.,  1., -1.,  1.]])
+    """
+    x = real(x, "group_norm")
+    channels = _channels(x, "group_norm")
+    if num_groups < 1 or channels % num_groups:
+        raise ArgumentError(
+            "group_norm", "num_groups", got=str(num_groups), expected=f"a divisor of the {channels} channels"
+        )
+    apart = F.reshape(x, shape=(x.shape[0], num_groups, channels // num_groups, *x.shape[2:]))
+    centred, _, variance = _moments(apart, tuple(range(2, apart.ndim)))
+    normal = F.reshape(centred * F.rsqrt(variance + eps), shape=x.shape)
+    shape = (channels, *(1,) * (x.ndim - 2))
+    return _affine(normal, weight, bias, shape, (channels,), "group_norm")
+
+
+@checked
+def local_response_norm(
+    x: A | ArrayLike, /, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> A:
+    """x / (k + alpha * mean of x**2 over ``size`` neighbouring channels)**beta (Krizhevsky et al., 2012).
+
+    x has the shape (batch, channels, ...). Raises ShapeError without channels, ArgumentError for a size
+    below 1.
+
+    >>> from iverson import asarray
+    >>> local_response_norm(asarray([[1., 1.]]), 2, alpha=2.0, beta=1.0)
+    iverson.Tensor([[0.5       , 0.33333333]])
+    """
+    x = real(x, "local_response_norm")
+    channels = _channels(x, "local_response_norm")
+    if size < 1:
+        raise ArgumentError("local_response_norm", "size", got=str(size), expected="at least 1")
+    before = size // 2
+    i, j = np.ogrid[:channels, :channels]
+    near = (j - i >= -before) & (j - i < size - before)
+    square = F.reshape(F.square(x), shape=(*x.shape[:2], prod(x.shape[2:])))
+    total = F.reshape(near.astype(x.dtype) @ square, shape=x.shape)
+    return x / F.pow(total * (alpha / size) + k, beta)
+
+
+@checked
+def normalize(x: A | ArrayLike, /, p: float = 2.0, axis: Axis = 1, eps: float = 1e-12) -> A:
+    """x / max(norm of x along an axis, eps), where p is the order of the norm.
+
+    Raises AxisError, DTypeError.
+
+    >>> from iverson import asarray
+    >>> normalize(asarray([[3., 4.]]))
+    iverson.Tensor([[0.6, 0.8]])
+    """
+    x = as_inexact(x, "normalize")
+    k = normalize_axis(as_int(axis, "normalize", "axis"), x.ndim, "normalize")
+    return x / F.maximum(vector_norm(x, axis=k, keepdims=True, ord=p), eps)
+
+
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "normalize",
+    "rms_norm",
+]

@@ -1,0 +1,357 @@
+"""Calls of every function of `iverson.nn`, each with the arrays that it differentiates in and PyTorch's call.
+
+One table serves all tests: values and derivatives against PyTorch's, gradcheck, `vmap`, `jit`. ``theirs`` is
+handed ``torch.nn.functional`` and tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import iverson as iv
+from iverson import nn
+from tests.array_api.common import draw
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call. ``order`` is up to which derivatives are compared with PyTorch's, ``rtol`` how closely."""
+
+    ours: Callable[..., Any]
+    theirs: Callable[..., Any] | None
+    arrays: tuple[np.ndarray[Any, Any], ...]
+    order: int = 2
+    rtol: float = 1e-9
+
+
+X, Y = draw((3, 4)), draw((3, 4), seed=1)
+W, B = draw((5, 4), seed=2), draw((5,), seed=3)
+P, Q = (1 / (1 + np.exp(-a)) for a in (X, Y))
+IMAGE = draw((2, 4, 3), seed=4)
+IDS = np.array([0, 2, 2])
+CLASSES = np.array([1, 3, 0])
+SIGNS = np.array([1.0, -1.0, 1.0])
+COUNTS = np.array([0.0, 3.0, 2.0])
+LOG = np.log(P / P.sum(axis=1, keepdims=True))
+MASK = np.array([[True, False, True], [True, True, True], [False, True, False]])
+WEIGHTS = np.array([0.5, 2.0, 1.0, 1.5])
+SIGN_ROWS = np.where(Y > 0, 1.0, -1.0)
+
+
+def tensor(x: Any, like: Any) -> Any:
+    """An array as PyTorch's tensor, beside one."""
+    return like.new_tensor(x) if x.dtype.kind == "f" else like.detach().new_tensor(x, dtype=None).long()
+
+
+def unary(name: str, *args: Any, x: Any = X, theirs: str = "", **options: Any) -> Case:
+    return Case(
+        lambda x: getattr(nn, name)(x, *args, **options),
+        lambda F, x: getattr(F, theirs or name)(x, *args, **options),
+        (x,),
+    )
+
+
+def loss(name: str, *arrays: Any, **options: Any) -> dict[str, Case]:
+    """A loss with each reduction."""
+    return {
+        f"{name}-{reduction}-{'-'.join(options)}": Case(
+            lambda *xs, r=reduction: getattr(nn, name)(*xs, reduction=r, **options),
+            lambda F, *xs, r=reduction: getattr(F, name)(*xs, reduction=r, **options),
+            arrays,
+        )
+        for reduction in ("mean", "sum", "none")
+    }
+
+
+ACTIVATIONS = {
+    **{
+        name: unary(name)
+        for name in (
+            "celu", "elu", "gelu", "glu", "hardshrink", "hardswish", "hardtanh", "leaky_relu",
+            "logsigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "softshrink",
+            "softsign", "tanh", "tanhshrink",
+        )
+    },
+    "celu-alpha": unary("celu", 2.0),
+    "elu-alpha": unary("elu", 0.5),
+    "glu-axis": Case(lambda x: nn.glu(x, axis=1), lambda F, x: F.glu(x, dim=1), (IMAGE,)),
+    # PyTorch's derivative has 1/6 in single precision.
+    "hardsigmoid": Case(nn.hardsigmoid, lambda F, x: F.hardsigmoid(x), (X,), order=1, rtol=1e-7),
+    "hardtanh-bounds": unary("hardtanh", -0.5, 1.5),
+    "log_softmax": Case(lambda x: nn.log_softmax(x, 0), lambda F, x: F.log_softmax(x, 0), (X,)),
+    "prelu": Case(nn.prelu, lambda F, x, w: F.prelu(x, w), (IMAGE, WEIGHTS)),
+    "prelu-one": Case(nn.prelu, lambda F, x, w: F.prelu(x, w), (X, WEIGHTS[:1])),
+    "softmax": Case(lambda x: nn.softmax(x, 0), lambda F, x: F.softmax(x, 0), (X,)),
+    "softmin": Case(lambda x: nn.softmin(x, 1), lambda F, x: F.softmin(x, 1), (X,)),
+    "threshold": unary("threshold", 0.2, 3.0),
+}  # fmt: skip
+
+
+def channels_left_out(d: int) -> Case:
+    """Dropout of channels before d spatial axes: what is drawn is NumPy's."""
+    kept = np.random.default_rng(1).random((1, 2, *[1] * d)) >= 0.4
+    return Case(
+        lambda x: getattr(nn, f"dropout{d}d")(x, 0.4, rng=iv.random.default_rng(1)),
+        lambda F, x: x * tensor(np.where(kept, 1 / 0.6, 0.0), x),
+        (draw((1, 2, *[2] * d)),),
+    )
+
+
+LAYERS = {
+    "bilinear": Case(nn.bilinear, lambda F, *xs: F.bilinear(*xs), (X, Y[:, :3], draw((2, 4, 3)), draw((2,)))),
+    "dropout": Case(
+        lambda x: nn.dropout(x, 0.4, rng=iv.random.default_rng(1)),
+        lambda F, x: x * tensor(np.where(np.random.default_rng(1).random((3, 4)) >= 0.4, 1 / 0.6, 0.0), x),
+        (X,),
+    ),
+    **{f"dropout{d}d": channels_left_out(d) for d in (1, 2, 3)},
+    "embedding": Case(
+        lambda w: nn.embedding(np.array([[0, 2], [2, 1]]), w),
+        lambda F, w: F.embedding(tensor(np.array([[0, 2], [2, 1]]), w), w),
+        (W,),
+    ),
+    **{
+        f"embedding_bag-{mode}": Case(
+            lambda w, m=mode: nn.embedding_bag(np.array([[0, 2], [2, 1]]), w, mode=m),
+            lambda F, w, m=mode: F.embedding_bag(tensor(np.array([[0, 2], [2, 1]]), w), w, mode=m),
+            (W,),
+            order=1,
+        )
+        for mode in ("mean", "sum", "max")
+    },
+    **{
+        f"embedding_bag-{mode}-offsets": Case(
+            lambda w, m=mode: nn.embedding_bag(np.array([0, 2, 4]), w, np.array([0, 1, 1]), mode=m),
+            lambda F, w, m=mode: F.embedding_bag(
+                tensor(np.array([0, 2, 4]), w), w, tensor(np.array([0, 1, 1]), w), mode=m
+            ),
+            (W,),
+            order=1,
+        )
+        for mode in ("mean", "sum", "max")
+    },
+    "embedding_bag-weights": Case(
+        lambda w, f: nn.embedding_bag(
+            np.array([0, 2, 4]), w, np.array([0, 2, 3]), mode="sum", per_sample_weights=f,
+            include_last_offset=True,
+        ),
+        lambda F, w, f: F.embedding_bag(
+            tensor(np.array([0, 2, 4]), w), w, tensor(np.array([0, 2, 3]), w), mode="sum",
+            per_sample_weights=f, include_last_offset=True,
+        ),
+        (W, B[:3]),
+        order=1,
+    ),
+    "linear": Case(nn.linear, lambda F, *xs: F.linear(*xs), (X, W, B)),
+    "linear-vector": Case(nn.linear, lambda F, *xs: F.linear(*xs), (X, W[0])),
+}  # fmt: skip
+
+NORMS = {
+    "batch_norm-training": Case(
+        lambda x, w, b: nn.batch_norm(x, iv.zeros(4), iv.ones(4), w, b, training=True),
+        lambda F, x, w, b: F.batch_norm(x, x.new_zeros(4), x.new_ones(4), w, b, training=True),
+        (IMAGE, WEIGHTS, B[:4]),
+    ),
+    "batch_norm": Case(
+        lambda x, w, b: nn.batch_norm(x, iv.asarray(B[:4]), iv.asarray(WEIGHTS), w, b, eps=1e-3),
+        lambda F, x, w, b: F.batch_norm(x, tensor(B[:4], x), tensor(WEIGHTS, x), w, b, eps=1e-3),
+        (X, WEIGHTS, B[:4]),
+    ),
+    "group_norm": Case(
+        lambda x, w, b: nn.group_norm(x, 2, w, b),
+        lambda F, x, w, b: F.group_norm(x, 2, w, b),
+        (IMAGE, WEIGHTS, B[:4]),
+    ),
+    "instance_norm": Case(
+        nn.instance_norm, lambda F, x, w, b: F.instance_norm(x, weight=w, bias=b), (IMAGE, WEIGHTS, B[:4])
+    ),
+    "layer_norm": Case(
+        lambda x, w, b: nn.layer_norm(x, (4, 3), w, b),
+        lambda F, x, w, b: F.layer_norm(x, (4, 3), w, b),
+        (IMAGE, X.T.copy(), Y.T.copy()),
+    ),
+    "local_response_norm": unary("local_response_norm", 3, 0.5, 0.75, 2.0, x=IMAGE),
+    "normalize": Case(
+        lambda x: nn.normalize(x, 3.0, axis=2), lambda F, x: F.normalize(x, 3.0, dim=2), (IMAGE,)
+    ),
+    "rms_norm": Case(
+        lambda x, w: nn.rms_norm(x, 4, w, eps=1e-3),
+        lambda F, x, w: F.rms_norm(x, (4,), w, 1e-3),
+        (X, WEIGHTS),
+    ),
+    "rms_norm-eps": unary("rms_norm", (4,)),
+}
+
+
+def of_labels(name: str, x: Any, labels: Any, weight: Any = None, **options: Any) -> dict[str, Case]:
+    """A loss of class numbers with each reduction; differentiable in x and the weights."""
+
+    def theirs(F: Any, r: str, x: Any, *w: Any) -> Any:
+        return getattr(F, name)(x, tensor(labels, x), *w, reduction=r, **options)
+
+    more = () if weight is None else (weight,)
+    tag = "-".join(["weight"] * len(more) + [*options, str(x.ndim)])
+    return {
+        f"{name}-{r}-{tag}": Case(
+            lambda x, *w, r=r: getattr(nn, name)(x, labels, *w, reduction=r, **options),
+            lambda F, x, *w, r=r: theirs(F, r, x, *(v.detach() for v in w)),
+            (x,) if weight is None else (x, weight),
+        )
+        for r in ("mean", "sum", "none")
+    }
+
+
+PIXELS = np.array([[0, 3, 1], [2, 2, 0]])
+LOSSES = {
+    **loss("mse_loss", X, Y),
+    **loss("l1_loss", X, Y),
+    **loss("huber_loss", X, Y, delta=0.7),
+    **loss("smooth_l1_loss", X, Y, beta=0.7),
+    **loss("smooth_l1_loss", X, Y),
+    **loss("binary_cross_entropy", P, Q),
+    **loss("binary_cross_entropy_with_logits", X, Q),
+    **loss("kl_div", LOG, Q),
+    **loss("kl_div", LOG, LOG[::-1].copy(), log_target=True),
+    **{
+        f"soft_margin_loss-{r}": Case(
+            lambda x, r=r: nn.soft_margin_loss(x, SIGN_ROWS, reduction=r),
+            lambda F, x, r=r: F.soft_margin_loss(x, tensor(SIGN_ROWS, x), reduction=r),
+            (X,),
+        )
+        for r in ("mean", "none")
+    },
+    **loss("gaussian_nll_loss", X, Y, P, full=True),
+    **loss("poisson_nll_loss", X, P),
+    **loss("poisson_nll_loss", P, 3 * Q, log_input=False, full=True),
+    **loss("margin_ranking_loss", X, Y, SIGN_ROWS, margin=0.3),
+    **loss("triplet_margin_loss", X, Y, Y[[1, 2, 0]], margin=0.5, p=3.0, swap=True),
+    **{
+        f"hinge_embedding_loss-{r}": Case(
+            lambda x, r=r: nn.hinge_embedding_loss(x, SIGN_ROWS, 0.8, reduction=r),
+            lambda F, x, r=r: F.hinge_embedding_loss(x, tensor(SIGN_ROWS, x), 0.8, reduction=r),
+            (X,),
+        )
+        for r in ("mean", "none")
+    },
+    "binary_cross_entropy-weight": Case(
+        nn.binary_cross_entropy,
+        lambda F, x, t, w: F.binary_cross_entropy(x, t, w.detach()),
+        (P, Q, WEIGHTS),
+    ),
+    "binary_cross_entropy_with_logits-weight": Case(
+        lambda x, t, w, p: nn.binary_cross_entropy_with_logits(x, t, w, pos_weight=p),
+        lambda F, x, t, w, p: F.binary_cross_entropy_with_logits(x, t, w.detach(), pos_weight=p.detach()),
+        (X, Q, WEIGHTS, WEIGHTS[::-1].copy()),
+    ),
+    "kl_div-batchmean": Case(
+        lambda x, t: nn.kl_div(x, t, reduction="batchmean"),
+        lambda F, x, t: F.kl_div(x, t, reduction="batchmean"),
+        (LOG, Q),
+    ),
+    "cosine_similarity": Case(
+        lambda x, y: nn.cosine_similarity(x, y, axis=0),
+        lambda F, x, y: F.cosine_similarity(x, y, dim=0),
+        (X, Y[:, :1].copy()),
+    ),
+    "pairwise_distance": Case(
+        lambda x, y: nn.pairwise_distance(x, y, 3.0, keepdims=True),
+        lambda F, x, y: F.pairwise_distance(x, y, 3.0, keepdim=True),
+        (X, Y),
+    ),
+    "cosine_embedding_loss": Case(
+        lambda x, y: nn.cosine_embedding_loss(x, y, SIGNS, 0.1, reduction="none"),
+        lambda F, x, y: F.cosine_embedding_loss(x, y, tensor(SIGNS, x), 0.1, reduction="none"),
+        (X, Y),
+    ),
+    "cross_entropy-probabilities": Case(
+        lambda x, t, w: nn.cross_entropy(x, t, w, label_smoothing=0.1),
+        lambda F, x, t, w: F.cross_entropy(x, t, w.detach(), label_smoothing=0.1),
+        (X, Q, WEIGHTS),
+    ),
+    **of_labels("nll_loss", LOG, CLASSES),
+    **of_labels("nll_loss", LOG, CLASSES, WEIGHTS, ignore_index=3),
+    **of_labels("nll_loss", IMAGE, PIXELS, WEIGHTS),
+    **of_labels("cross_entropy", X, CLASSES),
+    **of_labels("cross_entropy", X, np.array([1, -100, 0]), ignore_index=-100),
+    **of_labels("cross_entropy", IMAGE, PIXELS, WEIGHTS, ignore_index=2, label_smoothing=0.2),
+}
+
+HEADS = (draw((2, 4, 3, 2)), draw((2, 2, 5, 2), seed=1), draw((2, 2, 5, 3), seed=2))
+ATTENTION = {
+    "attention": Case(
+        nn.scaled_dot_product_attention,
+        lambda F, *xs: F.scaled_dot_product_attention(*xs),
+        (X, Y[:2].copy(), draw((2, 5), seed=3)),
+    ),
+    "attention-causal": Case(
+        lambda q, k, v: nn.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3),
+        lambda F, *xs: F.scaled_dot_product_attention(*xs, is_causal=True, scale=0.3),
+        (X, Y, W[:3]),
+    ),
+    "attention-mask": Case(
+        lambda q, k, v: nn.scaled_dot_product_attention(q, k, v, MASK & (np.arange(3) != 1)[:, None]),
+        lambda F, *xs: F.scaled_dot_product_attention(
+            *xs, xs[0].new_tensor(MASK & (np.arange(3) != 1)[:, None]).bool()
+        ),
+        (X, Y, W[:3]),
+    ),
+    "attention-bias": Case(
+        nn.scaled_dot_product_attention,
+        lambda F, *xs: F.scaled_dot_product_attention(*xs),
+        (X, Y, W[:3], draw((3, 3))),
+    ),
+    "attention-heads": Case(
+        lambda q, k, v: nn.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        lambda F, *xs: F.scaled_dot_product_attention(*xs, enable_gqa=True),
+        HEADS,
+    ),
+}
+
+
+def segments(name: str, reduce: str, empty: float) -> Case:
+    """A reduction of segments; the one without slices holds the reduction's own value there."""
+
+    def theirs(F: Any, x: Any) -> Any:
+        index = tensor(IDS, x)[:, None].expand(3, 4)
+        return x.new_full((4, 4), empty).scatter_reduce(0, index, x, reduce, include_self=False)
+
+    return Case(lambda x: getattr(nn, name)(x, IDS, 4), theirs, (X,), order=1)
+
+
+GRAPHS = {
+    "segment_sum": segments("segment_sum", "sum", 0.0),
+    "segment_mean": segments("segment_mean", "mean", 0.0),
+    "segment_max": segments("segment_max", "amax", -np.inf),
+    "segment_min": segments("segment_min", "amin", np.inf),
+    "segment_prod": segments("segment_prod", "prod", 1.0),
+    "segment_softmax": Case(
+        lambda x: nn.segment_softmax(x, IDS, 4),
+        lambda F, x: F.softmax(x[:1], 0).new_tensor(1.0) * _softmax_parts(F, x),
+        (X,),
+    ),
+    "sampled_matmul": Case(
+        lambda x, y: nn.sampled_matmul(x, y, iv.to_sparse(iv.asarray(MASK * 1.0))).values(),
+        lambda F, x, y: (x @ y)[MASK],
+        (X, Y.T.copy()),
+    ),
+}
+
+
+def _softmax_parts(F: Any, x: Any) -> Any:
+    parts = [F.softmax(x[k], 0) for k in (slice(0, 1), slice(1, 3))]
+    return parts[0].new_zeros(3, 4).index_add(0, tensor(np.arange(3), x), _stacked(parts))
+
+
+def _stacked(parts: Any) -> Any:
+    import torch
+
+    return torch.cat(parts)
+
+
+CASES: dict[str, Case] = {**ACTIVATIONS, **LAYERS, **NORMS, **LOSSES, **ATTENTION, **GRAPHS}
+#: Functions whose results are integers.
+WITHOUT_DERIVATIVE = {"one_hot"}

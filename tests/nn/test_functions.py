@@ -1,0 +1,138 @@
+"""`iverson.nn`: derivatives against differences, batches against examples, compiled against eager calls."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import nn
+from iverson.errors import ArgumentError, ArgumentTypeError, BatchWarning, IndexingError, ShapeError
+from iverson.testing import gradcheck
+from tests.conformance.product import SEED, each
+from tests.nn.cases import CASES, WITHOUT_DERIVATIVE
+
+#: A case of each function and mode, and those of this run that are perturbed, or compiled.
+ONE = [name for name in CASES if not {"sum", "none"}.intersection(name.split("-"))]
+CHOSEN = np.random.default_rng(SEED).permutation(ONE).tolist()
+PERTURBED, COMPILED = (ONE, ONE) if os.environ.get("IVERSON_TEST_ALL") else (CHOSEN[:12], CHOSEN[-6:])
+
+
+def summed(y):
+    """What of a result is finite, as one number: an empty segment has the extremum inf."""
+    y = y.to_dense()
+    return (iv.where(iv.isfinite(y), y, 0.0) * np.cos(np.arange(y.size)).reshape(y.shape)).sum()
+
+
+def test_every_function_has_a_case():
+    named = {n for c in CASES.values() for n in (c.ours.__name__, *c.ours.__code__.co_names)}
+    named |= {name.partition("-")[0] for name in CASES}
+    assert set(nn.__all__) - named == WITHOUT_DERIVATIVE
+
+
+def test_what_exists_in_iverson_is_that_function():
+    shared = set(nn.__all__) & set(iv.__all__)
+    assert {"embedding", "cross_entropy", "segment_mean", "softmax"} <= shared
+    assert [n for n in sorted(shared) if getattr(nn, n) is not getattr(iv, n)] == []
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_derivatives(part):
+    each(derivatives_are_right, PERTURBED[part::4])
+
+
+def derivatives_are_right(name):
+    case = CASES[name]
+    xs = tuple(iv.asarray(a, requires_grad=True) for a in case.arrays)
+    gradcheck(lambda *xs: summed(case.ours(*xs)), xs, fast=True, check_smoothness=False)
+
+
+def test_batches_are_their_examples():
+    each(batch_is_its_examples, ONE)
+
+
+def batch_is_its_examples(name):
+    case = CASES[name]
+    examples = [[a * f for a in case.arrays] for f in (1.0, 0.9)]
+    stacked = [np.stack(arrays) for arrays in zip(*examples, strict=True)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BatchWarning)
+        found = iv.vmap(lambda *xs: case.ours(*xs).to_dense())(*map(iv.asarray, stacked))
+    for y, arrays in zip(found, examples, strict=True):
+        wanted = case.ours(*map(iv.asarray, arrays)).to_dense()
+        np.testing.assert_allclose(y.numpy(), wanted.numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_is_eager(name):
+    case = CASES[name]
+    xs = [iv.asarray(a) for a in case.arrays]
+
+    def value(*xs):
+        return summed(case.ours(*xs))
+
+    which = tuple(range(len(xs)))
+    found, wanted = (iv.value_and_grad(f, argnums=which)(*xs) for f in (iv.jit(value), value))
+    for a, b in zip((found[0], *found[1]), (wanted[0], *wanted[1]), strict=True):
+        np.testing.assert_allclose(a.to_dense().numpy(), b.to_dense().numpy(), rtol=1e-10, atol=1e-12)
+
+
+WRONG = [
+    (
+        lambda: nn.linear(iv.ones((2, 3)), iv.ones((3, 2))),
+        ShapeError,
+        "linear: argument 'weight'.*results, 3",
+    ),
+    (lambda: nn.dropout(iv.ones(3)), ArgumentTypeError, "dropout: argument 'rng'.*default_rng"),
+    (lambda: nn.dropout(iv.ones(3), 1.5), ArgumentError, "dropout: argument 'p': got 1.5"),
+    (
+        lambda: nn.mse_loss(iv.ones(3), iv.ones((3, 1))),
+        ShapeError,
+        "mse_loss: argument 'target'.*the same shape",
+    ),
+    (lambda: nn.one_hot(iv.asarray([3]), 3), IndexingError, "one_hot: argument 'x': got class 3"),
+    (
+        lambda: nn.cross_entropy(iv.ones((1, 3)), iv.asarray([-100])),
+        IndexingError,
+        "class -100; .*pass ignore_index=-100",
+    ),
+    (lambda: nn.batch_norm(iv.ones((2, 3)), None, None), ArgumentError, "running moments"),
+    (lambda: nn.group_norm(iv.ones((2, 3)), 2), ArgumentError, "a divisor of the 3 channels"),
+    (lambda: nn.binary_cross_entropy(iv.full(2, 2.0), iv.ones(2)), ArgumentError, "with_logits"),
+    (
+        lambda: nn.scaled_dot_product_attention(
+            iv.ones((2, 3)), iv.ones((2, 3)), iv.ones((2, 3)), iv.ones((2, 2)), is_causal=True
+        ),
+        ArgumentError,
+        "a mask with is_causal",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), WRONG)
+def test_errors(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
+
+
+def test_what_dropout_leaves_out_has_no_derivative():
+    x = iv.asarray([0.0, 4.0, 0.0, 0.0], requires_grad=True)
+    kept = nn.dropout(iv.sqrt(x), 0.5, rng=iv.random.default_rng(0))
+    found = iv.autograd.grad(kept.sum(), x)
+    np.testing.assert_array_equal(found.numpy(), [np.inf, 0.0, 0.0, 0.0])
+
+
+def test_products_of_segments_with_zeros():
+    x = iv.asarray([0.0, 2.0, 3.0, 0.0, 0.0], requires_grad=True)
+    y = nn.segment_prod(x, np.array([0, 1, 0, 2, 2]), 4)
+    np.testing.assert_array_equal(y.detach().numpy(), [0.0, 2.0, 0.0, 1.0])
+    np.testing.assert_array_equal(iv.autograd.grad(y.sum(), x).numpy(), [3.0, 1.0, 0.0, 0.0, 0.0])
+
+
+def test_means_of_segments_count_what_exists():
+    m = iv.masked_tensor(iv.asarray([1.0, iv.nan, 5.0]), [True, False, True])
+    found = nn.segment_mean(m, np.array([0, 0, 1]))
+    np.testing.assert_array_equal(found.to_tensor(0).numpy(), [1.0, 5.0])
