@@ -1,0 +1,50 @@
+"""What every bridge checks of tensors that leave and of arrays that come in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.dispatch import Wrapper, is_tracked
+from iverson.core.errors import ArgumentTypeError, DTypeError, GradientError, described
+from iverson.tensor import Tensor, asarray
+
+
+def leaving(x: Any, operation: str) -> Tensor:
+    """The tensor x; raises ArgumentTypeError for anything else, GradientError where it is tracked."""
+    if not isinstance(x, Tensor):
+        masked = isinstance(x, Wrapper)
+        remedy = "fill what is masked: x.to_tensor(0.0)" if masked else "call iverson.asarray first"
+        raise ArgumentTypeError(operation, "x", got=described(x), expected="a Tensor", remedy=remedy)
+    if is_tracked(x):
+        raise GradientError(
+            operation,
+            "x",
+            got="a tensor that tracks gradients",
+            remedy="call x.detach() first, or have a whole function differentiated: wrap(f)",
+        )
+    return x
+
+
+def supported(array: np.ndarray[Any, Any] | None, dtype: Any, operation: str) -> np.ndarray[Any, Any]:
+    """An array of a dtype that Iverson has; raises DTypeError for others, and where there is no array."""
+    if array is None or array.dtype not in dtypes.ALL:
+        raise DTypeError(
+            operation,
+            "x",
+            got=f"dtype {dtype}",
+            expected="bool, an integer, float32/64 or complex64/128",
+            remedy="convert it to float32 first",
+        )
+    return array
+
+
+def returned(x: Any) -> Any:
+    """A result of a function that is wrapped; raises ArgumentTypeError where it is masked."""
+    if isinstance(x, Wrapper):
+        raise ArgumentTypeError(
+            "wrap", "function", got="a masked tensor", expected="tensors", remedy="return x.to_tensor(0.0)"
+        )
+    return asarray(x)

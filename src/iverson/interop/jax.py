@@ -1,0 +1,292 @@
+"""JAX: arrays both ways, and any function of Iverson's as a step of a program that JAX traces.
+
+`wrap` gives a function of JAX arrays that runs Iverson's on the host (`jax.pure_callback`), under ``jit``,
+``vmap`` and derivatives of any order. Which derivatives JAX asks for, and which cotangents or tangents are
+zero for it, is known on both sides: what is not asked for is not computed.
+
+>>> import jax, iverson as iv
+>>> from iverson.interop.jax import wrap
+>>> f = wrap(lambda x: (iv.sin(x) * x).sum())
+>>> jax.grad(f)(jax.numpy.zeros(2))
+Array([0., 0.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any
+
+import numpy as np
+
+import iverson as iv
+from iverson.core.aval import Aval
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
+from iverson.core.shapes import check_choice
+from iverson.graph.trace import trace_flat
+from iverson.interop.arrays import leaving, returned, supported
+from iverson.transforms.trees import flatten, unflatten
+
+try:
+    import jax
+    from jax.custom_derivatives import SymbolicZero
+    from jax.experimental.sparse import BCOO
+except ImportError as error:
+    raise ImportError("iverson.interop.jax needs JAX: pip install jax") from error
+
+Flat = Callable[..., list[Any]]
+
+
+def from_jax(x: Any, /, *, requires_grad: bool = False) -> iv.Tensor:
+    """A JAX array, or a BCOO without batch axes, as a tensor of Iverson's; a BCOO is in the COO layout.
+
+    Shares the memory of an array on the CPU, which neither side writes. Raises ArgumentTypeError for anything
+    else, traced values included, and DTypeError for dtypes that Iverson does not have.
+
+    >>> from_jax(jax.numpy.asarray([1.0, 2.0]))
+    iverson.Tensor([1., 2.], dtype=float32)
+    """
+    if isinstance(x, BCOO):
+        if x.n_batch:
+            raise ArgumentTypeError(
+                "from_jax", "x", got=f"a BCOO with {x.n_batch} batch axes", expected="none"
+            )
+        entries, across = _array(x.data, "from_jax"), _array(x.indices, "from_jax").T
+        return iv.sparse_coo_tensor(across, entries, x.shape, requires_grad=requires_grad)
+    return iv.asarray(_array(x, "from_jax"), requires_grad=requires_grad)
+
+
+def to_jax(x: Any, /) -> Any:
+    """A tensor of Iverson's as a JAX array, one in a sparse layout as a BCOO. JAX may narrow its dtype.
+
+    Raises GradientError where x tracks gradients, ArgumentTypeError for a masked tensor.
+
+    >>> to_jax(iv.asarray([[0, 2]], dtype="float32").to_layout("csr")).nse
+    1
+    """
+    x = leaving(x, "to_jax")
+    if x.layout not in ("coo", "csr", "csc", "bsr", "bsc"):
+        return jax.numpy.asarray(x.numpy())
+    x = x.to_layout("coo").coalesce()
+    entries, across = jax.numpy.asarray(x.values().numpy()), jax.numpy.asarray(x.indices().numpy().T)
+    return BCOO((entries, across), shape=x.shape, indices_sorted=True, unique_indices=True)
+
+
+def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
+    if not isinstance(x, jax.Array | np.ndarray) or isinstance(x, jax.core.Tracer):
+        raise ArgumentTypeError(operation, "x", got=described(x), expected="a JAX array with values")
+    return supported(np.asarray(x), x.dtype, operation)
+
+
+def wrap(function: Callable[..., Any], /, *, mode: str = "reverse", result: Any = None) -> Callable[..., Any]:
+    """A function of Iverson's tensors as a function of JAX arrays.
+
+    Parameters
+    ----------
+    function : takes and returns pytrees of tensors, and has no other effect: JAX may call it as often as it
+        likes. Of values, it is known only when it is called.
+    mode : "reverse" for a function with a pullback (``jax.grad``, ``jax.vjp``, ``jax.jacrev``), "forward" for
+        one with a pushforward (``jax.jvp``, ``jax.jacfwd``), of any order. JAX takes one of the two.
+    result : a pytree of `jax.ShapeDtypeStruct` like what the function returns. By default the function is
+        traced to find it; one whose Python code reads entries (``if x > 0``) can't be.
+
+    Returns
+    -------
+    A function of the same arguments, in which JAX arrays (and NumPy's) stand for Iverson's tensors. All else
+    in the arguments is handed over as it is. ``jax.vmap`` maps it by `iverson.vmap`. A pullback runs the
+    function again: JAX keeps arrays between the two, and not what was recorded.
+
+    Raises
+    ------
+    ArgumentError : where the shape of the result is not known without entries, or is not that of ``result``.
+
+    >>> dot = wrap(lambda a, b: (a * b).sum(), mode="forward")
+    >>> jax.jvp(dot, (jax.numpy.ones(3), jax.numpy.ones(3)), (jax.numpy.ones(3), jax.numpy.zeros(3)))[1]
+    Array(3., dtype=float32)
+    """
+    check_choice(mode, ("reverse", "forward"), "wrap", "mode")
+    differentiable = _with_pullback if mode == "reverse" else _with_pushforward
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten((args, kwargs))
+        at = [k for k, leaf in enumerate(leaves) if isinstance(leaf, jax.Array | np.ndarray)]
+        arrays = [leaves[k] for k in at]
+        forms: list[Any] = []
+
+        def flat(*tensors: Any) -> list[Any]:
+            filled = list(leaves)
+            for k, x in zip(at, tensors, strict=True):
+                filled[k] = x
+            of_args, of_kwargs = unflatten(structure, filled)
+            made, form = flatten(function(*of_args, **of_kwargs))
+            forms[:] = [form]
+            return [returned(x) for x in made]
+
+        avals, form = (_traced(flat, arrays), None) if result is None else flatten(result)
+        found = differentiable(flat, tuple(avals))(*arrays)
+        return unflatten(forms[0] if form is None else form, found)
+
+    return update_wrapper(call, function)
+
+
+def _traced(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
+    """The shapes and dtypes of what a function returns."""
+
+    def outputs(*tensors: Any) -> Any:
+        made = flat(*tensors)
+        return made, [jax.ShapeDtypeStruct(x.shape, _narrowed(x.dtype)) for x in made]
+
+    try:
+        avals = [Aval(x.shape, np.dtype(x.dtype)) for x in arrays]
+        return list(trace_flat(outputs, avals, "wrap")[2])
+    except GraphError as error:
+        raise ArgumentError(
+            "wrap",
+            "result",
+            got="None for a function that reads entries",
+            expected="the shapes and dtypes of what it returns, a pytree of jax.ShapeDtypeStruct",
+            remedy=str(error),
+        ) from error
+
+
+def _narrowed(dtype: Any) -> Any:
+    """The dtype that JAX has for it: of 32 bits, unless ``jax_enable_x64`` is set."""
+    return jax.dtypes.canonicalize_dtype(dtype)
+
+
+# --- steps of JAX ----------------------------------------------------------------
+
+
+def _called(flat: Flat, avals: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+    """The function, run on the host at each execution."""
+    ranks = [np.ndim(x) for x in arrays]
+
+    def on_host(*given: Any) -> list[Any]:
+        held = list(map(np.asarray, given))
+        extra = {x.ndim - rank for x, rank in zip(held, ranks, strict=True)}
+        with iv.no_grad():
+            made = _mapped(flat, extra.pop() if extra else 0)(*map(iv.asarray, held))
+        return [_checked(x.detach().numpy(), aval) for x, aval in zip(made, avals, strict=True)]
+
+    found: list[Any] = jax.pure_callback(on_host, list(avals), *arrays, vmap_method="expand_dims")
+    return found
+
+
+def _mapped(flat: Flat, axes: int) -> Flat:
+    """The function over so many leading axes, of extent 1 in what is the same along them."""
+    if not axes:
+        return flat
+
+    def over(*tensors: Any) -> list[Any]:
+        size = max(x.shape[0] for x in tensors)
+        if size == 1:
+            return [iv.expand_dims(x, axis=0) for x in _mapped(flat, axes - 1)(*(x[0] for x in tensors))]
+        in_axes = tuple(0 if x.shape[0] == size else None for x in tensors)
+        given = [x if axis == 0 else x[0] for x, axis in zip(tensors, in_axes, strict=True)]
+        return list(iv.vmap(_mapped(flat, axes - 1), in_axes=in_axes)(*given))
+
+    return over
+
+
+def _checked(array: np.ndarray[Any, Any], aval: Any) -> np.ndarray[Any, Any]:
+    if array.shape[array.ndim - len(aval.shape) :] != aval.shape:
+        raise ArgumentError(
+            "wrap", "result", got=f"shape {array.shape} from the function", expected=f"shape {aval.shape}"
+        )
+    return array.astype(aval.dtype, copy=False)
+
+
+@jax.tree_util.register_static
+class _Which(tuple[int, ...]):
+    """Positions, as part of what JAX keeps between a function and its pullback."""
+
+    __slots__ = ()
+
+
+def _with_pullback(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[Any]]:
+    step: Any = jax.custom_vjp(lambda *arrays: _called(flat, avals, arrays))
+
+    def forward(*primals: Any) -> Any:
+        arrays = tuple(p.value for p in primals)
+        wanted = _Which(k for k, p in enumerate(primals) if p.perturbed and _is_floating(p.value))
+        return step(*arrays), (arrays, wanted)
+
+    def backward(kept: Any, cotangents: Any) -> tuple[Any, ...]:
+        arrays, wanted = kept
+        given = _given(cotangents)
+        if not wanted or not given:
+            return (None,) * len(arrays)
+
+        def pulled(*both: Any) -> list[Any]:
+            tensors, seeds = both[: len(arrays)], both[len(arrays) :]
+
+            def of_wanted(*some: Any) -> list[Any]:
+                made = flat(*_with(tensors, wanted, some))
+                return [made[k] for k in given]
+
+            return list(iv.vjp(of_wanted, *(tensors[k] for k in wanted))[1](list(seeds)))
+
+        of = tuple(jax.ShapeDtypeStruct(arrays[k].shape, arrays[k].dtype) for k in wanted)
+        found = _with_pullback(pulled, of)(*arrays, *given.values())
+        grads = dict(zip(wanted, found, strict=True))
+        return tuple(grads.get(k) for k in range(len(arrays)))
+
+    step.defvjp(forward, backward, symbolic_zeros=True)
+    made: Callable[..., list[Any]] = step
+    return made
+
+
+def _with_pushforward(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[Any]]:
+    step: Any = jax.custom_jvp(lambda *arrays: _called(flat, avals, arrays))
+
+    def rule(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
+        given = _given(tangents)
+        moved = [k for k, aval in enumerate(avals) if _is_floating(aval)]
+        value = step(*primals)  # for itself: in a batch of tangents, it is not of the batch
+        if not given or not moved:
+            return value, list(map(_zero_tangent, avals))
+
+        def pushed(*both: Any) -> list[Any]:
+            tensors, along = both[: len(primals)], both[len(primals) :]
+
+            def of_given(*some: Any) -> list[Any]:
+                made = flat(*_with(tensors, tuple(given), some))
+                return [made[k] for k in moved]
+
+            return list(iv.jvp(of_given, tuple(tensors[k] for k in given), along)[1])
+
+        of = tuple(avals[k] for k in moved)
+        found = dict(zip(moved, _with_pushforward(pushed, of)(*primals, *given.values()), strict=True))
+        return value, [found[k] if k in found else _zero_tangent(aval) for k, aval in enumerate(avals)]
+
+    step.defjvp(rule, symbolic_zeros=True)
+    made: Callable[..., list[Any]] = step
+    return made
+
+
+def _given(derivatives: Any) -> dict[int, Any]:
+    """Those of some cotangents or tangents that JAX does not know to be zero, by position."""
+    return {
+        k: g
+        for k, g in enumerate(derivatives)
+        if not isinstance(g, SymbolicZero) and g.dtype != jax.dtypes.float0
+    }
+
+
+def _with(tensors: Sequence[Any], at: Sequence[int], others: Sequence[Any]) -> list[Any]:
+    filled = list(tensors)
+    for k, x in zip(at, others, strict=True):
+        filled[k] = x
+    return filled
+
+
+def _is_floating(x: Any) -> bool:
+    return bool(jax.numpy.issubdtype(x.dtype, np.inexact))
+
+
+def _zero_tangent(aval: Any) -> Any:
+    dtype = aval.dtype if _is_floating(aval) else jax.dtypes.float0
+    return np.zeros(aval.shape, dtype)
+
+
+__all__ = ["from_jax", "to_jax", "wrap"]
