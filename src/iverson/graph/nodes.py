@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from iverson.core.aval import Aval
@@ -78,10 +79,10 @@ class Equation:
     where: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Graph:
     """Equations in order between inputs and outputs; ``constants`` are values with the arrays they stand
-    for."""
+    for. ``str(graph)`` is its text (`iverson.graph.print`)."""
 
     inputs: tuple[Value, ...]
     equations: tuple[Equation, ...]
@@ -95,6 +96,13 @@ class Graph:
         if found is None:
             found = self._kept.setdefault(key, make())
         return found
+
+    def __repr__(self) -> str:
+        sizes = len(self.inputs), len(self.equations), len(self.outputs)
+        return "<graph of {} inputs, {} equations, {} outputs>".format(*sizes)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def subgraphs(equation: Equation) -> Iterator[tuple[str, Graph]]:

@@ -26,6 +26,10 @@ def show(graph: Graph, *, types: bool = True) -> str:
     return Printer(types, named=True).graph(graph, "")
 
 
+# Below this module nothing can write a graph, and nodes know no texts.
+Graph.__str__ = show  # type: ignore[assignment,method-assign]
+
+
 def text_and_objects(graph: Graph) -> tuple[str, list[Any]]:
     """The text of a graph and the objects that ``@k`` in it stands for: what `parse` takes."""
     printer = Printer(True)

@@ -15,6 +15,8 @@ from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import addresses
 from iverson.ops import F
+from iverson.tensor import spy
+from iverson.tensor.spy import Picture
 
 Array = np.ndarray[Any, Any]
 
@@ -107,6 +109,10 @@ class Mask:
     def plain(self) -> Any:
         """The mask as the value of a plain tensor."""
         return self.array.copy()
+
+    def picture(self) -> Picture:
+        """Where entries are specified."""
+        return spy.of_array(self.array)
 
     def __eq__(self, other: object) -> bool:
         if self is other:

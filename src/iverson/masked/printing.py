@@ -10,6 +10,8 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.dispatch import value_of
 from iverson.layouts import to_strided
+from iverson.tensor import notebook
+from iverson.tensor.spy import Picture
 
 ABSENT = "--"
 _PLAIN = (dtypes.float64, dtypes.int64, dtypes.bool, dtypes.complex128)
@@ -33,6 +35,13 @@ def show(x: Any) -> str:
         facts.append("requires_grad=True")
     shown = entries(x, prefix) if small else f"shape={x.shape}, specified={x._mask.count}"
     return prefix + ", ".join([shown, *facts]) + ")"
+
+
+def page(x: Any, picture: Picture) -> str:
+    """A masked tensor as HTML, for notebooks: what is drawn is which entries are specified."""
+    count = x._mask.count
+    share = f" ({count / x.size:.2g})" if x.size else ""
+    return notebook.page("MaskedTensor", x.layout, x, [f"{count:,} specified of {x.size:,}{share}"], picture)
 
 
 def entries(x: Any, prefix: str = "") -> str:

@@ -16,6 +16,8 @@ from iverson.layouts.placement import converted
 from iverson.masked.buckets import Lines
 from iverson.masked.mask import Array, Mask, read_axes, seen_from
 from iverson.ops import TABLE, F
+from iverson.tensor import spy
+from iverson.tensor.spy import Picture
 
 
 class Stored(Mask):
@@ -51,6 +53,9 @@ class Stored(Mask):
     @property
     def full(self) -> bool:
         return self.count == prod(self.shape)
+
+    def picture(self) -> Picture:
+        return spy.of_pattern(self.pattern)
 
     @property
     def keys(self) -> Array:

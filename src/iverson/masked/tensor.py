@@ -21,6 +21,7 @@ from iverson.masked.mask import Mask, taken
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
 from iverson.tensor.array import Array
+from iverson.tensor.spy import Picture
 
 
 class MaskedTensor(Wrapper, Array):
@@ -238,6 +239,21 @@ class MaskedTensor(Wrapper, Array):
 
     def __str__(self) -> str:
         return printing.show(self)
+
+    def _repr_html_(self) -> str:
+        return printing.page(self, self.spy())
+
+    def spy(self) -> Picture:
+        """A small picture of which entries are specified.
+
+        >>> import iverson as iv
+        >>> iv.masked_tensor([[1.0, 2.0], [3.0, 4.0]], [[True, False], [True, True]]).spy()
+        +--+
+        |# |
+        |##|
+        +--+
+        """
+        return self._mask.picture()
 
     def __copy__(self) -> MaskedTensor:
         return self._rewrap(self._inner.__copy__())

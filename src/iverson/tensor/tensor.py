@@ -21,9 +21,11 @@ from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.core.float_warnings import cast
 from iverson.layouts import holds_alone, layout_of, read_only, to_strided
+from iverson.layouts.registry import support_of
 from iverson.ops import TABLE
-from iverson.tensor import printing
+from iverson.tensor import notebook, printing, spy
 from iverson.tensor.array import Array
+from iverson.tensor.spy import Picture
 
 if TYPE_CHECKING:
     from iverson.tensor._methods import TensorMethods
@@ -276,6 +278,28 @@ class Tensor(Handle, Array, TensorMethods):
 
     def __repr__(self) -> str:
         return printing.show(self)
+
+    def _repr_html_(self) -> str:
+        return notebook.show(self)
+
+    def spy(self) -> Picture:
+        """A small picture of where the tensor may be nonzero: of a strided one, of where it is.
+
+        Axes before the last are rows, one after the other. Of a large pattern some entries are drawn, of a
+        large array some rows and columns. Notebooks draw the picture, ``print`` does so with characters, and
+        ``save`` writes an SVG file.
+
+        >>> import iverson as iv
+        >>> iv.eye(3).spy()
+        +---+
+        |#  |
+        | # |
+        |  #|
+        +---+
+        """
+        value = self._value
+        known = None if type(value) is np.ndarray else spy.of_entries(support_of(value), self.shape)
+        return known or spy.of_array(to_strided(value) != 0)
 
     def __copy__(self) -> Tensor:
         own: Tensor = dispatch.alias(self)

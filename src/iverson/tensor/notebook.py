@@ -1,0 +1,36 @@
+"""How arrays are shown in notebooks: what they are, where their entries are, and the entries as text."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from iverson.core.dispatch import has_entries
+from iverson.core.entries import FULL
+from iverson.layouts import layout_of
+from iverson.layouts.registry import entries, support_of
+from iverson.tensor.spy import Picture, of_entries
+
+
+def show(x: Any) -> str:
+    """A Tensor as HTML. What is drawn is its support: of a strided tensor, everything, which is not drawn."""
+    layout = layout_of(x._value).name
+    picture, facts = None, []
+    if has_entries(x) and support_of(x._value) is not FULL:
+        picture = of_entries(support_of(x._value), x.shape)
+        held = entries(x._value)
+        facts = [f"{held:,} stored of {x.size:,}" + (f" ({held / x.size:.2g})" if x.size else "")]
+    return page("Tensor", layout, x, facts, picture)
+
+
+def page(kind: str, layout: str, x: Any, facts: list[str], picture: Picture | None) -> str:
+    """A line of facts, the picture if there is one, and the text."""
+    shape = " × ".join(map(str, x.shape)) or "rank 0"
+    tracked = ["requires grad"] if x.requires_grad else []
+    line = ", ".join([shape, str(x.dtype), layout, *facts, *tracked])
+    text = f'<pre style="margin:0">{escape(repr(x))}</pre>'
+    drawn = f'<div style="flex:none">{picture.svg}</div>' if picture else ""
+    return (
+        f"<div><div><b>{kind}</b> {escape(line)}</div>"
+        f'<div style="display:flex;gap:1em;align-items:flex-start;margin-top:4px">{drawn}{text}</div></div>'
+    )

@@ -1,0 +1,176 @@
+"""Pictures of where a tensor may be nonzero, or which of its entries exist: `x.spy()`, and notebooks.
+
+A picture is a grid of at most `SIDE` x `SIDE` cells, and is made of at most `MOST` entries: of a large
+pattern, one from each of as many stretches of equal length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import prod
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from iverson.core.entries import Box, Entries, Full, Nothing, Stored
+from iverson.core.shapes import Shape
+from iverson.layouts.pattern import addresses
+
+Array = np.ndarray[Any, Any]
+
+SIDE = 48
+MOST = 2**14
+#: Shades of a cell by how much of it is filled, as characters and as opacities.
+_SHADES, _OPACITIES = " .:*#", (0.0, 0.35, 0.55, 0.75, 1.0)
+#: Pixels of a cell, of one of a small picture, and of a small picture.
+_PIXELS, _LARGEST, _SMALL = 4, 16, 96
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A grid of cells, each with the share of its entries that is there: notebooks draw it.
+
+    ``print(picture)`` draws it with characters.
+
+    Attributes
+    ----------
+    shape : of the tensor. Axes before the last are the rows of the picture, one after the other.
+    cells : the shares, between 0 and 1.
+    """
+
+    shape: Shape
+    cells: Array
+
+    @property
+    def svg(self) -> str:
+        """The picture as one ``svg`` element, in the colour of the text around it."""
+        rows, columns = self.cells.shape
+        height, width = max(rows, 1), max(columns, 1)
+        pixels = max(_PIXELS, min(_LARGEST, _SMALL // max(height, width)))
+        size = f'width="{width * pixels}" height="{height * pixels}" viewBox="0 0 {width} {height}"'
+        shades = self._shades()
+        parts = [
+            f'<svg {size} role="img" style="border:1px solid" fill="currentColor">',
+            f"<title>entries of a tensor of shape {self.shape}</title>",
+        ]
+        for shade, opacity in enumerate(_OPACITIES):
+            path = "".join(_runs(shades == shade)) if shade else ""
+            if path:
+                parts.append(f'<path opacity="{opacity}" d="{path}"/>')
+        return "".join([*parts, "</svg>"])
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the picture into an SVG file, whose path it returns."""
+        where = Path(path)
+        namespace = '<svg xmlns="http://www.w3.org/2000/svg"'
+        where.write_text(self.svg.replace("<svg", namespace, 1), encoding="utf-8")
+        return where
+
+    def _shades(self) -> Array:
+        """0 for nothing, else 1 to 4: a cell that is not empty is seen, one that is full is darkest."""
+        found: Array = np.ceil(np.clip(self.cells, 0, 1) * (len(_OPACITIES) - 1)).astype(int)
+        return found
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        edge = f"+{'-' * self.cells.shape[1]}+"
+        lines = ["|" + "".join(_SHADES[k] for k in row) + "|" for row in self._shades()]
+        return "\n".join([edge, *lines, edge])
+
+
+def _runs(where: Array) -> list[str]:
+    """The path of the cells that are True, a rectangle for each run in a row."""
+    found = []
+    for y, row in enumerate(where.tolist()):
+        x = 0
+        for filled, run in groupby(row):
+            length = len(list(run))
+            if filled:
+                found.append(f"M{x},{y}h{length}v1h-{length}z")
+            x += length
+    return found
+
+
+def of_entries(entries: Entries, shape: Shape) -> Picture | None:
+    """A picture of a set of entries of a tensor; None where it is not known without looking at them all."""
+    if isinstance(entries, Nothing):
+        return Picture(shape, np.zeros([-(-n // _step(n)) for n in _matrix(shape)]))
+    if isinstance(entries, Full):
+        return Picture(shape, np.ones([-(-n // _step(n)) for n in _matrix(shape)]))
+    if isinstance(entries, Box):
+        return _of_box(entries.region.start, entries.region.stop, shape)
+    if isinstance(entries, Stored):
+        return of_pattern(entries.pattern)
+    return None
+
+
+def of_pattern(pattern: Any) -> Picture:
+    """A picture of what a pattern stores; of dense trailing axes there is nothing to see."""
+    every = -(-pattern.count // MOST)
+    drawn = pattern
+    if every > 1:  # at random within its stretch: equal distances would meet a regular pattern in its rhythm
+        first = np.arange(0, pattern.stored_shape[0] - every + 1, every)
+        drawn = pattern.subset(first + np.random.default_rng(0).integers(0, every, first.size))
+    shape = pattern.shape
+    coordinates = drawn.coordinates
+    columns = coordinates[-1] if shape else np.zeros(coordinates.shape[1], np.int64)
+    rows = addresses(coordinates[:-1], shape[:-1]) if len(shape) > 1 else np.zeros(columns.size, np.int64)
+    weight = pattern.count / drawn.count if drawn.count else 1.0
+    return Picture(shape, _binned(rows, columns, _matrix(shape), weight))
+
+
+def of_array(there: Array) -> Picture:
+    """A picture of where a boolean array is True: rows and columns at equal distances, if it is large."""
+    rows, columns = _matrix(there.shape)
+    every = [max(1, _step(n) * SIDE**2 // MOST) for n in (rows, columns)]
+    seen = there.reshape(rows, columns)[:: every[0], :: every[1]]
+    at = np.nonzero(seen)
+    found = _binned(at[0] * every[0], at[1] * every[1], (rows, columns), float(prod(every)))
+    return Picture(there.shape, found)
+
+
+def _of_box(start: Sequence[int], stop: Sequence[int], shape: Shape) -> Picture:
+    """A box is a product of what is inside along the rows and along the columns."""
+    if not shape:
+        return Picture(shape, np.ones((1, 1)))
+    rows, columns = _matrix(shape)
+    first = np.arange(0, rows, max(1, rows // MOST))
+    at = np.unravel_index(first, shape[:-1]) if len(shape) > 1 else ()
+    inside = np.ones(first.size, bool)
+    for k, index in enumerate(at):
+        inside &= (index >= start[k]) & (index < stop[k])
+    last = np.arange(0, columns, max(1, columns // MOST))
+    along = (last >= start[-1]) & (last < stop[-1])
+    shares = []
+    for index, there, extent in ((first, inside, rows), (last, along, columns)):
+        cells = index // _step(extent)
+        count = np.bincount(cells, minlength=-(-extent // _step(extent)))
+        shares.append(np.bincount(cells, weights=there, minlength=count.size) / np.maximum(count, 1))
+    return Picture(shape, np.outer(*shares))
+
+
+def _matrix(shape: Shape) -> tuple[int, int]:
+    """Rows and columns: all axes before the last are rows."""
+    return prod(shape[:-1]), shape[-1] if shape else 1
+
+
+def _step(extent: int) -> int:
+    """How many rows or columns one cell stands for."""
+    return max(1, -(-extent // SIDE))
+
+
+def _binned(rows: Array, columns: Array, extents: tuple[int, int], weight: float) -> Array:
+    """The share of each cell's entries that is among some, each of which stands for ``weight``."""
+    steps = [_step(n) for n in extents]
+    height, width = (-(-n // step) for n, step in zip(extents, steps, strict=True))
+    cells = rows // steps[0] * width + columns // steps[1]
+    counts = np.bincount(cells, minlength=height * width).reshape(height, width)
+    sides = zip(extents, steps, (height, width), strict=True)
+    whole = np.outer(*(np.minimum(step, n - step * np.arange(k)) for n, step, k in sides))
+    return np.minimum(counts * weight / whole, 1.0)
