@@ -121,6 +121,8 @@ def test_the_table_of_packages_is_about_right():
 
 PACKAGES = {
     "cli": "the command line",
+    "interop": "steps in models of torch and JAX",
+    "nn": "layers and losses as functions",
     "testing": "gradcheck",
     "optim": "optimizers",
     "explain": "reports of work done and skipped",
