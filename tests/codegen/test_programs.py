@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from iverson.codegen.programs import compile_program, interpret
+from iverson.codegen.nodes import Buffer
+from iverson.codegen.programs import Nest, Product, View, build, compile_program, interpret, whole
 from iverson.codegen.programs.arena import arena, in_place
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
@@ -104,3 +106,35 @@ def renamed(program: Program) -> Program:
     steps = tuple(swap(mapped(s, lambda v: replace(v, buffer=names[v.buffer]))) for s in program.steps)
     constants = {names[b].name: program.constants[b.name] for b in program.of("const")}
     return Program("renamed", tuple(names.values()), steps, constants)
+
+
+#: Rows, inner extents and columns of products, and whether a factor is copied so that BLAS reads it in order:
+#: of small ones, if its entries are read often.
+SIZES = {(64, 60, 48): True, (40, 10, 64): True, (8, 60, 48): False, (64, 40, 1): False, (128, 96, 72): False}
+
+
+def test_small_products_with_one_transposed_factor_are_made_after_a_copy() -> None:
+    buffers, steps, copies = [], [], {}
+
+    def new(shape: tuple[int, ...], role: str) -> Buffer:
+        buffers.append(Buffer(f"b{len(buffers)}", np.dtype(np.float32), shape, role))
+        return buffers[-1]
+
+    def lying(shape: tuple[int, ...], by_rows: bool, role: str) -> View:
+        return whole(new(shape, role)) if by_rows else whole(new(shape[::-1], role)).transposed
+
+    for (m, k, n), orders in product(SIZES, product((True, False), repeat=3)):
+        shapes = ((m, n), (m, k), (k, n)) if orders[0] else ((n, m), (n, k), (k, m))
+        roles = ("inout", "in", "in")
+        out, left, right = (lying(*x) for x in zip(shapes, orders, roles, strict=True))
+        made = build.turned(Product(out, left, right), lambda dtype, shape: whole(new(shape, "temp")))
+        steps += made
+        copies[m, k, n, orders] = sum(isinstance(s, Nest) for s in made)
+    slow = {(True, True, False), (False, True, False)}  # of both orders of the result, the same call of BLAS
+    assert copies == {
+        (*s, o): int(SIZES[s] and o in slow) for s in SIZES for o in product((True, False), repeat=3)
+    }
+    program = verify(Program("products", tuple(buffers), tuple(steps)))
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(extents(b)).astype(b.dtype) for b in buffers if b.role != "temp"]
+    assert_alike(compiled(program, given), interpreted(program, given), 1e-3)

@@ -346,7 +346,7 @@ class Segment:
                 v if blas.matrix(v) is not None else _spread(self.compact(x), batch)
                 for v, x in ((left, e.operands[0]), (right, e.operands[1]))
             )
-        self.steps.append(build.product(out, left, right))
+        self.steps += build.turned(build.product(out, left, right), self.memory.temp)
 
     def compact(self, v: Value) -> View:
         """A copy of a value in order."""
