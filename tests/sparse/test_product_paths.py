@@ -12,7 +12,7 @@ import iverson as iv
 from iverson.errors import DensifyWarning, LinearAlgebraError, ShapeError
 from iverson.explain import count
 from iverson.kernels import sparse_loops, sparse_products, sparse_triples
-from iverson.layouts import CooPattern, to_strided
+from iverson.layouts import CooPattern, coalesced, to_strided
 from tests.sparse.common import LAYOUTS, checked, held, holds
 
 F = iv.ops.F
@@ -68,17 +68,31 @@ def test_with_a_dense_matrix(layout, worthwhile, monkeypatch, compiled):
                     close(f(s, iv.asarray(b)), expected)
                 assert work.sparse_multiply_adds == s._value.pattern.count * width
                 assert compiled == ["rows_times_matrix"] * (pays and turns)
+    box = F.embed(iv.asarray(B[1:4]), key=(slice(1, 4, 1), slice(0, 9, 1)), shape=(6, 9))
+    close(held(A, layout) @ box, A[:, 1:4] @ B[1:4])
+    close(box.T @ held(A.T, layout), B[1:4].T @ A.T[1:4])
+
+
+def repeated(x):
+    """An array in COO that stores two halves of each entry."""
+    rows, columns = x.nonzero()
+    half = (x / 2 if x.dtype.kind in "fc" else x // 2).astype(x.dtype)
+    entries = np.concatenate(
+        [half[rows, columns], (x ^ half if x.dtype == bool else x - half)[rows, columns]]
+    )
+    return iv.sparse_coo_tensor([[*rows, *rows], [*columns, *columns]], entries, x.shape)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_with_a_sparse_matrix(layout):
-    for (p, q), other in itertools.product(DTYPES, LAYOUTS):
+    for (p, q), other in itertools.product(DTYPES, [*LAYOUTS, "repeats"]):
         a, b = as_dtype(A, p), as_dtype(holds((6, 3), seed=3), q)
-        s, t = held(a, layout), held(b, other)
+        s, t = held(a, layout), held(b, other) if other in LAYOUTS else repeated(b)
         with count() as work:
             found = s @ t
         close(found, a @ b)
-        stored = [to_strided(x._value.pattern.value(np.ones(x._value.pattern.count))) for x in (s, t)]
+        patterns = [coalesced(x._value).pattern for x in (s, t)]
+        stored = [to_strided(p.value(np.ones(p.count))) for p in patterns]
         assert work.sparse_multiply_adds == stored[0].sum(axis=0) @ stored[1].sum(axis=1)
 
 
@@ -100,6 +114,7 @@ def test_rows_of_numbers_stay_stored():
         assert work.sparse_multiply_adds == 2 * left.size // 4 * 6
     cubes = iv.sparse_coo_tensor(rows, rng.standard_normal((3, 2, 6)), (4, 2, 6))
     close(cubes @ iv.asarray(B), cubes.to_dense().numpy() @ B)
+    assert (cubes @ iv.asarray(B))._value.pattern is cubes._value.pattern
     batch = rng.standard_normal((3, 6, 2))
     close(s @ iv.asarray(batch), dense @ batch)
     right = rng.standard_normal((4, 3, 2))
@@ -163,7 +178,14 @@ def test_sampled_at_a_pattern(layout, worthwhile, chunk, monkeypatch, compiled):
             pays = not worthwhile and p == q and p[0] == "f" and name in ("dense", "one entry")
             assert compiled == ["products_at_entries"] * (pays and layout != "repeats")
         for other in ("csr", "coo"):
-            close(F.sampled_product(held(x, "csr"), held(y, other), pattern=pattern), expected)
+            with count() as work:
+                close(F.sampled_product(held(x, "csr"), held(y, other), pattern=pattern), expected)
+            terms = stored_x.sum(axis=0) * stored_y.sum(axis=1)
+            assert work.sparse_multiply_adds <= terms.sum()
+            assert chunk < 8 or work.sparse_multiply_adds == terms.sum()
+        row = CooPattern((1, 8), np.array([[0, 0], [7, 2]]))
+        found = F.sampled_product(held(x[:1], "csr"), held(y, "csr"), pattern=row)
+        close(found, (x[:1] @ y)[0, [7, 2]])
     nothing = held(np.zeros((4, 6)), "csr")
     assert not F.sampled_product(nothing, held(b, "csr"), pattern=pattern).to_dense().numpy().any()
 
@@ -243,3 +265,7 @@ def test_the_first_product_on_coordinates_sorts_nothing():
             np.testing.assert_array_equal((s @ b).numpy(), dense @ b)
             assert known <= set(pattern._facts)
             assert known or not {"sorted", "coalescing"} & set(pattern._facts)
+        pattern = CooPattern((3, 3), np.array([[2, 0], [1, 2]]), True)
+        s = iv.ops.F.from_values(np.array([1.0, 2.0]), pattern=pattern)
+        assert (s.to_layout("csr") @ b).shape == (s @ b).shape
+        assert "multiplied" not in pattern._facts  # there are rows already

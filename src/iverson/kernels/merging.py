@@ -211,10 +211,10 @@ def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
         return None
     known = placements(pattern)
     x, y = known.get(a.pattern), known.get(b.pattern)
-    if x is None or y is None or a.dense_shape or b.dense_shape:
+    if x is None or y is None or a.dense_shape:
         return None
     first, second = x.at, y.at
-    if not (type(first) is type(second) is Marked and first.code is second.code and first.bit == 1):
+    if not (type(first) is type(second) is Marked and first.code is second.code):
         return None
     from iverson.kernels import nests
 

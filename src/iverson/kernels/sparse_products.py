@@ -29,7 +29,6 @@ from iverson.layouts import (
     Sparse,
     coalesced,
     counting,
-    is_strided,
     to_strided,
 )
 from iverson.layouts.batches import diagonal
@@ -62,10 +61,7 @@ def _structure(pattern: CompressedPattern, layout: str) -> Any:
 
 
 def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
-    if x.pattern.layout == layout:
-        return x.pattern, None
-    pattern = x.pattern if x.pattern.distinct else coalesced(x).pattern
-    found, source = converted(pattern, layout)
+    found, source = converted(coalesced(x).pattern, layout)
     assert isinstance(found, CompressedPattern)
     return found, source
 
@@ -74,8 +70,8 @@ def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, An
 def matmul(op: Op, values: Values, params: Params) -> Any:
     """Sparse times sparse stays sparse. Batches, of sparse or of dense matrices, are one product each."""
     sparse_a, sparse_b = isinstance(values[0], Sparse), isinstance(values[1], Sparse)
-    a: Any = values[0] if sparse_a or is_strided(values[0]) else to_strided(values[0])
-    b: Any = values[1] if sparse_b or is_strided(values[1]) else to_strided(values[1])
+    a: Any = values[0] if sparse_a else to_strided(values[0])
+    b: Any = values[1] if sparse_b else to_strided(values[1])
     if len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype and a.shape[1] == b.shape[0]:
         dtype = a.dtype
     else:
@@ -90,7 +86,7 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
             return (a[..., b.pattern.indices[0]] @ b.entries).astype(dtype, copy=False)
         turned = _times(_turned(sparse_only(b)), np.swapaxes(a, -1, -2), dtype)
         return np.swapaxes(turned, -1, -2)
-    if a.dense_shape and len(a.shape) == 2 and b.ndim == 2:
+    if a.dense_shape and b.ndim == 2:
         _report(a.entries.size * b.shape[1])
         return a.pattern.value((a.entries @ b).astype(dtype, copy=False))
     return _times(a if len(a.shape) == a.pattern.ndim else sparse_only(a), b, dtype)
@@ -106,18 +102,14 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
 
     def product(a: Sparse, b: Sparse) -> Any:
         left, right = to_scipy(a), to_scipy(b)
-        _report(_terms(left, right))
+        if work.active.count:
+            work.sparse_product(int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)))
         m = left @ right
         m.sort_indices()
         pattern = CompressedPattern(m.shape, m.indptr, m.indices, 0)
         return pattern.value(np.asarray(m.data).astype(dtype, copy=False))
 
     return sparse_batches.between(a, b, product)
-
-
-def _terms(left: Any, right: Any) -> int:
-    """How many pairs of entries of two SciPy CSR arrays a product of them multiplies."""
-    return int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)) if work.active.count else 0
 
 
 def product_pattern(p: Pattern, q: Pattern) -> Pattern:
@@ -144,22 +136,17 @@ def _transposed(x: Any) -> Any:
 
 def _times(s: Sparse, b: Array, dtype: Any) -> Array:
     """Sparse matrices times dense ones."""
-    if len(s.shape) == b.ndim == 2:
-        return _times_matrix(s, b, dtype)
     return sparse_batches.times(s, b, partial(_times_matrix, dtype=dtype))
 
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
     width, count = b.shape[1], s.pattern.count
-    pays = count * width >= sparse_loops.WORTHWHILE and sparse_loops.compiled_for_product(
-        count, width, s.dtype, b.dtype
-    )
+    pays = sparse_loops.compiled_for_product(count, width, s.dtype, b.dtype)
     if not pays and s.dtype == b.dtype and type(s.pattern) is CooPattern and _is_first(s.pattern):
         return _times_unsorted(s, b)
     if not s.pattern.distinct:
         s = coalesced(s)
-    if work.active.count:
-        _report(s.pattern.count * width)
+    _report(s.pattern.count * width)
     if pays and _worth_turning(s.pattern, width):
         pattern, source = converted_csr(s)
         return sparse_loops.rows_times_matrix(
@@ -183,18 +170,20 @@ def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
 def _is_first(pattern: CooPattern) -> bool:
     """Whether this is the first product on a pattern of a matrix in no layout of lines yet: the second makes
     one, which walks a line at a time."""
-    facts = pattern._facts
-    if pattern.ndim != 2 or ("converted", "csr", None) in facts or "multiplied" in facts:
-        return False
-    pattern._facts["multiplied"] = True
-    return True
+    return ("converted", "csr", None) not in pattern._facts and not _is_again(pattern, "multiplied")
+
+
+def _is_again(pattern: Pattern, what: str) -> bool:
+    """Whether this was asked of a pattern before."""
+    again = what in pattern._facts
+    pattern._facts[what] = True
+    return again
 
 
 def _times_unsorted(s: Sparse, b: Array) -> Array:
     """A product entry by entry, as they are stored: repeats need not be added up first."""
     (rows, columns), width = s.pattern.indices, b.shape[1]
-    if work.active.count:
-        _report(s.pattern.count * width)
+    _report(s.pattern.count * width)
     out = np.zeros((s.shape[0], width), b.dtype)
     entries, right = np.ascontiguousarray(s.values), b.ravel()
     if width == 1:
@@ -210,14 +199,7 @@ _WIDE = 8
 
 def _worth_turning(pattern: Pattern, width: int) -> bool:
     """Whether a product walks rows. Turning columns into rows costs about a product: the second does it."""
-    if pattern.layout != "csc":
-        return True
-    if width < _WIDE:
-        return False
-    before: set[bool] = pattern.once("products by columns", set)
-    found = True in before
-    before.add(True)
-    return found
+    return pattern.layout != "csc" or (width >= _WIDE and _is_again(pattern, "multiplied by columns"))
 
 
 def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
@@ -225,13 +207,11 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     if pattern.ndim > 2:
         a, b, flat = sparse_batches.flattened(a, b, pattern, _transposed)
         return sampled_product(a, b, pattern=flat).reshape(pattern.stored_shape)
-    worthwhile = pattern.count * a.shape[1] >= sparse_loops.WORTHWHILE and pattern.distinct
-    compiled = worthwhile and sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype)
+    compiled = sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype) and pattern.distinct
     if compiled and pattern.layout == "csc":
         # The transposed product at the transposed pattern: no entry is moved.
         return sampled_product(b.swapaxes(0, 1), a.swapaxes(0, 1), pattern=pattern.permuted((1, 0)))
-    if work.active.count:
-        _report(pattern.count * a.shape[1])
+    _report(pattern.count * a.shape[1])
     rows = np.asarray(b).swapaxes(0, 1)
     if compiled:
         csr, source = converted(pattern, "csr")
