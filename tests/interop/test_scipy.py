@@ -1,0 +1,57 @@
+"""SciPy's functions on tensors, with its array API support: right derivatives or an error, never a cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.peers
+
+ROOT = Path(__file__).parents[2]
+
+#: What SciPy carries out in NumPy alone, of all arrays.
+IN_NUMPY = {
+    "special": (
+        "cbrt exp1 exp10 exp2 exprel expi gamma loggamma rgamma k0 k0e k1 k1e y0 y1 psi "
+        "spence ellipk ellipkm1 cosdg sindg tandg cosm1 binom boxcox boxcox1p inv_boxcox "
+        "inv_boxcox1p huber poch pseudo_huber pdtr pdtrc fdtr fdtrc gdtr gdtrc zetac "
+        "multigammaln radian hyp1f1"
+    ),
+    "stats": "f_oneway levene",
+    "fft": "dct idct dst idst dctn idctn dstn idstn",
+    "integrate": "simpson",
+    "linalg": "det inv expm pinv solve",
+    "signal": (
+        "convolve detrend detrend_constant lfilter resample_poly upfirdn savgol_filter "
+        "sosfilt filtfilt wiener bilinear cspline1d deconvolve"
+    ),
+    "ndimage": (
+        "gaussian_filter uniform_filter convolve laplace sobel maximum_filter "
+        "median_filter zoom shift rotate spline_filter"
+    ),
+    "interpolate": "CubicSpline RegularGridInterpolator",
+}
+
+
+def test_scipys_functions_differentiate_or_refuse() -> None:
+    run = subprocess.run(
+        (sys.executable, "-m", "tests.interop.scipy_calls"),
+        cwd=ROOT,
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    refusing = {f"{module}.{name}" for module, names in IN_NUMPY.items() for name in names.split()}
+    assert {n: e for n, e in found.items() if e != "right" and not e.startswith("refused")} == {}
+    assert {n for n, e in found.items() if e != "right"} == refusing
+    assert sum(e == "right" for e in found.values()) >= 130
+    for name in refusing:  # says what to do
+        assert "detach()" in found[name] or "write it with" in found[name], (name, found[name])
