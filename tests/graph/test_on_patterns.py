@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson import optim
+from iverson.codegen.nodes import Store, statements
+from iverson.codegen.programs import Nest
+from iverson.codegen.programs.nodes import walk
+from iverson.core import work
+from iverson.core.dispatch import make_handle, value_of
+from iverson.graph.interpret import interpret
 from iverson.graph.lower import Native
+from iverson.graph.symbols import binding_of
 from iverson.transforms.tracing import TracedFunction
 
 RNG = np.random.default_rng(0)
@@ -104,6 +111,57 @@ def test_ops_on_stored_entries_are_native_and_traced_once_for_all_patterns(layou
                 traces.clear()
         assert set(steps(compiled)) == {"native"}, name
         assert not traces, name
+
+
+#: Of batches: of matrices with patterns of their own, of one pattern, of dense factors.
+BATCHES = {
+    "batches": lambda s, x: (s @ x, s @ x[0], s.mT @ x, x.mT @ s),
+    "gradients": lambda s, x: iv.grad(lambda x: ((s @ x) ** 2).sum() + iv.sin(x[0].mT @ s).sum())(x),
+    "of the values": lambda s, x: iv.grad(lambda v: ((s.with_values(v) @ x) ** 2).sum())(s.values()),
+    "examples": iv.vmap(lambda s, x: (s @ x).sum(axis=0)),
+    "gradients of examples": iv.vmap(iv.grad(lambda s, x: iv.tanh(s.mT @ x).sum(), 1)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_batches_of_sparse_matrices_are_native_and_traced_once(layout, traces):
+    x = iv.asarray(RNG.standard_normal((2, 6, 3)))
+    for name in BATCHES if layout in ("csr", "bsc") else ("batches",):
+        f = BATCHES[name]
+        compiled = iv.jit(f)
+        for k in range(3):
+            pair = iv.stack([drawn(layout).to_dense() for _ in range(2)])
+            s = pair.to_layout(layout, blocksize=LAYOUTS[layout])
+            agree(compiled, f, s, x)
+            if not k:
+                traces.clear()
+        assert set(steps(compiled)) == {"native"}, name
+        assert not traces, name
+
+
+def stores(program):
+    """The stores of all nests of a program."""
+    nests = (s for s in walk(program.steps) if isinstance(s, Nest))
+    return [s for n in nests for s in statements(n.kernel.phases) if isinstance(s, Store)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_product_writes_each_entry_once_and_is_counted(layout):
+    s, x = drawn(layout), iv.asarray(X)
+    for f in (lambda s, x: s @ x, lambda s, x: s.mT @ x, lambda s, x: x.mT @ s):
+        compiled = iv.jit(f)
+        agree(compiled, f, s, x)
+        (entry,) = compiled._entries.values()
+        program = entry.compiled._program
+        (native,) = program.steps
+        assert {s.combine for s in stores(native.compiled.program)} == {"assign"}
+        with work.counting() as counted:
+            compiled(s, x)
+        assert counted.sparse_multiply_adds == s.nnz * 3
+        values = value_of(s), value_of(x)
+        opened = program.how.opened(values, binding_of(entry.compiled.graph, values))
+        (found,) = interpret(program.how.core, list(map(make_handle, opened)))
+        np.testing.assert_allclose(found.numpy(), dense(f(s, x))[0], rtol=1e-12, atol=1e-13)
 
 
 def smooth(s, x, w):

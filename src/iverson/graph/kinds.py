@@ -13,6 +13,7 @@ from iverson.graph.operations import mended
 from iverson.graph.orders import in_order_of_reads
 from iverson.graph.passes import simplified
 from iverson.graph.recurrences import is_recurrence
+from iverson.graph.rows import is_rows
 from iverson.graph.sorting import is_order
 from iverson.graph.views import Strided, view
 from iverson.graph.writes import is_write
@@ -23,8 +24,8 @@ BLOCKS = ("scan", "while", "cond", "checkpoint")
 
 
 class Kinds:
-    """What each equation is: "view", "product", "mended", "recurrence", "order", "write", "expression",
-    "block" or "library"."""
+    """What each equation is: "view", "product", "mended", "recurrence", "order", "write", "rows",
+    "expression", "block" or "library"."""
 
     def __init__(self, graph: Graph) -> None:
         self.views: dict[Value, Strided] = {}
@@ -54,6 +55,8 @@ class Kinds:
             return "order"
         if is_write(e):
             return "write"
+        if is_rows(e):
+            return "rows"
         return "expression" if is_expression(e) else "library"
 
 

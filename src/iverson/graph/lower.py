@@ -1,12 +1,13 @@
 """From a graph to programs: everything between two library steps is one native call.
 
-An equation is one of seven things, in this order:
+An equation is one of eight things, in this order:
 
 - a loop or a branch, all of whose steps can be native, as a block of steps (`blocks`);
 - a view: its result is another value seen through strides (`views`);
 - a product of matrices, by BLAS;
 - a recurrence along an axis, a native loop (`recurrences`); an order along one, by merging (`sorting`);
 - a write at places that an index array names, or the check of such an array (`writes`);
+- a product of stored entries with a dense matrix, row by row (`rows`);
 - a tensor expression (`expressions`), lowered together with its neighbours (`fuse`);
 - a *library step*: the op's own kernel, called from Python on handles (a solve, an fft, a product of two
   sparse matrices). Library steps cut the graph into segments, as few as the order of the values allows.

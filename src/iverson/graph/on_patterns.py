@@ -1,9 +1,9 @@
 """Ops on stored entries as ops on their values and index arrays, which programs carry out.
 
-    %2 = matmul(%0, %1)         ->      %2 = stored_product[count=n](%values, %rows, %columns, %1)
+    %2 = matmul(%0, %1)         ->      %2 = stored_product[shape=(n,)](%values, %starts, %columns, %1)
 
     %0 : stored on a pattern            %values : its entries, in the pattern's order
-                                        %rows, %columns : where they are, arrays that the pattern has
+                                        %starts, %columns : where they are by rows, which the pattern has
 
 This is the one place that says which ops on sparse values are native. What is not said here is a library
 step on sparse values as before: it reads them packed, and what it makes is opened where a native step reads
@@ -31,6 +31,7 @@ from iverson.graph.stored_ops import stored_product, stored_samples
 from iverson.graph.symbols import inputs_on_symbols
 from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import Pattern, Sparse, is_strided, to_strided
+from iverson.layouts.placement import rows
 from iverson.layouts.symbols import Binding, PatternSymbol, actual
 
 
@@ -55,6 +56,24 @@ class Along:
 
     pattern: Pattern
     axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An input of the core that says where a pattern's rows start (part 0), in which column each of its
+    entries or blocks is (1), or which of the entries these are (2), as of `layouts.placement.rows`."""
+
+    pattern: Pattern
+    part: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array."""
+        p = self.pattern
+        lines = prod(p.shape[:-1])
+        if p.layout != "bsr" or p.blocksize is None:
+            return (lines + 1,) if self.part == 0 else (p.count,)
+        return (lines // p.blocksize[0] + 1,) if self.part == 0 else p.stored_shape[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +150,19 @@ def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
             return pattern.index_array(axis)
         key = "index array", axis, count
         return pattern.once(key, lambda: padded(pattern.index_array(axis), 0, count))
+    if type(take) is Rows:
+        return pattern.once(("by rows", take.part, take.shape), lambda: _by_rows(pattern, take))
     if type(take) is Valid:
         n = pattern.count * take.extent // own.count
         return pattern.once(("valid", n, take.extent), lambda: np.arange(take.extent) < n)
     return padded(entries_of(values[take.number], pattern), 0, count)  # type: ignore[union-attr]
+
+
+def _by_rows(pattern: Pattern, take: Rows) -> Any:
+    parts = rows(pattern)
+    if take.part == len(parts):  # in order, as others that the program is for need not be
+        parts = (*parts, np.arange(pattern.count, dtype=pattern.index_dtype))
+    return padded(parts[take.part], 0, *take.shape)
 
 
 def entries_of(value: Any, pattern: Pattern) -> Any:
@@ -146,7 +174,7 @@ def entries_of(value: Any, pattern: Pattern) -> Any:
     return found.reshape((pattern.count, *found.shape[len(pattern.stored_shape) :]))
 
 
-Take = Given | Entries | Along | Valid | Beyond
+Take = Given | Entries | Along | Rows | Valid | Beyond
 
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
@@ -295,6 +323,21 @@ class _Opening:
             self.constants[self.held[key]] = array
         return self.held[key]
 
+    def rows(self, p: Pattern) -> list[Value]:
+        """A pattern by rows: what `stored_product` reads before and after its dense factor."""
+        parts = (0, 1) if p.by_rows else (0, 1, 2)
+        return [self.of_rows(Rows(p, k)) for k in parts]
+
+    def of_rows(self, key: Rows) -> Value:
+        p = key.pattern
+        if isinstance(p, PatternSymbol):
+            return self.takes.setdefault(key, Value(Aval(key.shape, p.index_dtype)))
+        if key not in self.held:
+            array = rows(p)[key.part]
+            self.held[key] = Value(Aval(array.shape, array.dtype))
+            self.constants[self.held[key]] = array
+        return self.held[key]
+
     # --- equations --------------------------------------------------------------------------------
 
     def bind(self, op: str | Op, *operands: Operand, **params: Any) -> Value:
@@ -402,12 +445,9 @@ def _permute(o: _Opening, e: Equation) -> bool:
         return False
     if p.permuted(axes[: p.ndim]) is not _pattern(v):
         return False
-    entries = o.open(x)
-    if p.blocksize:
-        if axes[-2:] != (p.ndim - 1, p.ndim - 2):
-            return False
-        entries = o.bind("permute_dims", o.reshaped(entries, p.stored_shape), axes=(0, 2, 1))
-    return o.is_open(e, entries)
+    if p.blocksize and axes[-2:] != (p.ndim - 1, p.ndim - 2):
+        return False
+    return o.is_open(e, _turned_entries(o, p, o.open(x)))
 
 
 def _sum(o: _Opening, e: Equation) -> bool:
@@ -426,30 +466,55 @@ def _sum(o: _Opening, e: Equation) -> bool:
 
 
 def _matmul(o: _Opening, e: Equation) -> bool:
-    """A sparse matrix times a dense one, or the other way round."""
+    """A sparse matrix times a dense one, or the other way round; a batch of them too."""
     a, b = e.operands
     if _is_stored(a) == _is_stored(b) or _is_stored(e.results[0]):
         return False
     s, x = (a, b) if _is_stored(a) else (b, a)
     p = _pattern(s)
-    if p.ndim != 2 or len(s.shape) != 2 or x.aval.support is NOTHING:
+    if len(s.shape) != p.ndim or len(x.shape) < 2 or x.aval.support is NOTHING:
         return False
-    rows, columns = o.places(p)
-    x = o.given(x)
+    if p.ndim > 2 and s.shape[:-2] != e.results[0].shape[:-2]:
+        return False
+    x, entries = o.given(x), o.open(s)
     if s is a:
-        if len(x.shape) != 2:
-            return False
-        return o.is_dense(e, o.bind(stored_product, o.open(a), rows, columns, x, count=a.shape[0]))
-    x = o.reshaped(x, (prod(x.shape[:-1]), x.shape[-1]))
-    x = o.bind("permute_dims", x, axes=(1, 0))
-    found = o.bind(stored_product, o.open(b), columns, rows, x, count=b.shape[1])
-    return o.is_dense(e, o.bind("permute_dims", found, axes=(1, 0)))
+        return o.is_dense(e, _times(o, p, entries, x))
+    if p.ndim == 2:
+        x = o.reshaped(x, (prod(x.shape[:-1]), x.shape[-1]))
+    turned = _times(o, p.permuted(_turned(p.ndim)), _turned_entries(o, p, entries), _transposed(o, x))
+    return o.is_dense(e, _transposed(o, turned))
+
+
+def _times(o: _Opening, p: Pattern, entries: Value, x: Value) -> Value:
+    """The entries at a pattern of matrices times dense ones."""
+    starts, columns, *order = o.rows(p)
+    blocks = p.blocksize if p.layout == "bsr" else None
+    shape = p.shape[:-1]
+    return o.bind(stored_product, entries, starts, columns, x, *order, shape=shape, blocks=blocks or (1, 1))
+
+
+def _turned(ndim: int) -> tuple[int, ...]:
+    """The axes with the last two in the other order."""
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
+
+
+def _transposed(o: _Opening, x: Value) -> Value:
+    return o.bind("permute_dims", x, axes=_turned(len(x.shape)))
+
+
+def _turned_entries(o: _Opening, p: Pattern, entries: Value) -> Value:
+    """The entries of a value in the order of the transposed pattern: those of blocks are turned."""
+    if not p.blocksize:
+        return entries
+    return o.reshaped(_transposed(o, o.reshaped(entries, p.stored_shape)), (p.count,))
 
 
 def _sampled(o: _Opening, e: Equation) -> bool:
     a, b = e.operands
     p = e.params["pattern"]
-    if p.ndim != 2 or _is_stored(a) or _is_stored(b) or NOTHING in (a.aval.support, b.aval.support):
+    if _is_stored(a) or _is_stored(b) or NOTHING in (a.aval.support, b.aval.support):
+        return False
+    if any(n not in (1, m) for x in (a, b) for n, m in zip(x.shape[-3::-1], p.shape[-3::-1], strict=False)):
         return False
     return o.is_dense(e, o.bind(stored_samples, o.given(a), o.given(b), *o.places(p)))
 

@@ -114,9 +114,9 @@ def _scattered(g: _Guarding, e: Equation) -> Equation:
 
 
 def _product(g: _Guarding, e: Equation) -> Equation:
-    values, rows, columns, b = e.operands
-    g.require(g.axis(b) is None)
-    return replace(e, operands=(values, rows, columns, b, g.valid[values.shape[0]]))
+    """By rows, which end where the pattern's own entries do."""
+    g.require(g.axis(e.operands[3]) is None)
+    return e
 
 
 def _samples(g: _Guarding, e: Equation) -> Equation:

@@ -18,7 +18,7 @@ from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas, build, overwritten, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.core.dispatch import value_of
-from iverson.graph import blocks, recurrences, sorting, writes
+from iverson.graph import blocks, recurrences, rows, sorting, writes
 from iverson.graph.assembly import Assembly, Part, assemblies
 from iverson.graph.expressions import is_expression
 from iverson.graph.fuse import Temp, group_steps
@@ -157,6 +157,7 @@ class Segment:
             "recurrence": self.recurrence,
             "order": self.order,
             "write": self.write,
+            "rows": self.rows,
             "block": self.block,
         }
         self.apart = {id(e): ways[kind(e)] for e in equations if kind(e) in ways}
@@ -322,6 +323,14 @@ class Segment:
         self.steps += writes.steps(e, operands, out, self.memory)
 
     # --- products ---------------------------------------------------------------------------------
+
+    def rows(self, e: Equation) -> None:
+        values, starts, columns, b, *order = (self.view_of(x) for x in e.operands)
+        out = self.made(e.results[0])
+        if b.shape[-1] > 1 and b.strides[-1] != 1:
+            b = self.compact(e.operands[3])
+        b = _spread(b, out.shape[:-2])
+        self.steps += rows.steps(e, [values, starts, columns, b, *order], out)
 
     def product(self, e: Equation) -> None:
         left, right = (self.view_of(x) for x in e.operands)

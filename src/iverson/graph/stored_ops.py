@@ -6,6 +6,8 @@ derivatives, since graphs are differentiated before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,55 +15,84 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.op import Op
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.ops.notation import over
 
 Array = np.ndarray[Any, Any]
 
 
-def _product_abstract(values: Any, rows: Any, columns: Any, b: Any, *valid: Any, count: int) -> Aval:
-    return Aval((count, b.shape[1]), dtypes.result_type(values, b))
+def _product_abstract(
+    values: Any, starts: Any, columns: Any, b: Any, *_: Any, shape: Shape, blocks: Shape
+) -> Aval:
+    batch = broadcast_shapes("matmul", shape[:-1], b.shape[:-2])
+    return Aval((*batch, shape[-1], b.shape[-1]), dtypes.result_type(values, b))
 
 
-def _product(values: Array, rows: Array, columns: Array, b: Array, *valid: Array, count: int) -> Array:
-    out = np.zeros((count, b.shape[1]), np.result_type(values, b))
-    for own in valid:
-        values, rows, columns = values[own], rows[own], columns[own]
-    np.add.at(out, rows, values[:, None] * b[columns])
+def _product(
+    values: Array,
+    starts: Array,
+    columns: Array,
+    b: Array,
+    *order: Array,
+    shape: Shape,
+    blocks: tuple[int, int],
+) -> Array:
+    (r, c), (*batch, height) = blocks, shape
+    count, found = int(starts[-1]), _product_abstract(values, starts, columns, b, shape=shape, blocks=blocks)
+    own = (values[order[0]] if order else values)[: count * r * c].reshape(count, r, c)
+    lines = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    out = np.zeros(found.shape, found.dtype)
+    each = np.broadcast_to(b, (*found.shape[:-2], *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    for n, (matrix, made) in enumerate(zip(each, out.reshape(-1, *out.shape[-2:]), strict=True)):
+        first = n * (height // r) if batch else 0
+        inside = (lines >= first) & (lines < first + height // r)
+        for i, k in np.ndindex(r, c):
+            terms = own[inside, i, k, None] * matrix[columns[:count][inside] * c + k]
+            np.add.at(made, (lines[inside] - first) * r + i, terms)
     return out
 
 
-def _product_loops(
-    T: Any, aval: Any, values: Any, rows: Any, columns: Any, b: Any, *valid: Any, count: int
-) -> Any:
-    def point(e: Any, j: Any) -> Any:
-        term = T.F.astype(values[e], aval.dtype) * T.F.astype(b[columns[e], j], aval.dtype)
-        return (rows[e], j), T.F.bracket(valid[0][e], term) if valid else term
-
-    return T.scatter(aval.shape, (values.shape[0], aval.shape[1]), point)
+def _product_loops(T: Any, aval: Any, *operands: Any, **_: Any) -> Any:
+    """Of no entries; else it is loops of its own (`iverson.graph.rows`)."""
+    return over(T, aval, lambda: 0) if any(0 in x.shape for x in operands) else None
 
 
-#: out[rows[e], j] += values[e] b[columns[e], j] for each entry e: a matrix of ``count`` rows times b. A last
-#: operand says which entries count.
+#: A sparse matrix, or a batch of them, times b: out[i, j] is the sum of values[p] b[columns[p], j] over
+#: starts[i] <= p < starts[i + 1]. ``shape`` is (*batch, rows); of a pattern of ``blocks``, starts is of lines
+#: of blocks, columns of blocks. A last operand says which value is next, where they are in another order.
 stored_product = Op(name="stored_product", forward=_product, abstract=_product_abstract, loops=_product_loops)
 
 
-def _samples_abstract(a: Any, b: Any, rows: Any, columns: Any) -> Aval:
-    return Aval(rows.shape, dtypes.result_type(a, b))
+def _samples_abstract(a: Any, b: Any, *places: Any) -> Aval:
+    return Aval(places[0].shape, dtypes.result_type(a, b))
 
 
-def _samples(a: Array, b: Array, rows: Array, columns: Array) -> Array:
-    return np.asarray(np.einsum("ej,je->e", a[rows], b[:, columns]), np.result_type(a, b))
+def _of_matrices(x: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
+    """The indices of the matrix of a batch, which may be one for several, that an entry is in."""
+    own = x.shape[:-2]
+    held = zip(own, batch[len(batch) - len(own) :], strict=True)
+    return tuple(0 if n == 1 else i for n, i in held)
 
 
-def _samples_loops(T: Any, aval: Any, a: Any, b: Any, rows: Any, columns: Any) -> Any:
-    k = T.reduce_axis((0, a.shape[1]))
+def _samples(a: Array, b: Array, *places: Array) -> Array:
+    *batch, rows, columns = places
+    left, right = a[(*_of_matrices(a, batch), rows)], b.mT[(*_of_matrices(b, batch), columns)]
+    return np.asarray(np.einsum("ej,ej->e", left, right), np.result_type(a, b))
+
+
+def _samples_loops(T: Any, aval: Any, a: Any, b: Any, *places: Any) -> Any:
+    k = T.reduce_axis((0, a.shape[-1]))
 
     def entry(e: Any) -> Any:
-        return T.sum(T.F.astype(a[rows[e], k], aval.dtype) * T.F.astype(b[k, columns[e]], aval.dtype), axis=k)
+        *batch, row, column = (n[e] for n in places)
+        left, right = a[(*_of_matrices(a, batch), row, k)], b[(*_of_matrices(b, batch), k, column)]
+        return T.sum(T.F.astype(left, aval.dtype) * T.F.astype(right, aval.dtype), axis=k)
 
     return T.compute(aval.shape, entry)
 
 
-#: out[e] = sum over k of a[rows[e], k] b[k, columns[e]]: the entries of a product at some places.
+#: out[e] = sum over k of a[rows[e], k] b[k, columns[e]]: the entries of a product at some places, of batches
+#: with an index array for each axis before.
 stored_samples = Op(name="stored_samples", forward=_samples, abstract=_samples_abstract, loops=_samples_loops)
 
 #: The index of each entry of a pattern along an axis.
@@ -77,8 +108,11 @@ STORED_OPS = (stored_product, stored_samples)
 
 def stored_work(e: Any) -> int:
     """The multiply-adds of an equation of one of these."""
-    width = e.results[0].shape[1] if e.op is stored_product else e.operands[0].shape[1]
-    return int(e.operands[-1 if e.op is stored_samples else 1].shape[0] * width)
+    if e.op is stored_samples:
+        return int(e.operands[-1].shape[0] * e.operands[0].shape[-1])
+    shape = e.results[0].shape
+    matrices = 1 if len(e.params["shape"]) > 1 else prod(shape[:-2])
+    return int(e.operands[0].shape[0] * matrices * shape[-1])
 
 
 __all__ = ["STORED_OPS", "index_array", "stored_product", "stored_samples", "stored_work"]

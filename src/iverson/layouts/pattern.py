@@ -135,6 +135,11 @@ class Pattern(ABC):
         """A pattern of at least the entries (of a pattern of blocks, blocks) at increasing positions."""
         return self
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether entries, or blocks, of matrices follow each other by rows, and within these by columns."""
+        return False
+
     def within(self, region: Region) -> Pattern:
         """A pattern of at least the entries in a region (axes after the sparse ones do not count)."""
         if region.covers((*self.shape, *region.stop[self.ndim :])):

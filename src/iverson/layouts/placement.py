@@ -75,6 +75,24 @@ def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pat
     return arranging.converted(pattern, blocks)
 
 
+def rows(pattern: Pattern) -> tuple[Array, ...]:
+    """Entries of a distinct pattern of matrices by rows: where each row starts, in which column each entry is
+    and, unless they are stored so, which entries these are. Lines of blocks are left as they are."""
+    found: tuple[Array, ...] = pattern.once("by rows", lambda: _rows(pattern))
+    return found
+
+
+def _rows(pattern: Pattern) -> tuple[Array, ...]:
+    made: Any
+    made, source = (pattern, None) if pattern.layout == "bsr" else converted(pattern, "csr")
+    assert not isinstance(source, Padded)  # rows hold any entries
+    parts = [made.indptr, made.indices]
+    if not pattern.by_rows:
+        every = np.arange(pattern.count)
+        parts.append(every if source is None else every[source] if isinstance(source, slice) else source)
+    return tuple(x.astype(pattern.index_dtype, copy=False) for x in parts)
+
+
 def _with_placements(pattern: Pattern, made: Pattern, source: Any) -> tuple[Pattern, Any]:
     """Note where a pattern's entries are in a converted one: a `Source`, or what finds one."""
 

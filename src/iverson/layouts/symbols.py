@@ -69,10 +69,11 @@ class PatternSymbol(Pattern):
     model : a pattern of the same layout and shape that stores nothing, of which symbols learn their layout.
     count : how many entries are stored, or blocks.
     capacity : whether that many is at most how many entries there are.
+    by_rows : as of patterns; what follows from another symbol is so where its layout says it.
     how : of one that follows from another symbol, how: from that one's pattern to its own.
     """
 
-    __slots__ = ("_how", "_source", "capacity", "kind", "layout", "model")
+    __slots__ = ("_by_rows", "_how", "_source", "capacity", "kind", "layout", "model")
 
     def __init__(
         self,
@@ -82,12 +83,14 @@ class PatternSymbol(Pattern):
         how: Callable[[Any], Pattern] | None = None,
         *,
         capacity: bool = False,
+        by_rows: bool = False,
     ) -> None:
         super().__init__(model.shape, (count, *model.stored_shape[1:]))
         self.model = model
         self.layout, self.kind = model.layout, model.kind
         self._how = how
         self.capacity = capacity
+        self._by_rows = by_rows
         #: What it follows from: a part of that, or kept as long as that is.
         self._source: Any = None if source is None else ref(source)
 
@@ -99,6 +102,10 @@ class PatternSymbol(Pattern):
             assert source is not None, "a symbol that no input has"
             found = binding[self] = self._how(source.at(binding))  # type: ignore[misc]
         return found
+
+    def with_capacity(self, count: int) -> PatternSymbol:
+        """A new symbol for patterns like its own that store at most so many entries, or blocks."""
+        return PatternSymbol(self.model, count, capacity=True, by_rows=self._by_rows)
 
     @property
     def root(self) -> PatternSymbol:
@@ -122,6 +129,10 @@ class PatternSymbol(Pattern):
     @property
     def distinct(self) -> bool:
         return True
+
+    @property
+    def by_rows(self) -> bool:
+        return self._by_rows or (self.layout != "coo" and self.model.by_rows)
 
     def permuted(self, axes: Shape) -> Pattern:
         """As `Pattern.permuted`."""
@@ -176,7 +187,7 @@ def symbol_for(pattern: Pattern, count: int | None = None) -> PatternSymbol | No
     count = pattern.stored_shape[0] if count is None else count
     if type(pattern) is CooPattern:
         nowhere = np.zeros((pattern.ndim, 0), pattern.index_dtype)
-        return PatternSymbol(CooPattern(pattern.shape, nowhere, True), count)
+        return PatternSymbol(CooPattern(pattern.shape, nowhere, True), count, by_rows=pattern.by_rows)
     if type(pattern) is CompressedPattern:
         starts = np.zeros(pattern.indptr.size, pattern.index_dtype)
         empty = np.zeros(0, pattern.index_dtype)
@@ -197,7 +208,8 @@ def bound(params: Any, binding: Binding) -> dict[str, Any]:
 
 def kind_key(pattern: Pattern) -> Any:
     """What patterns have in common for which symbols differ in the number of entries alone."""
-    return type(pattern), pattern.layout, pattern.shape, pattern.index_dtype, pattern.stored_shape[1:]
+    own = pattern.layout, pattern.shape, pattern.index_dtype, pattern.stored_shape[1:]
+    return type(pattern), *own, pattern.by_rows
 
 
 __all__ = ["Binding", "PatternRead", "PatternSymbol", "actual", "bound", "kind_key", "symbol_for"]

@@ -82,7 +82,7 @@ class AnyCount:
     def graph(self, capacities: Sequence[int]) -> Graph:
         """The graph for at most so many entries."""
         pairs = zip(self.symbols, capacities, strict=True)
-        return self._graph([PatternSymbol(s.model, n, capacity=True) for s, n in pairs])
+        return self._graph([s.with_capacity(n) for s, n in pairs])
 
     def _graph(self, symbols: Sequence[PatternSymbol]) -> Graph:
         pairs = list(zip(self.symbols, symbols, strict=True))

@@ -65,6 +65,10 @@ class CompressedPattern(Pattern):
         return self.indices.dtype
 
     @property
+    def by_rows(self) -> bool:
+        return self.axis == 0
+
+    @property
     def arrays(self) -> tuple[Array, ...]:
         return self.indptr, self.indices
 

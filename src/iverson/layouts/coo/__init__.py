@@ -83,6 +83,10 @@ class CooPattern(Pattern):
         """Whether entries are distinct and in row-major order."""
         return self.distinct and isinstance(self.sorted[1], slice)
 
+    @property
+    def by_rows(self) -> bool:
+        return self.coalesced
+
     def _coordinates(self) -> Array:
         return self.indices
 
