@@ -71,7 +71,11 @@ def product(task: Task, *, any_size: bool = False) -> Product | None:
     any_size : also where it gains nothing.
     """
     e = task.value
-    plain = task.combine == "sum" and not task.where and not task.lets and task.out.dtype.kind == "f"
+    plain = (
+        task.combine == "sum"
+        and not (task.where or task.lets or task.walk or task.whole)
+        and task.out.dtype.kind == "f"
+    )
     if not (plain and isinstance(e, Apply) and e.name == "multiply"):
         return None
     left, right = e.args

@@ -39,7 +39,9 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
     if any(s.buffer.shape != task.out.shape for s in own):  # entries beyond those would not be stored
         return None
     names = [i.name for i in task.write if isinstance(i, Var)]
-    plain = task.combine == "assign" and not (task.where or task.walk or task.position or task.best)
+    plain = task.combine == "assign" and not (
+        task.where or task.walk or task.whole or task.position or task.best
+    )
     if not plain or len(names) != len(task.write) or {a.name for a in task.axes} != set(names):
         return None
     if (

@@ -19,7 +19,9 @@ def flattened(task: Task) -> Task:
 
     Buffers keep their names: whoever calls the nest sees their memory in the new shapes.
     """
-    plain = task.combine == "assign" and not (task.where or task.walk or task.position or task.best)
+    plain = task.combine == "assign" and not (
+        task.where or task.walk or task.whole or task.position or task.best
+    )
     if not plain or not task.axes or (task.axes[-1].extent or LANES) % LANES == 0:
         return task
     task = _without_ones(task)

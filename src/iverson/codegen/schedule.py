@@ -41,7 +41,7 @@ from iverson.codegen.plan import is_inside
 from iverson.codegen.task import MOTION_COST, Axis, Task, motion
 from iverson.codegen.threads import available
 from iverson.expr.functions import identity
-from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, subexpressions
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
@@ -142,10 +142,13 @@ class Choice:
         return total / max(used, 1e-3)
 
     def _vector_axis(self) -> Axis | None:
+        walk = self.task.walk
         even = [
             a
             for a in self.outer
-            if (a in self.plain or self.task.combine == "assign") and motion(self.store, a.name)
+            if not ends_by_data(walk, a.name)
+            and (a in self.plain or self.task.combine == "assign")
+            and motion(self.store, a.name)
         ]
         candidates = [*even, *(self.reduced if self.task.combine != "assign" else ())]
         usable = [a for a in candidates if a.extent is None or a.extent > 1]
@@ -284,6 +287,16 @@ class Choice:
         )
         return _guarded(outer, body)
 
+    def _in_lanes(self, s: Stmt) -> Stmt:
+        """A loop with data as bounds, in lanes if no other loop is and its reads are contiguous."""
+        if not isinstance(s, (Loop, If)):
+            return s
+        if self.vector is None and isinstance(s, Loop) and all(isinstance(x, Point) for x in s.body):
+            by_data = any(isinstance(x, Load) for e in (s.lower, s.upper) for x in subexpressions(e))
+            if by_data and all(motion(x, s.var, self.task.lets) < 2 for x in self.task.loads):
+                return replace(s, mark="vector", factor=4)
+        return replace(s, body=tuple(map(self._in_lanes, s.body)))
+
     def _guards(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """Guards around a reduction, where only they keep its store inside the output, and inside it."""
         if self.task.fresh or is_inside(self.store, _scope(self.task)):
@@ -318,7 +331,7 @@ class Choice:
     def _reduction(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The reduction loops, the vector's innermost and small constant ones written out."""
         if self.task.walk is not None:
-            return along(self.task.walk, body)
+            return along(tuple(map(self._in_lanes, self.task.walk)), body)
         v = self.vector
         axes = [a for a in self.reduced if a is not v]
         points = prod(2 * MANY if a.extent is None else a.extent for a in self.reduced)
@@ -335,6 +348,13 @@ class Choice:
                 budget = 1
             body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if small else ""),)
         return body
+
+
+def ends_by_data(walk: tuple[Stmt, ...] | None, name: str) -> bool:
+    """Whether loops of a walk have data as bounds that differ along an axis: no work for its lanes."""
+    loops = [s for s in statements(walk or ()) if isinstance(s, Loop)]
+    bounds = [e for s in loops for e in (s.lower, s.upper) if depends(e, {name})]
+    return any(isinstance(x, Load) for e in bounds for x in subexpressions(e))
 
 
 def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

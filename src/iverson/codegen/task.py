@@ -42,6 +42,7 @@ class Task:
     best : for argmax and argmin, where the value there is stored as well.
     walk : the reduction's loops, where they are not the box of the axes that the write leaves out: loops and
         guards without marks, around Points.
+    whole : all loops and guards, where entries are written along axes whose bounds depend on others or data.
     apart : every point is written by itself, as only its own guards keep the write inside the output.
     """
 
@@ -57,6 +58,7 @@ class Task:
     walk: tuple[Stmt, ...] | None = None
     best: Buffer | None = None
     apart: bool = False
+    whole: Stmt | None = None
 
     @property
     def expressions(self) -> tuple[Expr, ...]:

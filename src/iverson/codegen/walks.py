@@ -84,6 +84,8 @@ def pinned(task: Task) -> Task:
 
 def boxed(task: Task) -> tuple[Stmt, ...]:
     """Phases that run a task over its box: one, or where its last axis is read under ``// d`` d, fused."""
+    if task.whole is not None:
+        return nest(task, task.whole, "scatter")
     tasks = [task]
     last = task.write[-1] if task.write else None
     if task.combine == "assign" and not task.where and isinstance(last, Var):

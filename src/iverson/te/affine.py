@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd, inf
 
+from iverson.core import dtypes
 from iverson.expr.affine import Affine, difference, keep_form, known_form, linear, make, single
-from iverson.expr.build import apply, index
+from iverson.expr.build import apply, cast, index
 from iverson.expr.functions import NEGATED
 from iverson.expr.intervals import EVERYTHING, Bound, Interval, of_form, of_function
 from iverson.expr.nodes import Apply, Cast, Const, Expr, postorder
@@ -87,7 +88,9 @@ def expr_of(form: Affine) -> Expr:
     """The expression a normal form stands for, positive terms first; the same one for equal forms."""
     result: Expr | None = None
     for atom, c in sorted(form.terms, key=lambda t: t[1] < 0):
-        term = atom if abs(c) == 1 else apply("multiply", atom, index(abs(c)))
+        term = cast(atom, dtypes.int64)
+        if abs(c) != 1:
+            term = apply("multiply", term, index(abs(c)))
         if result is None:
             result = term if c > 0 else apply("negative", term)
         else:

@@ -13,7 +13,7 @@ from math import prod
 
 from iverson.expr.build import const, index, select
 from iverson.expr.nodes import Const, Expr
-from iverson.te.affine import same_extent
+from iverson.te.affine import depends_on_data, same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
 from iverson.te.expressions import Extent, Var, substitute, tied_together, typical, variables
 from iverson.te.nodes import Domain, Statement, recurrence_of
@@ -47,6 +47,8 @@ def filling(domain: Domain) -> float:
 
     0 where a part is too large to count. Sizes have typical values.
     """
+    if depends_on_data(domain.where):
+        return 0.0
     domain = _typical(domain)
     share = 1.0
     for tied, own in tied_together(domain.where, lambda c: [c]):

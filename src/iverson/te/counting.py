@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from iverson.te.affine import constraints_of, narrowed
+from iverson.te.affine import constraints_of, depends_on_data, narrowed
 from iverson.te.expressions import Var
 from iverson.te.interpret import evaluate, scalar
 from iverson.te.nodes import Domain, If, Point, Walk
@@ -17,11 +17,13 @@ MAX_COUNTED = 4_000_000
 
 
 def domain_size(domain: Domain) -> int | None:
-    """How many points a domain has, counted one by one; None for more than `MAX_COUNTED` to try.
+    """How many points a domain has, counted one by one; None for more than `MAX_COUNTED` to try, or on data.
 
     Only the part of the box is tried that each condition by itself leaves of each axis.
     """
     if not all(isinstance(n, int) for v in domain.axes for n in (v.lo, v.hi)):
+        return None
+    if depends_on_data(domain.where):
         return None
     constraints = [c for e in domain.where for c in constraints_of(e) or ()]
     bounds = narrowed(domain.axes, constraints)

@@ -317,7 +317,7 @@ def adjoint_statements(
         leading = axes
         g = head[(*axes, *statement.write)]
     for read, shares in cotangents(body, g).items():
-        if read.tensor not in wanted:
+        if read.tensor not in wanted or any(same_extent(n, 0) for n in read.tensor.shape):
             continue
         for guards, value in shares.items():
             plain = sorted((c for c in guards if not depends_on_data([c])), key=by_structure)

@@ -46,12 +46,16 @@ from iverson.te.loops import exact_loops
 from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_of, recurrence_of
 from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
+from iverson.te.ragged import bounds_in, check_bounds, is_ragged
 from iverson.te.stages import split_guard
 
 OWN_AXES = "the write is axes themselves"
 BY_DATA = "the address depends on data"
 BY_STEP = "a step at a time"
+BY_BOUNDS = "bounds depend on data, in the order of the definition"
 NEARLY_ALL = "outputs first, over a box of which nearly all counts"
+#: Reasons for a walk that hold whatever the sizes are.
+ALL_SIZES = (OWN_AXES, BY_DATA, BY_STEP, BY_BOUNDS, NEARLY_ALL)
 
 
 def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
@@ -124,8 +128,18 @@ def _leaves_few(condition: Expr, domain: Domain) -> bool:
 
 def plan(statement: Statement) -> Statement:
     """One statement with its strategy, the reason and its walk, or a box no larger than it need be."""
+    if is_ragged(statement) and statement.walk is None:
+        return _ragged(statement)
     found = _planned(statement)
     return found if found.walk is not None or is_symbolic(found) else _narrowed(found)
+
+
+def _ragged(s: Statement) -> Statement:
+    """A statement of which axes' bounds depend on data, its outputs first if they are axes of the others."""
+    own = None if depends_on_data(s.write) else _own_axes_first(s, [affine_of(e) for e in s.write])
+    if own is None or set(variables(own.write)) & set(bounds_in(own.domain)[0]) or check_bounds(own.domain):
+        return replace(s, strategy="scatter", reason=BY_BOUNDS)
+    return replace(own, strategy="gather", reason=OWN_AXES)
 
 
 def _narrowed(s: Statement) -> Statement:
@@ -216,9 +230,7 @@ def constraints_in(domain: Domain) -> list[Constraint] | None:
 
 def is_chosen(program: Program) -> bool:
     """Whether the walk of each statement holds for all sizes: no better one is known for any of them."""
-    return all(
-        s.reason in (OWN_AXES, BY_DATA, BY_STEP, NEARLY_ALL) or not is_symbolic(s) for s in program.statements
-    )
+    return all(s.reason in ALL_SIZES or not is_symbolic(s) for s in program.statements)
 
 
 def is_symbolic(statement: Statement) -> bool:

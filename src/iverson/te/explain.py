@@ -12,6 +12,7 @@ from iverson.te.eliminate import eliminate, is_symbolic, owned
 from iverson.te.expressions import Tensor, extent, reads_of
 from iverson.te.nodes import Program, Statement
 from iverson.te.print import domain_text, statement_text
+from iverson.te.ragged import is_ragged
 from iverson.te.translate import buffer_for, compiles, phases_of, task_of
 
 
@@ -52,7 +53,7 @@ def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
         lines += [
             f"{s.tensor.name} {'+=' if s.combine == 'sum' else '='} ...",
             f"  domain    {domain_text(s)}",
-            f"  points    {_shown(count.visited)} visited, {_shown(count.terms)} nonzero terms",
+            f"  points    {_points(s, count)}",
             f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}{_sharing(s)}",
             *loops,
         ]
@@ -69,12 +70,20 @@ def _sharing(s: Statement) -> str:
     return "".join(f"; {way}" for way in ways)
 
 
+def _points(s: Statement, count: Count) -> str:
+    if is_ragged(s):
+        return "those between the bounds, which are read when run"
+    return f"{_shown(count.visited)} visited, {_shown(count.terms)} nonzero terms"
+
+
 def _shown(n: int | None) -> str:
     return "many" if n is None else str(n)
 
 
 def counts(statement: Statement) -> Count:
     """The points a statement visits and the points of its domain, each counted on its own."""
+    if is_ragged(statement):
+        return Count(None, None)
     total = domain_size(statement.domain)
     if statement.walk is not None:
         return Count(walk_size(statement.walk, owned(statement, statement.strategy)), total)

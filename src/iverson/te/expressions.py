@@ -63,11 +63,12 @@ class Read(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Reduce(Expr):
-    """A reduction inside a definition; `language.compute` makes a stage of it."""
+    """A reduction inside a definition, where conditions hold; `language.compute` makes a stage of it."""
 
     combine: str
     axes: tuple[Var, ...]
     body: Expr
+    where: tuple[Expr, ...] = ()
     weak: ClassVar[bool] = False  # type: ignore[misc]
 
     @property
@@ -76,13 +77,14 @@ class Reduce(Expr):
 
     @property
     def operands(self) -> tuple[Expr, ...]:
-        return (self.body,)
+        return (self.body, *self.where)
 
     def _of(self, *operands: Expr) -> Expr:
-        return Reduce(self.combine, self.axes, operands[0])
+        return Reduce(self.combine, self.axes, operands[0], operands[1:])
 
     def _text(self, below: Sequence[str]) -> str:
-        return f"{self.combine}({below[0]} for {', '.join(v.name for v in self.axes)})"
+        where = f" where {' and '.join(below[1:])}" if self.where else ""
+        return f"{self.combine}({below[0]} for {', '.join(v.name for v in self.axes)}{where})"
 
 
 Extent = int | Expr

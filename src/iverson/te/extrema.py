@@ -8,6 +8,7 @@ from iverson.expr.nodes import same
 from iverson.te.affine import is_range
 from iverson.te.expressions import Tensor, Var
 from iverson.te.nodes import Statement, recurrence_of
+from iverson.te.ragged import bounds_in
 from iverson.te.translate import compiles
 
 
@@ -49,7 +50,8 @@ def covers_all(s: Statement) -> bool:
     """Whether a statement reaches every entry of its tensor, so that nothing need be filled in before.
 
     With a walk it is not asked; an entry's first value then comes from a fill. A guarded reduction does,
-    as every entry gets what its accumulator holds; other guarded statements do not.
+    as every entry gets what its accumulator holds; other guarded statements do not, nor do axes whose bounds
+    depend on data.
     """
     reduces = s.combine != "assign" and len(s.domain.axes) > len(s.write)
     if s.walk is not None or (s.domain.where and not reduces):
@@ -57,5 +59,5 @@ def covers_all(s: Statement) -> bool:
     own = [w for w in s.write if isinstance(w, Var)]
     if len(own) != len(s.write) or len(set(own)) != len(own):
         return False
-    axes = set(s.domain.axes)
+    axes = set(s.domain.axes).difference(bounds_in(s.domain)[0])
     return all(v in axes and is_range(v, n) for v, n in zip(own, s.tensor.shape, strict=True))

@@ -16,12 +16,13 @@ import numpy as np
 
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.core.scalars import SCALARS, converted
-from iverson.expr.build import applied
+from iverson.expr.build import applied, as_expr, index
 from iverson.expr.functions import COMBINE, identity
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.expr.print import text
-from iverson.te.expressions import Read, Tensor, Var, substitute
+from iverson.te.expressions import Read, Tensor, Var, reads_of, replacing, substitute, variables
 from iverson.te.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
+from iverson.te.ragged import BadBound, Bounds, bounds_in, is_ragged, out_of_range
 
 Array = np.ndarray[Any, Any]
 Values = dict[Tensor, Array]
@@ -132,6 +133,8 @@ def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, A
         record.points = len(rows)
         table = np.array(rows, np.int64).reshape(len(rows), len(axes))
         return {v: table[:, k] for k, v in enumerate(axes)}
+    if is_ragged(statement):
+        return _ragged_points(statement, record, values)
     ranges = [np.arange(_constant(v.lo), _constant(v.hi)) for v in axes]
     total = prod(len(r) for r in ranges)
     grid = np.meshgrid(*ranges, indexing="ij") if ranges else []
@@ -145,6 +148,62 @@ def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, A
     record.points = int(kept.sum())
     record.idle = total - record.points
     return {v: p[kept] for v, p in points.items()}
+
+
+def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadBound | None:
+    """The first bound of a ragged axis that leaves the axis' range, if one does, and is known."""
+    new: dict[Expr, Expr] = {n: index(k) for n, k in sizes.items()}
+    axes: dict[Expr, Var] = {}
+    for v in statement.domain.axes:
+        low, high = (substitute([as_expr(n)], new)[0] for n in (v.lo, v.hi))
+        axes[v] = Var(v.name, _constant(low), _constant(high), v.kind)
+    own = statement.mapped(replacing({**new, **axes}), tuple(axes.values()))
+    if not is_ragged(own) or any(r.tensor not in values for r in reads_of(own.domain.where)):
+        return None
+    try:
+        _ragged_points(own, Visits(own), values)
+    except _WrongBound as error:
+        return error.found
+    except IndexingError:
+        pass
+    return None
+
+
+class _WrongBound(IndexingError):
+    """A bound that leaves the range of its axis."""
+
+    def __init__(self, found: BadBound) -> None:
+        argument, got, expected = found
+        super().__init__("te.interpret", argument, got=got, expected=expected)
+        self.found = found
+
+
+def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:
+    """The points axis by axis, each from bound to bound, without those at which a condition fails."""
+    domain = statement.domain
+    bounds, where = bounds_in(domain)
+    points: dict[Var, Array] = {}
+    count = 1
+    for v in domain.axes:
+        low, high = bounds.get(v, Bounds()).within(v)
+        ends = evaluate([low, high], points, count, values)
+        lengths = np.maximum(ends[high] - ends[low], 0)
+        wrong = out_of_range(v, bounds.get(v, Bounds()), points, ends)
+        if wrong is not None:
+            raise _WrongBound(wrong)
+        record.empty += int((lengths == 0).sum())
+        first = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        points = {u: np.repeat(p, lengths) for u, p in points.items()}
+        count = int(lengths.sum())
+        points[v] = np.repeat(ends[low], lengths) + np.arange(count) - first
+        for c in where:
+            if v in variables([c]) and all(u in points for u in variables([c])):
+                held = evaluate([c], points, count, values)[c]
+                points = {u: p[held] for u, p in points.items()}
+                record.idle += count - int(held.sum())
+                count = int(held.sum())
+    record.points = count
+    return points
 
 
 def _walked(walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits) -> Iterator[tuple[int, ...]]:

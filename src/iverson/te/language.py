@@ -20,8 +20,9 @@ from iverson.expr.nodes import Const, Expr, postorder
 from iverson.te.expressions import Extent, Placeholder, Reduce, Tensor, Var, as_index, replacing, substitute
 from iverson.te.injective import is_injective
 from iverson.te.nodes import Compute, Domain, Recurrence, Statement, as_tensors, rebuilt, units_below
+from iverson.te.ragged import bounded
 from iverson.te.site import operation
-from iverson.te.stages import check_scope, define
+from iverson.te.stages import check_scope, define, staged
 from iverson.te.verify import check_definition
 
 _counter = count()
@@ -48,16 +49,46 @@ def var(name: str = "") -> Var:
 def reduce_axis(bounds: Any, name: str = "") -> Var:
     """An axis to reduce over: ``(lo, hi)``, hi exclusive, or an extent.
 
+    The bounds may depend on other indices, also through integer tensors: a *ragged* axis. It is made where
+    these indices are, in the function that defines the entries. Like ``range``, it is empty where lo >= hi: a
+    sum over none is 0, a product 1, a maximum the lowest value. Only the points between the bounds are
+    visited, here and in derivatives.
+
+    Raises ArgumentError for bounds that are no pair, ArgumentTypeError for ones that are no integers. Where
+    bounds go beyond what is read with the axis, a call raises IndexingError, which names the bound.
+
     >>> k = reduce_axis((0, 3), "k")
+
+    The product of a sparse matrix, entries row by row from ``p[i]`` to ``p[i + 1]``, and a vector:
+
+    >>> import numpy as np
+    >>> from iverson import te
+    >>> @te.op
+    ... def spmv(p, columns, values, x):
+    ...     def row(i):
+    ...         e = te.reduce_axis((p[i], p[i + 1]))
+    ...         return te.sum(values[e] * x[columns[e]], e)
+    ...     return te.compute((p.shape[0] - 1,), row)
+    >>> spmv(np.array([0, 2, 2, 3]), np.array([0, 2, 1]), np.array([1.0, 2.0, 3.0]), np.ones(3))
+    iverson.Tensor([3., 0., 3.])
     """
     what = operation("reduce_axis", name)
-    pair = tuple(bounds) if isinstance(bounds, (tuple, list)) else (0, bounds)
-    if len(pair) != 2:
-        raise ArgumentError(what, "bounds", got=described(bounds), expected="(lo, hi) or an extent")
-    lo, hi = (_extent(b, what, "bounds") for b in pair)
+    lo, hi = _bounds(bounds, what, "bounds")
     if isinstance(lo, int) and isinstance(hi, int) and hi < lo:
         raise ArgumentError(what, "bounds", got=f"({lo}, {hi})", expected="lo <= hi")
     return Var(name or _fresh("k"), lo, hi, "reduce")
+
+
+def _bounds(bounds: Any, what: str, argument: str) -> tuple[Extent, Extent]:
+    """``(lo, hi)`` or an extent as a pair."""
+    pair = tuple(bounds) if isinstance(bounds, (tuple, list)) else (0, bounds)
+    if len(pair) != 2:
+        raise ArgumentError(what, argument, got=described(bounds), expected="(lo, hi) or an extent")
+    lo, hi = (_extent(b, what, argument) for b in pair)
+    for b in (lo, hi):
+        if isinstance(b, Expr) and b.dtype.kind not in "iu":
+            raise ArgumentTypeError(what, argument, got=f"{b!r} of dtype {b.dtype}", expected="integers")
+    return lo, hi
 
 
 def compute(shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any = None) -> Compute:
@@ -90,12 +121,13 @@ def scatter(
     name: str = "",
     combine: str = "sum",
 ) -> Compute:
-    """``Out[f(i)] += g(i)`` for i in the box ``domain``, where ``fscatter(*i)`` returns ``(f, g)``.
+    """``Out[f(i)] += g(i)`` for i in ``domain``, where ``fscatter(*i)`` returns ``(f, g)``.
 
-    f is an index or a tuple of them and may read data. combine is "sum", "prod", "max", "min" or
-    "assign"; with "assign" each entry must provably be written at most once. Entries that nothing is
-    written to are 0 (1 for prod, the lowest or highest value for max and min). max and min
-    differentiate, the first of equal values taking the derivative; prod does not.
+    domain is an extent for each index, or for a ragged one a function of the indices before it that returns
+    its bounds ``(lo, hi)``, as those of `reduce_axis`. f is an index or a tuple of them and may read data.
+    combine is "sum", "prod", "max", "min" or "assign"; with "assign" each entry must provably be written at
+    most once. Entries that nothing is written to are 0 (1 for prod, the lowest or highest value for max and
+    min). max and min differentiate, the first of equal values taking the derivative; prod does not.
 
     Raises ArgumentError for another combine or two possible writers of an assignment, ShapeError where
     f does not fit the shape, IndexingError where it is provably outside.
@@ -103,13 +135,24 @@ def scatter(
     >>> idx, x = placeholder((5,), "int64", "idx"), placeholder((5,), name="x")
     >>> scatter((3,), (5,), lambda e: (idx[e], x[e]), "S")
     Compute(S: float64[3])
+
+    The row of each entry, from where the rows start:
+
+    >>> from iverson import te
+    >>> @te.op
+    ... def rows(p, entries):
+    ...     points = (p.shape[0] - 1, lambda i: (p[i], p[i + 1]))
+    ...     return te.scatter(entries.shape, points, lambda i, e: (e, i))
+    >>> import numpy as np
+    >>> rows(np.array([0, 2, 2, 3]), np.zeros(3))
+    iverson.Tensor([0, 0, 2])
     """
     operation("scatter", name)
     name = name or _fresh("T")
     what = operation("scatter", name)
     check_choice(combine, SCATTERS, what, "combine")
     extents = shape_of(shape, what)
-    axes = _axes(as_function(fscatter, what, "fscatter"), shape_of(domain, what, "domain"), what)
+    axes = _points(as_function(fscatter, what, "fscatter"), domain, what)
     found = fscatter(*axes)
     if not isinstance(found, tuple) or len(found) != 2:
         raise ArgumentTypeError(
@@ -124,11 +167,16 @@ def scatter(
         raise ShapeError(
             what, got=f"{len(indices)} target indices", expected=f"{len(extents)}, as in the shape"
         )
-    given = [as_index(i, name) for i in indices]
-    check_scope([*given, as_expr(value, what)], axes, what)
-    write = tuple(_staged(i, axes, f"{name}.index", what) for i in given)
-    body = _staged(as_expr(value, what), axes, f"{name}.value", what)
-    statement = Statement(None, write, body, Domain(axes), combine)
+    at = [as_index(i, name) for i in indices]
+    axes, (*given, value), where = bounded(axes, [*at, as_expr(value, what)], zip(at, extents, strict=True))
+    check_scope([*given, value, *where], axes, what)
+    inner: tuple[Var, ...] = ()
+    if where and combine == "sum" and isinstance(value, Reduce) and value.combine == "sum":
+        terms = value  # which are added up anyway
+        inner, value, where = terms.axes, terms.body, (*where, *terms.where)
+    write = tuple(_staged(i, axes, where, f"{name}.index", what) for i in given)
+    body = _staged(value, axes, where, f"{name}.value", what)
+    statement = Statement(None, write, body, Domain((*axes, *inner), where), combine)
     if combine == "assign" and not is_injective(write, axes):
         raise ArgumentError(
             what,
@@ -144,6 +192,17 @@ def scatter(
     return made
 
 
+def _points(function: Callable[..., Any], domain: Any, what: str) -> tuple[Var, ...]:
+    """The axes of a scatter: of extents, or of bounds as functions of the axes before."""
+    given = tuple(domain) if isinstance(domain, (tuple, list)) else (domain,)
+    plain = shape_of([0 if callable(n) else n for n in given], what, "domain")
+    axes: list[Var] = []
+    for name, n, bounds in zip(_names(function, plain, what), plain, given, strict=True):
+        lo, hi = _bounds(bounds(*axes), what, "domain") if callable(bounds) else (0, n)
+        axes.append(Var(name, lo, hi))
+    return tuple(axes)
+
+
 def _reduction(combine: str, body: Any, axis: Any) -> Expr:
     what = operation(combine)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
@@ -153,12 +212,12 @@ def _reduction(combine: str, body: Any, axis: Any) -> Expr:
         empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
         if empty and combine not in ("sum", "prod"):
             raise ArgumentError(what, "axis", got=f"{v.name}, which is empty", expected="a value")
-    e = as_expr(body, what)
+    own, (e,), where = bounded(axes, [as_expr(body, what)])
     if e.dtype.kind == "c" and combine not in ("sum", "prod"):
         raise ArgumentTypeError(what, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
     if combine in ("sum", "prod") and e.dtype.kind == "b":
         e = e.astype("int64")
-    return Reduce(combine, axes, e)
+    return Reduce(combine, own, e, where)
 
 
 def sum(body: Any, axis: Any) -> Expr:
@@ -280,6 +339,12 @@ def shape_of(shape: Any, what: str, argument: str = "shape") -> tuple[Extent, ..
 
 
 def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> tuple[Var, ...]:
+    names = _names(function, extents, what)
+    return tuple(Var(name, 0, n) for name, n in zip(names, extents, strict=True))
+
+
+def _names(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> list[str]:
+    """What a function calls the indices it takes, one for each extent."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -295,15 +360,14 @@ def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) 
             got=f"a function of {len(names)} indices",
             expected=f"one index per axis of shape {extents}",
         )
-    names += [f"i{k}" for k in range(len(names), len(extents))]
-    return tuple(Var(name, 0, n) for name, n in zip(names, extents, strict=True))
+    return names + [f"i{k}" for k in range(len(names), len(extents))]
 
 
-def _staged(e: Expr, axes: tuple[Var, ...], name: str, what: str) -> Expr:
-    """An expression whose reductions, if it has any, are a tensor of their own."""
+def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, what: str) -> Expr:
+    """An expression whose reductions, if it has any, are in tensors of their own."""
     if not any(isinstance(n, Reduce) for n in postorder([e])):
         return e
-    return define(e, axes, name, what)[axes]
+    return staged(e, name, what, where) if where else define(e, axes, name, what)[axes]
 
 
 def clamp(index: Any, lo: Any, hi: Any) -> Expr:

@@ -149,7 +149,9 @@ class Lowered:
             for step in self.steps:
                 self._run(step, arrays, values, threads)
         except IndexingError as error:
-            raise self._as_defined(error, operation, names) from None
+            raise self._bad_bound(values, operation, names) or self._as_defined(
+                error, operation, names
+            ) from None
         workspace.give_back(passing)
         return tuple(values[t] for t in self.program.outputs)
 
@@ -166,6 +168,20 @@ class Lowered:
             step.at(self.values).run(arrays)
         else:
             step.run(values)
+
+    def _bad_bound(
+        self, values: dict[Tensor, Array], operation: str, names: Sequence[str] | None
+    ) -> IndexingError | None:
+        """The error for a bound of a ragged axis that leaves its range: then its indices did, too."""
+        given = {t.name: name for t, name in zip(self.program.inputs, names or (), strict=False)}
+        sizes = {n: self.values[name] for n, name in self.sizes.names.items()}
+        for s in self.program.statements:
+            wrong = interpret.wrong_bound(s, values, sizes)
+            if wrong is not None:
+                argument, got, expected = wrong
+                got = re.sub(r"[A-Za-z]\w*", lambda found: given.get(found[0], found[0]), got)
+                return IndexingError(operation, given.get(argument, argument), got=got, expected=expected)
+        return None
 
     def _as_defined(self, error: IndexingError, operation: str, names: Sequence[str] | None) -> IndexingError:
         """An error of a kernel in the names of the definition: ``x_0[index_1[i_2]]  ->  x[index[i]]``."""

@@ -14,7 +14,7 @@ Grammar
          | Apply(name, args, dtype)         a function of core.scalars.SCALARS
          | Select(condition, then, other)   evaluates only the side it chooses (may guard a read)
          | Cast(operand, dtype)
-         | Reduce(combine, axes, body)      only while a definition is built: becomes a stage
+         | Reduce(combine, axes, body, where)   only while a definition is built: becomes a stage
 
     index arithmetic is Apply on int64: add, subtract, negative, multiply (by a constant),
     floor_divide and remainder (by a positive constant, rounding down), minimum, maximum.
@@ -50,8 +50,10 @@ Meaning
 - argmax and argmin keep the value of ``position`` (int64) at the best ``body``; of equal ones, the
   smallest position; a nan is better than every number. The output holds positions only.
 - max and min let nan through.
-- ``where`` holds boolean expressions of indices only, usually quasi-affine (+, -, * // % by
-  constants); all must hold. A guard that depends on data is a Select in the body.
+- ``where`` holds boolean expressions of indices, usually quasi-affine (+, -, * // % by constants); all must
+  hold. Those that read data are bounds of an axis, ``p[i] <= e``, ``e < p[i + 1]``, that depend on axes
+  before it (`ragged`); between them the axis must stay inside of its own range, which is checked when run.
+  Any other guard that depends on data is a Select in the body.
 - ``walk`` is an exact way to visit the domain, found by `eliminate`; None stands for all points of
   the box of axes, in order, guarded by ``where``. In a walk the guards are already taken care of
   (do not test ``where`` again) and each point of the domain is visited exactly once. Loop bounds

@@ -12,6 +12,7 @@ from iverson.expr.nodes import Expr
 from iverson.expr.print import text
 from iverson.te.expressions import Tensor, Var, variables
 from iverson.te.nodes import For, If, Point, Program, Statement, Walk, recurrence_of
+from iverson.te.ragged import bounds_in
 
 
 def program_text(program: Program) -> str:
@@ -57,11 +58,14 @@ def statement_text(statement: Statement) -> str:
         return "\n".join(_walk_lines(statement.walk, statement, names))
     recurrence = recurrence_of(statement.tensor)
     axes = [v for v in statement.domain.axes if recurrence is None or v is not recurrence.axis]
+    bounds, where = bounds_in(statement.domain)
     lines = []
     for depth, v in enumerate(axes):
-        lines.append(f"{'    ' * depth}for {names[v]} in {v.lo}:{v.hi}:")
+        low, high = bounds[v].within(v) if v in bounds else (v.lo, v.hi)
+        ends = ":".join(text(n, names) if isinstance(n, Expr) else str(n) for n in (low, high))
+        lines.append(f"{'    ' * depth}for {names[v]} in {ends}:")
     depth = len(axes)
-    for condition in statement.domain.where:
+    for condition in where:
         lines.append(f"{'    ' * depth}if {text(condition, names)}:")
         depth += 1
     lines.append("    " * depth + action_text(statement, names))

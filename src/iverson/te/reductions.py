@@ -19,6 +19,7 @@ from iverson.expr.functions import identity
 from iverson.expr.nodes import Expr, Select, same
 from iverson.te.expressions import Read, Var, extent, substitute, variables
 from iverson.te.nodes import Compute, Domain, Statement
+from iverson.te.ragged import bounds_in
 from iverson.te.stages import position
 from iverson.te.where import conjunction
 
@@ -134,6 +135,16 @@ def _of_scattered(tensor: Compute, s: Statement) -> Statement:
 
 def _of_product(tensor: Compute, s: Statement) -> Statement:
     kept, reduced = _reduced_axes(s)
+    bounds, _ = bounds_in(s.domain)
+    for v in reduced:
+        if v in bounds and bounds[v].lower is not None:
+            raise GradientError(
+                "te.differentiate",
+                tensor.name,
+                got=f"a product along {v.name}, which starts where data says",
+                expected="an axis that starts at a number",
+                remedy="sum logarithms, or copy rows into a padded tensor",
+            )
     count = 1
     for v in reduced:
         n = extent(v)

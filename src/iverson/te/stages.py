@@ -16,8 +16,9 @@ from iverson.expr.build import const, index, is_guarded, select, simplified_with
 from iverson.expr.functions import identity
 from iverson.expr.nodes import Expr, Select, postorder
 from iverson.te.affine import conjuncts, constraints_of, depends_on_data
-from iverson.te.expressions import Reduce, Var, extent, reads_of, variables
+from iverson.te.expressions import Extent, Reduce, Var, extent, reads_of, variables
 from iverson.te.nodes import Compute, Domain, Statement
+from iverson.te.ragged import FAR, bounds_in
 from iverson.te.verify import check_definition
 from iverson.te.where import conjunction, guards_of
 
@@ -25,25 +26,56 @@ from iverson.te.where import conjunction, guards_of
 def define(body: Expr, axes: Sequence[Var], name: str, operation: str) -> Compute:
     """The Compute over ``axes`` (from 0) whose entries are ``body``, with stages for reductions."""
     check_scope([body], axes, operation)
+    return _compute(staged(body, name, operation, whole=True), axes, name, [], operation)
+
+
+def staged(body: Expr, name: str, operation: str, where: Sequence[Expr] = (), *, whole: bool = False) -> Expr:
+    """The expression with reductions as tensors of their own; ``whole`` keeps one that it is itself.
+
+    where : conditions of the domain that the expression stands in.
+    """
     guards = guards_of(body)
-    stages: dict[Expr, Expr] = {}
+    reductions = [n for n in postorder([body]) if isinstance(n, Reduce)]
+    held = [c for n in reductions for c in n.where] + list(where)
     made: dict[Expr, Expr] = {}
+    count = 0
     for node in postorder([body]):
         made[node] = simplified_with(node, [made[o] for o in node.operands])
-        if isinstance(node, Reduce) and node is not body:
+        if isinstance(node, Reduce) and not (whole and node is body):
             free = [v for v in _free(node) if v.kind != "size"]
             stage_axes = sorted(free, key=lambda v: (v.kind == "reduce", v.serial))
+            _check_box(stage_axes, held, node, operation)
             inner = made[node]
             assert isinstance(inner, Reduce)
             outer = [g for g in guards[node] if set(variables([g])) <= set(free)]
             outer = [g for g in outer if not any(isinstance(n, Reduce) for n in postorder([g]))]
-            stage = _compute(inner, stage_axes, f"{name}.{len(stages) + 1}", outer, operation)
-            made[node] = stages[node] = stage[tuple(v - v.lo for v in stage_axes)]
-    return _compute(made[body], axes, name, [], operation)
+            count += 1
+            stage = _compute(inner, stage_axes, f"{name}.{count}", outer, operation)
+            made[node] = stage[tuple(v - v.lo for v in stage_axes)]
+    return made[body]
+
+
+def _check_box(axes: Sequence[Var], held: Sequence[Expr], node: Reduce, operation: str) -> None:
+    """Raises ArgumentError for a stage with an entry for each point of a box of which few are asked for.
+
+    held : the conditions that are bounds of ragged axes.
+    """
+    for condition in held:
+        tied = [v for v in variables([condition]) if v in axes]
+        ragged = depends_on_data([condition]) and len(tied) > 1
+        if ragged or any(v.lo == -FAR or v.hi == FAR for v in tied):
+            raise ArgumentError(
+                operation,
+                got=f"{node!r}, a reduction for each {', '.join(v.name for v in tied)} inside of another, "
+                "as a tensor of their whole box",
+                expected="a reduction for indices of which none bounds another",
+                remedy="define it before, with an entry for each value of the ragged axis: te.scatter(shape, "
+                "(rows, lambda i: (lo, hi)), lambda i, e: (e, te.sum(...)))",
+            )
 
 
 def _compute(body: Expr, axes: Sequence[Var], name: str, guards: Sequence[Expr], operation: str) -> Compute:
-    statement = _statement(body, tuple(axes), guards)
+    statement = _statement(body, tuple(axes), guards, operation)
     shape = tuple(extent(v) for v in axes)
     dtype = dtypes.int64 if statement.position is not None else statement.body.dtype
     made = Compute(shape, dtype, name, (statement,))
@@ -51,20 +83,39 @@ def _compute(body: Expr, axes: Sequence[Var], name: str, guards: Sequence[Expr],
     return made
 
 
-def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr]) -> Statement:
+def _position_from(
+    axes: tuple[Var, ...], reduced: tuple[Var, ...], held: tuple[Expr, ...], operation: str
+) -> Expr:
+    """The place of a point among those reduced over, counted from where a ragged axis starts."""
+    bounds, _ = bounds_in(Domain((*axes, *reduced), held))
+    first = reduced[0]
+    if any(v in bounds for v in reduced[1:]):
+        raise ArgumentError(
+            operation,
+            "axis",
+            got=f"a position along {', '.join(v.name for v in reduced)}, of which a later one is ragged",
+            expected="the ragged axis first, or alone",
+        )
+    if first not in bounds:
+        return position(reduced)
+    return position(reduced, bounds[first].within(first)[0])
+
+
+def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr], operation: str) -> Statement:
     combine, inside = "assign", body
     reduced: tuple[Var, ...] = ()
+    held: tuple[Expr, ...] = ()
     place: Expr | None = None
     if isinstance(body, Reduce):
-        combine, inside, reduced = body.combine, body.body, body.axes
+        combine, inside, reduced, held = body.combine, body.body, body.axes, body.where
         if combine.startswith("arg"):
-            place = position(reduced)
+            place = _position_from(axes, reduced, held, operation)
     plain = [g for g in guards if not depends_on_data([g])]
     on_data = [g for g in guards if depends_on_data([g])]
     if on_data:
         neutral = const(identity(combine.removeprefix("arg"), inside.dtype), inside.dtype)
         inside = Select(conjunction(on_data), inside, neutral)
-    where = tuple(plain)
+    where = (*plain, *held)
     if combine == "sum" or (combine == "assign" and not plain):
         extra, inside = split_guard(inside)
         where += extra
@@ -89,11 +140,11 @@ def split_guard(
     return plain, inner
 
 
-def position(axes: Sequence[Var]) -> Expr:
-    """The place of a point in the box of ``axes``, row by row, from 0."""
+def position(axes: Sequence[Var], start: Extent | None = None) -> Expr:
+    """The place of a point in the box of ``axes``, row by row from 0; ``start`` is that of the first."""
     result: Expr = index(0)
-    for v in axes:
-        result = result * extent(v) + (v - v.lo)
+    for k, v in enumerate(axes):
+        result = result * extent(v) + (v - (v.lo if k or start is None else start))
     return result
 
 

@@ -15,7 +15,7 @@ from itertools import product
 from iverson.codegen.nodes import INT64, Buffer, If, Loop, Stmt, Store, Var, rewritten
 from iverson.codegen.schedule import schedule
 from iverson.codegen.task import Task
-from iverson.codegen.walks import pinned
+from iverson.codegen.walks import boxed, pinned
 from iverson.expr.nodes import Apply, Const, Expr, postorder
 from iverson.te.affine import conjuncts, depends_on_data, negation
 from iverson.te.expressions import Tensor, replacing, variables
@@ -63,26 +63,24 @@ def phase_of(
         started.add(s.tensor)
         for guard, variant in variants(s, recurrence.axis):
             task = task_of(variant, buffers, first and s.tensor in fresh, sizes, {recurrence.axis: at})
-            axes = tuple(
-                a for a, v in zip(task.axes, variant.domain.axes, strict=True) if v is not recurrence.axis
-            )
-            nest = _nest(replace(task, axes=axes))
+            nests = _nests(task)
             if guard is not None:
                 condition = Translation(buffers, sizes, {recurrence.axis: at}).expression(guard)
-                nest = If(condition, (nest,))
-            body.append(nest)
+                nests = (If(condition, nests),)
+            body += nests
     return Loop(STEP, Const(0), count, tuple(body))
 
 
-def _nest(task: Task) -> Stmt:
-    """The nest of a task inside of a loop: in one thread."""
+def _nests(task: Task) -> tuple[Stmt, ...]:
+    """The nests of a task inside of a loop: in one thread."""
 
     def alone(s: Stmt) -> Stmt:
         if isinstance(s, Loop) and s.mark == "parallel":
             return replace(s, mark="")
         return replace(s, shared=False) if isinstance(s, Store) else s
 
-    return rewritten(schedule(pinned(task)), alone)
+    whole = task.whole is not None
+    return tuple(rewritten(s, alone) for s in (boxed(task) if whole else (schedule(pinned(task)),)))
 
 
 def variants(s: Statement, axis: Index) -> Iterator[tuple[Expr | None, Statement]]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from iverson.codegen import functions, nodes
+from iverson.codegen.bounds import Scope
 from iverson.codegen.nodes import INT64, Buffer, Let, Stmt
+from iverson.codegen.plan import is_inside
 from iverson.codegen.task import Axis, Task
 from iverson.codegen.walks import boxed, nest
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.affine import normal_extent
-from iverson.te.expressions import Extent, Read, Tensor, Var, at_sizes
+from iverson.te.expressions import Extent, Read, Tensor, Var, at_sizes, variables
 from iverson.te.nodes import For, If, Statement, Walk
+from iverson.te.ragged import Bounds, bounds_in, is_ragged
 
 #: Expressions deeper than this are cut by a name.
 DEEP = 40
@@ -59,7 +63,8 @@ def task_of(
     given : variables of loops around it, as expressions of loop nests.
     """
     t = Translation(buffers, sizes, given)
-    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi)) for v in s.domain.axes)
+    own = [v for v in s.domain.axes if v not in (given or {})]
+    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi)) for v in own)
     where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
     write = tuple(whole_number(t.expression(w)) for w in s.write)
     position = None if s.position is None else t.expression(s.position)
@@ -67,7 +72,7 @@ def task_of(
     value = t.value(body)
     if s.position is None and value.dtype != s.tensor.dtype:
         value = Cast(value, s.tensor.dtype)
-    return Task(
+    task = Task(
         buffers[s.tensor],
         write,
         value,
@@ -78,6 +83,53 @@ def task_of(
         covers,
         tuple(t.lets),
     )
+    return _ragged(task, s, own, t) if s.walk is None and is_ragged(s) else task
+
+
+def _ragged(task: Task, s: Statement, own: Sequence[Var], t: Translation) -> Task:
+    """A task over axes whose bounds depend on data: loops inside of the others, or all loops."""
+    bounds, where = bounds_in(s.domain)
+    written = set(variables(s.write))
+    if written & set(bounds):
+        return replace(task, axes=(), where=(), whole=_nested(own, (), bounds, where, t)[0])
+    outer = [v for v in own if v in written]
+    axes = tuple(a for a, v in zip(task.axes, own, strict=True) if v in written)
+    walk = _nested([v for v in own if v not in written], outer, bounds, where, t)
+    shared = tuple(t.expression(c) for c in where if not set(variables([c])) & (set(own) - written))
+    loops = tuple(nodes.Loop(a.name, a.lower, a.upper, ()) for a in axes)
+    if task.fresh or is_inside(nodes.Store(task.out, task.write, task.value), Scope(loops)):
+        shared = ()  # else they keep the store inside of the output
+    return replace(task, axes=axes, where=shared, walk=walk)
+
+
+def _nested(
+    own: Sequence[Var],
+    outer: Sequence[Var],
+    bounds: Mapping[Var, Bounds],
+    where: Sequence[Expr],
+    t: Translation,
+) -> tuple[Stmt, ...]:
+    """Loops over axes inside of others, each guard as far out as it can stand, around the point."""
+    items: list[nodes.Loop | nodes.If] = []
+    waiting, known = list(where), set(outer)
+    inside = set(own)
+
+    def guards() -> None:
+        for c in [c for c in waiting if not (set(variables([c])) & inside) - known]:
+            waiting.remove(c)
+            items.append(nodes.If(t.expression(c), ()))
+
+    guards()
+    for v in own:
+        low, high = bounds[v].within(v) if v in bounds else (v.lo, v.hi)
+        first, last = (whole_number(t.index(n)) for n in (low, high))
+        items.append(nodes.Loop(t.name(v), first, last, ()))
+        known.add(v)
+        guards()
+    body: tuple[Stmt, ...] = (nodes.Point({}),)
+    for item in reversed(items):
+        body = (replace(item, body=body),)
+    return body
 
 
 def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Sequence[Stmt]:

@@ -18,6 +18,7 @@ from iverson.expr.print import text
 from iverson.te.affine import Constraint, affine_of, bounds_under, constraints_of, depends_on_data, is_pure
 from iverson.te.expressions import Extent, Read, Reduce, Tensor, Var, variables
 from iverson.te.nodes import COMBINES, Compute, If, Point, Program, Statement, Walk, recurrence_of, step_index
+from iverson.te.ragged import check_bounds
 from iverson.te.sets import is_empty
 from iverson.te.where import Guards, statement_guards
 
@@ -65,8 +66,9 @@ def check_statement(s: Statement) -> None:
     for v in variables(s.roots):
         if v not in inside and v.kind != "size":
             _fail(s, f"index {v.name}", f"one of the domain's axes {s.domain.axes}")
-    if depends_on_data(s.domain.where):
-        _fail(s, "a domain condition that reads data", "a Select in the body")
+    wrong = check_bounds(s.domain)
+    if wrong:
+        _fail(s, wrong, "a Select in the body, or a bound that depends on axes before")
     if s.walk is not None:
         check_walk(s, s.walk)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from iverson.core import dtypes
 from iverson.expr.nodes import Const, Expr, Select, postorder
-from iverson.te.affine import conjuncts, negation
+from iverson.te.affine import conjuncts, depends_on_data, negation
 from iverson.te.nodes import Statement
 
 Guards = frozenset[Expr]
@@ -31,14 +31,16 @@ def guards_of(root: Expr, outer: Iterable[Expr] = ()) -> dict[Expr, Guards]:
 
 
 def statement_guards(statement: Statement) -> dict[Expr, Guards]:
-    """`guards_of` for all roots of a statement, its domain's conditions included."""
-    where = frozenset(c for e in statement.domain.where for c in conjuncts(e))
+    """`guards_of` for all roots of a statement: conditions on data hold where those on indices do."""
+    conditions = statement.domain.where
+    where = frozenset(c for e in conditions for c in conjuncts(e))
+    on_data = {e for e in conditions if depends_on_data([e])}
+    plain = frozenset(c for e in conditions if e not in on_data for c in conjuncts(e))
     found: dict[Expr, Guards] = {}
-    conditions = set(statement.domain.where)
     for root in statement.roots:
-        if root in conditions:
+        if root in conditions and root not in on_data:
             continue
-        for node, guards in guards_of(root, where).items():
+        for node, guards in guards_of(root, plain if root in on_data else where).items():
             found[node] = found[node] & guards if node in found else guards
     return found
 
