@@ -223,6 +223,26 @@ def parts(f: Array, p: Any, q: Any, how: int) -> Any:
     return iv.sort(s, axis=0)[how % s.shape[0]] + iv.max(s, axis=0)
 
 
+def at_constants(f: Array, p: Any, q: Any, how: int) -> Any:
+    """Derivatives at what does not depend on the arguments, zeros too, inside of bodies and batches."""
+    constant = (iv.asarray([0.5, -1.0, 2.0]), iv.grad(lambda z: iv.sum(q) * 1.0)(iv.ones(3)))[how % 2]
+
+    def inner(x: Any) -> Any:
+        g = lambda z: iv.exp(iv.sin(z * x) + fitted(f(z), (3,), how)) * x
+        if how // 2 % 2:
+            return iv.jvp(g, (constant,), (iv.tanh(x),))[1]
+        return iv.grad(lambda z: iv.sum(g(z)))(constant)
+
+    x = fitted(p, (3,), how // 3)
+    return (
+        lambda: iv.cond(iv.sum(x) > 0, inner, lambda x: x * 2, x),
+        lambda: iv.checkpoint(inner)(x),
+        lambda: iv.scan(lambda h, y: (iv.tanh(inner(h)) * y, iv.sum(h)), x, fitted(q, (2,)))[0],
+        lambda: iv.vmap(inner)(iv.stack([x, fitted(q, (3,), 1)])),
+        lambda: iv.grad(lambda x: iv.sum(iv.vmap(inner)(iv.stack([x, x * 2]))))(x),
+    )[how // 5 % 5]()
+
+
 FURTHER: dict[str, Callable[[Array, Any, Any, int], Any]] = {
     "layouts": of_layouts,
     "masked sparse": masked_sparse,
@@ -239,4 +259,5 @@ FURTHER: dict[str, Callable[[Array, Any, Any, int], Any]] = {
     "branches of examples": branches_of_examples,
     "patterns of examples": patterns_of_examples,
     "parts": parts,
+    "at constants": at_constants,
 }

@@ -103,9 +103,9 @@ def ways(f: Function, args: Sequence[Any], order: int, which: Sequence[int], nat
 
 def agree(found: Any, expected: Sequence[Any], rtol: float) -> None:
     """The same entries in the same dtype and shape, to rounding of the largest of each result, or of what
-    cancelled."""
+    cancelled. No argument is tracked, and so nor is a result."""
     for a, b in zip(as_tuple(tuple(found) if isinstance(found, list) else found), expected, strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert (a.shape, a.dtype, a.requires_grad) == (b.shape, b.dtype, False)
         x, y = entries(a), entries(b)
         finite = np.isfinite(y)
         scale = np.abs(y[finite]).max(initial=CANCELLED) if y.dtype.kind in "fc" else 0

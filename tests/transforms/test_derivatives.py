@@ -72,6 +72,34 @@ def test_results_at_the_top_carry_no_graph_and_nested_ones_do():
         assert not iv.grad(lambda x: (w * x * x).sum())(x).requires_grad
 
 
+_CONSTANT = iv.asarray([3.0, 4.0])
+#: Around a function of a vector.
+AROUND = {
+    "cond": lambda f: lambda x: iv.cond(iv.sum(x) < 0, lambda x: x, f, x),
+    "checkpoint": iv.checkpoint,
+    "scan": lambda f: lambda x: iv.scan(lambda h, y: (f(h) * y, y), x, x)[0],
+    "vmap": lambda f: lambda x: iv.vmap(f)(iv.stack([x, 2 * x]))[0],
+    "jit": lambda f: iv.jit(f, interpret=True),
+    "grad": lambda f: iv.grad(lambda x: f(x).sum()),
+}
+
+
+@pytest.mark.parametrize("ways", list(itertools.product(("checkpoint", "vmap"), AROUND)), ids="-".join)
+def test_derivatives_at_constants_inside_are_not_tracked_outside(ways):
+    # Variables of the inner derivative belong to the body, also those that are zero.
+    zero = iv.grad(lambda x: _CONSTANT.sum())(_CONSTANT)
+    x = iv.asarray([0.5, 0.25])
+    for at in (_CONSTANT, zero):
+        f = lambda x, at=at: (
+            iv.grad(lambda z: iv.sum(iv.exp(iv.sin(z * x) + x)))(at)
+            + iv.jvp(lambda z: iv.sin(z * x) * x, (at,), (_CONSTANT,))[1]
+            + iv.grad(lambda z: iv.cond(z.sum() > 9, lambda z: z * x, lambda z: z + 2 * x, z).sum())(at)
+        )
+        for way in ways:
+            f = AROUND[way](f)
+        assert not f(x).requires_grad
+
+
 def test_pytrees_argnums_aux_and_keywords():
     params = {"w": iv.asarray([[1.0, 2.0]]), "b": (iv.asarray(3.0), None)}
 

@@ -153,6 +153,8 @@ def _record(
         # The result is a constant zero, or one of the operands as it was.
         k = kept[0]
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
+    if not plain and Zero in map(type, out if op.multiple else (out,)):
+        out = _recorded_zeros(op, values, out)
     tracked = tuple(map(is_not, parents, _NONES)) if None in parents else (True,) * len(parents)
     saved, result_saved = op.plans.get(tracked) or op.saves(tracked)
     if op.name in overrides():
@@ -180,6 +182,21 @@ def _record(
     if op.multiple:
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
     return make_handle(out, node)
+
+
+def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
+    """Results in which those that are zero are values of the level that they are recorded in, if any.
+
+    A zero is a value of no level: ops outside of it would take what was recorded within for theirs.
+    """
+    level = dispatch.level_of(values)
+    if level is None:
+        return out
+    found = [
+        dispatch.value_of(level.variable_of(make_handle(v))) if type(v) is Zero else v
+        for v in (out if op.multiple else (out,))
+    ]
+    return tuple(found) if op.multiple else found[0]
 
 
 def _is_on_pattern(support: Any, value: Any) -> bool:

@@ -188,9 +188,7 @@ class TraceCells:
 
     def inside(self, x: Any) -> Any:
         """A handle with the value that the trace has for that of an eager handle."""
-        if isinstance(value_of(x), LevelValue):
-            return x
-        return make_handle(value_of(self.level.handle(self.level.operand(x))), *slot_of(x))
+        return x if isinstance(value_of(x), LevelValue) else self.level.variable_of(x)
 
     def take(self, x: Any) -> Any:
         """Let a handle from outside hold the trace's value for it, which each call reads anew."""

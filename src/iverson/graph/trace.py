@@ -183,6 +183,13 @@ class Trace(Level):
         self.captured = [(v, y) for v, y in self.captured if v is not value]
         return value
 
+    def variable_of(self, x: Any) -> Any:
+        """As `Level.variable_of`: with the value that this trace has for that of the handle."""
+        held = value_of(x)
+        if isinstance(held, Traced) and held._level is self:
+            return x
+        return make_handle(Traced(self, self.operand(x)), *slot_of(x))
+
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The values that a new equation gives to the op's results."""
         operands = tuple(map(self.operand, args))

@@ -32,16 +32,18 @@ import numpy as np
 
 from iverson.autograd.mode import no_grad
 from iverson.autograd.node import differentiated
-from iverson.core.dispatch import bind, make_handle
+from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.op import Op, frozen
+from iverson.core.table import F
 from iverson.graph.dead_code import dead_code
-from iverson.graph.nodes import Equation, Graph, Value
+from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.operations import is_pure
 from iverson.graph.passes.carried import RULES, elementwise, lines, moved
 from iverson.graph.passes.demands import demanded
 from iverson.graph.passes.held import Held, Part, read, selected, zero
 from iverson.graph.trace import Trace
+from iverson.kernels import keys
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket
 from iverson.ops.entry_maps import Along, Reduced
@@ -76,7 +78,7 @@ def _cut(graph: Graph) -> tuple[Graph, bool]:
             made = level.graph([walk.made(x) for x in graph.outputs])
         finally:
             differentiated.set(before)
-    return _late(dead_code(made)), bool(level.parts)
+    return _ordered(_late(dead_code(made))), bool(level.parts)
 
 
 def _computed(graph: Graph) -> int:
@@ -90,7 +92,7 @@ _PLACING = ("embed", "index_basic")
 
 
 class _Parts(Trace):
-    """A trace in which a part of a value is one value, however often it is taken, also of what it was put in.
+    """A trace in which a part of a value is one value, however often it is taken or put in place.
 
     So selections under one condition are seen to be so after they are cut.
     """
@@ -100,21 +102,39 @@ class _Parts(Trace):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.parts: dict[Any, Any] = {}
-        #: What was put in a value, by the key that reads it there.
-        self.placed: dict[Any, Any] = {}
+        #: What was put in place, by the value that it is then, and the key that reads it there.
+        self.placed: dict[Value, tuple[Any, Any]] = {}
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if op.name not in _PLACING:
             return super().bind(op, args, params)
         x = self.operand(args[0])
-        if op.name == "index_basic" and (x, frozen(params)) in self.placed:
-            return self.placed[x, frozen(params)]
+        if op.name == "index_basic" and (found := self._taken(x, params["key"])) is not None:
+            return value_of(found)
         key = op.name, x, frozen(params)
         if key not in self.parts:
             made = self.parts[key] = super().bind(op, args, params)
             if op.name == "embed":
-                self.placed[self.operand(made), frozen({"key": params["key"]})] = args[0]
+                self.placed[made.value] = self.handle(x), params["key"]
         return self.parts[key]
+
+    def _taken(self, x: Operand, key: Any) -> Any:
+        """What a key reads of a value in which something was put in place: a part of that, put in place."""
+        if type(x) is not Value or x not in self.placed:
+            return None
+        inner, place = self.placed[x]
+        if key == place:
+            return inner
+        if not keys.is_dense(place):
+            return None
+        region, shape = keys.key_region(place, x.shape), keys.key_shape(key, x.shape)
+        image = keys.region_through_key(region, key, x.shape)
+        if image is None:
+            return zero(shape, x.dtype)
+        inner = F.reshape(inner, shape=region.shape) if inner.shape != region.shape else inner
+        own = keys.key_within(region, key, x.shape)
+        found = inner if keys.reads_everything(own, inner.shape) else F.index_basic(inner, key=own)
+        return found if image.covers(shape) else F.embed(found, key=image.slices, shape=shape)
 
 
 def _late(graph: Graph) -> Graph:
@@ -141,6 +161,14 @@ def _late(graph: Graph) -> Graph:
             equations.append(e)
     fetch(graph.outputs)
     return replace(graph, equations=tuple(equations))
+
+
+def _ordered(graph: Graph) -> Graph:
+    """The graph with its constants in the order in which they are read: some were made here, some not."""
+    held: dict[Value, Any] = dict(graph.constants)
+    read = dict.fromkeys(x for e in graph.equations for x in values_of(e.operands))
+    read.update(dict.fromkeys(values_of(graph.outputs)))
+    return replace(graph, constants=tuple((v, held[v]) for v in read if v in held))
 
 
 class _Walk:

@@ -1,0 +1,56 @@
+"""Random programs of parts and selections: passes keep what they compute; run again, they change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.graph.programs import matrices
+from tests.graph.ways import RTOL, agree, derivative, interpreted, pushed
+
+COUNT = 400 if EXHAUSTIVE else 16
+#: Functions of two 3x3 matrices, and of a number that says which part is taken.
+STEPS: tuple[Callable[[Any, Any, int], Any], ...] = (
+    lambda x, y, k: iv.where(x > 0.1 * (k % 3), x, y),
+    lambda x, y, k: iv.where(x > 0, 0, x) * y,
+    lambda x, y, k: iv.relu(x) @ y,
+    lambda x, y, k: iv.concat([x[k % 3 :], y[: k % 3]]),
+    lambda x, y, k: iv.flip(iv.where(x > 0, x, y), axis=k % 2),
+    lambda x, y, k: iv.stack([x, y, iv.relu(y)], axis=k % 3).reshape(9, 3)[k % 7 : k % 7 + 3],
+    lambda x, y, k: x.reshape(9)[k % 5 : k % 5 + 3] + y.T,
+    lambda x, y, k: iv.where(x > y, x, 1.0)[k % 3] * y,
+    lambda x, y, k: iv.broadcast_to(iv.sum(iv.where(x > 0, x, y), axis=k % 2), (3, 3)),
+    lambda x, y, k: iv.where(y[k % 3] > 0, x, y),
+    lambda x, y, k: iv.tanh(x) * iv.maximum(x, y),
+    lambda x, y, k: iv.roll(x, 1, axis=k % 2)[::-1] - iv.abs(y),
+    lambda x, y, k: x[:, k % 3][:, None] * y[::2][k % 2],
+)
+
+
+def parts_program(seed: int, steps: int = 6) -> Callable[..., tuple[Any, ...]]:
+    """A function of two matrices, of whose results only parts are read."""
+    rng = np.random.default_rng(seed)
+    plan, last = rng.integers(0, 1 << 20, (steps, 4)).tolist(), rng.integers(0, 3, 2).tolist()
+
+    def program(x: Any, y: Any) -> tuple[Any, ...]:
+        made = [x, y]
+        for kind, a, b, k in plan:
+            made.append(STEPS[kind % len(STEPS)](made[-1 - a % 2], made[b % len(made)], k))
+        return made[-1][last[0]], made[-2][:, last[1] :]
+
+    return program
+
+
+@pytest.mark.parametrize("seed", range(SEED * COUNT, SEED * COUNT + COUNT))
+def test_derivatives_of_parts(seed: int) -> None:
+    program = parts_program(seed)
+    f = pushed(program) if seed % 2 else derivative(program, 1, 2)
+    args = list(map(iv.asarray, matrices(seed)))
+    expected = f(*args)
+    for _, found in interpreted(f, args):
+        agree(found, expected if isinstance(expected, tuple) else (expected,), RTOL[1])
