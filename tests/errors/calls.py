@@ -312,6 +312,41 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
         name: lambda d=d: Given(iv.ones((2, 3, *[2] * d)), 0.5, True, rng=rng())
         for name, d in (("dropout", 0), ("dropout1d", 1), ("dropout2d", 2), ("dropout3d", 3))
     },
+    **{
+        f"conv{n}d": lambda n=n: Given(
+            iv.ones((1, 2, *[3] * n)), iv.ones((2, 1, *[2] * n)), iv.ones(2), 1, "same", 1, groups=2
+        )
+        for n in (1, 2, 3)
+    },
+    **{
+        f"conv_transpose{n}d": lambda n=n: Given(
+            iv.ones((1, 2, *[3] * n)), iv.ones((2, 1, *[2] * n)), iv.ones(2), 2, 0, 1, groups=2, dilation=1
+        )
+        for n in (1, 2, 3)
+    },
+    **{
+        f"max_pool{n}d": lambda n=n: Given(iv.ones((1, 2, *[4] * n)), 2, 2, 1, dilation=1, ceil_mode=True)
+        for n in (1, 2, 3)
+    },
+    **{
+        f"avg_pool{n}d": lambda n=n: Given(
+            iv.ones((1, 2, *[4] * n)), 2, 2, 1, True, False, *[3] * (n > 1)
+        )
+        for n in (1, 2, 3)
+    },
+    **{
+        f"adaptive_{kind}_pool{n}d": lambda n=n: Given(iv.ones((1, 2, *[4] * n)), (3,) * n)
+        for kind in ("avg", "max")
+        for n in (1, 2, 3)
+    },
+    "fold": lambda: Given(iv.ones((1, 8, 4)), (3, 3), (2, 2), 1, 0, 1),
+    "interpolate": lambda: [
+        Given(iv.ones((1, 2, 3, 3)), size=(4, 5), mode="bilinear", align_corners=True),
+        Given(iv.ones((1, 2, 3, 3)), scale_factor=(1.5, 2.0)),
+    ],
+    "pixel_shuffle": lambda: Given(iv.ones((1, 4, 2, 2)), 2),
+    "pixel_unshuffle": lambda: Given(iv.ones((1, 1, 4, 4)), 2),
+    "unfold": lambda: Given(iv.ones((1, 2, 3, 3)), (2, 2), 1, 0, 1),
     "batch_norm": lambda: Given(
         matrix(), iv.zeros(3), iv.ones(3), vector(), vector(), training=True, momentum=0.1, eps=1e-5
     ),

@@ -352,6 +352,99 @@ def _stacked(parts: Any) -> Any:
     return torch.cat(parts)
 
 
-CASES: dict[str, Case] = {**ACTIVATIONS, **LAYERS, **NORMS, **LOSSES, **ATTENTION, **GRAPHS}
+LINE, PLANE, SOLID = draw((2, 4, 7)), draw((2, 4, 5, 6)), draw((1, 2, 3, 4, 3))
+
+
+def spatial(name: str, *arrays: Any, **options: Any) -> Case:
+    """A function of images, with PyTorch's arguments."""
+    return Case(
+        lambda *xs: getattr(nn, name)(*xs, **options),
+        lambda F, *xs: getattr(F, name)(*xs, **options),
+        arrays,
+    )
+
+
+CONVOLUTIONS = {
+    "conv1d": spatial("conv1d", LINE, draw((3, 4, 2)), draw((3,))),
+    "conv1d-stride": spatial("conv1d", LINE, draw((3, 4, 3)), stride=2, padding=1, dilation=2),
+    "conv1d-same": spatial("conv1d", LINE[0], draw((4, 1, 3)), padding="same", groups=4),
+    "conv2d": spatial("conv2d", PLANE, draw((3, 4, 2, 3)), draw((3,)), stride=(2, 1), padding=(0, 1)),
+    "conv2d-groups": spatial("conv2d", PLANE, draw((6, 2, 2, 2)), groups=2, dilation=(1, 2)),
+    "conv3d": spatial("conv3d", SOLID, draw((2, 2, 2, 2, 2)), draw((2,)), padding=1, stride=2),
+    "conv_transpose1d": spatial(
+        "conv_transpose1d", LINE, draw((4, 3, 3)), draw((3,)), stride=2, padding=1, output_padding=1
+    ),
+    "conv_transpose2d": spatial(
+        "conv_transpose2d", PLANE, draw((4, 3, 2, 2)), stride=(3, 1), output_padding=(2, 0), dilation=(1, 2)
+    ),
+    "conv_transpose2d-groups": spatial("conv_transpose2d", PLANE[0], draw((4, 1, 2, 3)), groups=2, stride=2),
+    "conv_transpose3d": spatial("conv_transpose3d", SOLID, draw((2, 1, 2, 1, 2)), draw((1,))),
+    "unfold": spatial("unfold", PLANE, kernel_size=(2, 3), dilation=(2, 1), padding=1, stride=2),
+    "fold": spatial("fold", draw((2, 12, 9)), output_size=(4, 5), kernel_size=(2, 3), padding=1, stride=2),
+}
+POOLS = {
+    "max_pool1d": spatial("max_pool1d", LINE, kernel_size=3, stride=2, padding=1),
+    "max_pool2d": spatial("max_pool2d", PLANE, kernel_size=2),
+    "max_pool2d-ceil": spatial("max_pool2d", PLANE, kernel_size=(2, 3), stride=2, dilation=2, ceil_mode=True),
+    "max_pool3d": spatial("max_pool3d", SOLID, kernel_size=2, stride=1),
+    "avg_pool1d": spatial("avg_pool1d", LINE, kernel_size=3, stride=2, padding=1),
+    "avg_pool2d": spatial("avg_pool2d", PLANE, kernel_size=2),
+    "avg_pool2d-ceil": spatial(
+        "avg_pool2d", PLANE, kernel_size=3, stride=2, padding=1, ceil_mode=True, count_include_pad=True
+    ),
+    "avg_pool2d-inside": spatial(
+        "avg_pool2d", PLANE, kernel_size=3, stride=2, padding=1, ceil_mode=True, count_include_pad=False
+    ),
+    "avg_pool2d-divisor": spatial("avg_pool2d", PLANE, kernel_size=2, divisor_override=3),
+    "avg_pool3d": spatial("avg_pool3d", SOLID, kernel_size=2, stride=1, padding=1),
+    **{
+        f"adaptive_{kind}_pool{n}d-{'-'.join(map(str, size))}": spatial(
+            f"adaptive_{kind}_pool{n}d", x, output_size=size
+        )
+        for kind in ("max", "avg")
+        for n, x, size in ((1, LINE, (3,)), (2, PLANE, (5, 3)), (2, PLANE, (2, 4)), (3, SOLID, (2, 3, 1)))
+    },
+}
+
+
+def resized(x: Any, **options: Any) -> Case:
+    """Without align_corners where PyTorch takes none."""
+    theirs = dict(options)
+    return Case(
+        lambda x: nn.interpolate(x, **options), lambda F, x: F.interpolate(x, **theirs), (x,), rtol=1e-6
+    )
+
+
+SIZES = {
+    **{
+        f"interpolate-{mode}": resized(PLANE, size=(7, 4), mode=mode)
+        for mode in ("nearest", "nearest-exact", "area")
+    },
+    **{
+        f"interpolate-{mode}-{corners}": resized(x, size=size, mode=mode, align_corners=corners)
+        for mode, x, size in (
+            ("linear", LINE, 10),
+            ("bilinear", PLANE, (3, 9)),
+            ("bicubic", PLANE, (7, 4)),
+            ("trilinear", SOLID, (2, 5, 1)),
+        )
+        for corners in (True, False)
+    },
+    "interpolate-scale": resized(PLANE, scale_factor=(1.7, 0.5), mode="bilinear"),
+    "pixel_shuffle": spatial("pixel_shuffle", PLANE, upscale_factor=2),
+    "pixel_unshuffle": spatial("pixel_unshuffle", PLANE[:, :, :4], downscale_factor=2),
+}
+
+CASES: dict[str, Case] = {
+    **ACTIVATIONS,
+    **LAYERS,
+    **NORMS,
+    **LOSSES,
+    **ATTENTION,
+    **GRAPHS,
+    **CONVOLUTIONS,
+    **POOLS,
+    **SIZES,
+}
 #: Functions whose results are integers.
 WITHOUT_DERIVATIVE = {"one_hot"}

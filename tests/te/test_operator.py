@@ -440,6 +440,17 @@ def test_selections_of_gradients_that_are_one_program(op):
         assert np.isfinite(got.to_dense().numpy()).all()
 
 
+def test_a_part_of_a_gradient_of_a_selection_has_a_derivative():
+    """Its cotangent is a box, of which it is asked where it is held."""
+    x = iv.asarray([1.0, 4.0, 9.0, 16.0, 25.0, 4.0, 1.0], requires_grad=True)
+    w = iv.asarray(np.arange(1.0, 8.0))
+    y = iv.where(iv.asarray(np.isin(np.arange(6), [0, 3, 4])), window_of_roots(x, w), 0.0)
+    g = iv.autograd.grad(y.sum(), x, create_graph=True)
+    found = iv.autograd.grad(g[2:5].sum(), x).to_dense()
+    held = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 0.0, 0.0])  # the windows at 3 and 4
+    np.testing.assert_allclose(found.numpy(), -held / 4 * x.detach().numpy() ** -1.5 / w.numpy())
+
+
 def test_a_selection_of_sums_is_made_once_where_everything_is_finite():
     """Nothing more is compiled for it: the products are those of the selected cotangent."""
     x = iv.asarray([1.0, 4.0, 9.0])

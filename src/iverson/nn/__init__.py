@@ -8,18 +8,34 @@ import typing as _typing
 
 from iverson.nn import activations as _activations
 from iverson.nn import attention as _attention
+from iverson.nn import convolution as _convolution
 from iverson.nn import graphs as _graphs
 from iverson.nn import layers as _layers
 from iverson.nn import losses as _losses
 from iverson.nn import normalization as _normalization
+from iverson.nn import pooling as _pooling
+from iverson.nn import resizing as _resizing
 from iverson.nn.activations import *
 from iverson.nn.attention import *
+from iverson.nn.convolution import *
 from iverson.nn.graphs import *
 from iverson.nn.layers import *
 from iverson.nn.losses import *
 from iverson.nn.normalization import *
+from iverson.nn.pooling import *
+from iverson.nn.resizing import *
 
-_THEMES = (_activations, _attention, _graphs, _layers, _losses, _normalization)
+_THEMES = (
+    _activations,
+    _attention,
+    _convolution,
+    _graphs,
+    _layers,
+    _losses,
+    _normalization,
+    _pooling,
+    _resizing,
+)
 __all__: list[str] = []
 for _theme in _THEMES:
     __all__ += _theme.__all__

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from iverson.array_api.arguments import as_inexact, check_kind
 from iverson.core.errors import ArgumentError, ShapeError
@@ -10,6 +11,9 @@ from iverson.core.shapes import Shape, as_int, broadcast_shapes
 
 if TYPE_CHECKING:
     from iverson.tensor.typing import A, ArrayLike
+
+#: A number for all spatial axes, or one for each.
+Extents: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 
 
 def real(x: A | ArrayLike, operation: str, argument: str = "x") -> A:

@@ -26,7 +26,7 @@ from iverson.core.entries import Box
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.op import Op, Rule, frozen
 from iverson.core.shapes import as_int
-from iverson.layouts import Bracket, Zero, is_strided
+from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, to_strided
 from iverson.layouts.bracket import held
 from iverson.te.any_shape import AnyShape
 from iverson.te.batch import over_examples
@@ -340,7 +340,9 @@ class Expression:
         @cache
         def counts() -> tuple[Any, ...]:
             counting = self.derived(("held", ""), partial(self._selected, 1), names, self.multiple)
-            found = counting.op.forward(condition, value, *[value_of(x, x) for x in others], **params)
+            given = [value_of(x, x) for x in (condition, value, *others)]
+            plain = [to_strided(v) if type(v) in layouts_by_type else v for v in given]
+            found = counting.op.forward(*plain, **params)
             return tuple(n > 0 for n in (found if self.multiple else (found,)))
 
         brackets = [

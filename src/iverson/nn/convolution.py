@@ -1,0 +1,527 @@
+"""Convolutions and windows over spatial axes, in index notation, from which their derivatives follow.
+
+Arrays have the shape (batch, channels, *spatial), or no batch. What is padded is padded before; the index
+expressions read what is inside alone. A transposed convolution is the derivative of a convolution.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+from iverson import te
+from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
+from iverson.array_api.joining import pad
+from iverson.core import dtypes
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import Shape
+from iverson.nn.arguments import Extents, extents
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike
+
+    Padding = Extents | Literal["valid", "same"]
+
+
+def places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
+    """How many windows lie inside of each axis."""
+    return tuple(
+        max((n - d * (k - 1) - 1) // s + 1, 0)
+        for n, k, s, d in zip(shape, size, stride, dilation, strict=True)
+    )
+
+
+def at(i: Any, k: Any, stride: Shape, dilation: Shape) -> tuple[Any, ...]:
+    """Where entry k of window i is."""
+    return tuple(s * y + d * j for y, j, s, d in zip(i, k, stride, dilation, strict=True))
+
+
+def _convolved(x: Any, w: Any, lead: int, stride: Shape, dilation: Shape) -> Any:
+    """Filters w (*groups, filters, channels, *size) over x (batch, *groups, channels, *spatial).
+
+    lead : one, with an axis of groups two: axes before the filters or channels.
+    """
+    n = len(stride)
+    size = tuple(w.shape[len(w.shape) - n :])
+    filters, channels = w.shape[lead - 1], w.shape[lead]
+    shape = (*x.shape[:lead], filters, *places(x.shape[lead + 1 :], size, stride, dilation))
+    c, *k = (te.reduce_axis((0, extent)) for extent in (channels, *size))
+
+    def entry(*i: Any) -> Any:
+        own, f, y = i[:lead], i[lead], i[lead + 1 :]
+        return te.sum(x[(*own, c, *at(y, k, stride, dilation))] * w[(*own[1:], f, c, *k)], axis=[c, *k])
+
+    return te.compute(shape, entry)
+
+
+@te.op(name="nn.convolution")
+def _convolution(x: Any, w: Any, *, stride: Shape, dilation: Shape) -> Any:
+    return _convolved(x, w, len(x.shape) - len(stride) - 1, stride, dilation)
+
+
+@te.op(name="nn.transposed_convolution")
+def _transposed_convolution(x: Any, w: Any, *, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
+    """What a convolution makes of an image of these spatial extents, is x its cotangent, pulled back."""
+    lead = len(x.shape) - len(stride) - 1
+    image = te.placeholder((*x.shape[:lead], w.shape[lead], *spatial), x.dtype, "image")
+    return te.differentiate(_convolved(image, w, lead, stride, dilation), [image], head=x)[0]
+
+
+@te.op(name="nn.unfold")
+def _unfold(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
+    n = len(size)
+    shape = (x.shape[0], *size, *places(x.shape[1:], size, stride, dilation))
+    return te.compute(shape, lambda c, *i: x[(c, *at(i[n:], i[:n], stride, dilation))])
+
+
+@te.op(name="nn.fold")
+def _fold(x: Any, *, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
+    n = len(spatial)
+    return te.scatter(
+        (x.shape[0], *spatial),
+        x.shape,
+        lambda c, *i: ((c, *at(i[n:], i[:n], stride, dilation)), x[(c, *i)]),
+    )
+
+
+def images(x: Any, operation: str, n: int) -> tuple[Any, bool]:
+    """x with a batch, and whether it had none; raises ShapeError unless it has n spatial axes."""
+    x = as_inexact(x, operation)
+    check_kind(x, "fc", operation)
+    if x.ndim not in (n + 1, n + 2):
+        raise ShapeError(
+            operation,
+            "x",
+            got=f"shape {x.shape}",
+            expected=f"(batch, channels) or (channels,), and {n} spatial axes",
+        )
+    return (F.expand_dims(x, axis=(0,)), True) if x.ndim == n + 1 else (x, False)
+
+
+def single(y: Any, alone: bool) -> Any:
+    """y without the axis of a batch of one."""
+    return F.squeeze(y, axis=(0,)) if alone else y
+
+
+def padded(x: Any, before: Shape, after: Shape, value: float = 0.0) -> Any:
+    """x with entries added around its last axes."""
+    if not any((*before, *after)):
+        return x
+    lead = ((0, 0),) * (x.ndim - len(before))
+    return pad(x, (*lead, *zip(before, after, strict=True)), constant_values=value)
+
+
+def _filters(weight: Any, operation: str, n: int, groups: int, channels: int, axis: int) -> Any:
+    """The weights, whose channels on an axis are to be those of x."""
+    weight = as_inexact(weight, operation, "weight")
+    check_kind(weight, "fc", operation, "weight")
+    if groups < 1 or channels % groups:
+        raise ArgumentError(
+            operation, "groups", got=str(groups), expected=f"a divisor of the {channels} channels of x"
+        )
+    wanted = channels // groups if axis else channels
+    if weight.ndim != n + 2 or weight.shape[axis] != wanted or weight.shape[0] % groups or 0 in weight.shape:
+        kind = f"(filters, {wanted}, *size)" if axis else f"({wanted}, filters / groups, *size)"
+        raise ShapeError(
+            operation,
+            "weight",
+            got=f"shape {weight.shape} for {channels} channels of x and groups={groups}",
+            expected=f"{kind} with {n} spatial axes, none empty, filters in groups of equal size",
+        )
+    return weight
+
+
+def _shifted(y: Any, bias: Any, operation: str, n: int) -> Any:
+    """y plus a number for each channel."""
+    if bias is None:
+        return y
+    bias = as_operand(bias, operation, "bias")
+    filters = y.shape[1]
+    if bias.shape != (filters,):
+        raise ShapeError(operation, "bias", got=f"shape {bias.shape}", expected=f"shape {(filters,)}")
+    return y + F.reshape(bias, shape=(filters,) + (1,) * n)
+
+
+def _paddings(
+    padding: Any, operation: str, size: Shape, stride: Shape, dilation: Shape
+) -> tuple[Shape, Shape]:
+    """How far to pad before and after each spatial axis."""
+    if isinstance(padding, str):
+        if padding not in ("valid", "same"):
+            raise ArgumentError(
+                operation, "padding", got=repr(padding), expected="integers, 'valid' or 'same'"
+            )
+        if padding == "same" and any(s != 1 for s in stride):
+            raise ArgumentError(operation, "padding", got=f"'same' with stride {stride}", expected="stride 1")
+        total = tuple(d * (k - 1) if padding == "same" else 0 for k, d in zip(size, dilation, strict=True))
+        return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+    own = extents(padding, len(size), operation, "padding", least=0)
+    return own, own
+
+
+def _together(x: Any, w: Any) -> tuple[Any, Any]:
+    """Both in the dtype that they have together."""
+    dtype = dtypes.result_type(x, w)
+    return cast(x, dtype), cast(w, dtype)
+
+
+def _conv(
+    n: int, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    name = f"conv{n}d"
+    x, alone = images(x, name, n)
+    w = _filters(weight, name, n, groups, x.shape[1], 1)
+    size = w.shape[2:]
+    steps, spread = extents(stride, n, name, "stride"), extents(dilation, n, name, "dilation")
+    x = padded(x, *_paddings(padding, name, size, steps, spread))
+    spatial = _inside(name, x.shape[2:], size, steps, spread)
+    if groups > 1:
+        x = F.reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+        w = F.reshape(w, shape=(groups, w.shape[0] // groups, *w.shape[1:]))
+    y = _convolution(*_together(x, w), stride=steps, dilation=spread)
+    y = F.reshape(y, shape=(x.shape[0], weight.shape[0], *spatial)) if groups > 1 else y
+    return single(_shifted(y, bias, name, n), alone)
+
+
+def _inside(operation: str, spatial: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
+    """The spatial extents of a result; raises ShapeError where no window lies inside."""
+    found = places(spatial, size, stride, dilation)
+    if 0 in found:
+        raise ShapeError(
+            operation,
+            "x",
+            got=f"spatial extents {spatial}, padding included",
+            expected=f"at least {tuple(d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True))}",
+            remedy="pad x, or take smaller windows",
+        )
+    return found
+
+
+@checked
+def conv1d(
+    x: A | ArrayLike,
+    weight: A | ArrayLike,
+    /,
+    bias: A | ArrayLike | None = None,
+    stride: Extents = 1,
+    padding: Padding = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+) -> A:
+    """The products of filters with the windows of a sequence.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, length), or without the batch.
+    weight : the filters, of shape (filters, channels / groups, size).
+    bias : a summand for each filter.
+    stride : how far windows are apart.
+    padding : zeros before and after x; "same" for results of x's length, "valid" for none.
+    dilation : how far entries of a window are apart.
+    groups : into how many groups channels and filters are divided; each filter reads those of its group.
+
+    Returns an array of shape (batch, filters, positions). Raises ShapeError where shapes do not fit or no
+    window lies inside, ArgumentError, DTypeError.
+
+    >>> from iverson import asarray
+    >>> conv1d(asarray([[1., 2., 3.]]), asarray([[[1., 10.]]]))
+    iverson.Tensor([[21., 32.]])
+    """
+    return _conv(1, x, weight, bias, stride, padding, dilation, groups)
+
+
+@checked
+def conv2d(
+    x: A | ArrayLike,
+    weight: A | ArrayLike,
+    /,
+    bias: A | ArrayLike | None = None,
+    stride: Extents = 1,
+    padding: Padding = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+) -> A:
+    """The products of filters with the windows of images. As `conv1d`, over two axes.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, height, width), or without the batch.
+    weight : the filters, of shape (filters, channels / groups, *size).
+    bias : a summand for each filter.
+    stride : how far windows are apart, on both axes alike or on each.
+    padding : zeros before and after x; "same" for results of x's extents, "valid" for none.
+    dilation : how far entries of a window are apart.
+    groups : into how many groups channels and filters are divided; each filter reads those of its group.
+
+    Raises ShapeError where shapes do not fit or no window lies inside, ArgumentError, DTypeError.
+
+    >>> from iverson import asarray, ones
+    >>> conv2d(ones((1, 3, 3)), ones((1, 1, 2, 2)), stride=(1, 2), padding=(0, 1))
+    iverson.Tensor([[[2., 4.],
+                     [2., 4.]]])
+    """
+    return _conv(2, x, weight, bias, stride, padding, dilation, groups)
+
+
+@checked
+def conv3d(
+    x: A | ArrayLike,
+    weight: A | ArrayLike,
+    /,
+    bias: A | ArrayLike | None = None,
+    stride: Extents = 1,
+    padding: Padding = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+) -> A:
+    """The products of filters with the windows of volumes. As `conv1d`, over three axes.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, depth, height, width), or without the batch.
+    weight : the filters, of shape (filters, channels / groups, *size).
+    bias : a summand for each filter.
+    stride : how far windows are apart, on all axes alike or on each.
+    padding : zeros before and after x; "same" for results of x's extents, "valid" for none.
+    dilation : how far entries of a window are apart.
+    groups : into how many groups channels and filters are divided; each filter reads those of its group.
+
+    Raises ShapeError where shapes do not fit or no window lies inside, ArgumentError, DTypeError.
+
+    >>> from iverson import asarray, ones
+    >>> conv3d(ones((1, 2, 2, 2)), ones((1, 1, 2, 2, 1)))
+    iverson.Tensor([[[[4., 4.]]]])
+    """
+    return _conv(3, x, weight, bias, stride, padding, dilation, groups)
+
+
+def _conv_transpose(
+    n: int,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: int,
+    dilation: Any,
+) -> Any:
+    name = f"conv_transpose{n}d"
+    x, alone = images(x, name, n)
+    w = _filters(weight, name, n, groups, x.shape[1], 0)
+    steps, spread = extents(stride, n, name, "stride"), extents(dilation, n, name, "dilation")
+    cut, more = (
+        extents(p, n, name, argument, least=0)
+        for p, argument in ((padding, "padding"), (output_padding, "output_padding"))
+    )
+    if any(o >= max(s, d) for o, s, d in zip(more, steps, spread, strict=True)):
+        raise ArgumentError(
+            name, "output_padding", got=str(more), expected="less than the stride, or the dilation"
+        )
+    if 0 in x.shape[2:]:
+        raise ShapeError(name, "x", got=f"shape {x.shape}", expected="entries on the spatial axes")
+    size = w.shape[2:]
+    sizes = zip(x.shape[2:], steps, spread, size, more, strict=True)
+    spatial = tuple((e - 1) * s + d * (k - 1) + 1 + o for e, s, d, k, o in sizes)
+    filters = groups * w.shape[1]
+    if groups > 1:
+        x = F.reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+        w = F.reshape(w, shape=(groups, w.shape[0] // groups, *w.shape[1:]))
+    # Entries that only output_padding adds are read by no window.
+    reached = tuple(e - o for e, o in zip(spatial, more, strict=True))
+    y = _transposed_convolution(*_together(x, w), spatial=reached, stride=steps, dilation=spread)
+    y = padded(F.reshape(y, shape=(x.shape[0], filters, *reached)), (0,) * n, more)
+    if any(2 * p >= e for p, e in zip(cut, spatial, strict=True)):
+        raise ShapeError(
+            name, "padding", got=f"{cut} for a result of extents {spatial}", expected="less than half of them"
+        )
+    whole = [slice(0, e, 1) for e in y.shape[:2]]
+    inner = [slice(p, e - p, 1) for p, e in zip(cut, spatial, strict=True)]
+    y = F.index_basic(y, key=(*whole, *inner)) if any(cut) else y
+    return single(_shifted(y, bias, name, n), alone)
+
+
+@checked
+def conv_transpose1d(
+    x: A | ArrayLike,
+    weight: A | ArrayLike,
+    /,
+    bias: A | ArrayLike | None = None,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    output_padding: Extents = 0,
+    groups: int = 1,
+    dilation: Extents = 1,
+) -> A:
+    """The transpose of `conv1d`: each entry of x adds a filter to the result.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, length), or without the batch.
+    weight : the filters, of shape (channels, filters / groups, size).
+    bias : a summand for each filter.
+    stride : how far apart the filters of neighbouring entries are added.
+    padding : how much is cut off before and after the result.
+    output_padding : how much is added after the result, less than the stride or the dilation.
+    groups : into how many groups channels and filters are divided.
+    dilation : how far apart entries of a filter are added.
+
+    Raises ShapeError where shapes do not fit, ArgumentError, DTypeError.
+
+    >>> from iverson import asarray
+    >>> conv_transpose1d(asarray([[1., 2.]]), asarray([[[1., 10.]]]), stride=2)
+    iverson.Tensor([[ 1., 10.,  2., 20.]])
+    """
+    return _conv_transpose(1, x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@checked
+def conv_transpose2d(
+    x: A | ArrayLike,
+    weight: A | ArrayLike,
+    /,
+    bias: A | ArrayLike | None = None,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    output_padding: Extents = 0,
+    groups: int = 1,
+    dilation: Extents = 1,
+) -> A:
+    """The transpose of `conv2d`. As `conv_transpose1d`, over two axes.
+
+    >>> from iverson import ones
+    >>> conv_transpose2d(ones((1, 1, 2)), ones((1, 1, 2, 2)))
+    iverson.Tensor([[[1., 2., 1.],
+                     [1., 2., 1.]]])
+    """
+    return _conv_transpose(2, x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@checked
+def conv_transpose3d(
+    x: A | ArrayLike,
+    weight: A | ArrayLike,
+    /,
+    bias: A | ArrayLike | None = None,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    output_padding: Extents = 0,
+    groups: int = 1,
+    dilation: Extents = 1,
+) -> A:
+    """The transpose of `conv3d`. As `conv_transpose1d`, over three axes.
+
+    >>> from iverson import ones
+    >>> conv_transpose3d(ones((1, 1, 1, 2)), ones((1, 1, 1, 1, 2)))
+    iverson.Tensor([[[[1., 2., 1.]]]])
+    """
+    return _conv_transpose(3, x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def _windows(
+    operation: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any
+) -> tuple[Shape, Shape, Shape, Shape]:
+    """What describes windows over two axes: their sizes, dilation, padding and strides."""
+    return (
+        extents(kernel_size, 2, operation, "kernel_size"),
+        extents(dilation, 2, operation, "dilation"),
+        extents(padding, 2, operation, "padding", least=0),
+        extents(stride, 2, operation, "stride"),
+    )
+
+
+def unfold(
+    x: A | ArrayLike,
+    /,
+    kernel_size: Extents,
+    dilation: Extents = 1,
+    padding: Extents = 0,
+    stride: Extents = 1,
+) -> A:
+    """The windows of images as columns: of shape (batch, channels * entries of a window, positions).
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, height, width), or without the batch.
+    kernel_size : the extents of a window.
+    dilation : how far entries of a window are apart.
+    padding : zeros before and after x.
+    stride : how far windows are apart.
+
+    Raises ShapeError where no window lies inside, ArgumentError, DTypeError.
+
+    >>> from iverson import asarray
+    >>> unfold(asarray([[[1., 2., 3.]]]), (1, 2))
+    iverson.Tensor([[1., 2.],
+                    [2., 3.]])
+    """
+    image, alone = images(x, "unfold", 2)
+    size, spread, around, steps = _windows("unfold", kernel_size, dilation, padding, stride)
+    image = padded(image, around, around)
+    found = _inside("unfold", image.shape[2:], size, steps, spread)
+    batch, channels = image.shape[:2]
+    flat = F.reshape(image, shape=(batch * channels, *image.shape[2:]))
+    y = _unfold(flat, size=size, stride=steps, dilation=spread)
+    return single(F.reshape(y, shape=(batch, channels * prod(size), prod(found))), alone)
+
+
+def fold(
+    x: A | ArrayLike,
+    /,
+    output_size: Extents,
+    kernel_size: Extents,
+    dilation: Extents = 1,
+    padding: Extents = 0,
+    stride: Extents = 1,
+) -> A:
+    """The sum of windows at their places in images: the transpose of `unfold`.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels * entries of a window, positions), or without the batch.
+    output_size : the spatial extents of the result.
+    kernel_size : the extents of a window.
+    dilation : how far entries of a window are apart.
+    padding : how much is cut off before and after the result.
+    stride : how far windows are apart.
+
+    Raises ShapeError where shapes do not fit, ArgumentError, DTypeError.
+
+    >>> from iverson import asarray
+    >>> fold(asarray([[1., 2.], [2., 3.]]), (1, 3), (1, 2))
+    iverson.Tensor([[[1., 4., 3.]]])
+    """
+    columns: Any
+    columns, alone = images(x, "fold", 1)
+    spatial = extents(output_size, 2, "fold", "output_size")
+    size, spread, around, steps = _windows("fold", kernel_size, dilation, padding, stride)
+    whole = tuple(n + 2 * p for n, p in zip(spatial, around, strict=True))
+    found = _inside("fold", whole, size, steps, spread)
+    batch, rows, count = columns.shape
+    if rows % prod(size) or count != prod(found):
+        raise ShapeError(
+            "fold",
+            "x",
+            got=f"shape {columns.shape}",
+            expected=f"a multiple of {prod(size)} rows and {prod(found)} columns",
+        )
+    channels = rows // prod(size)
+    apart = F.reshape(columns, shape=(batch * channels, *size, *found))
+    y = _fold(apart, spatial=whole, stride=steps, dilation=spread)
+    inner = [slice(p, p + n, 1) for p, n in zip(around, spatial, strict=True)]
+    y = F.index_basic(y, key=(slice(0, batch * channels, 1), *inner)) if any(around) else y
+    return single(F.reshape(y, shape=(batch, channels, *spatial)), alone)
+
+
+__all__ = [
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "fold",
+    "unfold",
+]

@@ -1,0 +1,209 @@
+"""Images in other sizes: interpolation axis by axis, and channels as pixels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from iverson.array_api.arguments import as_operand
+from iverson.array_api.joining import take_positions
+from iverson.core.arguments import as_real, checked
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import Shape, check_choice
+from iverson.nn.arguments import Extents, extents, real
+from iverson.nn.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iverson.tensor.typing import A, ArrayLike
+
+    Mode = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
+
+#: Over how many spatial axes each mode goes; the others go over any.
+_AXES = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+_AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
+
+
+@checked
+def interpolate(
+    x: A | ArrayLike,
+    /,
+    size: Extents | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Mode = "nearest",
+    align_corners: bool = False,
+) -> A:
+    """Images at other numbers of points along each spatial axis.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, *spatial), with one to three spatial axes.
+    size : the spatial extents of the result.
+    scale_factor : or the factors of x's, of which the result's are rounded down.
+    mode : "nearest" or "nearest-exact" (of the points' places or their centres), "linear" of one axis,
+        "bilinear" and "bicubic" of two, "trilinear" of three, and "area", the mean of each part.
+    align_corners : whether the first and last points of x and the result are at the same places; if not,
+        the outer edges of these points are. For the modes that interpolate.
+
+    The cubic is Keys' with a = -0.75. Raises ShapeError, ArgumentError unless one of size and scale_factor is
+    given, or for a mode of other axes; DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> interpolate(asarray([[[1., 3.]]]), 4, mode="linear")
+    iverson.Tensor([[[1. , 1.5, 2.5, 3. ]]])
+    """
+    check_choice(mode, ("nearest", "nearest-exact", *_AXES, "area"), "interpolate", "mode")
+    y: Any = real(x, "interpolate")
+    n = y.ndim - 2
+    if n not in (1, 2, 3) or 0 in y.shape[2:]:
+        raise ShapeError(
+            "interpolate", "x", got=f"shape {y.shape}", expected="(batch, channels) and one to three axes"
+        )
+    if _AXES.get(mode, n) != n:
+        raise ArgumentError(
+            "interpolate", "mode", got=f"'{mode}' for {n} spatial axes", expected=f"{_AXES[mode]} of them"
+        )
+    if align_corners and mode not in _AXES:
+        raise ArgumentError(
+            "interpolate",
+            "align_corners",
+            got=f"True with mode '{mode}'",
+            expected="one that interpolates",
+        )
+    wanted, steps = _sizes(y.shape[2:], size, scale_factor)
+    if mode == "area":
+        return _AREA[n - 1](y, wanted)
+    for k, (extent, count, step) in enumerate(zip(y.shape[2:], wanted, steps, strict=True)):
+        y = _along(y, 2 + k, _taps(mode, extent, count, step, align_corners))
+    return y
+
+
+def _sizes(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[float, ...]]:
+    """The extents of the result, and how far its points are apart in x."""
+    n = len(spatial)
+    if (size is None) is (scale_factor is None):
+        raise ArgumentError(
+            "interpolate",
+            "size",
+            got="neither size nor scale_factor" if size is None else "both size and scale_factor",
+            expected="one of them",
+        )
+    if size is not None:
+        wanted = extents(size, n, "interpolate", "size")
+        return wanted, tuple(e / c for e, c in zip(spatial, wanted, strict=True))
+    given = tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * n
+    factors = [float(as_real(f, "interpolate", "scale_factor")) for f in given]
+    if len(factors) != n or not all(0 < f < 2**31 for f in factors):
+        raise ArgumentError(
+            "interpolate",
+            "scale_factor",
+            got=str(scale_factor),
+            expected=f"a factor above 0, or {n} of them, one for each spatial axis",
+        )
+    wanted = tuple(int(e * f) for e, f in zip(spatial, factors, strict=True))
+    if 0 in wanted:
+        raise ArgumentError(
+            "interpolate",
+            "scale_factor",
+            got=str(scale_factor),
+            expected="a point on each axis",
+        )
+    return wanted, tuple(1 / f for f in factors)
+
+
+def _taps(mode: str, extent: int, count: int, step: float, align_corners: bool) -> list[tuple[Any, Any]]:
+    """Which entries of an axis each point of the result is the sum of, and their factors (None for 1)."""
+    i = np.arange(count)
+    if mode.startswith("nearest"):
+        place = np.floor((i + (0.5 if mode == "nearest-exact" else 0.0)) * step)
+        return [(np.minimum(place.astype(np.intp), extent - 1), None)]
+    if align_corners:
+        place = i * ((extent - 1) / (count - 1) if count > 1 else 0.0)
+    else:
+        place = (i + 0.5) * step - 0.5
+        place = place if mode == "bicubic" else np.maximum(place, 0.0)
+    first = np.floor(place)
+    t = place - first
+    if mode == "bicubic":
+        factors = [_cubic(abs(t - k)) for k in range(-1, 3)]
+    else:
+        factors = [1 - t, t]
+    start = -1 if mode == "bicubic" else 0
+    return [
+        (np.clip(first.astype(np.intp) + start + k, 0, extent - 1), factor)
+        for k, factor in enumerate(factors)
+    ]
+
+
+def _cubic(t: Any, a: float = -0.75) -> Any:
+    """Keys' kernel at distances below 2 (R. G. Keys, 1981, equation 4)."""
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t <= 1, near, far)
+
+
+def _along(x: Any, axis: int, taps: list[tuple[Any, Any]]) -> Any:
+    """Sums of entries along an axis."""
+    total: Any = None
+    shape = (-1,) + (1,) * (x.ndim - 1 - axis)
+    for index, factor in taps:
+        term: Any = take_positions(x, index, axis)
+        term = term if factor is None else term * factor.astype(x.dtype).reshape(shape)
+        total = term if total is None else total + term
+    return total
+
+
+@checked
+def pixel_shuffle(x: A | ArrayLike, /, upscale_factor: int) -> A:
+    """Channels as pixels: (..., channels * r**2, height, width) to (..., channels, height * r, width * r).
+
+    Raises ShapeError where r**2 does not divide the channels, ArgumentError for a factor below 1.
+
+    >>> from iverson import asarray
+    >>> pixel_shuffle(asarray([[[1.]], [[2.]], [[3.]], [[4.]]]), 2)
+    iverson.Tensor([[[1., 2.],
+                     [3., 4.]]])
+    """
+    y, r = _pixels(x, "pixel_shuffle", "upscale_factor", upscale_factor)
+    *lead, channels, height, width = y.shape
+    if channels % (r * r):
+        raise ShapeError("pixel_shuffle", "x", got=f"{channels} channels", expected=f"a multiple of {r * r}")
+    n = len(lead)
+    y = F.reshape(y, shape=(*lead, channels // (r * r), r, r, height, width))
+    y = F.permute_dims(y, axes=(*range(n + 1), n + 3, n + 1, n + 4, n + 2))
+    return F.reshape(y, shape=(*lead, channels // (r * r), height * r, width * r))
+
+
+@checked
+def pixel_unshuffle(x: A | ArrayLike, /, downscale_factor: int) -> A:
+    """Pixels as channels: (..., channels, height * r, width * r) to (..., channels * r**2, height, width).
+
+    Raises ShapeError where r does not divide the extents, ArgumentError for a factor below 1.
+
+    >>> from iverson import asarray
+    >>> pixel_unshuffle(asarray([[[1., 2.], [3., 4.]]]), 2).shape
+    (4, 1, 1)
+    """
+    y, r = _pixels(x, "pixel_unshuffle", "downscale_factor", downscale_factor)
+    *lead, channels, height, width = y.shape
+    if height % r or width % r:
+        raise ShapeError("pixel_unshuffle", "x", got=f"shape {y.shape}", expected=f"multiples of {r}")
+    n = len(lead)
+    y = F.reshape(y, shape=(*lead, channels, height // r, r, width // r, r))
+    y = F.permute_dims(y, axes=(*range(n + 1), n + 2, n + 4, n + 1, n + 3))
+    return F.reshape(y, shape=(*lead, channels * r * r, height // r, width // r))
+
+
+def _pixels(x: Any, operation: str, argument: str, factor: int) -> tuple[Any, int]:
+    x = as_operand(x, operation)
+    if x.ndim < 3:
+        raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="(..., channels, height, width)")
+    if not 1 <= factor < 2**31:
+        raise ArgumentError(operation, argument, got=str(factor), expected="at least 1")
+    return x, factor
+
+
+__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
