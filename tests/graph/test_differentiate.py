@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.autograd.engine import reverse
+from iverson.core import work
 from iverson.core.aval import Aval, UnknownShape, aval_of
 from iverson.core.dispatch import slot_of
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError
+from iverson.graph.compiled import Compiled
 from iverson.graph.differentiate import differentiate
 from iverson.graph.interpret import interpret
+from iverson.graph.lower import Native
 from iverson.graph.lower_grad_of import lower_grad_of
 from iverson.graph.nodes import UNDEFINED
 from iverson.graph.operations import is_absent
@@ -183,6 +186,50 @@ def test_every_pattern_of_cotangents_and_needs_agrees_with_the_engine(seed):
                     assert (a is UNDEFINED or is_absent(a)) == (e is None)
                     if e is not None:
                         close(a, e)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lowered_gradients_are_one_program_for_all_patterns_of_cotangents(seed):
+    """Undefined results are those of the interpreter, and a region that has no cotangent is not run."""
+    program, arrays = random_program(seed, 5), matrices(seed)
+    args = [iv.asarray(a) for a in arrays]
+    gradient = differentiate(graph_of(program, *map(aval_of, arrays)))
+    outputs = interpret(gradient.f, args)
+    captured = [args[k] if kind == "input" else outputs[k] for kind, k in gradient.captures]
+    unknown = [None] * len(gradient.df_input_vjps)
+    df = check(lower_grad_of(gradient.df, unknown))
+    compiled = Compiled(df, "df")
+    rng = np.random.default_rng(seed)
+    cotangents = [iv.asarray(rng.normal(size=v.shape)) for v in df.inputs[: len(unknown)]]
+    for given_ in itertools.product([False, True], repeat=len(unknown)):
+        some = [ct if d else UNDEFINED for ct, d in zip(cotangents, given_, strict=True)]
+        with work.counting() as interpreted:
+            expected = interpret(df, [*some, *captured])
+        with work.counting() as counted:
+            found = compiled([*some, *captured])
+        assert counted.multiply_adds <= interpreted.multiply_adds
+        for a, e in zip(found, expected, strict=True):
+            assert (a is UNDEFINED) == (e is UNDEFINED)
+            if a is not UNDEFINED:
+                close(a, e)
+    assert all(isinstance(step, Native) for step in compiled._program.steps)
+
+
+def test_lowered_gradients_run_in_traces_and_are_differentiated():
+    a, b = matrices(3)
+    gradient = differentiate(graph_of(product_and_sum, aval_of(a), aval_of(b)))
+    df = Compiled(lower_grad_of(gradient.df, [None] * 2), "df")
+    outputs = interpret(gradient.f, [iv.asarray(a), iv.asarray(b)])
+
+    def pulled(ct, a, b):
+        captured = [(a, b)[k] if kind == "input" else outputs[k] for kind, k in gradient.captures]
+        return sum((x * x).sum() for x in df([ct, UNDEFINED, *captured]) if x is not UNDEFINED)
+
+    args = list(map(iv.asarray, (a * 2, a, b)))
+    for made in (iv.grad(pulled, (0, 1)), iv.jit(iv.grad(pulled, (0, 1)))):
+        ct, d_a = made(*args)
+        close(ct, iv.asarray(2 * args[0].numpy() * (b**2 + a**2)))
+        close(d_a, iv.asarray(8 * a**3))
 
 
 def test_an_op_without_a_derivative_off_the_path():

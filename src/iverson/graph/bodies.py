@@ -16,11 +16,11 @@ import numpy as np
 from iverson.core import dtypes, locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
-from iverson.core.entries import FULL, NOTHING, Box
+from iverson.core.entries import FULL, Box
 from iverson.core.op import Op
 from iverson.graph.compiled import Compiled
 from iverson.graph.differentiate import Capture, Recorded
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, values_of
 from iverson.graph.operations import is_pure
 from iverson.graph.print import text_and_objects
 from iverson.layouts import Pattern, Zero, support_of
@@ -108,11 +108,6 @@ def reached(body: Graph, starts: Sequence[bool]) -> list[bool]:
         if equation.op.differentiable and not found.isdisjoint(values_of(equation.operands)):
             found.update(v for v in equation.results if dtypes.is_inexact(v.dtype))
     return [x in found for x in body.outputs]
-
-
-def zero_constant(like: Any) -> tuple[Value, Zero]:
-    """A constant of a graph that is zero, of the shape and dtype of a value."""
-    return Value(Aval(like.shape, like.dtype, NOTHING)), Zero(like.shape, like.dtype)
 
 
 def zero(like: Any) -> Any:

@@ -30,9 +30,9 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture, Recorded
-from iverson.graph.executable import OnEntries, executable
+from iverson.graph.executable import Executable, executable
 from iverson.graph.interpret import interpret
-from iverson.graph.lower import NOTHING_DONATED, Lowered
+from iverson.graph.lower import NOTHING_DONATED
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
 from iverson.graph.padding import with_counts
@@ -75,16 +75,22 @@ class Compiled:
         self.name = name
         self.native = native
         self.donated = donated
-        self._program: Lowered | OnEntries | None = None
+        self._program: Executable | None = None
         self._is_defined = all(x is not UNDEFINED for x in graph.outputs)
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
         self._at: dict[Any, Compiled] = {}
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
-        """The outputs (UNDEFINED for those that are), from one handle an input."""
-        values = list(map(value_of, handles))
-        if not are_strided(values) and level_of(values) is not None:
-            return interpret(self._actual(values), handles)
+        """The outputs (UNDEFINED for those that are), from one handle an input; UNDEFINED for one that is,
+        where the graph asks whether it is (`lower_grad_of`)."""
+        values = list(map(value_of, handles, handles))
+        if not are_strided(values):
+            given = [x for x in handles if x is not UNDEFINED]
+            partly = len(given) < len(handles) and is_grad_enabled() and any(map(is_tracked, given))
+            if partly or level_of(values) is not None:
+                return interpret(self._actual(values), handles)
+            if len(given) < len(handles):
+                return [x if x is UNDEFINED else make_handle(x) for x in self.run(values)]
         tracked = tuple(map(is_tracked, handles))
         if True in tracked and is_grad_enabled():
             try:
@@ -100,9 +106,8 @@ class Compiled:
         """The program on values; ``handles`` hold those that are donated."""
         if not self.native:
             with no_grad():
-                return [
-                    value_of(x, x) for x in interpret(self._actual(values), list(map(make_handle, values)))
-                ]
+                given = [x if x is UNDEFINED else make_handle(x) for x in values]
+                return [value_of(x, x) for x in interpret(self._actual(values), given)]
         if self._program is None:
             try:
                 self._program = executable(simplified(self.graph), self.donated)

@@ -18,12 +18,12 @@ from iverson.core.dispatch import Draw, bind
 from iverson.core.entries import NOTHING
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
-from iverson.graph.bodies import Derivatives, aval, defined, flags, let_be_native, run, zero_constant
+from iverson.graph.bodies import Derivatives, aval, defined, flags, let_be_native, run
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture
 from iverson.graph.draws import drawn_before, draws_inside
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
-from iverson.graph.operations import OPERATIONS, bound, drawn, is_absent
+from iverson.graph.operations import OPERATIONS, bound, drawn, is_absent, zero_constant
 from iverson.kernels.registry import register
 from iverson.layouts import to_strided
 

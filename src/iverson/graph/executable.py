@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from iverson.graph.dead_code import dead_code
+from iverson.graph.flags import OnFlags, on_flags
 from iverson.graph.lower import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, Native, lower
 from iverson.graph.nodes import Graph
 from iverson.graph.on_patterns import Given, OnPatterns, on_patterns
@@ -44,11 +45,42 @@ class OnEntries:
         return tuple(takes[k].number for k in self.program.reused)  # type: ignore[union-attr]
 
 
-def executable(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered | OnEntries:
+@dataclass(frozen=True, eq=False)
+class OnDefined:
+    """A program of values that may be undefined; as `Lowered`, with UNDEFINED among values and outputs."""
+
+    how: OnFlags
+    program: Lowered | OnEntries
+    reused: tuple[int, ...] = ()
+
+    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> list[Any]:
+        """As of `OnEntries`."""
+        return self.how.packed(self.program.run(self.how.opened(values), binding))
+
+    @property
+    def steps(self) -> tuple[Native | Library, ...]:
+        """As of the program."""
+        return self.program.steps
+
+    @property
+    def source(self) -> str:
+        """As of the program."""
+        return self.program.source
+
+
+Executable = Lowered | OnEntries | OnDefined
+
+
+def executable(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Executable:
     """What runs for a simplified graph.
 
     donated : as of `lower`.
     """
+    flagged = on_flags(graph)
+    return _on_entries(graph, donated) if flagged is None else OnDefined(flagged, _on_entries(flagged.core))
+
+
+def _on_entries(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered | OnEntries:
     how = on_patterns(graph)
     if how is None:
         return lower(graph, donated)
@@ -58,4 +90,4 @@ def executable(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lo
     return OnEntries(how, lower(dead_code(common(how.core)), inner))
 
 
-__all__ = ["OnEntries", "executable"]
+__all__ = ["Executable", "OnEntries", "executable"]

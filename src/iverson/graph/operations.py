@@ -25,6 +25,7 @@ from iverson.core.dispatch import (
     unwrap,
     value_of,
 )
+from iverson.core.entries import NOTHING
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 from iverson.core.table import TABLE, USERS, F
@@ -293,6 +294,11 @@ def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
         return bind(op, args, dict(params))
     found = entered[-1].bind(op, args, dict(params))
     return tuple(map(make_handle, found)) if op.multiple else make_handle(found)
+
+
+def zero_constant(like: Any) -> tuple[Value, Zero]:
+    """A constant of a graph that is zero, of the shape and dtype of a value."""
+    return Value(Aval(like.shape, like.dtype, NOTHING)), Zero(like.shape, like.dtype)
 
 
 def is_pure(equation: Equation) -> bool:

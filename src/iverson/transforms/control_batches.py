@@ -17,10 +17,11 @@ from iverson.core.aval import Aval
 from iverson.core.cost import PRODUCTS
 from iverson.core.dispatch import value_of
 from iverson.core.table import F
-from iverson.graph.bodies import interned, zero_constant
+from iverson.graph.bodies import interned
 from iverson.graph.control import BATCHES, checkpointed, chosen
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import Equation, Graph, Value, values_of
+from iverson.graph.operations import zero_constant
 from iverson.graph.scan import scanned
 from iverson.graph.trace import Trace
 from iverson.graph.while_loop import repeated
