@@ -29,7 +29,7 @@ OTHERS = {
 }
 NUMPY_NAMES = {"bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
 #: What derivatives are made of, and nobody calls.
-INNER = {"sech2"}
+INNER = {"gelu_derivative", "sech2"}
 COVERED = {s.name for s in SCALARS.values() if not s.space and not s.orders} - INNER
 UNARY = sorted(n for n in COVERED if SCALARS[n].arity == 1)
 BINARY = sorted(n for n in COVERED if SCALARS[n].arity == 2)

@@ -37,6 +37,7 @@ RENAMED = {
     "softplus": nn.softplus,
     "silu": nn.silu,
     "gelu": nn.gelu,
+    "gelu_derivative": lambda x: torch.special.ndtr(x) + x * torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5,
     "clip": torch.clamp,
     "conj": lambda x: x.conj().resolve_conj(),
     "polygamma": None,  # torch's takes a Python integer

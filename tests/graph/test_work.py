@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.graph.lower import lower
 from iverson.graph.passes import simplified
 from tests.graph.programs import close
 
@@ -88,6 +89,17 @@ def test_derivatives_of_tanh_are_made_of_two_functions(weights):
         assert names["sech2"] == 6
         assert names["tanh"] <= 6
         assert names.keys() <= ARITHMETIC
+
+
+def test_gelu_and_its_derivative_are_made_of_one_exponential_and_one_quotient():
+    x = iv.asarray(np.linspace(-3, 3, 1000, dtype=np.float32))
+    divisions = []
+    for f in (iv.gelu, lambda x: (iv.gelu(x), iv.grad(lambda x: iv.gelu(x).sum())(x))):
+        graph = simplified(iv.jit(f).graph(x))
+        assert {e.op.name for e in graph.equations} <= {"gelu", "gelu_derivative", "broadcast_to", "multiply"}
+        (step,) = lower(graph).steps
+        divisions.append(step.compiled.llvm.count(" fdiv "))
+    assert divisions[0] == divisions[1] > 0
 
 
 #: What a gradient of a network of tanh is made of.

@@ -143,6 +143,9 @@ def silu(x: Expr | complex, /) -> Expr:
 def gelu(x: Expr | complex, /) -> Expr:
     """x times the standard normal distribution function of x."""
 
+def gelu_derivative(x: Expr | complex, /) -> Expr:
+    ...
+
 def erf(x: Expr | complex, /) -> Expr:
     """The error function."""
 

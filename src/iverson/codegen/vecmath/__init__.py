@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iverson.codegen.ir import Value
-from iverson.codegen.vecmath.error import erf, erfc, gelu
+from iverson.codegen.vecmath.error import erf, erfc, gelu, gelu_derivative
 from iverson.codegen.vecmath.exponential import cosh, exp, exp2, expm1, sigmoid, silu, sinh, tanh
 from iverson.codegen.vecmath.logarithm import log, log1p, log2, log10
 from iverson.codegen.vecmath.power import pow
@@ -26,6 +26,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "exp2": exp2,
     "expm1": expm1,
     "gelu": gelu,
+    "gelu_derivative": gelu_derivative,
     "log": log,
     "log10": log10,
     "log1p": log1p,

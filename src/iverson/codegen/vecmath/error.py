@@ -1,4 +1,4 @@
-"""erf, erfc and gelu, x times the standard normal distribution function.
+"""erf, erfc and gelu, x times the standard normal distribution function, with its derivative.
 
 Method of erf: for |x| < 1, x + x (c - 1 + z P(z)) with z = x^2, c = 2/sqrt(pi); beyond, 1 - exp(-P(|x|))
 where P is the minimax polynomial of -log erfc under the weight erfc, so that its error counts only where
@@ -34,6 +34,8 @@ C_MINUS_ONE = 0.1283791670955126
 CENTRE = {"float": 2.0, "double": 4.0}
 #: Beyond these, erfc is 0.
 LAST = {"float": 10.2, "double": 27.3}
+#: And, by its absolute value, gelu of a negative number and its derivative.
+LAST_OF_GELU = {"float": 15.0, "double": 39.0}
 
 
 def erf(b: Builder, x: Value) -> Value:
@@ -59,18 +61,40 @@ def erfc(b: Builder, x: Value) -> Value:
 
 def gelu(b: Builder, x: Value) -> Value:
     """x erfc(-x / sqrt(2)) / 2; x is multiplied in before a result may become subnormal."""
-    a = at_most(b, absolute(x), LAST[x.type.elem] * math.sqrt(2))
-    high, low = two_product(b, a, a)
-    tail, bits = _tail(b, high * -0.5, low * -0.5, a * math.sqrt(0.5))
+    a = at_most(b, absolute(x), LAST_OF_GELU[x.type.elem])
+    tail, bits = _scaled(_normal(b, a), *_quotient(b, a * math.sqrt(0.5)))
     part = scale(tail * (a * 0.5), bits)
     return b.select(x < 0.0, -part, x - part)
 
 
+def gelu_derivative(b: Builder, x: Value) -> Value:
+    """With g the density, erfc(-x / sqrt(2)) / 2 + x g(x); for x > 0 as 1 less that of -x.
+
+    At -a it is exp(-a^2 / 2) (exp(a^2 / 2) erfc(a / sqrt(2)) / 2 - a / sqrt(2 pi)), of the exponential and
+    the quotient that gelu is made of: beside it, it costs a product or two.
+    """
+    a = at_most(b, absolute(x), LAST_OF_GELU[x.type.elem])
+    y, rest = _quotient(b, a * math.sqrt(0.5))
+    left = b.fma(a, -1 / math.sqrt(2 * math.pi), y * 0.5)
+    part = scale(*_scaled(_normal(b, a), left, rest * 0.5))
+    return b.select(x < 0.0, part, b.const(1.0, x.type) - part)
+
+
+def _normal(b: Builder, a: Value) -> tuple[Value, Value, Value]:
+    """exp(-a^2 / 2), as `reduce` gives it."""
+    high, low = two_product(b, a, a)
+    return reduce(b, high * -0.5, low * -0.5)
+
+
 def _tail(b: Builder, high: Value, low: Value, a: Value) -> tuple[Value, Value]:
     """y and n with erfc(a) = y 2^n for a >= 0, given -a^2 as the sum of two."""
-    bits, r, q = reduce(b, high, low)
+    return _scaled(reduce(b, high, low), *_quotient(b, a))
+
+
+def _scaled(power: tuple[Value, Value, Value], y: Value, rest: Value) -> tuple[Value, Value]:
+    """z and n with exp(v) (y + rest) = z 2^n, from what `reduce` gives of v."""
+    b, (bits, r, q) = y.b, power
     e = r + 1.0
-    y, rest = _quotient(b, a)
     return b.fma(e, y, b.fma((r - (e - 1.0)) + q, y, rest * e)), bits
 
 
