@@ -232,9 +232,9 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "zeros_like": lambda: Given(vector(), **MADE),
     # transforms
     "grad": lambda: Given(cubes, argnums=0, has_aux=False),
-    "hessian": lambda: Given(cubes, argnums=0, chunk_size=2),
+    "hessian": lambda: Given(cubes, argnums=0, chunk_size=2, layout="coo"),
     "hvp": lambda: Given(cubes, (vector(),), (vector(),)),
-    "jacobian": lambda: Given(cubes, argnums=0, mode="forward", chunk_size=2),
+    "jacobian": lambda: Given(cubes, argnums=0, mode="forward", chunk_size=2, layout="csr"),
     "jit": lambda: Given(cubes, static=(), donate=(), interpret=True),
     "jvp": lambda: Given(cubes, (vector(),), (vector(),), has_aux=False),
     "value_and_grad": lambda: Given(cubes, argnums=0, has_aux=False),

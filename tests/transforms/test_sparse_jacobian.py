@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.autograd.mode import no_grad
 from iverson.core.dispatch import value_of
-from iverson.errors import LinearAlgebraError, MissingRuleError
+from iverson.errors import ArgumentError, LinearAlgebraError, MissingRuleError, ShapeError
 from iverson.ops import TABLE
 from iverson.transforms import sparse_jacobian
 from iverson.transforms.dependence import dependences, structure
@@ -143,6 +143,66 @@ def test_jacobians_of_random_functions(steps, mode, chunk_size):
     found = iv.jacobian(f, mode=mode, chunk_size=chunk_size)(iv.asarray(x))
     rows = np.concatenate([entries(block).reshape(-1, 24) for block in found])
     np.testing.assert_allclose(rows, by_unit_vectors(f, [x]), rtol=1e-10, atol=1e-12)
+
+
+@given(st.sampled_from(sorted(STEPS)), st.sampled_from(["auto", "forward", "reverse"]))
+def test_sparse_jacobians_store_what_may_not_be_zero(name, mode):
+    """The same entries at any point, however many of the values are zero there."""
+
+    def f(x):
+        return STEPS[name](x), iv.sum(x * x), x[0, 0]
+
+    patterns = []
+    for x in (rng.normal(size=(6, 4)), np.zeros((6, 4))):
+        dense = iv.jacobian(f, mode=mode)(iv.asarray(x))
+        stored = iv.jacobian(f, mode=mode, layout="coo")(iv.asarray(x))
+        for a, b in zip(dense, stored, strict=True):
+            assert b.layout == "coo"
+            np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-12)
+        patterns.append([b.indices().tolist() for b in stored])
+    assert patterns[0] == patterns[1]
+    assert stored[2].nnz == 1
+
+
+def test_a_sparse_jacobian_takes_nothing_of_the_size_of_a_dense_one():
+    n = 200_000
+    x = iv.asarray(np.linspace(0, 1, n))
+    with iv.explain.count() as done:
+        found = iv.jacobian(stencil, layout="csr")(x)
+        second = iv.hessian(lambda u: iv.sum(stencil(u)), layout="csc")(x)
+    assert (found.layout, second.layout) == ("csr", "csc")
+    assert found.nnz == 3 * (n - 2)
+    assert second.nnz == 3 * n - 4
+    assert done.total_bytes < 4000 * n
+    small = iv.hessian(lambda u: iv.sum(stencil(u)))(x[:9])
+    np.testing.assert_allclose(
+        iv.hessian(lambda u: iv.sum(stencil(u)), layout="csr")(x[:9]).numpy(), small.numpy()
+    )
+
+
+def test_sparse_jacobians_are_compiled_mapped_and_differentiated():
+    x = iv.asarray(VECTOR[:12])
+    of = iv.jacobian(stencil, layout="csr")
+    expected = by_unit_vectors(stencil, [VECTOR[:12]])
+    np.testing.assert_allclose(iv.jit(lambda x: of(x) @ x)(x).numpy(), expected @ VECTOR[:12], rtol=1e-12)
+    both = iv.vmap(lambda x: of(x) @ x)(iv.stack([x, x]))
+    np.testing.assert_allclose(both[1].numpy(), expected @ VECTOR[:12], rtol=1e-12)
+    dense = iv.grad(lambda x: iv.sum((iv.jacobian(stencil)(x) @ x) ** 2))(x)
+    np.testing.assert_allclose(
+        iv.grad(lambda x: iv.sum((of(x) @ x) ** 2))(x).numpy(), dense.numpy(), rtol=1e-10
+    )
+
+
+def test_layouts_that_do_not_hold_a_block_are_refused():
+    with pytest.raises(ShapeError, match=r"'csr' for a block of shape \(2, 2, 2, 2\); expected 'coo'"):
+        iv.jacobian(lambda x: x * x, layout="csr")(iv.ones((2, 2)))
+    with pytest.raises(ShapeError, match="'strided' for a number"):
+        iv.jacobian(iv.sin, layout="coo")(iv.asarray(1.0))
+    with pytest.raises(ArgumentError, match="masked"):
+        iv.jacobian(iv.sin, layout="coo")(iv.masked_tensor([1.0, 2.0], [True, False]))
+    with pytest.raises(ArgumentError, match="layout"):
+        iv.hessian(lambda x: (x * x).sum(), layout="bsr")(iv.ones(2))
+    assert iv.jacobian(lambda x: x * x, layout="csr")(iv.ones(0)).shape == (0, 0)
 
 
 def stencil(u):

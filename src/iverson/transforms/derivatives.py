@@ -18,7 +18,7 @@ from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
 from iverson.core.arguments import checked
-from iverson.core.dispatch import alias, is_tracked, is_variable, rewrap, slot_of, unwrap
+from iverson.core.dispatch import Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, GradientError, ShapeError
 from iverson.core.shapes import as_int, check_choice
@@ -27,7 +27,7 @@ from iverson.masked.facts import jacobian_block
 from iverson.tensor import Tensor
 from iverson.transforms.batch import chunk
 from iverson.transforms.columns import by_columns, by_rows
-from iverson.transforms.sparse_jacobian import blocks, plan
+from iverson.transforms.sparse_jacobian import blocks, plan, stored_whole
 from iverson.transforms.trees import (
     Function,
     arguments,
@@ -307,6 +307,7 @@ def jacobian(
     argnums: Argnums = 0,
     mode: Literal["auto", "reverse", "forward"] = "auto",
     chunk_size: int | None = None,
+    layout: Literal["strided", "coo", "csr", "csc"] = "strided",
 ) -> Callable[P, Any]:
     """A function that returns the full Jacobian of a function.
 
@@ -319,11 +320,17 @@ def jacobian(
         pass serves several columns that share no row, or rows that share no column: three passes for a
         function of each point and its neighbours, however many points there are.
     chunk_size : how many passes are made together at most; by default what fits into a cache.
+    layout : of the result. A sparse one stores the entries that may be nonzero, as far as that follows from
+        the operations (the same ones at any point); nothing of the size of the whole is made. "csr" and "csc"
+        are for one output axis and one input axis.
 
     Returns
     -------
     For each output leaf and each input leaf a tensor of shape ``output.shape + input.shape``, as a pytree
     like the output whose leaves are pytrees like the argument. The graph is recorded once.
+
+    Raises ShapeError where a layout does not hold such a shape, ArgumentError for a sparse layout with masked
+    arguments or results.
 
     Of a complex input z = a + ib, entry (k, j) is d Re(y[k]) / d a[j] + i d Re(y[k]) / d b[j]: the gradient
     of Re(y[k]) as `grad` has it, and the conjugate of the derivative where the function is holomorphic. Of a
@@ -333,13 +340,25 @@ def jacobian(
     >>> jacobian(lambda x: x * x)(iv.asarray([1.0, 2.0]))
     iverson.Tensor([[2., 0.],
                     [0., 4.]])
+    >>> jacobian(lambda x: x[1:] - x[:-1], layout="csr")(iv.zeros(100_000)).nnz
+    199998
     """
     check_choice(mode, ("auto", "reverse", "forward"), "jacobian", "mode")
-    return _jacobian(function, argnums, mode, chunk(chunk_size, "jacobian"))
+    check_choice(layout, LAYOUTS, "jacobian", "layout")
+    return _jacobian(function, argnums, mode, chunk(chunk_size, "jacobian"), layout)
+
+
+#: Of Jacobians.
+LAYOUTS = ("strided", "coo", "csr", "csc")
 
 
 def _jacobian(
-    function: Function, argnums: Argnums, mode: str, step: int | None, or_forward: bool = False
+    function: Function,
+    argnums: Argnums,
+    mode: str,
+    step: int | None,
+    layout: str,
+    or_forward: bool = False,
 ) -> Callable[..., Any]:
     """As `jacobian`; ``or_forward`` takes forward mode where the zeros leave no better choice."""
 
@@ -347,13 +366,20 @@ def _jacobian(
         partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "jacobian")
         line = Linearization(partial, chosen, "jacobian")
         inputs, outputs = sum(x.size for x in line.inputs), sum(x.size for x in line.outputs)
-        sparse = plan(line, mode)
+        if layout != "strided":
+            _check_held(line, layout)
+        sparse = plan(line, mode, layout != "strided")
         if sparse is not None:
-            found = blocks(line, sparse, step)
+            found = blocks(line, sparse, step, layout)
         elif not or_forward and (mode == "reverse" or (mode == "auto" and outputs <= inputs)):
             found = by_rows(line, step)
         else:
             found = by_columns(line, step)
+        if sparse is None and layout != "strided":
+            found = [
+                [stored_whole(block, y, x, layout) for block, x in zip(row, line.inputs, strict=True)]
+                for row, y in zip(found, line.outputs, strict=True)
+            ]
         rows = [
             unflatten(
                 line.structure,
@@ -366,14 +392,38 @@ def _jacobian(
     return call
 
 
+def _check_held(line: Any, layout: str) -> None:
+    """Raise where a sparse layout does not hold the blocks of a Jacobian."""
+    if any(isinstance(x, Wrapper) for x in (*line.given, *line.results)):
+        raise ArgumentError(
+            "jacobian",
+            "layout",
+            got=f"'{layout}' with masked arguments or results",
+            expected="'strided'",
+            remedy="call to_layout on the result",
+        )
+    for y in line.outputs:
+        for x in line.inputs:
+            if y.ndim + x.ndim == 0 or (layout != "coo" and y.ndim + x.ndim != 2):
+                raise ShapeError(
+                    "jacobian",
+                    "layout",
+                    got=f"'{layout}' for a block of shape {y.shape + x.shape}",
+                    expected="'coo' for other than matrices, 'strided' for a number",
+                )
+
+
 @checked
 def hessian(
-    function: Callable[P, Any], argnums: Argnums = 0, chunk_size: int | None = None
+    function: Callable[P, Any],
+    argnums: Argnums = 0,
+    chunk_size: int | None = None,
+    layout: Literal["strided", "coo", "csr", "csc"] = "strided",
 ) -> Callable[P, Any]:
     """A function that returns the matrix of second derivatives of a scalar function: forward over reverse, or
     where rows of the Hessian depend on all of the input and others do not, reverse over reverse for these.
 
-    Shapes, ``chunk_size`` and what complex inputs give are as for the `jacobian` of the gradient.
+    Shapes, ``chunk_size``, ``layout`` and what complex inputs give are as for the `jacobian` of the gradient.
 
     >>> import iverson as iv
     >>> hessian(lambda x: (x ** 3).sum())(iv.asarray([1.0, 2.0]))
@@ -381,7 +431,8 @@ def hessian(
                     [ 0., 12.]])
     """
     step = chunk(chunk_size, "hessian")
-    return _jacobian(grad(function, argnums), argnums, "auto", step, or_forward=True)
+    check_choice(layout, LAYOUTS, "hessian", "layout")
+    return _jacobian(grad(function, argnums), argnums, "auto", step, layout, or_forward=True)
 
 
 @checked

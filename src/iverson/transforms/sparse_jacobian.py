@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iverson.array_api.joining import concat
+from iverson.array_api.sparse import sparse_coo_tensor, to_layout
 from iverson.core.dispatch import make_handle
 from iverson.ops import F
 from iverson.transforms.columns import Seeds, pulled, pushed
@@ -48,19 +50,20 @@ class Plan:
         return int(self.numbers.max(initial=-1)) + 1
 
 
-def plan(line: Any, mode: str) -> Plan | None:
+def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
     """The passes for a function that was recorded; None where there is nothing to win.
 
     mode : "forward" or "reverse", which then are the only passes, or "auto".
+    stored : whether zeros that are known are to be left out, however few passes that saves.
     """
     m, n = (sum(x.size for x in handles) for handles in (line.outputs, line.inputs))
-    if min(m, n) < FEW:
+    if min(m, n) < FEW and not stored:
         return None
-    key = mode, structure(line.variables, line.outputs)
+    key = mode, stored, structure(line.variables, line.outputs)
     if (known := _plans.get(key)) is not None:
         return known[0]
-    made = _made(dependences(line.variables, line.outputs), mode, m, n)
-    if key[1] is not None and (made is None or made.rows.size <= LARGEST):
+    made = _made(dependences(line.variables, line.outputs), mode, m, n, stored)
+    if key[2] is not None and (made is None or made.rows.size <= LARGEST):
         if len(_plans) >= MANY:
             _plans.clear()
         _plans[key] = (made,)
@@ -73,7 +76,7 @@ _plans: dict[Any, tuple[Plan | None]] = {}
 MANY, LARGEST = 32, 1 << 16
 
 
-def _made(found: Sequence[Dependence], mode: str, m: int, n: int) -> Plan | None:
+def _made(found: Sequence[Dependence], mode: str, m: int, n: int, stored: bool) -> Plan | None:
     """The passes for a function of n numbers that gives m, from what each of these depends on."""
     if all(d.everywhere for d in found):
         return None
@@ -88,7 +91,18 @@ def _made(found: Sequence[Dependence], mode: str, m: int, n: int) -> Plan | None
         other = None if numbers is None else Plan(rows, columns, wide, numbers, False)
         best = min((p for p in (best, other) if p), key=lambda p: p.count, default=None)
     others = {"forward": n, "reverse": m}.get(mode, min(m, n))
-    return None if best is None or 2 * (best.count + wide.size) > others else best
+    if not stored:
+        return None if best is None or 2 * (best.count + wide.size) > others else best
+    return best or _one_by_one(rows, columns, wide, n if mode == "forward" else m, mode == "forward")
+
+
+def _one_by_one(rows: Numbers, columns: Numbers, wide: Numbers, count: int, forward: bool) -> Plan:
+    """A pass for each row, or each column."""
+    if forward:
+        rows = np.append(rows, np.repeat(wide, count))
+        columns = np.append(columns, np.tile(np.arange(count), wide.size))
+        wide = wide[:0]
+    return Plan(rows, columns, wide, np.arange(count), forward)
 
 
 def _most(numbers: Numbers) -> int:
@@ -119,8 +133,12 @@ def _listed(rows: Numbers, columns: Numbers, count: int) -> Numbers:
     return at
 
 
-def blocks(line: Any, plan: Plan, chunk_size: int | None) -> list[list[Any]]:
-    """For each output, the blocks of all inputs."""
+#: The entries of a block that some passes give: rows, columns, and values of shape (count,).
+Entries = tuple[Numbers, Numbers, Any]
+
+
+def blocks(line: Any, plan: Plan, chunk_size: int | None, layout: str = "strided") -> list[list[Any]]:
+    """For each output, the blocks of all inputs. In a sparse layout, what the plan lists is stored."""
     starts = [np.cumsum([0, *(x.size for x in handles)]) for handles in (line.outputs, line.inputs)]
     if plan.forward:
         seeds = _grouped(line.inputs, starts[1], plan.numbers, plan.count)
@@ -138,13 +156,35 @@ def blocks(line: Any, plan: Plan, chunk_size: int | None) -> list[list[Any]]:
     for o, y in enumerate(line.outputs):
         row = []
         for k, x in enumerate(line.inputs):
-            terms = _narrow(plan, found[o if plan.forward else k], starts, o, k)
-            terms += _wide(plan, alone[k], starts, o, k) if alone else []
-            dtype = np.result_type(y.dtype, x.dtype) if not terms else terms[0].dtype
-            block = F.zero((y.size, x.size), dtype) if not terms else sum(terms[1:], terms[0])
-            row.append(F.reshape(block, shape=y.shape + x.shape))
+            terms = [_narrow(plan, found[o if plan.forward else k], starts, o, k)]
+            terms += [_wide(plan, alone[k], starts, o)] if alone else []
+            row.append((_added if layout == "strided" else _stored)(terms, y, x, layout))
         made.append(row)
     return made
+
+
+def stored_whole(block: Any, y: Any, x: Any, layout: str) -> Any:
+    """A block of which no entry is known to be zero, in a sparse layout."""
+    rows, columns = (a.ravel() for a in np.indices((y.size, x.size)))
+    return _stored([(rows, columns, F.reshape(block, shape=(y.size * x.size,)))], y, x, layout)
+
+
+def _added(terms: Sequence[Entries], y: Any, x: Any, _layout: str) -> Any:
+    shape = y.size, x.size
+    block = F.zero(shape, np.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms)))
+    for rows, columns, values in terms:
+        if rows.size:
+            block = block + F.scatter_add(values, rows, columns, axes=(0, 1), shape=shape)
+    return F.reshape(block, shape=y.shape + x.shape)
+
+
+def _stored(terms: Sequence[Entries], y: Any, x: Any, layout: str) -> Any:
+    rows, columns = (np.concatenate([t[k] for t in terms]) for k in (0, 1))
+    order = np.lexsort((columns, rows))
+    values = F.gather(concat([v for *_, v in terms]), order, axes=(0,))
+    axes = [(rows[order], y.shape), (columns[order], x.shape)]
+    indices = [i for places, shape in axes if shape for i in np.unravel_index(places, shape)]
+    return to_layout(sparse_coo_tensor(np.stack(indices), values, y.shape + x.shape), layout)
 
 
 def _any_complex(handles: Sequence[Any]) -> bool:
@@ -172,29 +212,25 @@ def _grouped(
     return Seeds(count, of)
 
 
-def _narrow(plan: Plan, found: Any, starts: Any, o: int, k: int) -> list[Any]:
-    """The entries of a block that groups give: at most one term."""
+def _narrow(plan: Plan, found: Any, starts: Any, o: int, k: int) -> Entries:
+    """The entries of a block that groups give."""
     (top, bottom), (left, right) = ((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True))
     inside = (plan.rows >= top) & (plan.rows < bottom) & (plan.columns >= left) & (plan.columns < right)
     rows, columns = plan.rows[inside], plan.columns[inside]
-    if not rows.size:
-        return []
     numbers = plan.numbers[columns if plan.forward else rows]
     rows, columns = rows - top, columns - left
     flat = F.reshape(found, shape=(found.shape[0], prod(found.shape[1:])))
-    values = F.gather(flat, numbers, rows if plan.forward else columns, axes=(0, 1))
-    return [F.scatter_add(values, rows, columns, axes=(0, 1), shape=(bottom - top, right - left))]
+    return rows, columns, F.gather(flat, numbers, rows if plan.forward else columns, axes=(0, 1))
 
 
-def _wide(plan: Plan, found: Any, starts: Any, o: int, k: int) -> list[Any]:
-    """The wide rows of a block: at most one term."""
+def _wide(plan: Plan, found: Any, starts: Any, o: int) -> Entries:
+    """The wide rows of a block."""
     top, bottom = int(starts[0][o]), int(starts[0][o + 1])
     inside = np.flatnonzero((plan.wide >= top) & (plan.wide < bottom))
-    if not inside.size:
-        return []
-    flat = F.reshape(found, shape=(found.shape[0], prod(found.shape[1:])))
-    rows = F.gather(flat, inside, axes=(0,))
-    return [F.scatter_add(rows, plan.wide[inside] - top, axes=(0,), shape=(bottom - top, flat.shape[1]))]
+    width = prod(found.shape[1:])
+    values = F.gather(F.reshape(found, shape=(found.shape[0], width)), inside, axes=(0,))
+    rows, columns = np.repeat(plan.wide[inside] - top, width), np.tile(np.arange(width), inside.size)
+    return rows, columns, F.reshape(values, shape=(inside.size * width,))
 
 
-__all__ = ["Plan", "blocks", "plan"]
+__all__ = ["Plan", "blocks", "plan", "stored_whole"]
