@@ -34,6 +34,7 @@ if _typing.TYPE_CHECKING:
     from iverson import testing as testing
     from iverson import transforms as transforms
     from iverson.masked.construct import *
+    from iverson.saving import *
     from iverson.transforms import *
 
 __array_api_version__ = "2025.12"
@@ -42,7 +43,7 @@ __version__ = "0.1.0"
 _NAMESPACES = ("autograd", "errors", "fft", "linalg", "random", "special")
 #: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
 _ON_DEMAND = ("explain", "masked", "nn", "optim", "te", "testing", "transforms")
-_LENT = ("masked.construct", "transforms")
+_LENT = ("masked.construct", "saving", "transforms")
 
 
 def _lenders() -> list[_typing.Any]:

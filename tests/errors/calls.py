@@ -6,6 +6,9 @@ that none sees what an earlier one did to its arguments.
 
 from __future__ import annotations
 
+import atexit
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -58,6 +61,14 @@ def coo():
 
 def holes():
     return iv.masked_tensor(vector(), [True, False, True])
+
+
+def saved():
+    """The path of a file, the same each time."""
+    path = os.path.join(tempfile.gettempdir(), f"iverson-calls-{os.getpid()}.npz")
+    iv.save(path, [1.0])
+    atexit.register(lambda: os.path.exists(path) and os.unlink(path))
+    return path
 
 
 def rng():
@@ -243,6 +254,9 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "checkpoint": lambda: Given(cubes),
     "cond": lambda: Given(iv.asarray(True), squares, squares, vector()),
     "fori_loop": lambda: Given(0, 3, lambda i, x: x * 0.5, vector()),
+    "load": lambda: Given(saved()),
+    "ravel_pytree": lambda: Given({"a": vector()}),
+    "save": lambda: Given(saved(), {"a": [vector(), None]}),
     "scan": lambda: Given(
         lambda c, x: (c + x, c), vector(), matrix(), length=None, reverse=False, checkpoint=2
     ),
@@ -392,6 +406,22 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
     ),
 }  # fmt: skip
 DRAWN = {"dtype": "float64", "requires_grad": True}
+INIT: dict[str, Callable[[], Given | list[Given]]] = {
+    "calculate_gain": lambda: Given("leaky_relu", 0.1),
+    "eye": lambda: Given((2, 3), 2.0, **DRAWN),
+    "trunc_normal": lambda: Given(rng(), (2, 3), 0.0, 1.0, -2.0, 2.0, **DRAWN),
+    **{
+        f"{name}_{kind}": lambda: Given(rng(), (2, 3), 1.0, **DRAWN)
+        for name in ("xavier", "glorot")
+        for kind in ("normal", "uniform")
+    },
+    **{
+        f"{name}_{kind}": lambda: Given(rng(), (2, 3), 0.1, "fan_in", "leaky_relu", **DRAWN)
+        for name in ("kaiming", "he")
+        for kind in ("normal", "uniform")
+    },
+    "orthogonal": lambda: Given(rng(), (2, 3), 1.0, **DRAWN),
+}
 RANDOM: dict[str, Callable[[], Given | list[Given]]] = {
     "bernoulli": lambda: Given(0.5, (2, 3)),
     "choice": lambda: Given(vector(), 2, replace=False, p=vector(0.5, 0.25, 0.25), axis=0),
@@ -663,7 +693,14 @@ def calls() -> Iterator[Call]:
     """All of them."""
     for name in sorted(set(SCALARS) & set(iv.__all__) - set(MAIN)):
         yield from _function(iv, name, lambda name=name: _elementwise(name))
-    for space, table in ((iv, MAIN), (iv.linalg, LINALG), (iv.fft, FFT), (iv.special, SPECIAL), (iv.nn, NN)):
+    for space, table in (
+        (iv, MAIN),
+        (iv.linalg, LINALG),
+        (iv.fft, FFT),
+        (iv.special, SPECIAL),
+        (iv.nn, NN),
+        (iv.nn.init, INIT),
+    ):
         for name, makes in table.items():
             yield from _function(space, name, makes)
     for name, makes in RANDOM.items():

@@ -59,7 +59,7 @@ def test_bad_arguments(group):
 def public():
     """Functions with parameters, by the names that calls give them."""
     spaces = {"iverson": iv, "linalg": iv.linalg, "fft": iv.fft, "special": iv.special}
-    spaces |= {"nn": iv.nn, "optim": optim, "transforms": transforms}
+    spaces |= {"nn": iv.nn, "init": iv.nn.init, "optim": optim, "transforms": transforms}
     for prefix, space in spaces.items():
         for name in space.__all__:
             value = getattr(space, name)

@@ -33,6 +33,7 @@ SPACES = (
     iv.linalg,
     iv.masked,
     iv.nn,
+    iv.nn.init,
     iv.optim,
     iv.random,
     iv.special,

@@ -10,6 +10,7 @@ from iverson.nn import activations as _activations
 from iverson.nn import attention as _attention
 from iverson.nn import convolution as _convolution
 from iverson.nn import graphs as _graphs
+from iverson.nn import init as init
 from iverson.nn import layers as _layers
 from iverson.nn import losses as _losses
 from iverson.nn import normalization as _normalization
@@ -36,7 +37,7 @@ _THEMES = (
     _pooling,
     _resizing,
 )
-__all__: list[str] = []
+__all__: list[str] = ["init"]
 for _theme in _THEMES:
     __all__ += _theme.__all__
 

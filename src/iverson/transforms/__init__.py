@@ -3,6 +3,7 @@ batches `vmap`, and control flow; over pytrees, to any order, in any mixture."""
 
 from iverson.transforms.control import checkpoint, cond, fori_loop, scan, while_loop
 from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from iverson.transforms.flat import ravel_pytree
 from iverson.transforms.jit import jit
 from iverson.transforms.mapping import vmap
 
@@ -16,6 +17,7 @@ __all__ = [
     "jacobian",
     "jit",
     "jvp",
+    "ravel_pytree",
     "scan",
     "value_and_grad",
     "vjp",

@@ -1,0 +1,262 @@
+"""Trees of tensors in files: `save` and `load`.
+
+A file is NumPy's ``.npz``: arrays, and a text in JSON that says how they make up the tree. Nothing in it is
+executed when it is read. Names that end in ``.safetensors`` are written in that format, which has dense
+tensors alone, where the package is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.sparse import (
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    to_layout,
+)
+from iverson.core.dispatch import has_entries, is_variable, unwrap, value_of
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.layouts import Sparse, layouts
+from iverson.masked import MaskedTensor
+from iverson.masked.construct import masked_tensor
+from iverson.tensor import Tensor, asarray
+
+#: What a file says it is, and the member with the tree.
+FORMAT, TREE = "iverson 1", "tree"
+_PLAIN = (bool, int, float, str)
+_COMPRESSED: dict[str, Callable[..., Tensor]] = {
+    "csr": sparse_csr_tensor, "csc": sparse_csc_tensor, "bsr": sparse_bsr_tensor, "bsc": sparse_bsc_tensor,
+}  # fmt: skip
+
+
+def save(path: str | os.PathLike[str], tree: Any, /) -> None:
+    """Write a tree of tensors to a file that `load` reads.
+
+    Parameters
+    ----------
+    path : of the file. One that exists is replaced in one step when all is written, so that an interruption
+        leaves the old one. A name that ends in ``.safetensors`` needs the package of that name, and takes
+        nested dicts of dense tensors alone; any other is written as ``.npz``, whatever it ends in.
+    tree : dicts with keys that are strings or integers, lists and tuples of tensors in any layout, masked
+        tensors, NumPy arrays, numbers, strings and None. So is what an optimizer's ``state_dict`` gives.
+
+    Which tensors are leaves that require grad is kept, a history is not. Raises ArgumentTypeError for what is
+    none of these, OSError where the file cannot be written.
+
+    >>> import iverson as iv, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.npz")
+    >>> iv.save(path, {"w": iv.eye(2, layout="csr"), "rate": 0.1})
+    >>> iv.load(path)["w"].layout
+    'csr'
+    """
+    target = _path(path, "save")
+    if target.suffix == ".safetensors":
+        data = _package("save").save(dict(_flat(tree, "")))
+        _replace(target, lambda file: file.write(data))
+        return
+    arrays: list[np.ndarray[Any, Any]] = []
+    text = json.dumps({"format": FORMAT, "tree": _written(tree, arrays, "tree")})
+    members = {TREE: np.frombuffer(text.encode(), np.uint8), **{str(k): a for k, a in enumerate(arrays)}}
+    _replace(target, lambda file: np.savez(file, allow_pickle=False, **members))
+
+
+def load(path: str | os.PathLike[str], /) -> Any:
+    """The tree that `save` wrote to a file.
+
+    Raises ArgumentError for a file that is none of these, OSError where it cannot be read.
+
+    >>> import iverson as iv, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.npz")
+    >>> iv.save(path, [iv.masked_tensor(iv.ones(2), [True, False]), None])
+    >>> iv.load(path)
+    [iverson.MaskedTensor([1., --]), None]
+    """
+    source = _path(path, "load")
+    if source.suffix == ".safetensors":
+        return _nested({name: asarray(a) for name, a in _package("load").load_file(source).items()})
+    try:
+        with np.load(source, allow_pickle=False) as members:
+            said = json.loads(members[TREE].tobytes().decode())
+            if said["format"] != FORMAT:
+                raise ValueError(f"its format is {said['format']!r}")
+            return _read(said["tree"], lambda k: members[str(k)])
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise ArgumentError(
+            "load", "path", got=f"{source}: {error}", expected="a file that iverson.save wrote"
+        ) from None
+
+
+def _path(path: Any, operation: str) -> Path:
+    try:
+        return Path(os.fsdecode(os.fspath(path)))
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(
+            operation, "path", got=described(path), expected="the path of a file"
+        ) from None
+
+
+def _replace(path: Path, write: Callable[[Any], Any]) -> None:
+    """Write a file beside the path, and put it in its place when all of it is on the disk."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    found = os.umask(0)
+    os.umask(found)
+    return found
+
+
+# --- a tree as JSON and arrays ----------------------------------------------------------------------
+
+
+def _written(x: Any, arrays: list[Any], where: str) -> Any:
+    """A node of the tree; arrays are named by their places in the list."""
+    if x is None or type(x) in _PLAIN:
+        return {"value": x}
+    if type(x) is dict:
+        if not all(type(k) in (str, int) for k in x):
+            raise _refused(where, f"keys {list(x)}", "keys that are strings or integers")
+        return {"dict": [[k, _written(v, arrays, f"{where}[{k!r}]")] for k, v in x.items()]}
+    if type(x) in (list, tuple):
+        return {type(x).__name__: [_written(v, arrays, f"{where}[{k}]") for k, v in enumerate(x)]}
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
+        return {"array": _placed(np.asarray(x), arrays), "scalar": isinstance(x, np.generic)}
+    if isinstance(x, MaskedTensor):
+        data, mask = x.get_data().detach(), x.get_mask()
+        node = {"data": _written(data, arrays, where), "mask": _written(mask, arrays, where)}
+        return {"masked": node, "requires_grad": is_variable(unwrap(x))}
+    if isinstance(x, Tensor) and has_entries(x):
+        return {"tensor": _tensor(x, arrays), "requires_grad": is_variable(x)}
+    raise _refused(
+        where, described(x), "a tensor, an array, a number, a string, None, or a dict or list of them"
+    )
+
+
+def _refused(where: str, got: str, expected: str) -> ArgumentTypeError:
+    return ArgumentTypeError("save", where, got=got, expected=expected, remedy="convert it first")
+
+
+def _placed(array: Any, arrays: list[Any]) -> int:
+    arrays.append(array)
+    return len(arrays) - 1
+
+
+def _tensor(x: Tensor, arrays: list[Any]) -> dict[str, Any]:
+    value = value_of(x)
+    if not isinstance(value, Sparse):
+        return {"layout": "strided", "arrays": [_placed(np.asarray(x.detach().to_dense().numpy()), arrays)]}
+    layout, shown = x.layout, value
+    if layout != "coo" and layout not in _COMPRESSED:
+        shown = value_of(to_layout(x.detach(), "coo"))
+    parts = (*shown.pattern.arrays, shown.values)
+    blocks = value.pattern.blocksize
+    return {
+        "layout": layout,
+        "shape": list(x.shape),
+        "blocksize": None if blocks is None else list(blocks),
+        "arrays": [_placed(np.asarray(part), arrays) for part in parts],
+    }
+
+
+def _read(node: dict[str, Any], array: Callable[[int], Any]) -> Any:
+    (kind, said), *rest = node.items()
+    facts = dict(rest)
+    if kind == "value":
+        return said
+    if kind == "dict":
+        return {k: _read(v, array) for k, v in said}
+    if kind in ("list", "tuple"):
+        return {"list": list, "tuple": tuple}[kind](_read(v, array) for v in said)
+    if kind == "array":
+        found = array(said)
+        return found[()] if facts["scalar"] else found
+    if kind == "masked":
+        x: Any = masked_tensor(_read(said["data"], array), _read(said["mask"], array))
+    elif kind == "tensor":
+        x = _made(said, array)
+    else:
+        raise ValueError(f"a node {kind!r}")
+    return x.detach().requires_grad_() if facts["requires_grad"] else x
+
+
+def _made(said: dict[str, Any], array: Callable[[int], Any]) -> Tensor:
+    parts, layout = [array(k) for k in said["arrays"]], said["layout"]
+    if layout == "strided":
+        return asarray(parts[0])
+    shape = tuple(said["shape"])
+    if layout in _COMPRESSED:
+        return _COMPRESSED[layout](*parts, shape)
+    found = sparse_coo_tensor(parts[0], parts[1], shape)
+    if layout == "coo":
+        return found
+    if layout not in {own.name for own in layouts()}:
+        raise ValueError(f"its layout {layout!r} is not known")
+    return to_layout(found, layout, blocksize=said["blocksize"])
+
+
+# --- safetensors ------------------------------------------------------------------------------------
+
+
+def _package(operation: str) -> Any:
+    try:
+        package = import_module("safetensors.numpy")
+    except ImportError:
+        raise ArgumentError(
+            operation,
+            "path",
+            got="a name that ends in .safetensors",
+            expected="the package safetensors, which is not installed",
+            remedy="install it, or take a name that ends in .npz",
+        ) from None
+    return package
+
+
+def _flat(tree: Any, prefix: str) -> Any:
+    """The dense tensors of nested dicts, by names with dots between keys."""
+    if not isinstance(tree, Mapping):
+        raise _refused("tree", described(tree), "for safetensors, nested dicts of dense tensors")
+    for key, x in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(x, Mapping):
+            yield from _flat(x, f"{name}.")
+        elif isinstance(x, np.ndarray) or (isinstance(x, Tensor) and x.layout == "strided"):
+            yield name, np.ascontiguousarray(x if isinstance(x, np.ndarray) else x.detach().numpy())
+        else:
+            raise _refused(name, described(x), "for safetensors, a dense tensor")
+
+
+def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+    """Nested dicts of what is named with dots."""
+    tree: dict[str, Any] = {}
+    for name, x in flat.items():
+        *path, last = name.split(".")
+        node = tree
+        for key in path:
+            node = node.setdefault(key, {})
+        node[last] = x
+    return tree
+
+
+__all__ = ["load", "save"]
