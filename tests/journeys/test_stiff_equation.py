@@ -26,7 +26,7 @@ def residual(new, old, d):
     return new - old - TIME / STEPS * rate((new + old) / 2, d)
 
 
-jacobian = iv.jit(iv.jacobian(residual))
+jacobian = iv.jit(iv.jacobian(residual, layout="csr"))
 
 
 def advance(old, d):
@@ -37,14 +37,14 @@ def advance(old, d):
     with iv.no_grad():
         new = old.detach()
         for _ in range(20):
-            matrix = jacobian(new, old.detach(), d.detach()).to_layout("csr")
+            matrix = jacobian(new, old.detach(), d.detach())
             change = iv.spsolve(matrix, residual(new, old.detach(), d.detach()))
             new = new - change
             if abs(change).max().item() < 1e-12:
                 break
         else:
             raise RuntimeError("Newton's method did not converge")
-        matrix = jacobian(new, old.detach(), d.detach()).to_layout("csr")
+        matrix = jacobian(new, old.detach(), d.detach())
     return new - iv.spsolve(matrix, residual(new, old, d))
 
 

@@ -149,6 +149,10 @@ class BatchWarning(UserWarning):
     """An operation, or a custom `Function`, was carried out example by example in `vmap`: it has no rule."""
 
 
+class ConvergenceWarning(UserWarning):
+    """A solver stopped before it met its tolerances: derivatives are those of a solution where it stopped."""
+
+
 class DensifyWarning(UserWarning):
     """An operation had no kernel for a layout and made every entry explicit."""
 
@@ -158,6 +162,7 @@ __all__ = [
     "ArgumentTypeError",
     "AxisError",
     "BatchWarning",
+    "ConvergenceWarning",
     "DTypeError",
     "DensifyWarning",
     "DetachWarning",

@@ -1,1 +1,1 @@
-"""Bridges to other libraries, modules that are imported on use and need the library: `torch`, `jax`."""
+"""Bridges to other libraries, to import on use: `torch` and `jax` need theirs, `scipy` needs no more."""
