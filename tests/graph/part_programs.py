@@ -5,7 +5,7 @@ What is not selected may be inf or nan, and no entry of it may reach a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,14 @@ def _joined(rng: Random, p: Any, q: Any, y: Any) -> Any:
     return iv.concat(chosen, axis=int(rng.integers(p.ndim)))
 
 
+def _halves(rng: Random, p: Any, q: Any, y: Any) -> Any:
+    """Parts that fill an array, or nearly, each of which something else is computed of."""
+    axis, k = int(rng.integers(p.ndim)), int(rng.integers(p.shape[0] + 1))
+    at = (slice(None),) * axis
+    first, second = p[(*at, slice(k))], p[(*at, slice(k + int(rng.integers(4) == 0), None))]
+    return iv.concat([iv.sin(first), second * second], axis=axis)
+
+
 def _summed(rng: Random, p: Any, q: Any, y: Any) -> Any:
     axis = (None, 0, -1, tuple(range(p.ndim)))[rng.integers(4)]
     return iv.sum(p, axis=axis, keepdims=bool(rng.integers(2)))
@@ -141,8 +149,14 @@ def _both(rng: Random, p: Any, q: Any, y: Any) -> Any:
 
 STEPS = (
     *(_selected, _selected, _guarded, _placed, _assigned, _joined, _summed, _product, _taken),
-    *(_moved, _moved, _lines, _each, _both, _both, lambda rng, p, q, y: p[key_of(rng, p.shape)]),
+    *(_moved, _moved, _lines, _each, _both, _both, _halves, lambda rng, p, q, y: p[key_of(rng, p.shape)]),
 )
+
+
+def read(seed: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """A part of each array, chosen by a number."""
+    rng = np.random.default_rng(seed)
+    return tuple(x[key_of(rng, x.shape)] for x in arrays)
 
 
 def part_program(seed: int, steps: int = 5) -> tuple[Callable[..., tuple[Any, ...]], list[np.ndarray]]:

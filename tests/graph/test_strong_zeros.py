@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -14,12 +17,15 @@ from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from tests.autograd.test_brackets import CASES, PADDED, ROWS, W, weighted
 from tests.conformance.product import EXHAUSTIVE, SEED
-from tests.graph.part_programs import part_program
-from tests.graph.programs import as_tuple, entries, loss_of
+from tests.graph.part_programs import part_program, read
+from tests.graph.programs import entries, loss_of
 from tests.graph.ways import agree
 
 #: Random programs to a test, and how many tests of them there are.
 BLOCK, BLOCKS = (100, 40) if EXHAUSTIVE else (6, 16)
+#: Of each test of them: how many equations are left, and how many entries they compute.
+WORK = Path(__file__).with_name("part_programs.txt")
+SIZES = {int(k): [int(n), int(m)] for k, n, m in map(str.split, WORK.read_text().splitlines())}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -94,13 +100,22 @@ def test_a_part_is_read_at_positions_of_fewer_axes():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_random_parts_and_selections(block):
-    """Simplified graphs give what eager code does, from no more multiply-adds; each pass is done once."""
+    """Simplified graphs give what eager code does, from no more work; each pass is done once.
+
+    No more than eager code multiplies and adds; no more equations and entries than are written down, which
+    ``IVERSON_UPDATE=1`` does.
+    """
+    size = np.zeros(2, int)
     for seed in range((SEED * BLOCKS + block) * BLOCK, (SEED * BLOCKS + block + 1) * BLOCK):
         program, arrays = part_program(seed)
         args = list(map(iv.asarray, arrays))
         first = iv.grad(loss_of(program), (0, 1))
-        second = iv.grad(loss_of(lambda *a, f=first: as_tuple(f(*a))))
-        f = (lambda *a, p=program, d=first: [*p(*a), *d(*a)], lambda *a, d=second: [d(*a)])[seed % 2]
+        parts = (lambda *a, d=first, s=seed: read(s, d(*a)), lambda *a, d=first: d(*a))[seed // 2 % 2]
+        second = iv.grad(loss_of(parts))
+        f = (
+            lambda *a, p=program, d=parts: [*p(*a), *d(*a)],
+            lambda *a, d=second, s=seed: read(s, [d(*a)]) if s % 3 else [d(*a)],
+        )[seed % 2]
         try:
             with iv.explain.count() as eager:
                 expected = [iv.asarray(entries(y)) for y in f(*args)]
@@ -111,6 +126,12 @@ def test_random_parts_and_selections(block):
             with iv.explain.count() as work:
                 agree(interpret(graph, [*args, *captured]), expected, 1e-9)
             assert work.multiply_adds <= eager.multiply_adds
+            size += len(graph.equations), work.entries.total()
         except Exception as error:
             error.add_note(f"in program {seed}")
             raise
+    if os.environ.get("IVERSON_UPDATE"):
+        SIZES[block] = size.tolist()
+        WORK.write_text("".join(f"{k} {n} {m}\n" for k, (n, m) in sorted(SIZES.items())))
+    elif not EXHAUSTIVE and not SEED:
+        assert (size <= SIZES[block]).all(), (size, SIZES[block])
