@@ -226,6 +226,78 @@ def test_derivatives_are_traced_once_for_all_patterns(name, traces):
         assert eagerly == 2 * (len(traces) - eagerly), layout  # loops are traced eagerly too
 
 
+def while_below(s, x):
+    body = lambda c: (iv.tanh(s @ c[0]), c[1] + 1)
+    return iv.while_loop(lambda c: c[1] + 0 * (s @ c[0]).sum() < 3, body, (x, iv.asarray(0)))[0]
+
+
+def chosen(s, x):
+    return iv.cond(x.sum() > 0, lambda s, x: s @ x, lambda s, x: s.mT @ x * s.sum(), s, x)
+
+
+def recomputed(s, x):
+    return (iv.checkpoint(lambda s, x: iv.tanh(s @ x))(s, x) ** 2).sum()
+
+
+def of_steps(s, x):
+    values = iv.stack([s.values(), s.values() * 2])
+    return (iv.scan(lambda c, v: (s.with_values(v) @ c, None), x, values)[0] ** 2).sum()
+
+
+def computed_steps(v, s, x):
+    step = lambda c, k: (iv.tanh(s.with_values(iv.sin(v) * k) @ c), None)
+    return (iv.scan(step, x, iv.asarray([1.0, 2.0]))[0] ** 2).sum()
+
+
+#: By name: what runs a graph in which something is sparse, and how often it is traced eagerly.
+LOOPS = {
+    "scan": scanned,
+    "of a scan": iv.grad(scanned, 1),
+    "of a scan, in the values": lambda s, x: iv.grad(lambda v: scanned(s.with_values(v), x))(s.values()),
+    "of a scan, twice": iv.grad(lambda s, x: (iv.grad(scanned, 1)(s, x) ** 2).sum(), 1),
+    "while": while_below,
+    "of a while": lambda s, x: iv.jvp(lambda x: while_below(s, x), (x,), (x,))[1],
+    "cond": lambda s, x: (chosen(s, x), chosen(s, -x)),
+    "of a cond": iv.grad(lambda s, x: (chosen(s, x) ** 2).sum() + chosen(s, -x).sum(), 1),
+    "of a cond, twice": iv.grad(
+        lambda s, x: (iv.grad(lambda s, x: (chosen(s, x) ** 3).sum(), 1)(s, x) ** 2).sum(), 1
+    ),
+    "checkpoint": recomputed,
+    "of a checkpoint": iv.grad(recomputed, 1),
+    "of a checkpoint, twice": iv.grad(lambda s, x: (iv.grad(recomputed, 1)(s, x) ** 2).sum(), 1),
+    "of each step": of_steps,
+    "gradient of each step": iv.grad(of_steps, 1),
+    "gradient of each step, twice": iv.grad(
+        lambda s, x: (iv.grad(computed_steps)(s.values(), s, x) ** 2).sum(), 1
+    ),
+    "in a loop": lambda s, x: iv.fori_loop(0, 2, lambda _, x: iv.fori_loop(0, 2, lambda _, x: s @ x, x), x),
+    "examples": lambda s, x: iv.vmap(lambda x: scanned(s, x))(iv.stack([x, 2 * x])),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_and_branches_on_stored_entries_are_native(name, traces):
+    for layout in ("csr", "coo") if name in ("of a scan", "of each step") else ("csr",):
+        compiled = iv.jit(LOOPS[name])
+        for k, stored in enumerate((12, 12, 8)):
+            s, x = drawn(layout, stored), iv.asarray(X)
+            expected = dense(LOOPS[name](s, x))
+            traces.clear()
+            for a, b in zip(dense(compiled(s, x)), expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+            assert not (k and traces)
+        assert set(steps(compiled)) == {"native"}
+
+
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+def test_what_is_sparse_from_step_to_step_is_packed():
+    """Such a loop is a library step."""
+    halved = lambda s, x: iv.scan(lambda c, _: (c * 0.5, c @ x), s, None, length=3)[1]
+    compiled = iv.jit(halved)
+    agree(compiled, halved, drawn("csr"), iv.asarray(X))
+    assert set(steps(compiled)) == {"scan"}
+
+
 ATTENTION = {
     "forward": lambda s, x: s.with_values(iv.segment_softmax(s.values(), s)) @ x,
     "backward": lambda s, x: iv.grad(lambda v: ((s.with_values(iv.segment_softmax(v, s)) @ x) ** 2).sum())(

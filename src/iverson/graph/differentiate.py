@@ -12,7 +12,7 @@ et al., You Only Linearize Once (2023).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from iverson.autograd.record import selected
 from iverson.core import dtypes
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
-from iverson.core.entries import FULL
+from iverson.core.entries import FULL, Stored
 from iverson.core.errors import ArgumentError, MissingRuleError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
@@ -108,8 +108,18 @@ class Recorded:
             equations = list(dead_code(Graph((), tuple(equations), tuple(found))).equations)
             made = {v for e in self.primal.equations for v in e.results}.union(self.primal.inputs)
             read = dict.fromkeys(v for e in equations for v in values_of(e.operands))
-            self._reads = [v for v in (*read, *values_of(found)) if v in made]
+            self._reads = [v for v in self._kept((*read, *values_of(found))) if v in made]
         return self._reads
+
+    def _kept(self, read: Iterable[Value]) -> list[Value]:
+        """What to keep for values that are read: of a sparse one, what it is made of, where that is free."""
+        makers = {e.results[0]: e for e in self.primal.equations if _is_free(e)}
+        found: dict[Value, None] = {}
+        for v in read:
+            while v in makers:
+                v = makers[v].operands[0]
+            found[v] = None
+        return list(found)
 
     def _held(self) -> list[Value]:
         """What nodes hold: of values without shapes, it is not known which of them rules will read."""
@@ -195,6 +205,12 @@ class Recorded:
             for k, held in enumerate(node.out if node.multiple else (node.out,)):
                 if isinstance(held, Traced):
                     found[held.value] = node, k
+        for e in reversed(self.primal.equations):
+            if _is_free(e) and e.results[0] in found:
+                node = found[e.results[0]][0]
+                parent = node.parents[0] if node.op is e.op else None
+                if parent is not None:
+                    found.setdefault(e.operands[0], (parent, node.indices[0]))
         return found
 
     def _on_roots(self, equations: Sequence[Equation], captured: Collection[Value]) -> set[Value]:
@@ -230,6 +246,11 @@ class Recorded:
             (*seeds, *captured), (*reversed(again), *equations), tuple(outputs), tuple(self.level.constants)
         )
         return dead_code(graph), tuple(kept[v] for v in captured)
+
+
+def _is_free(e: Equation) -> bool:
+    """Whether an equation gives a sparse value on what others hold."""
+    return e.op.name in ("from_values", "permute_dims") and isinstance(e.results[0].aval.support, Stored)
 
 
 def _has_cotangent(x: Any) -> bool:

@@ -25,14 +25,14 @@ from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING, Stored
 from iverson.core.op import Op
 from iverson.core.table import TABLE
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.padding import entry_axis, guarded, padded, trimmed
 from iverson.graph.stored_ops import stored_product, stored_samples
-from iverson.graph.symbols import inputs_on_symbols
+from iverson.graph.symbols import inputs_on_symbols, roots
 from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import Pattern, Sparse, is_strided, to_strided
 from iverson.layouts.placement import rows
-from iverson.layouts.symbols import Binding, PatternSymbol, actual
+from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, actual
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +179,18 @@ Take = Given | Entries | Along | Rows | Valid | Beyond
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
     """The graph on values and index arrays; None for one in which nothing is sparse."""
+    if not _names_patterns(graph):
+        return None
+    bounded = {n: s for _, s in inputs_on_symbols(graph) if s.root.capacity for n in s.root.extents}
+    return _Opening(graph, bounded).run()
+
+
+def _names_patterns(graph: Graph) -> bool:
+    """Whether something is sparse in a graph, or in one inside."""
     values = (*graph.inputs, *(v for e in graph.equations for v in e.results))
     named = any(isinstance(p, Pattern) for e in graph.equations for p in e.params.values())
-    return _Opening(graph).run() if named or any(map(_is_stored, values)) else None
+    inside = (body for e in graph.equations for _, body in subgraphs(e))
+    return named or any(map(_is_stored, values)) or any(map(_names_patterns, inside))
 
 
 def _is_stored(x: Any) -> bool:
@@ -205,6 +214,7 @@ class _Opening:
     """
 
     graph: Graph
+    bounded: Mapping[int, PatternSymbol]
     equations: list[Equation] = field(default_factory=list)
     entries: dict[Value, Value] = field(default_factory=dict)
     now: dict[Value, Value] = field(default_factory=dict)
@@ -214,6 +224,29 @@ class _Opening:
     where: Any = None
 
     def run(self) -> OnPatterns:
+        """All of it, on what a call gives."""
+        self.open_all()
+        gives: list[Any] = []
+        outputs: list[Operand] = []
+        for x in self.graph.outputs:
+            if x is UNDEFINED:
+                gives.append(UNDEFINED)
+                continue
+            is_open = x in self.entries and x not in self.whole
+            gives.append(Packed(len(outputs), _pattern(x)) if is_open else len(outputs))
+            outputs.append(self.entries[x] if is_open else self.given(x))
+        self.bound(outputs)
+        self.tell_beyond(outputs, gives)
+        return OnPatterns(self.core(outputs), tuple(self.takes), tuple(gives))
+
+    def core(self, outputs: Sequence[Operand]) -> Graph:
+        """What was made, with these outputs."""
+        read = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
+        constants = tuple((v, held) for v, held in self.constants.items() if v in read)
+        return Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
+
+    def open_all(self) -> None:
+        """The equations, one after the other."""
         g = self.graph
         self.numbers = {v: k for k, v in enumerate(g.inputs)}
         self.constants = dict(g.constants)
@@ -227,36 +260,29 @@ class _Opening:
             sparse = e.op.name in RULES or any(map(_is_stored, (*e.operands, *e.results)))
             if not (rule and sparse and _is_of_numbers(e) and rule(self, e)):
                 self.library(e)
-        gives: list[Any] = []
-        outputs: list[Operand] = []
-        for x in g.outputs:
-            if x is UNDEFINED:
-                gives.append(UNDEFINED)
-                continue
-            is_open = x in self.entries and x not in self.whole
-            gives.append(Packed(len(outputs), _pattern(x)) if is_open else len(outputs))
-            outputs.append(self.entries[x] if is_open else self.given(x))
-        bounded = {n: s for _, s in inputs_on_symbols(g) if s.root.capacity for n in s.root.extents}
-        if bounded:
-            self.bound(bounded, outputs, gives)
-        read = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
-        constants = tuple((v, held) for v, held in self.constants.items() if v in read)
-        core = Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
-        return OnPatterns(core, tuple(self.takes), tuple(gives))
 
-    def bound(self, bounded: Mapping[int, PatternSymbol], outputs: list[Operand], gives: list[Any]) -> None:
-        """Leave out what is beyond the entries of patterns, and tell what inputs and outputs have of it."""
-        valid = {n: Value(Aval((n,), np.dtype(bool))) for n in bounded}
+    def bound(self, outputs: Sequence[Operand]) -> None:
+        """Leave out what is beyond the entries of patterns."""
+        valid = {
+            n: self.takes.get(Valid(s, n)) or Value(Aval((n,), np.dtype(bool)))
+            for n, s in self.bounded.items()
+        }
+        if not valid:
+            return
         graph = Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs))
         self.equations = list(guarded(graph, valid).equations)
+        for n, own in valid.items():
+            if any(own in e.operands for e in self.equations):
+                self.takes[Valid(self.bounded[n], n)] = own
+
+    def tell_beyond(self, outputs: Sequence[Operand], gives: list[Any]) -> None:
+        """Tell what inputs and outputs have beyond the entries of patterns."""
+        bounded = self.bounded
         for take, v in list(self.takes.items()):
             if type(take) is Given and (k := entry_axis(v, bounded)) is not None:
                 extent = v.shape[k]
                 self.takes[Beyond(take.number, k, bounded[extent], extent)] = v
                 del self.takes[take]
-        for n, own in valid.items():
-            if any(own in e.operands for e in self.equations):
-                self.takes[Valid(bounded[n], n)] = own
         for m, g in enumerate(gives):
             k = entry_axis(outputs[g], bounded) if type(g) is int else None
             if k is not None:
@@ -279,7 +305,11 @@ class _Opening:
         return x
 
     def library(self, e: Equation) -> None:
-        """An equation as it is, on packed values."""
+        """An equation as it is, on packed values. Raises PatternRead where graphs of it name patterns that no
+        input of theirs is on."""
+        for _, body in subgraphs(e):
+            if roots(body) - {s.root for _, s in inputs_on_symbols(body)}:
+                raise PatternRead
         self.equations.append(replace(e, operands=tuple(map(self.given, e.operands))))
         self.whole.update(e.results)
 
@@ -337,6 +367,19 @@ class _Opening:
             self.held[key] = Value(Aval(array.shape, array.dtype))
             self.constants[self.held[key]] = array
         return self.held[key]
+
+    def operand(self, take: Any, operands: Sequence[Operand]) -> Operand:
+        """What a graph inside takes, of an equation with these operands; None where it is not there."""
+        if type(take) is Given:
+            return self.dense(operands[take.number])
+        if type(take) is Along:
+            return self.along(take.pattern, take.axis)
+        if type(take) is Rows:
+            return self.of_rows(take)
+        if type(take) is Valid:
+            return self.takes.setdefault(take, Value(Aval((take.extent,), np.dtype(bool))))
+        x = operands[take.number]
+        return self.open(x) if _is_stored(x) and _pattern(x) is take.pattern else None
 
     # --- equations --------------------------------------------------------------------------------
 
@@ -509,6 +552,57 @@ def _turned_entries(o: _Opening, p: Pattern, entries: Value) -> Value:
     return o.reshaped(_transposed(o, o.reshaped(entries, p.stored_shape)), (p.count,))
 
 
+#: Of ops that run graphs, how many operands come before those of the graphs.
+BLOCKS = {"scan": 0, "while": 0, "cond": 1, "checkpoint": 0}
+
+
+def _block(o: _Opening, e: Equation) -> bool:
+    """A loop or branch on entries and index arrays, which are the same in all steps."""
+    graphs = dict(subgraphs(e))
+    first, operands = e.operands[: BLOCKS[e.op.name]], e.operands[BLOCKS[e.op.name] :]
+    if not any(map(_names_patterns, graphs.values())) or any(map(_is_stored, e.results)):
+        return False
+    opened = {name: _Opening(body, o.bounded) for name, body in graphs.items()}
+    for inner in opened.values():
+        inner.open_all()
+        if any(x is UNDEFINED or _is_stored(x) for x in inner.graph.outputs):
+            return False
+    outputs = {name: [inner.given(x) for x in inner.graph.outputs] for name, inner in opened.items()}
+    for name, inner in opened.items():
+        inner.bound(outputs[name])
+    if any(map(_is_left, opened.values())):
+        return False
+    takes = list(dict.fromkeys(t for inner in opened.values() for t in inner.takes))
+    moves = [t for t in takes if type(t) is Given and t.number >= e.params.get("consts", 0)]
+    if "consts" in e.params:
+        takes = [*(t for t in takes if t not in moves), *moves]
+    given = [o.operand(t, operands) for t in takes]
+    if None in given:
+        return False
+    bodies = {}
+    for name, inner in opened.items():
+        core = inner.core(outputs[name])
+        inputs = tuple(
+            inner.takes.get(t) or Value(Aval(x.shape, x.dtype)) for t, x in zip(takes, given, strict=True)
+        )
+        bodies[name] = replace(core, inputs=inputs)
+    params = {**e.params, **bodies}
+    if "consts" in params:
+        params["consts"] = len(takes) - len(moves)
+    o.equations.append(replace(e, operands=(*map(o.given, first), *given), params=params))
+    return True
+
+
+def _is_left(inner: _Opening) -> bool:
+    """Whether an equation names a pattern that is not known yet, or reads a value packed."""
+    made = inner.equations
+    return any(
+        isinstance(p, PatternSymbol) or (isinstance(p, Graph) and roots(p))
+        for e in made
+        for p in e.params.values()
+    ) or any(_is_stored(v) for take, v in inner.takes.items() if type(take) is Given)
+
+
 def _sampled(o: _Opening, e: Equation) -> bool:
     a, b = e.operands
     p = e.params["pattern"]
@@ -522,7 +616,9 @@ def _sampled(o: _Opening, e: Equation) -> bool:
 #: By name; ops entry by entry besides.
 RULES: dict[str, Rule] = {
     "add_n": _elementwise,
+    "checkpoint": _block,
     "coalesce": _same,
+    "cond": _block,
     "copy": _same,
     "from_values": _from_values,
     "identity": _same,
@@ -530,10 +626,12 @@ RULES: dict[str, Rule] = {
     "matmul": _matmul,
     "permute_dims": _permute,
     "sampled_product": _sampled,
+    "scan": _block,
     "sum": _sum,
     "to_dense": _to_dense,
     "to_layout": _to_dense,
     "values_at": _values_at,
+    "while": _block,
 }
 
 __all__ = ["OnPatterns", "on_patterns"]

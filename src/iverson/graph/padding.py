@@ -21,8 +21,11 @@ import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
+from iverson.core.entries import Box
+from iverson.core.region import Region
 from iverson.core.table import TABLE
-from iverson.graph.nodes import Equation, Graph, Operand, Value
+from iverson.graph.nodes import Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.symbols import roots
 from iverson.layouts import Zero
 from iverson.layouts.symbols import PatternRead
 
@@ -150,26 +153,48 @@ def _matmul(g: _Guarding, e: Equation) -> Equation:
     return replace(e, operands=(g.kept(a), g.kept(b))) if g.axis(a) == 1 else e
 
 
+def _part(g: _Guarding, e: Equation) -> Equation:
+    """Part of an array, or put into one, with all of its entries."""
+    (x,) = e.operands if e.op.name == "index_basic" else e.results
+    k = g.axis(x)
+    items = [item for item in e.params["key"] if item is not None]
+    g.require(k is not None and items[k] == slice(0, x.shape[k], 1))
+    return e
+
+
+def _block(g: _Guarding, e: Equation) -> Equation:
+    """A loop or branch, of whose graphs this was done."""
+    g.require(not any(roots(body) for _, body in subgraphs(e)))
+    return e
+
+
 #: By name; ops entry by entry besides.
 RULES: dict[str, Rule] = {
     "add_n": _free,
     "broadcast_to": _free,
+    "checkpoint": _block,
+    "cond": _block,
     "copy": _free,
+    "embed": _part,
     "expand_dims": _free,
     "from_values": _free,
     "gather": _gathered,
+    "index_basic": _part,
     "matmul": _matmul,
     "permute_dims": _free,
     "reshape": _reshaped,
+    "scan": _block,
     "scatter_add": _scattered,
     "segment_max": _in_segments(-math.inf, 1),
     "segment_softmax": _in_segments(-math.inf, 1),
     "softmax_pullback": _in_segments(0, 2),
     "squeeze": _free,
+    "stack": _free,
     "stored_product": _product,
     "stored_samples": _samples,
     "sum": _reduced,
     "values_at": _free,
+    "while": _block,
 }
 
 
@@ -186,8 +211,14 @@ def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value
             return x
         if x not in known:
             shape = tuple(counts.get(n, n) for n in x.shape)
-            known[x] = Value(Aval(shape, x.dtype, x.aval.support))
+            known[x] = Value(Aval(shape, x.dtype, region(x.aval.support)))
         return known[x]
+
+    def region(support: Any) -> Any:
+        if type(support) is not Box:
+            return support
+        start, stop = (tuple(counts.get(n, n) for n in at) for at in support.region)
+        return replace(support, region=Region(start, stop))
 
     def param(p: Any) -> Any:
         if isinstance(p, int) and type(p) is not bool:

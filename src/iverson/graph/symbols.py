@@ -38,7 +38,10 @@ def _inputs(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
 
 def binding_of(graph: Graph, values: Sequence[Any]) -> Binding:
     """Which pattern each symbol is, from what the inputs hold."""
-    return {s: _held(values[k]) for k, s in inputs_on_symbols(graph)}
+    found: Binding = {}
+    for k, s in inputs_on_symbols(graph):
+        s.bind(_held(values[k]), found)
+    return found
 
 
 def _held(value: Any) -> Any:

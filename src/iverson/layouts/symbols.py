@@ -46,6 +46,10 @@ def _compared(how: Callable[..., Any]) -> Any:
     return compare
 
 
+def _unchanged(pattern: Pattern) -> Pattern:
+    return pattern
+
+
 class StandIn(int):
     """A number of entries that stands for any: who is not of the package can compute with it, but not compare
     it, since a trace goes one way."""
@@ -70,17 +74,17 @@ class PatternSymbol(Pattern):
     count : how many entries are stored, or blocks.
     capacity : whether that many is at most how many entries there are.
     by_rows : as of patterns; what follows from another symbol is so where its layout says it.
-    how : of one that follows from another symbol, how: from that one's pattern to its own.
+    how : of one that follows from another symbol, how: from that one's pattern to its own, and back.
     """
 
-    __slots__ = ("_by_rows", "_how", "_source", "capacity", "kind", "layout", "model")
+    __slots__ = ("_back", "_by_rows", "_how", "_source", "capacity", "kind", "layout", "model")
 
     def __init__(
         self,
         model: Any,
         count: int,
         source: PatternSymbol | None = None,
-        how: Callable[[Any], Pattern] | None = None,
+        how: tuple[Callable[[Any], Pattern], Callable[[Any], Pattern]] | None = None,
         *,
         capacity: bool = False,
         by_rows: bool = False,
@@ -88,7 +92,9 @@ class PatternSymbol(Pattern):
         super().__init__(model.shape, (count, *model.stored_shape[1:]))
         self.model = model
         self.layout, self.kind = model.layout, model.kind
-        self._how = how
+        self._how: Callable[[Any], Pattern]
+        self._back: Callable[[Any], Pattern]
+        self._how, self._back = how or (_unchanged, _unchanged)
         self.capacity = capacity
         self._by_rows = by_rows
         #: What it follows from: a part of that, or kept as long as that is.
@@ -100,7 +106,7 @@ class PatternSymbol(Pattern):
         if found is None:
             source = None if self._source is None else self._source()
             assert source is not None, "a symbol that no input has"
-            found = binding[self] = self._how(source.at(binding))  # type: ignore[misc]
+            found = binding[self] = self._how(source.at(binding))
         return found
 
     def with_capacity(self, count: int) -> PatternSymbol:
@@ -112,6 +118,13 @@ class PatternSymbol(Pattern):
         """The symbol that it follows from in the end."""
         source = None if self._source is None else self._source()
         return self if source is None else source.root
+
+    def bind(self, pattern: Pattern, binding: Binding) -> None:
+        """Say which pattern it stands for, and so which those that it follows from do."""
+        binding[self] = pattern
+        source = None if self._source is None else self._source()
+        if source is not None and source not in binding:
+            source.bind(self._back(pattern), binding)
 
     @property
     def extents(self) -> tuple[int, int]:
@@ -145,9 +158,8 @@ class PatternSymbol(Pattern):
 
         def make() -> PatternSymbol:
             turned = self.model.permuted(axes)
-            made = PatternSymbol(
-                turned, self.stored_shape[0], self, lambda p: p.permuted(axes), capacity=self.capacity
-            )
+            how = lambda p: p.permuted(axes), lambda p: p.permuted(back)
+            made = PatternSymbol(turned, self.stored_shape[0], self, how, capacity=self.capacity)
             made._facts["back", back] = ref(self)
             return made
 

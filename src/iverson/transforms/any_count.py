@@ -20,7 +20,7 @@ from iverson.graph.nodes import Graph
 from iverson.graph.padding import capacity, with_counts
 from iverson.graph.print import text_and_objects
 from iverson.graph.symbols import on_actual
-from iverson.layouts import Pattern
+from iverson.layouts import Pattern, Zero
 from iverson.layouts.symbols import PatternSymbol, StandIn, symbol_for
 from iverson.transforms.tracing import TracedFunction
 
@@ -102,6 +102,8 @@ def _is_same(a: Any, b: Any) -> bool:
     if type(a) is np.ndarray and type(b) is np.ndarray:
         alike = (a.shape, a.dtype) == (b.shape, b.dtype) and a.size <= _SMALL
         return alike and a.tobytes() == b.tobytes()
+    if type(a) is Zero and type(b) is Zero:
+        return (a.shape, a.dtype) == (b.shape, b.dtype)
     return a is b
 
 
