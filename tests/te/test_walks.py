@@ -184,6 +184,40 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
             "scatter: radices in the write do not nest: 33 of i1 0:6, i0 0:2, j 0:3 where 1, sum, loops",
         ],
     ),
+    "a quotient without a rest": (
+        _made((8, 3), lambda i, j: ((i + 2 - j) // 2,), (6,), lambda i, j: ((i + 2 - j) % 2 == 0, i + j < 9)),
+        [
+            FIRST + ": 12 of a0 0:5, j 0:3 where 3, sum, loops",
+        ],
+    ),
+    "a quotient without a rest beside an axis": (
+        _made(
+            (9, 3, 2),
+            lambda i, j, k: ((9 - i + j) // 3 + 2 * k, j),
+            (9, 3),
+            lambda i, j, k: ((i - j) % 3 == 0,),
+        ),
+        [
+            FIRST + ": 18 of a0 1:6, a1 0:3, k 0:2 where 2, sum, loops",
+        ],
+    ),
+    "two quotients without a rest": (
+        _made(
+            (8, 8, 4),
+            lambda i, j, k: ((i - k + 3) // 2, (j + k) // 3),
+            (6, 4),
+            lambda i, j, k: ((i + k) % 2 == 1, (j + k) % 3 == 0),
+        ),
+        [
+            FIRST + ": 44 of a0 0:6, a1 0:4, k 0:4 where 4, sum, loops",
+        ],
+    ),
+    "a quotient with a rest": (
+        _made((8, 3), lambda i, j: ((i + 2 - j) // 2,), (6,), lambda i, j: ((i + 2 - j) % 3 == 0,)),
+        [
+            "scatter: radices in the write do not nest: 8 of i 0:8, j 0:3 where 1, sum, loops",
+        ],
+    ),
     "radices, too much for isl": (
         _made(
             (5, 4, 4),
@@ -299,15 +333,15 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
     "choices": (
         _made((5, 2), lambda i, j: (te.minimum(i, 2),), (5,)),
         [
-            OWN + ": 4 of i 0:5, j 0:2 where 1, sum, loops",
-            FIRST + ": 6 of a0 2:3, i 0:5, j 0:2 where 1, sum, loops",
+            OWN + ": 6 of i 0:5, j 0:2 where 1, sum, loops",
+            FIRST + ": 4 of a0 2:3, i 0:5, j 0:2 where 1, sum, loops",
         ],
     ),
     "assigned by cases": (
         _made((5,), lambda i: (i, te.minimum(i, 2)), (5, 5), combine="assign"),
         [
-            ONCE + ": 2 of i 0:5 where 1, sum, loops",
             ONCE + ": 3 of i 0:5 where 1, sum, loops",
+            ONCE + ": 2 of i 0:5 where 1, sum, loops",
         ],
     ),
     "assigned under a condition": (

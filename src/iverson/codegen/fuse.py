@@ -167,15 +167,35 @@ def independent(first: Stmt, second: Stmt) -> bool:
 def _in_step(phase: Stmt) -> bool:
     """Whether stores to one buffer go, in each iteration, to entries of that iteration's own.
 
-    So it is where their indices are the same, constants aside.
+    So it is where their indices are the same, constants aside. Sums may go to any entries where lanes and
+    threads have no part in it: in loops that are in order but for one that keeps its entries apart.
     """
-    found: dict[str, tuple[Expr, ...]] = {}
+    found: dict[str, list[Store]] = {}
     for s in statements((phase,)):
         if isinstance(s, Store):
-            moving = tuple(Const(0) if isinstance(i, Const) else i for i in s.indices)
-            if not same(found.setdefault(s.buffer.name, moving), moving):
-                return False
-    return True
+            found.setdefault(s.buffer.name, []).append(s)
+    return all(_same_entries(own) or _in_order(phase, own) for own in found.values())
+
+
+def _same_entries(stores: list[Store]) -> bool:
+    first, *others = [tuple(Const(0) if isinstance(i, Const) else i for i in s.indices) for s in stores]
+    return all(same(first, moving) for moving in others)
+
+
+def _in_order(phase: Stmt, stores: list[Store]) -> bool:
+    loops = list(_loops(phase))
+    if any(x.mark in ("vector", "tile") for x in loops) or any(s.combine != "sum" for s in stores):
+        return False
+    apart = [x.var for x in loops if x.mark == "parallel"]
+    shared = all(s.shared for s in stores)
+    return shared or all(
+        any(_is_var_of_all(stores, k, v) for k in range(len(stores[0].indices))) for v in apart
+    )
+
+
+def _is_var_of_all(stores: list[Store], axis: int, name: str) -> bool:
+    at = [s.indices[axis] for s in stores if len(s.indices) > axis]
+    return len(at) == len(stores) and all(isinstance(e, Var) and e.name == name for e in at)
 
 
 def _stored(phase: Stmt) -> dict[str, bool]:

@@ -96,20 +96,27 @@ def merged(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _adds_to_each(s: Statement) -> bool:
-    """Whether a statement writes nearly every entry once, at the entry its axes name."""
+    """Whether a statement writes nearly every entry once, at the entry its axes name.
+
+    One of a recurrence need not: its guards are asked at all points of a step anyway.
+    """
     axes, shape = s.domain.axes, s.tensor.shape
     named = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
     if s.combine not in ("sum", "assign") or not named or s.walk == () or s.strategy == "scatter":
         return False
     if recurrence_of(s.tensor) is not None:
-        return False
+        return s.strategy == "gather" and s.combine == "sum"
     box, entries = (prod(map(typical, ns)) for ns in (s.domain.extents, shape))
     return box * filling(s.domain) * MOST >= entries > 0
 
 
 def _sum_of(group: Sequence[Statement]) -> Statement:
     first = group[0]
-    axes = tuple(Var(v.name, 0, n) for v, n in zip(first.domain.axes, first.tensor.shape, strict=True))
+    steps = recurrence_of(first.tensor)
+    axes = tuple(
+        v if steps is not None and v is steps.axis else Var(v.name, 0, n)
+        for v, n in zip(first.domain.axes, first.tensor.shape, strict=True)
+    )
     total: Expr | None = None
     for s in group:
         moved: dict[Expr, Expr] = dict(zip(s.domain.axes, axes, strict=True))

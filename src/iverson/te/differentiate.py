@@ -297,7 +297,9 @@ def _units_below(outputs: Sequence[Tensor], dependencies: Callable[[Tensor], lis
 def adjoint_statements(
     statement: Statement, head: Tensor | None, batch: Sequence[Extent], wanted: Iterable[Tensor]
 ) -> Iterator[tuple[Tensor, Statement]]:
-    """(tensor, statement that adds to its cotangent), per read of a wanted tensor and per guard.
+    """(tensor, statement that adds to its cotangent), per read of a wanted tensor and per guard on indices.
+
+    Guards on data leave out no points: what they guard is added up, in one pass over the domain.
 
     ``head`` is the cotangent of what the statement writes, of shape batch + out.shape; None stands for
     the Kronecker delta.
@@ -319,6 +321,7 @@ def adjoint_statements(
     for read, shares in cotangents(body, g).items():
         if read.tensor not in wanted or any(same_extent(n, 0) for n in read.tensor.shape):
             continue
+        found: dict[tuple[tuple[Expr, ...], tuple[Expr, ...]], Expr] = {}
         for guards, value in shares.items():
             plain = sorted((c for c in guards if not depends_on_data([c])), key=by_structure)
             where = (*statement.domain.where, *plain)
@@ -328,6 +331,8 @@ def adjoint_statements(
                 condition = conjunction(sorted(rest, key=by_structure))
                 value = select(condition, value, const(0, value.dtype))
                 indices = _in_range(read, condition, where)
+            found[where, indices] = found[where, indices] + value if (where, indices) in found else value
+        for (where, indices), value in found.items():
             domain = Domain((*axes, *statement.domain.axes), where)
             yield read.tensor, Statement(None, (*leading, *indices), value, domain, "sum")
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import ceil
 
 from iverson.expr.affine import Affine, make
+from iverson.expr.build import as_expr
 from iverson.expr.nodes import Expr, same
 from iverson.te.affine import (
     Constraint,
@@ -22,6 +24,8 @@ from iverson.te.affine import (
     constraints_of,
     depends_on_data,
     expr_of,
+    floor_parts,
+    holds,
     interval,
     is_linear,
     is_pure,
@@ -47,12 +51,15 @@ from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_
 from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
 from iverson.te.ragged import bounds_in, check_bounds, is_ragged
+from iverson.te.sets import is_empty
 from iverson.te.stages import split_guard
 
 OWN_AXES = "the write is axes themselves"
 BY_DATA = "the address depends on data"
 BY_STEP = "a step at a time"
 BY_BOUNDS = "bounds depend on data, in the order of the definition"
+#: Divisors up to which it is asked what a division leaves over.
+MOST_RESIDUES = 64
 NEARLY_ALL = "outputs first, over a box of which nearly all counts"
 #: Reasons for a walk that hold whatever the sizes are.
 ALL_SIZES = (OWN_AXES, BY_DATA, BY_STEP, BY_BOUNDS, NEARLY_ALL)
@@ -81,10 +88,21 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
 def _stepped(s: Statement) -> Statement:
     """A statement of a recurrence: over its guarded box, what it writes first where that is distinct axes."""
     found = None
+    s = replace(s, write=_only_choice(s))
     if not depends_on_data(s.write):
         found = _own_axes_first(s, [affine_of(e) for e in s.write])
     strategy = "scatter" if found is None else "gather"
     return replace(found or s, strategy=strategy, reason=BY_STEP)
+
+
+def _only_choice(s: Statement) -> tuple[Expr, ...]:
+    """Where a statement writes, choices made where guards leave but one: ``max(i - 1, 0)`` where i > 0."""
+    if depends_on_data(s.write):
+        return s.write
+    choices = index_cases(s.write)
+    if len(choices) > 1:
+        choices = [c for c in choices if not is_empty(s.domain.axes, [*s.domain.where, *c[0]])]
+    return choices[0][1] if len(choices) == 1 else s.write
 
 
 def _kept(planned: list[Statement]) -> list[Statement]:
@@ -185,9 +203,10 @@ def _planned(statement: Statement) -> Statement:
         return _walked(first, own, "gather", OWN_AXES)
     if is_injective(s.write, s.domain.axes, constraints):
         return _walked(s, constraints, "injective", "every element is written at most once")
-    if not all(map(is_linear, forms)):
+    exact = [_without_floors(f, constraints) for f in forms]
+    if not all(is_linear(f) for f, _ in exact):
         return _walked(s, constraints, "scatter", "radices in the write do not nest")
-    turned = _solved(s, forms)
+    turned = _solved(s, *zip(*exact, strict=True))
     loops = exact_loops(turned.domain.axes, constraints_in(turned.domain) or [])
     if loops is None:
         return _walked(s, constraints, "scatter", "outputs first is too much to ask isl")
@@ -198,6 +217,7 @@ def _planned(statement: Statement) -> Statement:
 
 def _for_all_sizes(s: Statement) -> Statement | None:
     """A statement over a box nearly all of which counts, at typical sizes; None where there is none."""
+    s = _pinned(s)
     if depends_on_data(s.write):
         return None if s.domain.where else replace(s, strategy="scatter", reason=BY_DATA)
     forms = [affine_of(e) for e in s.write]
@@ -211,6 +231,34 @@ def _for_all_sizes(s: Statement) -> Statement | None:
     if box is None or not all(map(_is_all_of, box.write, box.tensor.shape)):
         return None
     return replace(box, strategy="gather", reason=NEARLY_ALL) if filling(box.domain) * MOST >= 1 else None
+
+
+def _pinned(s: Statement) -> Statement:
+    """The statement with axes cut to their first or last value where a guard leaves that: sizes are positive.
+
+    ``T[i] += f(t, i) for t in 0:n if t < 1  ->  T[i] += f(t, i) for t in 0:1``
+    """
+    new: dict[Expr, Expr] = {}
+    for c in constraints_in(s.domain) or ():
+        axes = [a for a, _ in c.form.terms if any(a is v for v in s.domain.axes)]
+        if len(axes) != 1 or not isinstance(v := axes[0], Var) or v in new or v.hi is None:
+            continue
+        by = c.form.coefficient(v)
+        bound = (c.form - make(0, {v: by})).scaled(-by)
+        if by == -1 and bound == affine_of(as_expr(v.lo)):
+            new[v] = Var(v.name, v.lo, normal_extent(v.lo + 1), v.kind)
+        elif by == 1 and bound == affine_of(as_expr(v.hi)) - Affine(1):
+            new[v] = Var(v.name, normal_extent(v.hi - 1), v.hi, v.kind)
+    if not new:
+        return s
+    moved = s.mapped(replacing(new), tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var)))
+    where = [c for c in moved.domain.where if not _holds_always(c)]
+    return replace(moved, domain=Domain(moved.domain.axes, tuple(where)))
+
+
+def _holds_always(condition: Expr) -> bool:
+    found = constraints_of(condition)
+    return found is not None and all(holds(c) is True for c in found)
 
 
 def _is_all_of(index: Expr, n: Extent) -> bool:
@@ -305,21 +353,56 @@ def _shifted(v: Var, offset: int) -> Var:
     return Var(v.name, normal_extent(v.lo + offset), normal_extent(v.hi + offset))
 
 
-def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
+def _without_floors(form: Affine, constraints: Sequence[Constraint]) -> tuple[Affine, int]:
+    """(form, d) with ``d * index == form``, without the floors of which guards say what is left over.
+
+    before -> after: ``(y + 1 - r) // 2`` where ``(y + 1 - r) % 2 == 0`` -> ``y + 1 - r``, 2.
+    """
+    divided = 1
+    for atom, _ in form.terms:
+        parts, own = floor_parts(atom), form.coefficient(atom)
+        rest = None if parts is None else _remainder(*parts, constraints)
+        if parts is not None and rest is not None:
+            x, d = parts
+            form = (form - make(0, {atom: own})).scaled(d) + (x - Affine(rest)).scaled(own)
+            divided *= d
+    return form, divided
+
+
+def _remainder(x: Affine, d: int, constraints: Iterable[Constraint]) -> int | None:
+    """``x % d`` where a guard says that d divides some L, and x is a multiple of L and a number, modulo d."""
+    if not is_linear(x) or d > MOST_RESIDUES:
+        return None
+    for c in constraints:
+        for atom, by in c.form.terms if c.equality else ():
+            other = c.form - make(0, {atom: by})  # it is -by * atom
+            if floor_parts(atom) is None or by % d or not is_linear(other):
+                continue
+            for m in range(1, d):
+                left = x - other.scaled(m)
+                if all(k % d == 0 for _, k in left.terms):
+                    return left.const % d
+    return None
+
+
+def _solved(s: Statement, forms: Sequence[Affine], divided: Sequence[int] = ()) -> Statement:
     """The statement outputs first: each index a = f(p) is solved for one axis of p.
 
     before -> after: ``A'[2*o + r] += ... for o, r`` -> ``A'[a] += ... for a, o`` with r = a - 2*o
     where 0 <= a - 2*o < 3. An axis with a coefficient c other than 1 adds that c divides the rest.
+
+    divided : by what the forms are divided, without a rest, to be the indices (`_without_floors`).
     """
     where = list(s.domain.where)
     solved: dict[Expr, Expr] = {}
     outputs: list[Var] = []
     for k, f in enumerate(forms):
         n = s.tensor.shape[k]
-        low, high = interval(f)
+        d = divided[k] if divided else 1
+        low, high = (bound / d for bound in interval(f))
         a = Var(f"a{k}", 0, n)
         if isinstance(n, int) and not is_symbolic(s):
-            a = Var(f"a{k}", max(0, int(low)), int(min(high + 1, n)))
+            a = Var(f"a{k}", int(max(0, ceil(low))), int(min(high // 1 + 1, n)))
         outputs.append(a)
         current = affine_of(substitute([expr_of(f)], solved)[0])
         floors = set(variables([t for t, _ in current.terms if not isinstance(t, Var)]))
@@ -329,11 +412,11 @@ def _solved(s: Statement, forms: Sequence[Affine]) -> Statement:
             if (c := current.coefficient(v)) and v not in floors
         ]
         if not choices:
-            where.append(expr_of(current) == a)
+            where.append(expr_of(current) == a * d)
             continue
         _, _, v, c = min(choices, key=lambda t: (t[0], t[1], t[2].serial))
-        # a = c*v + rest, so v = (a - rest) / c.
-        rest = make(0, {a: 1}) - current + make(0, {v: c})
+        # d*a = c*v + rest, so v = (d*a - rest) / c.
+        rest = make(0, {a: d}) - current + make(0, {v: c})
         value = expr_of(rest.scaled(1 if c > 0 else -1))
         if abs(c) > 1:
             where.append(value % abs(c) == 0)

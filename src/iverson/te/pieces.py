@@ -2,7 +2,7 @@
 
 i != k              ->   i < k | i > k
 a or b              ->   a | not a and b
-A[max(i - 1, 0)]    ->   A[i - 1] where i > 1 | A[0] where i <= 1
+A[max(i - 1, 0)]    ->   A[i - 1] where i >= 1 | A[0] where i < 1
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _first_choice(indices: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr] | No
             return node, node.condition, node.then, node.other
         if isinstance(node, Apply) and node.name in ("minimum", "maximum"):
             a, b = node.args
-            name = "less" if node.name == "minimum" else "greater"
+            name = "less_equal" if node.name == "minimum" else "greater_equal"
             return node, apply(name, a, b), a, b
         if isinstance(node, Apply) and node.name == "abs":
             a = node.args[0]

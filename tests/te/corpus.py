@@ -1,0 +1,534 @@
+"""Kernels of the literature as tensor expressions, small: what laws about all of te are held on.
+
+Each is said as its users say it. Those that a benchmark has are the benchmark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workloads import te_images, te_pairs, te_recurrences, te_segments
+from iverson import te
+
+Inputs = dict[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A definition, and what makes inputs for it."""
+
+    define: Callable[..., Any]
+    make: Callable[[np.random.Generator], Inputs]
+
+    def built(self) -> tuple[list[te.Placeholder], tuple[te.Tensor, ...], Inputs]:
+        """Placeholders, outputs and values of the inputs."""
+        values = self.make(np.random.default_rng(0))
+        given = [te.placeholder(a.shape, a.dtype.name, n) for n, a in values.items()]
+        made = self.define(*given)
+        return given, made if isinstance(made, tuple) else (made,), values
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def kernel(**shapes: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a definition, with shapes of normal inputs, or functions of a generator that draw them."""
+
+    def make(rng: np.random.Generator) -> Inputs:
+        return {n: np.asarray(s(rng) if callable(s) else rng.standard_normal(s)) for n, s in shapes.items()}
+
+    def enter(define: Callable[..., Any]) -> Callable[..., Any]:
+        KERNELS[define.__name__] = Kernel(define, make)
+        return define
+
+    return enter
+
+
+def indices(n: int, *shape: int) -> Callable[[np.random.Generator], Any]:
+    return lambda rng: rng.integers(0, n, shape)
+
+
+def positive(*shape: int) -> Callable[[np.random.Generator], Any]:
+    return lambda rng: rng.uniform(0.5, 1.5, shape)
+
+
+def places(*shape: int, upto: float) -> Callable[[np.random.Generator], Any]:
+    return lambda rng: rng.uniform(0.1, upto, shape)
+
+
+def axes(*extents: int) -> list[Any]:
+    return [te.reduce_axis((0, n)) for n in extents]
+
+
+def _benchmark(op: Any, size: int) -> None:
+    def make(rng: np.random.Generator) -> Inputs:
+        found = op.make(size, rng)
+        return {n: a.astype("float64") if a.dtype.kind == "f" else a for n, a in found.items()}
+
+    KERNELS[op.name.removeprefix("te_")] = Kernel(op.define, make)
+
+
+# --- contractions ------------------------------------------------------------------------------------
+
+
+@kernel(a=(12, 16), b=(16, 20))
+def matmul(a: Any, b: Any) -> Any:
+    (k,) = axes(16)
+    return te.compute((12, 20), lambda i, j: te.sum(a[i, k] * b[k, j], k))
+
+
+@kernel(x=(8, 10, 12), a=(10, 6), b=(12, 6))
+def mttkrp(x: Any, a: Any, b: Any) -> Any:
+    j, k = axes(10, 12)
+    return te.compute((8, 6), lambda i, r: te.sum(x[i, j, k] * a[j, r] * b[k, r], (j, k)))
+
+
+@kernel(x=(8, 10, 12), u=(12, 6))
+def ttm(x: Any, u: Any) -> Any:
+    (k,) = axes(12)
+    return te.compute((8, 10, 6), lambda i, j, r: te.sum(x[i, j, k] * u[k, r], k))
+
+
+@kernel(x=(12, 8), w=(10, 8, 6), y=(12, 6))
+def bilinear_form(x: Any, w: Any, y: Any) -> Any:
+    i, j = axes(8, 6)
+    return te.compute((12, 10), lambda b, o: te.sum(x[b, i] * w[o, i, j] * y[b, j], (i, j)))
+
+
+@kernel(a=(16, 16), x=(16,))
+def triangular_product(a: Any, x: Any) -> Any:
+    (k,) = axes(16)
+    return te.compute((16,), lambda i: te.sum(te.bracket(k <= i) * a[i, k] * x[k], k))
+
+
+# --- convolutions ------------------------------------------------------------------------------------
+
+
+def _conv2d(x: Any, w: Any, stride: int, dilation: int, groups: int) -> Any:
+    b, _, h, v = x.shape
+    f, own, p, q = w.shape
+    k, r, s = axes(own, p, q)
+    shape = (b, f, (h - dilation * (p - 1) - 1) // stride + 1, (v - dilation * (q - 1) - 1) // stride + 1)
+
+    def entry(n: Any, o: Any, i: Any, j: Any) -> Any:
+        at = x[n, k + (o // (f // groups)) * own, stride * i + dilation * r, stride * j + dilation * s]
+        return te.sum(at * w[o, k, r, s], (k, r, s))
+
+    return te.compute(shape, entry)
+
+
+@kernel(x=(2, 3, 12, 12), w=(4, 3, 3, 3))
+def conv2d(x: Any, w: Any) -> Any:
+    return _conv2d(x, w, 1, 1, 1)
+
+
+@kernel(x=(2, 3, 13, 13), w=(4, 3, 3, 3))
+def conv2d_strided(x: Any, w: Any) -> Any:
+    return _conv2d(x, w, 2, 1, 1)
+
+
+@kernel(x=(2, 3, 13, 13), w=(4, 3, 3, 3))
+def conv2d_dilated(x: Any, w: Any) -> Any:
+    return _conv2d(x, w, 1, 2, 1)
+
+
+@kernel(x=(2, 4, 12, 12), w=(6, 2, 3, 3))
+def conv2d_grouped(x: Any, w: Any) -> Any:
+    return _conv2d(x, w, 1, 1, 2)
+
+
+@kernel(x=(2, 4, 12, 12), w=(4, 3, 3))
+def depthwise(x: Any, w: Any) -> Any:
+    r, s = axes(3, 3)
+    return te.compute((2, 4, 10, 10), lambda n, c, i, j: te.sum(x[n, c, i + r, j + s] * w[c, r, s], (r, s)))
+
+
+@kernel(x=(2, 4, 30), w=(6, 4, 5))
+def conv1d(x: Any, w: Any) -> Any:
+    k, r = axes(4, 5)
+    return te.compute((2, 6, 8), lambda n, f, i: te.sum(x[n, k, 3 * i + 2 * r] * w[f, k, r], (k, r)))
+
+
+@kernel(x=(1, 2, 8, 8, 8), w=(3, 2, 3, 3, 3))
+def conv3d(x: Any, w: Any) -> Any:
+    k, r, s, t = axes(2, 3, 3, 3)
+
+    def entry(n: Any, f: Any, i: Any, j: Any, l: Any) -> Any:
+        return te.sum(x[n, k, i + r, j + s, l + t] * w[f, k, r, s, t], (k, r, s, t))
+
+    return te.compute((1, 3, 6, 6, 6), entry)
+
+
+@kernel(x=(2, 3, 8, 8), w=(3, 4, 4, 4))
+def transposed_gather(x: Any, w: Any) -> Any:
+    """Of stride 2, each output asks which inputs reach it."""
+    k, r, s = axes(3, 4, 4)
+
+    def entry(n: Any, f: Any, y: Any, z: Any) -> Any:
+        p, q = y + 1 - r, z + 1 - s
+        reached = (p % 2 == 0) & (q % 2 == 0) & (p >= 0) & (p < 16) & (q >= 0) & (q < 16)
+        return te.sum(te.if_then_else(reached, x[n, k, p // 2, q // 2], 0) * w[k, f, r, s], (k, r, s))
+
+    return te.compute((2, 4, 16, 16), entry)
+
+
+@kernel(x=(2, 3, 8, 8), w=(3, 4, 2, 2))
+def transposed_digits(x: Any, w: Any) -> Any:
+    """Of stride 2 with a kernel of 2: one input reaches each output."""
+    (k,) = axes(3)
+    return te.compute(
+        (2, 4, 16, 16),
+        lambda n, f, y, z: te.sum(x[n, k, y // 2, z // 2] * w[k, f, y % 2, z % 2], k),
+    )
+
+
+@kernel(x=(2, 3, 8, 8), w=(3, 4, 4, 4))
+def transposed_scatter(x: Any, w: Any) -> Any:
+    """Of stride 2, each input adds to the outputs that it reaches."""
+    return te.scatter(
+        (2, 4, 18, 18),
+        (2, 4, 3, 8, 8, 4, 4),
+        lambda n, f, k, i, j, r, s: ((n, f, 2 * i + r, 2 * j + s), x[n, k, i, j] * w[k, f, r, s]),
+    )
+
+
+@kernel(x=(2, 3, 10, 10))
+def unfold(x: Any) -> Any:
+    return te.compute((2, 3, 3, 3, 8, 8), lambda n, c, r, s, i, j: x[n, c, i + r, j + s])
+
+
+@kernel(x=(2, 3, 3, 3, 8, 8))
+def fold(x: Any) -> Any:
+    r, s = axes(3, 3)
+
+    def entry(n: Any, c: Any, y: Any, z: Any) -> Any:
+        i, j = y - r, z - s
+        there = (i >= 0) & (i < 8) & (j >= 0) & (j < 8)
+        return te.sum(te.if_then_else(there, x[n, c, r, s, i, j], 0), (r, s))
+
+    return te.compute((2, 3, 10, 10), entry)
+
+
+# --- pictures ----------------------------------------------------------------------------------------
+
+
+@kernel(x=(2, 3, 13, 13))
+def max_pool(x: Any) -> Any:
+    r, s = axes(3, 3)
+    return te.compute((2, 3, 6, 6), lambda n, c, i, j: te.max(x[n, c, 2 * i + r, 2 * j + s], (r, s)))
+
+
+@kernel(x=(2, 3, 12, 12))
+def average_pool(x: Any) -> Any:
+    r, s = axes(2, 2)
+    return te.compute((2, 3, 6, 6), lambda n, c, i, j: te.sum(x[n, c, 2 * i + r, 2 * j + s], (r, s)) / 4)
+
+
+@kernel(x=(2, 12, 12))
+def bilinear_resize(x: Any) -> Any:
+    def at(o: Any) -> Any:
+        near = te.select(o % 2 < 1, 0.75, 0.25)
+        return [(te.clamp((o - 1) // 2, 0, 11), 1 - near), (te.clamp((o + 1) // 2, 0, 11), near)]
+
+    return te.compute(
+        (2, 24, 24), lambda c, y, z: sum(x[c, p, q] * (u * v) for p, u in at(y) for q, v in at(z))
+    )
+
+
+@kernel(x=(2, 10, 10))
+def bicubic_resize(x: Any) -> Any:
+    """Twice the size, by Keys' kernel with a = -0.75 (1981)."""
+    r, s = axes(4, 4)
+
+    def weight(o: Any, k: Any) -> Any:
+        d = te.F.abs((2 * k - 2).astype("float64") * 0.5 - (0.25 + 0.5 * (o % 2).astype("float64") - 0.5))
+        inner = (1.25 * d - 2.25) * d * d + 1
+        outer = ((-0.75 * d + 3.75) * d - 6) * d + 3
+        return te.select(d <= 1, inner, te.select(d < 2, outer, 0.0))
+
+    def entry(c: Any, y: Any, z: Any) -> Any:
+        at = x[c, te.clamp(y // 2 + r - 1, 0, 9), te.clamp(z // 2 + s - 1, 0, 9)]
+        return te.sum(at * (weight(y, r) * weight(z, s)), (r, s))
+
+    return te.compute((2, 20, 20), entry)
+
+
+def _sampled(x: Any, c: Any, y: Any, z: Any) -> Any:
+    """Between the four entries around a place, 0 outside."""
+    h, w = x.shape[1:]
+    p, q = te.F.floor(y).astype("int64"), te.F.floor(z).astype("int64")
+    u, v = y - te.F.floor(y), z - te.F.floor(z)
+    total = 0.0
+    for i, wy in ((p, 1 - u), (p + 1, u)):
+        for j, wz in ((q, 1 - v), (q + 1, v)):
+            there = (i >= 0) & (i < h) & (j >= 0) & (j < w)
+            at = x[c, te.clamp(i, 0, h - 1), te.clamp(j, 0, w - 1)]
+            total = total + te.select(there, at * (wy * wz), 0.0)
+    return total
+
+
+@kernel(x=(3, 12, 12), grid=places(10, 10, 2, upto=10.8))
+def spatial_transformer(x: Any, grid: Any) -> Any:
+    return te.compute((3, 10, 10), lambda c, i, j: _sampled(x, c, grid[i, j, 0], grid[i, j, 1]))
+
+
+@kernel(x=(2, 10, 10), offset=places(8, 8, 3, 3, 2, upto=0.8), w=(3, 2, 3, 3))
+def deformable_conv(x: Any, offset: Any, w: Any) -> Any:
+    c, r, s = axes(2, 3, 3)
+
+    def near(c: Any, i: Any, j: Any, r: Any, s: Any) -> Any:
+        y = (i + r).astype("float64") + offset[i, j, r, s, 0]
+        z = (j + s).astype("float64") + offset[i, j, r, s, 1]
+        return _sampled(x, c, y, z)
+
+    columns = te.compute((2, 8, 8, 3, 3), near)
+    return te.compute((3, 8, 8), lambda f, i, j: te.sum(columns[c, i, j, r, s] * w[f, c, r, s], (c, r, s)))
+
+
+@kernel(x=(14, 14))
+def non_local_means(x: Any) -> Any:
+    """Windows of 5 around each pixel, compared by patches of 3."""
+    u, v, r, s = axes(5, 5, 3, 3)
+
+    def distance(i: Any, j: Any, u: Any, v: Any) -> Any:
+        d = x[i + 2 + r, j + 2 + s] - x[i + u + r, j + v + s]
+        return te.sum(d * d, (r, s))
+
+    weight = te.compute((8, 8, 5, 5), lambda i, j, u, v: te.exp(-0.1 * distance(i, j, u, v)))
+    total = te.compute((8, 8), lambda i, j: te.sum(weight[i, j, u, v], (u, v)))
+    near = te.compute((8, 8), lambda i, j: te.sum(weight[i, j, u, v] * x[i + u + 1, j + v + 1], (u, v)))
+    return te.compute((8, 8), lambda i, j: near[i, j] / total[i, j])
+
+
+@kernel(x=(12, 12), guide=positive(12, 12))
+def bilateral_splat(x: Any, guide: Any) -> Any:
+    """Pixels added to cells of a grid, at their place and their guide's depth."""
+    depth = te.compute((12, 12), lambda i, j: te.clamp(te.F.floor(guide[i, j] * 4).astype("int64"), 0, 6))
+    weight = te.compute((12, 12), lambda i, j: guide[i, j] * 4 - te.F.floor(guide[i, j] * 4))
+    return te.scatter(
+        (3, 3, 8),
+        (12, 12, 2),
+        lambda i, j, d: (
+            (i // 4, j // 4, depth[i, j] + d),
+            x[i, j] * te.select(d < 1, 1 - weight[i, j], weight[i, j]),
+        ),
+    )
+
+
+# --- normalisations and losses -----------------------------------------------------------------------
+
+
+def _softmax(x: Any, n: int, m: int) -> Any:
+    (k,) = axes(m)
+    top = te.compute((n,), lambda i: te.max(x[i, k], k))
+    e = te.compute((n, m), lambda i, j: te.exp(x[i, j] - top[i]))
+    total = te.compute((n,), lambda i: te.sum(e[i, k], k))
+    return te.compute((n, m), lambda i, j: e[i, j] / total[i])
+
+
+@kernel(x=(12, 20))
+def softmax(x: Any) -> Any:
+    return _softmax(x, 12, 20)
+
+
+@kernel(x=(12, 20), label=indices(20, 12))
+def cross_entropy(x: Any, label: Any) -> Any:
+    (k,) = axes(20)
+    top = te.compute((12,), lambda i: te.max(x[i, k], k))
+    total = te.compute((12,), lambda i: te.sum(te.exp(x[i, k] - top[i]), k))
+    return te.compute((12,), lambda i: te.log(total[i]) + top[i] - x[i, label[i]])
+
+
+def _normalized(x: Any, w: Any, b: Any, n: int, m: int) -> Any:
+    (k,) = axes(m)
+    mean = te.compute((n,), lambda i: te.sum(x[i, k], k) / m)
+    square = te.compute((n,), lambda i: te.sum((x[i, k] - mean[i]) * (x[i, k] - mean[i]), k) / m)
+    scale = te.compute((n,), lambda i: 1 / te.sqrt(square[i] + 1e-5))
+    return te.compute((n, m), lambda i, j: (x[i, j] - mean[i]) * scale[i] * w[j] + b[j])
+
+
+@kernel(x=(12, 20), w=(20,), b=(20,))
+def layer_norm(x: Any, w: Any, b: Any) -> Any:
+    return _normalized(x, w, b, 12, 20)
+
+
+@kernel(x=(4, 8, 6, 6), w=(8,), b=(8,))
+def group_norm(x: Any, w: Any, b: Any) -> Any:
+    """Of 4 groups of 2 channels."""
+    c, i, j = axes(2, 6, 6)
+    mean = te.compute((4, 4), lambda n, g: te.sum(x[n, 2 * g + c, i, j], (c, i, j)) / 72)
+    square = te.compute(
+        (4, 4), lambda n, g: te.sum((x[n, 2 * g + c, i, j] - mean[n, g]) ** 2, (c, i, j)) / 72
+    )
+    return te.compute(
+        (4, 8, 6, 6),
+        lambda n, c, y, z: (
+            (x[n, c, y, z] - mean[n, c // 2]) / te.sqrt(square[n, c // 2] + 1e-5) * w[c] + b[c]
+        ),
+    )
+
+
+@kernel(x=(12, 20), w=(20,))
+def rms_norm(x: Any, w: Any) -> Any:
+    (k,) = axes(20)
+    square = te.compute((12,), lambda i: te.sum(x[i, k] * x[i, k], k) / 20)
+    return te.compute((12, 20), lambda i, j: x[i, j] / te.sqrt(square[i] + 1e-5) * w[j])
+
+
+@kernel(x=(2, 8, 6, 6))
+def response_norm(x: Any) -> Any:
+    (k,) = axes(5)
+
+    def near(n: Any, c: Any, i: Any, j: Any) -> Any:
+        at = c + k - 2
+        return te.sum(te.if_then_else((at >= 0) & (at < 8), x[n, at, i, j], 0) ** 2, k)
+
+    square = te.compute(x.shape, near)
+    return te.compute(x.shape, lambda n, c, i, j: x[n, c, i, j] / (2 + 1e-4 * square[n, c, i, j]) ** 0.75)
+
+
+# --- attention ---------------------------------------------------------------------------------------
+
+
+def _attention(q: Any, k: Any, v: Any, kept: Any = None) -> Any:
+    n, d = q.shape
+    c, j = axes(d, n)
+    score = te.compute((n, n), lambda i, j: te.sum(q[i, c] * k[j, c], c) * d**-0.5)
+    masked = (
+        score if kept is None else te.compute((n, n), lambda i, j: te.select(kept(i, j), score[i, j], -1e9))
+    )
+    p = _softmax(masked, n, n)
+    return te.compute((n, d), lambda i, c: te.sum(p[i, j] * v[j, c], j))
+
+
+@kernel(q=(20, 16), k=(20, 16), v=(20, 16))
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return _attention(q, k, v)
+
+
+@kernel(q=(20, 16), k=(20, 16), v=(20, 16))
+def causal_attention(q: Any, k: Any, v: Any) -> Any:
+    return _attention(q, k, v, lambda i, j: j <= i)
+
+
+@kernel(q=(32, 16), k=(32, 16), v=(32, 16))
+def windowed_attention(q: Any, k: Any, v: Any) -> Any:
+    """Each query looks at the 9 keys around it."""
+    c, w = axes(16, 9)
+
+    def there(i: Any, w: Any) -> Any:
+        return (i + w >= 4) & (i + w < 36)
+
+    def at(i: Any, w: Any) -> Any:
+        return te.clamp(i + w - 4, 0, 31)
+
+    score = te.compute(
+        (32, 9), lambda i, w: te.select(there(i, w), te.sum(q[i, c] * k[at(i, w), c], c) * 0.25, -1e9)
+    )
+    p = _softmax(score, 32, 9)
+    return te.compute((32, 16), lambda i, c: te.sum(te.bracket(there(i, w)) * p[i, w] * v[at(i, w), c], w))
+
+
+@kernel(x=(2, 12, 16))
+def rope(x: Any) -> Any:
+    """Rotary embeddings (Su et al., 2021): pairs of features turned by the position."""
+
+    def angle(t: Any, m: Any) -> Any:
+        return t.astype("float64") * te.exp((m % 8).astype("float64") * -1.151)
+
+    def entry(h: Any, t: Any, m: Any) -> Any:
+        turned = te.select(m < 8, -x[h, t, (m + 8) % 16], x[h, t, (m + 8) % 16])
+        return x[h, t, m] * te.cos(angle(t, m)) + turned * te.sin(angle(t, m))
+
+    return te.compute(x.shape, entry)
+
+
+# --- recurrences -------------------------------------------------------------------------------------
+
+
+def _sigmoid(z: Any) -> Any:
+    return 1 / (1 + te.exp(-z))
+
+
+@kernel(x=(4, 10), h=(4, 8), c=(4, 8), w=(10, 32), u=(8, 32), b=(32,))
+def lstm_cell(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
+    j, k = axes(10, 8)
+    z = te.compute((4, 32), lambda n, i: te.sum(x[n, j] * w[j, i], j) + te.sum(h[n, k] * u[k, i], k) + b[i])
+    new = te.compute(
+        (4, 8),
+        lambda n, i: _sigmoid(z[n, i + 8]) * c[n, i] + _sigmoid(z[n, i]) * te.tanh(z[n, i + 16]),
+    )
+    return te.compute((4, 8), lambda n, i: _sigmoid(z[n, i + 24]) * te.tanh(new[n, i])), new
+
+
+@kernel(x=(4, 10), h=(4, 8), w=(10, 24), u=(8, 24))
+def gru_cell(x: Any, h: Any, w: Any, u: Any) -> Any:
+    j, k = axes(10, 8)
+    a = te.compute((4, 24), lambda n, i: te.sum(x[n, j] * w[j, i], j))
+    b = te.compute((4, 24), lambda n, i: te.sum(h[n, k] * u[k, i], k))
+
+    def entry(n: Any, i: Any) -> Any:
+        r, z = _sigmoid(a[n, i] + b[n, i]), _sigmoid(a[n, i + 8] + b[n, i + 8])
+        return (1 - z) * te.tanh(a[n, i + 16] + r * b[n, i + 16]) + z * h[n, i]
+
+    return te.compute((4, 8), entry)
+
+
+@kernel(x=(30, 4), a=(4,))
+def linear_recurrence(x: Any, a: Any) -> Any:
+    return te.scan((30, 4), lambda s: te.compute((30, 4), lambda t, i: a[i] * s[t - 1, i] + x[t, i]))
+
+
+@kernel(x=(6, 12))
+def kalman(x: Any) -> Any:
+    """The mean and the variance of a walk observed with noise."""
+
+    def step(m: Any, p: Any) -> Any:
+        gain = te.compute((6, 12), lambda t, i: (p[t - 1, i] + 0.1) / (p[t - 1, i] + 0.1 + x[t, i] ** 2))
+        mean = te.compute((6, 12), lambda t, i: m[t - 1, i] + gain[t, i] * (x[t, i] - m[t - 1, i]))
+        return mean, te.compute((6, 12), lambda t, i: (1 - gain[t, i]) * (p[t - 1, i] + 0.1))
+
+    return te.scan([(6, 12), (6, 12)], step, init=[0.0, 1.0], dtype="float64")[0]
+
+
+# --- data-dependent ----------------------------------------------------------------------------------
+
+
+@kernel(table=(20, 8), at=indices(20, 6, 4), weight=(6, 4))
+def embedding_bag(table: Any, at: Any, weight: Any) -> Any:
+    (k,) = axes(4)
+    return te.compute((6, 8), lambda b, i: te.sum(table[at[b, k], i] * weight[b, k], k))
+
+
+@kernel(x=(30,), centre=(8,))
+def soft_histogram(x: Any, centre: Any) -> Any:
+    (k,) = axes(30)
+    return te.compute((8,), lambda b: te.sum(te.exp(-2 * (x[k] - centre[b]) ** 2), k))
+
+
+@kernel(x=(10, 8), w=(30, 8), source=indices(10, 30), target=indices(10, 30))
+def message_passing(x: Any, w: Any, source: Any, target: Any) -> Any:
+    return te.scatter((10, 8), (30, 8), lambda e, f: ((target[e], f), w[e, f] * x[source[e], f]))
+
+
+# --- those of benchmarks -----------------------------------------------------------------------------
+
+for _op, _size in (
+    (te_images.kernel_prediction(), 8),
+    (te_images.cost_volume(), 8),
+    (te_images.bilateral(), 16),
+    (te_images.involution(), 8),
+    (te_images.heat(), 8),
+    (te_pairs.rbf(), 20),
+    (te_pairs.chamfer(), 20),
+    (te_recurrences.prefix_sums(), 20),
+    (te_recurrences.lstm(), 4),
+    (te_recurrences.soft_dtw(), 8),
+    (te_segments.segment_max(), 4),
+    (te_segments.row_update(), 8),
+):
+    _benchmark(_op, _size)

@@ -1,0 +1,91 @@
+"""What a gradient may cost, and that it is right, on kernels of the literature (`corpus`)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson import te
+from iverson.te.interpret import run
+from iverson.te.lower import Lowered, lower
+from iverson.te.work import Work, work
+
+from .corpus import KERNELS
+
+#: A gradient of all inputs visits at most so many points for each of the forward, and moves so many bytes.
+POINTS, BYTES = 4, 6
+
+
+class Case:
+    """A kernel with heads for its outputs."""
+
+    def __init__(self, name: str) -> None:
+        self.given, self.outputs, values = KERNELS[name].built()
+        self.heads = [te.placeholder(t.shape, t.dtype, f"head{k}") for k, t in enumerate(self.outputs)]
+        self.wanted = [t for t in self.given if t.dtype.kind == "f"]
+        self.feed: dict[te.Tensor, Any] = dict(zip(self.given, values.values(), strict=True))
+        rng = np.random.default_rng(1)
+        self.feed |= {h: rng.standard_normal(h.shape) for h in self.heads}
+
+    def gradients(self, wanted: Any) -> list[te.Tensor]:
+        return list(te.differentiate(list(self.outputs), list(wanted), self.heads))
+
+    def values(self, tensors: Any, **moved: Any) -> tuple[Any, ...]:
+        """By the interpreter."""
+        program = te.program_of(tensors)
+        return run(program, [moved.get(t.name, self.feed[t]) for t in program.inputs])
+
+
+def lowered(tensors: Any) -> Lowered:
+    return lower(te.eliminate(te.program_of(tensors)))
+
+
+def test_there_are_many() -> None:
+    assert len(KERNELS) >= 45
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_are_cheap_and_asking_for_less_costs_no_more(name: str) -> None:
+    case = Case(name)
+    forward = work(lowered(case.outputs))
+    sizes = range(1, len(case.wanted) + 1) if len(case.wanted) <= 3 else (1, len(case.wanted))
+    found: dict[frozenset[te.Tensor], Work] = {}
+    for wanted in (s for n in sizes for s in combinations(case.wanted, n)):
+        own = found[frozenset(wanted)] = work(lowered(case.gradients(wanted)))
+        for some, less in found.items():
+            if some < set(wanted):
+                assert less.points <= own.points
+                assert less.bytes <= own.bytes
+    everything = found[frozenset(case.wanted)]
+    assert everything.points <= POINTS * forward.points
+    assert everything.bytes <= BYTES * forward.bytes
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_are_right(name: str) -> None:
+    """Compiled ones against tangents, and these against differences; values against the interpreter's."""
+    case = Case(name)
+    rng = np.random.default_rng(2)
+    v = {t.name: rng.standard_normal(t.shape) for t in case.wanted}
+    code = lowered([*case.outputs, *case.gradients(case.wanted)])
+    made = code(*(case.feed[t] for t in code.program.inputs), threads=2)
+    outputs, gradients = made[: len(case.outputs)], made[len(case.outputs) :]
+    for a, b in zip(outputs, case.values(case.outputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    pulled = sum((g * v[t.name]).sum() for t, g in zip(case.wanted, gradients, strict=True))
+    tangents = {t: te.placeholder(t.shape, t.dtype, f"{t.name}.t") for t in case.wanted}
+    case.feed |= {p: v[t.name] for t, p in tangents.items()}
+    heads = [case.feed[h] for h in case.heads]
+    along = case.values([te.jvp(y, tangents) for y in case.outputs])
+    pushed = sum((h * t).sum() for h, t in zip(heads, along, strict=True))
+    np.testing.assert_allclose(pulled, pushed, rtol=1e-9, atol=1e-9)
+    step = 1e-6
+    ahead, behind = (
+        case.values(case.outputs, **{t.name: case.feed[t] + s * v[t.name] for t in case.wanted})
+        for s in (step, -step)
+    )
+    differences = [(h * (a - b)).sum() / (2 * step) for h, a, b in zip(heads, ahead, behind, strict=True)]
+    np.testing.assert_allclose(pushed, sum(differences), rtol=2e-5, atol=2e-5)
