@@ -21,6 +21,7 @@ from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from tests.graph.part_programs import key_of
 from tests.graph.programs import close, loss_of, matrices, random_program
+from tests.tools.entered import entered_by
 
 
 def graph_of(f, *args):
@@ -157,3 +158,18 @@ def test_what_draws_inside_of_a_loop_is_not_folded():
     graph = simplified(graph_of(f, np.ones(())))
     a, b = (interpret(graph, [iv.asarray(1.0)])[0].item() for _ in range(2))
     assert a != b
+
+
+def test_passes_enter_few_functions_for_each_equation():
+    """A process whose programs are on disk traces and runs the passes: their time is that of these calls."""
+
+    def step(x, *weights):
+        h = iv.relu(x @ weights[0] + weights[1])
+        z = h @ weights[2] + weights[3]
+        return -iv.sum(iv.log_softmax(z, axis=1)[:, 0])
+
+    shapes = ((8, 6), (6, 5), (5,), (5, 4), (4,))
+    args = [iv.asarray(np.ones(shape)) for shape in shapes]
+    graph = graph_of(iv.grad(step, (1, 2, 3, 4)), *args)
+    simplified(graph)
+    assert entered_by(lambda: simplified(graph)) <= 215 * len(graph.equations)

@@ -10,7 +10,7 @@ several results says itself how to give fewer (``narrow``).
 
 from __future__ import annotations
 
-from iverson.graph.nodes import Equation, Graph, values_of
+from iverson.graph.nodes import Equation, Graph, Value, values_of
 
 
 def dead_code(graph: Graph) -> Graph:
@@ -21,6 +21,6 @@ def dead_code(graph: Graph) -> Graph:
         if not read.isdisjoint(equation.results):
             narrow = getattr(equation.op, "narrow", None)
             kept.append(equation if narrow is None else narrow(equation, read))
-            read.update(values_of(kept[-1].operands))
+            read.update([x for x in kept[-1].operands if type(x) is Value])
     constants = tuple((v, array) for v, array in graph.constants if v in read)
     return Graph(graph.inputs, tuple(reversed(kept)), graph.outputs, constants)

@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from iverson.core.aval import Aval
 from iverson.core.op import Op
@@ -52,13 +53,19 @@ class Value:
 
     aval: Aval
 
-    @property
-    def shape(self) -> Any:
-        return self.aval.shape
+    if TYPE_CHECKING:
 
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
+        @property
+        def shape(self) -> Any:
+            """The extents, one per axis."""
+
+        @property
+        def dtype(self) -> Any:
+            """The dtype of the entries."""
+
+    else:  # read without entering a Python function: passes ask for them all the time
+        shape = property(attrgetter("aval.shape"))
+        dtype = property(attrgetter("aval.dtype"))
 
 
 #: A value, a Python number, or UNDEFINED.

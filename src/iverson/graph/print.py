@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -45,7 +46,7 @@ def type_text(aval: Aval, refer: Any = repr) -> str:
     shape = ", ".join(map(str, aval.shape)) if has_shape(aval) else repr(aval.shape)
     support = aval.support
     if support is FULL:
-        return f"{aval.dtype}[{shape}]"
+        return f"{_dtype_text(aval.dtype)}[{shape}]"
     if support is NOTHING:
         kind = "nothing"
     elif isinstance(support, Box):
@@ -55,7 +56,11 @@ def type_text(aval: Aval, refer: Any = repr) -> str:
     else:
         assert isinstance(support, Bracket)
         kind = "bracket"
-    return f"{aval.dtype}[{shape}] {kind}"
+    return f"{_dtype_text(aval.dtype)}[{shape}] {kind}"
+
+
+#: NumPy takes several calls for the name of a dtype.
+_dtype_text = cache(str)
 
 
 class Printer:

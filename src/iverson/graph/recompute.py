@@ -20,7 +20,7 @@ from dataclasses import replace
 from math import prod
 
 from iverson.graph.nodes import Equation, Value, values_of
-from iverson.graph.regions import substituted
+from iverson.graph.regions import rewritten, substituted
 
 Rounds = list[list[Equation]]
 
@@ -117,7 +117,7 @@ class _Round:
         again = []
         for j, mine in self.asked.items():
             copies, known = self._copies([v for v in mine if v not in found[0]], found[0])
-            own = [replace(e, operands=substituted(e.operands, known)) for e in self.rounds[j]]
+            own = [rewritten(e, known) for e in self.rounds[j]]
             self.rounds[j] = [*copies, *own]
             again += copies
         return again

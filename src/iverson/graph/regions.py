@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,9 +49,17 @@ def opened(graph: Graph, operands: Sequence[Operand], known: dict[Value, Operand
     return made
 
 
-def substituted(operands: Iterable[Operand], known: dict[Value, Operand]) -> tuple[Operand, ...]:
+def substituted(operands: Iterable[Operand], known: Mapping[Value, Operand]) -> tuple[Operand, ...]:
     """Operands, with others for those of the values that are ``known``."""
     return tuple([known.get(x, x) if type(x) is Value else x for x in operands])
+
+
+def rewritten(equation: Equation, known: Mapping[Value, Operand]) -> Equation:
+    """The equation with other operands for those of the values that are ``known``; itself where none is."""
+    for x in equation.operands:
+        if type(x) is Value and x in known:
+            return replace(equation, operands=substituted(equation.operands, known))
+    return equation
 
 
 def inline(graph: Graph, names: Collection[str] = ("function",)) -> Graph:
@@ -60,10 +68,10 @@ def inline(graph: Graph, names: Collection[str] = ("function",)) -> Graph:
     equations: list[Equation] = []
     constants = dict(graph.constants)
     for equation in graph.equations:
-        operands = substituted(equation.operands, known)
         if equation.op.name not in names:
-            equations.append(replace(equation, operands=operands))
+            equations.append(rewritten(equation, known))
             continue
+        operands = substituted(equation.operands, known)
         body = inline(equation.params["body"], names)
         constants.update(body.constants)
         inside: dict[Value, Operand] = {}

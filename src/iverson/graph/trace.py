@@ -196,9 +196,8 @@ class Trace(Level):
         avals = [x.aval if type(x) is Value else x for x in operands]
         found = op.infer(*avals, **params) if all(map(has_shape, avals)) else without_shape(op, avals, params)
         several: tuple[Aval, ...] = found if op.multiple else (found,)
-        selects = op.name != "selected" and any(
-            type(x) is Value and isinstance(x.aval.support, Bracket) for x in operands
-        )
+        supports = [type(x.aval.support) for x in operands if type(x) is Value]
+        selects = Bracket in supports and op.name != "selected"
         results = tuple([Value(_selecting(a) if selects or op.name == "bracket" else a) for a in several])
         self.equations.append(
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())

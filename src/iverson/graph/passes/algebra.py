@@ -19,7 +19,7 @@ from iverson.core.entries import Bracket
 from iverson.core.region import Region
 from iverson.core.table import TABLE
 from iverson.graph.nodes import Equation, Graph, Operand, Value
-from iverson.graph.regions import substituted
+from iverson.graph.regions import rewritten, substituted
 from iverson.kernels import keys
 from iverson.layouts import Zero, is_strided
 from iverson.ops.shape import Joined
@@ -58,7 +58,7 @@ def algebra(graph: Graph) -> Graph:
     facts = _Known(graph)
     equations: list[Equation] = []
     for equation in graph.equations:
-        made = replace(equation, operands=substituted(equation.operands, known))
+        made = rewritten(equation, known)
         rule = _RULES.get(made.op.name)
         simpler: Any = None
         while rule is not None and (simpler := rule(facts, made)) is not None:

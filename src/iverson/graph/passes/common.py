@@ -10,7 +10,6 @@ code of the user's. Constants that hold the same entries are one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from iverson.core.op import frozen
 from iverson.graph.nodes import Equation, Graph, Operand, Value
 from iverson.graph.operations import is_pure
-from iverson.graph.regions import substituted
+from iverson.graph.regions import rewritten, substituted
 
 #: Constants with more entries are compared by identity alone.
 _SMALL = 4096
@@ -38,8 +37,7 @@ def common(graph: Graph) -> Graph:
             constants.append((value, held))
     equations: list[Equation] = []
     for equation in graph.equations:
-        operands = substituted(equation.operands, known)
-        made = replace(equation, operands=operands)
+        made = rewritten(equation, known)
         key = _key(made)
         if key is None or key not in seen:
             equations.append(made)

@@ -57,13 +57,14 @@ def _without_zeros(e: Equation, known: dict[Value, object]) -> Equation:
     if e.op.name not in ("multiply", "add", "subtract") or dtype is None or dtype.kind not in "fc":
         return e
     operands: list[Operand] = []
+    before = len(known)
     for x in e.operands:
         if isinstance(x, int | float | complex) and x == 0:
             zero = np.asarray(x, dtype)
             x = Value(aval_of(zero))
             known[x] = zero
         operands.append(x)
-    return replace(e, operands=tuple(operands))
+    return e if len(known) == before else replace(e, operands=tuple(operands))
 
 
 def _folds(equation: Equation, known: dict[Value, object]) -> bool:

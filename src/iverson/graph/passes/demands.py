@@ -19,7 +19,7 @@ from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Nothing, join, meet, plain
 from iverson.core.entry_map import ANY
 from iverson.core.table import F
-from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
+from iverson.graph.nodes import Equation, Graph, Operand, Value
 from iverson.graph.trace import Trace
 from iverson.layouts import Zero, support_of
 
@@ -37,9 +37,12 @@ def supports_of(graph: Graph) -> dict[Value, Entries]:
 
 
 def _may_bound(e: Equation, found: dict[Value, Entries]) -> bool:
-    return e.op.entry_map.partial or any(
-        isinstance(found.get(x, x.aval.support), Box | Nothing) for x in values_of(e.operands)
-    )
+    if e.op.entry_map.partial:
+        return True
+    for x in e.operands:
+        if type(x) is Value and isinstance(found.get(x, x.aval.support), Box | Nothing):
+            return True
+    return False
 
 
 def _bounded(x: Value, found: dict[Value, Entries]) -> Aval:
@@ -64,9 +67,10 @@ def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[V
             waiting += shorter
             continue
         equations.append(equation)
-        for i, x in enumerate(equation.operands):
+        needs = _of_operands(equation, where, supports)
+        for x, need in zip(equation.operands, needs, strict=True):
             if type(x) is Value:
-                found[x] = join([found.get(x, NOTHING), _of_operand(equation, i, where, supports)])
+                found[x] = need if x not in found else join([found[x], need])
     return equations[::-1], found, supports
 
 
@@ -80,20 +84,29 @@ def _met(need: Entries, v: Value, support: Entries) -> Entries:
     return plain(meet(need, support), v.shape) if isinstance(support, Box | Nothing) else need
 
 
-def _of_operand(equation: Equation, i: int, where: list[Entries], supports: dict[Value, Entries]) -> Entries:
-    """The entries of an operand that those of the results depend on."""
-    if all(need is NOTHING for need in where):
-        return NOTHING
+def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value, Entries]) -> list[Entries]:
+    """The entries of each operand that those of the results depend on; of numbers, everything."""
+    operands, (first, *others) = equation.operands, where or [NOTHING]
+    if first is NOTHING and all(need is NOTHING for need in others):
+        return [NOTHING] * len(operands)
     op = equation.op
     if op.multiple or op.entry_map is ANY:
-        return FULL
-    avals = [_bounded(x, supports) if type(x) is Value else x for x in equation.operands]
-    out = equation.results[0].aval
+        return [FULL] * len(operands)
     if op.entry_map.moves and not callable(op.vjp):
-        return plain(_moved_back(equation, i, where[0]), avals[i].shape)
-    if where[0] is FULL and not any(isinstance(getattr(a, "support", FULL), Box) for a in avals):
-        return FULL
-    return plain(op.entry_map.support(op, where[0], i, avals, out, equation.params), avals[i].shape)
+        return [
+            plain(_moved_back(equation, i, first), x.shape) if type(x) is Value else FULL
+            for i, x in enumerate(operands)
+        ]
+    avals = [_bounded(x, supports) if type(x) is Value else x for x in operands]
+    if first is FULL and Box not in [type(getattr(a, "support", FULL)) for a in avals]:
+        return [FULL] * len(operands)
+    out = equation.results[0].aval
+    found: list[Entries] = []
+    for i, a in enumerate(avals):
+        is_value = type(operands[i]) is Value
+        own = op.entry_map.support(op, first, i, avals, out, equation.params) if is_value else FULL
+        found.append(plain(own, a.shape) if is_value else FULL)
+    return found
 
 
 def _moved_back(equation: Equation, i: int, where: Entries) -> Entries:
@@ -118,16 +131,16 @@ def demands(graph: Graph) -> Graph:
     for equation in short:
         where = [read.get(v, NOTHING) for v in equation.results]
         operands: tuple[Operand, ...] = equation.operands
-        if any(need not in (FULL, NOTHING) for need in where):
+        if any(need is not FULL and need is not NOTHING for need in where):
+            needs = _of_operands(equation, where, supports)
             operands = tuple(
-                _zero(x, zeros)
-                if type(x) is Value
-                and x not in known_zero
-                and _of_operand(equation, i, where, supports) is NOTHING
-                else x
-                for i, x in enumerate(operands)
+                [
+                    _zero(x, zeros) if type(x) is Value and x not in known_zero and need is NOTHING else x
+                    for x, need in zip(operands, needs, strict=True)
+                ]
             )
-        equations.append(replace(equation, operands=operands))
+            equation = replace(equation, operands=operands)
+        equations.append(equation)
     made = tuple((v, Zero(v.shape, v.dtype)) for v in zeros.values())
     return Graph(graph.inputs, tuple(equations), graph.outputs, (*graph.constants, *made))
 

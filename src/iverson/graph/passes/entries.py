@@ -171,6 +171,10 @@ def _ordered(graph: Graph) -> Graph:
     return replace(graph, constants=tuple((v, held[v]) for v in read if v in held))
 
 
+#: Values that are not made yet.
+_HELD = frozenset((Held, Part))
+
+
 class _Walk:
     """What values have become: handles of the trace, `Held` or `Part`."""
 
@@ -204,28 +208,28 @@ class _Walk:
     def made(self, x: Any) -> Any:
         """An operand with all of its entries, its selection made."""
         found = self.of(x)
-        if not isinstance(found, Held | Part):
+        if type(found) not in _HELD:
             return found
         if x not in self._made:
             self._made[x] = selected(found)
         return self._made[x]
 
     def equation(self, e: Equation) -> None:
-        if is_pure(e) and all(0 in v.shape for v in e.results):
+        if all(0 in v.shape for v in e.results) and is_pure(e):
             self.known.update((v, make_handle(np.empty(v.shape, v.dtype))) for v in e.results)
             return
         needs = [self.demands.get(v, NOTHING) for v in e.results]
-        if all(n is NOTHING for n in needs) and is_pure(e):
+        if needs.count(NOTHING) == len(needs) and is_pure(e):
             self.known.update((v, zero(v.shape, v.dtype)) for v in e.results)
             return
         found = None
-        if not e.op.multiple and not any(_is_sparse(x) for x in (*e.operands, *e.results)):
+        if not e.op.multiple and not any(map(_is_sparse, (*e.operands, *e.results))):
             found = self.carried(e, needs[0])
         if found is not None:
             self.known[e.results[0]] = found
             return
         given = [self.of(x) for x in e.operands]
-        if any(isinstance(x, Held | Part) for x in given) and _selects(e):
+        if not _HELD.isdisjoint(map(type, given)) and _selects(e):
             self.known.update(zip(e.results, _evaluated(e, [self.made(x) for x in e.operands]), strict=True))
             return
         operands = tuple([self.level.operand(self.made(x)) for x in e.operands])
@@ -237,7 +241,7 @@ class _Walk:
         rule = RULES.get(e.op.name)
         if rule is not None:
             return rule(e, given, need)
-        whole = not any(isinstance(x, Held | Part) for x in given)
+        whole = _HELD.isdisjoint(map(type, given))
         if e.op.elementwise:
             return elementwise(e, given, need)
         if whole and not isinstance(need, Box):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from math import prod
 from typing import Any
@@ -15,7 +14,7 @@ from iverson.core.table import F
 from iverson.graph.nodes import Equation, Graph, values_of
 from iverson.graph.operations import mended
 from iverson.graph.passes.held import Held, selected
-from iverson.graph.regions import closed, opened, substituted
+from iverson.graph.regions import closed, opened, rewritten
 from iverson.graph.trace import Traced, trace_flat
 
 
@@ -48,7 +47,7 @@ def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
         made = level.operand(_without(a, b, kept))
     known: dict[Any, Any] = {}
     before = opened(Graph((), tuple(_conditions(equations, level.equations)), (), ()), (), known)
-    own = [replace(e, operands=substituted(e.operands, known)) for e in equations]
+    own = [rewritten(e, known) for e in equations]
     again = closed([*before, *own], [made], level.constants)
     looked_at = min(
         [out, *(x for x, k in ((a, kept[0]), (b, kept[1])) if k is None)], key=lambda x: prod(x.shape)
