@@ -110,7 +110,13 @@ def renamed(program: Program) -> Program:
 
 #: Rows, inner extents and columns of products, and whether a factor is copied so that BLAS reads it in order:
 #: of small ones, if its entries are read often.
-SIZES = {(64, 60, 48): True, (40, 10, 64): True, (8, 60, 48): False, (64, 40, 1): False, (128, 96, 72): False}
+SIZES = {
+    (64, 60, 48): True,
+    (100, 10, 64): True,
+    (40, 60, 48): False,
+    (64, 40, 1): False,
+    (128, 96, 72): False,
+}
 
 
 def test_small_products_with_one_transposed_factor_are_made_after_a_copy() -> None:

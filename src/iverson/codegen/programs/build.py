@@ -28,8 +28,9 @@ from iverson.expr.nodes import Apply, Const, DType, Expr, subexpressions
 #: the time; at 32 it takes 0.4 to 1.1 along columns, and 1.3 to 2.5 otherwise.
 OWN_ALONG, OWN = 32, 16
 #: Multiply-adds up to which OpenBLAS takes factors as they lie, and how often each entry of a copy is read
-#: that pays. Measured, float32: 64 x 64 by 64 x 64 takes 8.5 us, 3.9 after a copy of 1.8; at 96 it is even.
-SMALL_PRODUCT, OFTEN = 2**19, 32
+#: that pays, by its bytes. Measured, 64 x 64 by 64 x 64: float32 takes 8.5 us, 3.9 after a copy of 1.8;
+#: float64 16.2 us, 9.3 after a copy of 3.9; at 96 x 96 both are even.
+SMALL_PRODUCT, OFTEN = 2**19, 16
 #: Columns that fill the lanes.
 COLUMNS = 8
 
@@ -108,7 +109,7 @@ def turned(s: Step, temp: Callable[[DType, tuple[int, ...]], View]) -> tuple[Ste
     """A product and, where that is faster, a copy before it of the factor whose rows do not lie in order.
 
     OpenBLAS multiplies small matrices as they lie. Where its first factor alone is transposed, that takes
-    twice the time of all other ways; a copy takes as long as some ten products of each entry.
+    twice the time of all other ways; a copy takes as long as some thirty products of each entry.
     """
     if not isinstance(s, Product):
         return (s,)
@@ -116,7 +117,8 @@ def turned(s: Step, temp: Callable[[DType, tuple[int, ...]], View]) -> tuple[Ste
     if found is None or found.letters != ("T", "N") or prod(found.out.shape[:-2]) > 1:
         return (s,)
     columns, rows, inner = found.sizes
-    if rows < OFTEN or min(columns, inner) < 2 or columns * rows * inner > SMALL_PRODUCT:
+    often = rows >= OFTEN * found.first.buffer.dtype.itemsize
+    if not often or min(columns, inner) < 2 or columns * rows * inner > SMALL_PRODUCT:
         return (s,)
     copied = temp(found.first.buffer.dtype, found.first.shape)
     is_right = found.first == s.right
