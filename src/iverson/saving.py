@@ -100,11 +100,13 @@ def load(path: str | os.PathLike[str], /) -> Any:
 
 def _path(path: Any, operation: str) -> Path:
     try:
-        return Path(os.fsdecode(os.fspath(path)))
+        found = Path(os.fsdecode(os.fspath(path)))
+        if not found.is_dir():
+            return found
+        got = f"{str(path)!r}, a folder"
     except (TypeError, ValueError):
-        raise ArgumentTypeError(
-            operation, "path", got=described(path), expected="the path of a file"
-        ) from None
+        got = described(path)
+    raise ArgumentTypeError(operation, "path", got=got, expected="a file's path")
 
 
 def _replace(path: Path, write: Callable[[Any], Any]) -> None:

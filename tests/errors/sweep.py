@@ -174,9 +174,11 @@ def outcome(call: Any, form: str, place: tuple[Any, ...], bad: Any) -> BaseExcep
 def fault(error: BaseException | None) -> str:
     """What is wrong with an error as an answer to a bad argument; "" if nothing is.
 
-    Where memory does not suffice, that is what is said; what a user's function raises, passes through.
+    Where memory does not suffice, that is what is said; what a user's function raises, passes through, and
+    what the system says of a file that is named.
     """
-    if error is None or isinstance(error, MemoryError) or _of_the_user(error):
+    of_a_file = isinstance(error, OSError) and error.filename is not None
+    if error is None or isinstance(error, MemoryError) or of_a_file or _of_the_user(error):
         return ""
     if not isinstance(error, IversonError):
         return f"a bare {type(error).__name__}"
