@@ -498,6 +498,12 @@ def _saved_elsewhere(path, tree, /):
         iv.save(path, tree)
 
 
+def _with_gradient():
+    x = leaf()
+    x.grad = vector()
+    return x
+
+
 def _optimizer(kind):
     return kind([leaf()], lr=0.1)
 
@@ -541,10 +547,45 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
         optim.AdamW,
         Given([leaf()], lr=0.1, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
     ),
+    "optim.Adamax": lambda: (
+        optim.Adamax,
+        Given([leaf()], lr=0.1, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1),
+    ),
+    "optim.NAdam": lambda: (
+        optim.NAdam,
+        Given([leaf()], lr=0.1, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1, momentum_decay=0.01),
+    ),
+    "optim.Lion": lambda: (
+        optim.Lion,
+        Given([{"params": [leaf()], "lr": 0.2}], lr=0.1, betas=(0.9, 0.99), weight_decay=0.1),
+    ),
     "optim.Adagrad": lambda: (optim.Adagrad, Given([leaf()], lr=0.1, eps=1e-8, weight_decay=0.1)),
     "optim.RMSprop": lambda: (optim.RMSprop, Given([leaf()], lr=0.1, eps=1e-8, weight_decay=0.1)),
     "iverson.save": lambda: (_saved_elsewhere, Given(saved(), {"a": [vector(), None]})),
     "optim.step": lambda: (_optimizer(optim.Adam).step, Given([vector()])),
+    "optim.clip_grad_norm_": lambda: (
+        optim.clip_grad_norm_,
+        Given([_with_gradient()], 1.0, norm_type=2.0, error_if_nonfinite=True),
+    ),
+    "optim.clip_grad_value_": lambda: (optim.clip_grad_value_, Given([_with_gradient()], 1.0)),
+    **{
+        f"optim.{name}": lambda name=name, given=given: (
+            getattr(optim, name),
+            Given(_optimizer(optim.Adam), *given),
+        )
+        for name, given in {
+            "ConstantLR": (0.5, 3),
+            "CosineAnnealingLR": (3, 0.1),
+            "CosineAnnealingWarmRestarts": (3, 2, 0.1),
+            "ExponentialLR": (0.5,),
+            "LambdaLR": (lambda epoch: 1.0,),
+            "LinearLR": (0.5, 1.0, 3),
+            "MultiStepLR": ([1, 2], 0.5),
+            "PolynomialLR": (3, 2.0),
+            "ReduceLROnPlateau": ("min", 0.5, 2, 0.1, "rel", 1, 0.0),
+            "StepLR": (2, 0.5),
+        }.items()
+    },
     "optim.load_state_dict": lambda: (
         _optimizer(optim.Adam).load_state_dict,
         Given(_optimizer(optim.Adam).state_dict()),

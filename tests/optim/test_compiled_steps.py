@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -167,9 +168,13 @@ def test_a_gradient_outside_of_a_sparse_parameter_is_an_error():
 
 @pytest.mark.peers
 @pytest.mark.parametrize("name", CASES)
-def test_against_torch(name):
+def test_against_torch(name, request):
     torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
     kind, settings = CASES[name]
+    if not hasattr(torch.optim, kind):
+        pytest.skip(f"PyTorch has no {kind}")
+    request.addfinalizer(partial(torch.set_default_dtype, torch.get_default_dtype()))
+    torch.set_default_dtype(torch.float64)  # of numbers in the state of NAdam
     rng = np.random.default_rng(0)
     start = rng.standard_normal((3, 2))
     w = iv.asarray(start, copy=True, requires_grad=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,9 @@ CASES = {
         "Adagrad",
         {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.01, "initial_accumulator_value": 0.1},
     ),
+    "adamax": ("Adamax", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.01}),
+    "nadam": ("NAdam", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.01}),
+    "lion": ("Lion", {"lr": 0.01, "weight_decay": 0.1}),
     "rmsprop": ("RMSprop", {"lr": 0.01, "alpha": 0.9, "weight_decay": 0.01}),
     "rmsprop-centered": ("RMSprop", {"lr": 0.01, "momentum": 0.5, "centered": True}),
 }
@@ -45,9 +50,13 @@ def loss_of(p):
 @pytest.mark.peers
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-def test_against_torch(name, dtype):
+def test_against_torch(name, dtype, request):
     torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
     kind, settings = CASES[name]
+    if not hasattr(torch.optim, kind):
+        pytest.skip(f"PyTorch has no {kind}")
+    request.addfinalizer(partial(torch.set_default_dtype, torch.get_default_dtype()))
+    torch.set_default_dtype(torch.float64)  # of numbers in the state of NAdam
     rng = np.random.default_rng(0)
     start = rng.standard_normal((3, 2)) + (1j * rng.standard_normal((3, 2)) if dtype is np.complex128 else 0)
     ours = iv.asarray(start.astype(dtype), requires_grad=True)
@@ -60,6 +69,75 @@ def test_against_torch(name, dtype):
         theirs.grad = torch.tensor(g)
         b.step()
     np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-12)
+
+
+def test_lion_is_its_formula():
+    rng = np.random.default_rng(0)
+    start, mean = rng.standard_normal(5), np.zeros(5)
+    p = iv.asarray(start, copy=True, requires_grad=True)
+    opt = make("lion", [p])
+    for _ in range(4):
+        g = rng.standard_normal(5)
+        opt.step([iv.asarray(g)])
+        start = start * (1 - 0.01 * 0.1) - 0.01 * np.sign(0.9 * mean + 0.1 * g)
+        mean = 0.99 * mean + 0.01 * g
+    np.testing.assert_allclose(p.detach().numpy(), start, rtol=1e-14)
+
+
+def test_groups_have_hyperparameters_of_their_own():
+    """A step of groups is that of an optimizer for each; compiled, scheduled and saved too."""
+    rng = np.random.default_rng(0)
+    starts, gradients = rng.standard_normal((3, 2)), rng.standard_normal((4, 3, 2))
+
+    def leaves():
+        return [iv.asarray(x, copy=True, requires_grad=True) for x in starts]
+
+    a, b, c = leaves()
+    opt = optim.Adam([{"params": [a, b], "lr": 0.5}, {"params": {"c": c}, "betas": (0.5, 0.6)}], lr=0.1)
+    compiled = leaves()
+    x, y, z = compiled
+    other = optim.Adam([{"params": [x, y], "lr": 0.5}, {"params": {"c": z}, "betas": (0.5, 0.6)}], lr=0.1)
+    step = iv.jit(lambda gradients: other.step(list(gradients)))
+    d, e, f = leaves()
+    alone = optim.Adam([d, e], lr=0.5), optim.Adam([f], lr=0.1, betas=(0.5, 0.6))
+    assert [(g["lr"], g["betas"], len(g["params"])) for g in opt.param_groups] == [
+        (0.5, (0.9, 0.999), 2),
+        (0.1, (0.5, 0.6), 1),
+    ]
+    for k, g in enumerate(gradients):
+        if k == 2:
+            for own in (opt, other):
+                own.param_groups[1]["lr"] = 0.3
+                own.param_groups[0]["eps"] = 0.01
+            alone[1].lr, alone[0].eps = 0.3, 0.01
+            state = opt.state_dict()
+            opt = optim.Adam([{"params": [a, b]}, {"params": c}], lr=1.0)
+            opt.load_state_dict(state)
+        opt.step(list(iv.asarray(g)))
+        step(tuple(iv.asarray(g)))
+        alone[0].step(list(iv.asarray(g[:2])))
+        alone[1].step([iv.asarray(g[2])])
+    for ours, jitted, wanted in zip((a, b, c), compiled, (d, e, f), strict=True):
+        np.testing.assert_array_equal(ours.detach().numpy(), wanted.detach().numpy())
+        np.testing.assert_allclose(jitted.detach().numpy(), wanted.detach().numpy(), rtol=1e-13)
+
+
+def test_parameters_come_in_any_container():
+    p = parameters()
+    for params in (p.values(), iter([p["w"], *p["b"]]), (x for x in (p["w"], *p["b"])), [{"params": p}]):
+        assert len(optim.SGD(params, lr=0.1).params) == 2
+
+
+def test_unknown_names_are_refused():
+    opt = optim.Adam(parameters())
+    with pytest.raises(AttributeError, match=r"Adam: argument 'learning_rate'.*betas, eps, lr, weight_decay"):
+        opt.learning_rate = 0.1
+    with pytest.raises(AttributeError, match="Adam: argument 'rate': got a name that a group does not have"):
+        opt.param_groups[0]["rate"] = 0.1
+    with pytest.raises(ArgumentError, match=r"params\[0\]': got hyperparameters \['learning_rate'\]"):
+        optim.Adam([{"params": parameters(), "learning_rate": 0.1}])
+    opt.lr = 0.2
+    assert opt.param_groups[0]["lr"] == 0.2
 
 
 @pytest.mark.parametrize("name", CASES)

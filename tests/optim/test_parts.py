@@ -142,7 +142,8 @@ def test_masks_and_lists_over_one_axis_or_none(name, shape):
         p = iv.asarray(start, copy=True, requires_grad=True)
         make(name, [p]).step([gradient])
         moved = np.where(mask, expected.detach().numpy(), start)
-        np.testing.assert_allclose(p.detach().numpy(), moved, rtol=1e-14)
+        # Entries are of order 1 before a step, and may be almost 0 after it.
+        np.testing.assert_allclose(p.detach().numpy(), moved, rtol=1e-14, atol=1e-16)
 
 
 @pytest.mark.peers

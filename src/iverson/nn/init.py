@@ -16,7 +16,7 @@ from iverson.array_api.linalg import qr
 from iverson.array_api.random import Generator
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
-from iverson.core.shapes import Shape, as_shape, check_choice
+from iverson.core.shapes import Shape, as_shape, check_choice, check_storable
 from iverson.ops import F
 from iverson.tensor import Tensor, asarray
 
@@ -256,7 +256,7 @@ def eye(
     iverson.Tensor([[[0., 1., 0.]]])
     """
     extents, _, _ = _fans(shape, "eye")
-    made = np.zeros(extents)
+    made = np.zeros(check_storable(extents, np.dtype(np.float64), "eye"))
     n = min(extents[:2])
     if 0 not in extents:
         middle: tuple[Any, ...] = (np.arange(n), np.arange(n), *(k // 2 for k in extents[2:]))

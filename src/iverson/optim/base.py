@@ -9,6 +9,9 @@ too, or tensors of a trace (`iverson.optim.traced`). It is handed the part of a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, MutableMapping, ValuesView
+from functools import wraps
+from inspect import Signature, signature
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,14 @@ from iverson.core.dispatch import (
     unwrap,
     value_of,
 )
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    GradientError,
+    NameMissingError,
+    ShapeError,
+)
 from iverson.core.table import F
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
@@ -37,9 +47,10 @@ State = dict[str, Any]
 class Optimizer(ABC):
     """Base of the optimizers.
 
-    params : a pytree of leaf tensors that require grad, plain or masked. ``step()`` updates them in place,
-        reading ``.grad``, or the pytree of gradients it is given. Complex parameters are updated as pairs of
-        real ones.
+    params : a pytree of leaf tensors that require grad, plain or masked, an iterator over them, or a list of
+        groups: dicts with parameters under "params" and hyperparameters of their own. ``step()`` updates
+        them in place, reading ``.grad``, or the pytree of gradients it is given. Complex parameters are
+        updated as pairs of real ones.
 
     **The support of a gradient decides what a step touches**: all entries for a strided gradient, a box for
     that of ``x[2:5]``, rows for that of an embedding (`iverson.embedding`), a pattern for a sparse one, the
@@ -58,12 +69,14 @@ class Optimizer(ABC):
 
     def __init_subclass__(cls) -> None:
         if "__init__" in vars(cls):
-            cls.__init__ = checked(cls.__init__, cls.__name__)  # type: ignore[method-assign]
+            cls.__init__ = _with_groups(cls, checked(cls.__init__, cls.__name__))  # type: ignore[method-assign]
 
     def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
         import optree
 
         name = type(self).__name__
+        if isinstance(params, (Iterator, ValuesView)):
+            params = list(params)
         self.params: list[Any] = list(optree.tree_flatten(params, is_leaf=_is_wrapper)[0])
         if not self.params:
             raise ArgumentError(name, "params", got="no parameters", expected="at least one")
@@ -91,11 +104,43 @@ class Optimizer(ABC):
         self.weight_decay = weight_decay
         self._count = make_handle(np.array(0))
         self._states: list[State | None] = [None] * len(self.params)
+        self._groups: list[Optimizer] = [self]
+        self._first_lr: float | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if "_closed" in vars(self) and name not in vars(self) and not hasattr(type(self), name):
+            raise NameMissingError(
+                type(self).__name__,
+                name,
+                got="a name that it does not have",
+                expected=f"one of {', '.join(sorted(self._hyperparameters()))}",
+            )
         object.__setattr__(self, name, value)
         if name not in ("lr", "steps"):
             object.__setattr__(self, "_facts", object())  # what was traced before may not hold
+
+    @property
+    def param_groups(self) -> list[ParamGroup]:
+        """The groups of parameters, as mappings from names to hyperparameters, which can be set.
+
+        Where no groups were given there is one: ``opt.param_groups[0]["lr"]`` is ``opt.lr``.
+        """
+        return [ParamGroup(own) for own in self._groups]
+
+    def initial_lrs(self) -> list[float]:
+        """The rate of each group when this was first asked for: what schedules start from."""
+        for own in self._groups:
+            if own._first_lr is None:
+                own._first_lr = float(own.lr)
+        return [float(own._first_lr or 0.0) for own in self._groups]
+
+    def _own(self, k: int) -> Optimizer:
+        """Whose hyperparameters those of parameter k are: this optimizer, or that of a group."""
+        for own in self._groups:
+            if k < len(own.params):
+                return own
+            k -= len(own.params)
+        raise IndexError(k)
 
     @property
     def steps(self) -> int:
@@ -110,7 +155,7 @@ class Optimizer(ABC):
         """The state of a parameter: handles, by name. It starts as for a value of this shape and dtype."""
         state = self._states[k]
         if state is None:
-            start = self._start(np.empty(shape, dtype))
+            start = self._own(k)._start(np.empty(shape, dtype))
             state = self._states[k] = {name: make_handle(array) for name, array in start.items()}
             self._facts = object()
         return state
@@ -164,7 +209,8 @@ class Optimizer(ABC):
             for k, (p, g) in enumerate(zip(self.params, found, strict=True))
         ]
         self.steps = self.steps + 1
-        self.lr = float(self.lr)  # a NumPy scalar would not be weak: float32 steps in float64
+        for own in self._groups:
+            own.lr = float(own.lr)  # a NumPy scalar would not be weak: float32 steps in float64
         for k, plan in enumerate(planned):
             if plan is not None:
                 self._step(k, *plan)
@@ -204,13 +250,14 @@ class Optimizer(ABC):
         if not part.whole:
             spread_state(handles, part.axes, value.shape)
         state = {name: value_of(x) for name, x in handles.items()}
+        own = self._own(k)
         if part.whole:
-            self._update(value, gradient, state, self.lr)
+            own._update(value, gradient, state, own.lr)
             return
         for piece, entries in part.pieces(gradient):
             held_state = {name: piece.of(array) for name, array in state.items()}
             held_value = piece.of(value)
-            self._update(held_value, entries, held_state, self.lr)
+            own._update(held_value, entries, held_state, own.lr)
             piece.write(value, held_value)
             for name, array in state.items():
                 piece.write(array, held_state[name])
@@ -235,7 +282,8 @@ class Optimizer(ABC):
         states = [
             None if s is None else {k: np.copy(value_of(v)) for k, v in s.items()} for s in self._states
         ]
-        return {"hyperparameters": self._hyperparameters(), "steps": self.steps, "states": states}
+        groups = [own._hyperparameters() for own in self._groups]
+        return {"hyperparameters": groups, "steps": self.steps, "states": states}
 
     def _hyperparameters(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in ("params", "steps")}
@@ -248,15 +296,93 @@ class Optimizer(ABC):
             raise ArgumentError(
                 name, "state", got="a state of other parameters", expected="one from state_dict()"
             )
-        if set(state["hyperparameters"]) != set(self._hyperparameters()):
+        groups = state["hyperparameters"]
+        if len(groups) != len(self._groups) or any(set(g) != set(self._hyperparameters()) for g in groups):
             raise ArgumentError(name, "state", got="a state of another optimizer", expected=f"one of {name}")
-        for k, v in state["hyperparameters"].items():
-            setattr(self, k, v)
+        for own, group in zip(self._groups, groups, strict=True):
+            for k, v in group.items():
+                setattr(own, k, v)
         self.steps = state["steps"]
         self._states = [
             None if s is None else {k: make_handle(np.array(v)) for k, v in s.items()}
             for s in state["states"]
         ]
+
+
+class ParamGroup(MutableMapping[str, Any]):
+    """The hyperparameters of a group of parameters by name, and the parameters as ``"params"``."""
+
+    def __init__(self, own: Optimizer) -> None:
+        self._own = own
+
+    def __getitem__(self, name: str) -> Any:
+        return self._own.params if name == "params" else self._own._hyperparameters()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in self._own._hyperparameters():
+            raise NameMissingError(
+                type(self._own).__name__,
+                str(name),
+                got="a name that a group does not have",
+                expected=f"one of {', '.join(sorted(self._own._hyperparameters()))}",
+            )
+        setattr(self._own, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        raise ArgumentError(
+            type(self._own).__name__, str(name), got="a hyperparameter to remove", expected="one to set"
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("params", *self._own._hyperparameters()))
+
+    def __len__(self) -> int:
+        return 1 + len(self._own._hyperparameters())
+
+
+def _with_groups(cls: type[Optimizer], init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that takes groups of parameters too: each is an optimizer of the same class, of which the
+    whole takes the hyperparameters."""
+    names = signature(init)
+
+    @wraps(init)
+    def build(self: Optimizer, params: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(params, Iterator):
+            params = list(params)
+        if not _are_groups(params):
+            init(self, params, *args, **kwargs)
+        else:
+            given = dict(names.bind_partial(self, params, *args, **kwargs).arguments)
+            shared = dict(list(given.items())[2:])
+            owns = []
+            for k, group in enumerate(params):
+                own = {**shared, **{name: value for name, value in group.items() if name != "params"}}
+                if unknown := own.keys() - names.parameters.keys():
+                    raise ArgumentError(
+                        cls.__name__,
+                        f"params[{k}]",
+                        got=f"hyperparameters {sorted(unknown)}",
+                        expected=f"those of {cls.__name__}: {', '.join(list(names.parameters)[2:])}",
+                    )
+                owns.append(type(self).__new__(type(self)))
+                owns[-1].__init__(group["params"], **own)  # type: ignore[misc]
+            init(self, [p for own in owns for p in own.params], **{**_common(owns, names), **shared})
+            self._groups = owns
+        if type(self) is cls:
+            object.__setattr__(self, "_closed", True)
+
+    return build
+
+
+def _common(owns: list[Optimizer], names: Signature) -> dict[str, Any]:
+    """The hyperparameters of the first group."""
+    return {name: value for name, value in owns[0]._hyperparameters().items() if name in names.parameters}
+
+
+def _are_groups(params: Any) -> bool:
+    """Whether these are groups, as in PyTorch: dicts with a key "params"."""
+    groups = isinstance(params, (list, tuple)) and len(params) > 0
+    return groups and all(isinstance(g, dict) and "params" in g for g in params)
 
 
 def _check_gradient(p: Any, g: Any, argument: str) -> None:

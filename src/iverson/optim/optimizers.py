@@ -99,9 +99,14 @@ class _Moments(Optimizer):
 
 def _counts(step: Any, value: Any) -> Any:
     """How many steps touched each entry, to compute with beside a value: a number where all have the same."""
-    if not step.ndim:
-        return number(step, np.empty(0)) if isinstance(step, Operand) else int(step)
-    return step.reshape(step.shape + (1,) * (value.ndim - step.ndim)).astype(value.dtype)
+    return _beside(step, value, int)
+
+
+def _beside(x: Any, value: Any, kind: Any = float) -> Any:
+    """What a state has for each entry, or for all alike, to compute with beside a value."""
+    if not x.ndim:
+        return number(x, np.empty(0)) if isinstance(x, Operand) else kind(x)
+    return x.reshape(x.shape + (1,) * (value.ndim - x.ndim)).astype(value.dtype)
 
 
 @final
@@ -157,6 +162,125 @@ class AdamW(_Moments):
     def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
         value *= number(1 - lr * self.weight_decay, value)
         self._moment_step(value, gradient, state, lr)
+
+
+@final
+class Adamax(_Moments):
+    """Adam with the largest gradient, fading, in place of the second moment (Kingma and Ba, 2015, part 7).
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = Adamax([p], lr=0.1)
+    >>> opt.step([iv.asarray([2.0])])
+    >>> round(p.item(), 6)
+    0.9
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+    def _start(self, value: Array) -> State:
+        return {"mean": np.zeros_like(value), "largest": np.zeros_like(value), "step": np.zeros((), np.int64)}
+
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+        gradient = self._decayed(value, gradient)
+        first, second = self.betas
+        mean, largest = state["mean"], state["largest"]
+        state["step"] += 1
+        mean += (1 - first) * (gradient - mean)
+        largest[...] = np.maximum(second * largest, np.abs(gradient) + self.eps)
+        value -= number(lr / (1 - first ** _counts(state["step"], value)), value) * mean / largest
+
+
+@final
+class NAdam(_Moments):
+    """Adam with Nesterov's momentum (Dozat, 2016), whose momentum grows with the steps.
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = NAdam([p], lr=0.1)
+    >>> opt.step([iv.asarray([2.0])])
+    >>> 0.8 < p.item() < 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
+        self._check("momentum_decay", momentum_decay)
+        self.momentum_decay = momentum_decay
+
+    def _start(self, value: Array) -> State:
+        return {**super()._start(value), "product": np.ones(())}
+
+    def _momentum(self, n: Any) -> Any:
+        return self.betas[0] * (1 - 0.5 * 0.96 ** (n * self.momentum_decay))
+
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+        gradient = self._decayed(value, gradient)
+        first, second = self.betas
+        mean, square, product = state["mean"], state["square"], state["product"]
+        state["step"] += 1
+        product *= self._momentum(state["step"])
+        n, made = _counts(state["step"], value), _beside(product, value)
+        mean += (1 - first) * (gradient - mean)
+        square *= second
+        square += (1 - second) * gradient * gradient
+        scale = np.sqrt(square / number(1 - second**n, value)) + self.eps
+        now, then = self._momentum(n), self._momentum(n + 1)
+        change = number(lr * (1 - now) / (1 - made), value) * gradient
+        change = change + number(lr * then / (1 - made * then), value) * mean
+        value -= change / scale
+
+
+@final
+class Lion(_Moments):
+    """Lion (Chen et al., 2023): steps of one size, by the sign of a mean of gradients, and weight decay.
+
+    p <- p (1 - lr weight_decay) - lr sign(beta1 m + (1 - beta1) g), then m <- beta2 m + (1 - beta2) g.
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = Lion([p], lr=0.1)
+    >>> opt.step([iv.asarray([2.0])])
+    >>> round(p.item(), 6)
+    0.9
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-4,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, lr, betas, 0.0, weight_decay)
+        del self.eps
+
+    def _start(self, value: Array) -> State:
+        return {"mean": np.zeros_like(value)}
+
+    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+        first, second = self.betas
+        mean = state["mean"]
+        value *= number(1 - lr * self.weight_decay, value)
+        value -= number(lr, value) * np.sign(first * mean + (1 - first) * gradient)
+        mean *= second
+        mean += (1 - second) * gradient
 
 
 @final

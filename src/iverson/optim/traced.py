@@ -38,8 +38,8 @@ def step(opt: Any, gradients: Sequence[Any], cells: Any) -> None:
                 _step(opt, k, p, opt._checked(k, p, g), cells)
         count = cells.take(opt._count)
         count += 1
-    facts = opt._facts
-    cells.guards.append(lambda: opt._facts is facts)
+    known = [(own, own._facts) for own in {id(own): own for own in (opt, *opt._groups)}.values()]
+    cells.guards.append(lambda: all(own._facts is facts for own, facts in known))
 
 
 def _step(opt: Any, k: int, p: Any, g: Any, cells: Any) -> None:
@@ -59,7 +59,8 @@ def _step(opt: Any, k: int, p: Any, g: Any, cells: Any) -> None:
     state = {name: cells.take(x) for name, x in handles.items()}
     part = {name: place.read(x) for name, x in state.items()}
     own = place.read(value)
-    opt._update(own, gradient, part, cells.number(lambda: float(opt.lr)))
+    group = opt._own(k)
+    group._update(own, gradient, part, cells.number(lambda: float(group.lr)))
     for name, x in part.items():
         place.write(state[name], x)
     place.write(value, own)
