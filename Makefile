@@ -17,7 +17,7 @@ DOCTEST := $(PYTEST) --doctest-modules src/iverson --ignore-glob='*/interop/torc
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers lint format stubs bench mutate clean
+.PHONY: help demo test test-all test-peers lint format stubs docs bench mutate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes
 stubs: $(VENV)/.stamp-dev  ## write the stubs that follow from tables
 	$(PY) -m tools.stubs
 
+docs: $(VENV)/.stamp-docs  ## build the site into docs/_build; any warning is an error
+	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build
+
 bench: $(VENV)/.stamp-peers  ## measure against the peers: make bench BENCH_ARGS=--quick
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
@@ -57,7 +60,7 @@ mutate: $(VENV)/.stamp-dev  ## change a module's guards one by one: make mutate 
 	$(PY) -m tests.tools.mutate $(MUTATE_ARGS)
 
 clean:  ## remove the environment, caches and build outputs
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-venv:
@@ -70,4 +73,8 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp-venv pyproject.toml $(PINS)
 
 $(VENV)/.stamp-peers: $(VENV)/.stamp-dev
 	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[peers]'
+	touch $@
+
+$(VENV)/.stamp-docs: $(VENV)/.stamp-peers
+	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[docs]'
 	touch $@

@@ -6,7 +6,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.blocks import python_blocks, run_examples
+from tests.surface.test_names import NAMESPACES
+
 DOCS = Path(__file__).parent.parent / "docs"
+TUTORIALS = [page for page in sorted((DOCS / "tutorials").glob("*.md")) if python_blocks(page.read_text())]
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_tutorials_run(page):
+    result = run_examples(python_blocks(page.read_text()), page.name)
+    assert result.attempted > 4
+    assert result.failed == 0
+
+
+def test_the_reference_has_every_namespace():
+    """`make docs` builds it; here it is only seen to name them all."""
+    text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    assert {n for n in NAMESPACES if f"automodule:: {n}\n" not in text} == {"iverson"}
 
 
 def test_the_walk_holds_and_stays_short():

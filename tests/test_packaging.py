@@ -20,9 +20,10 @@ from sysconfig import get_path
 import pytest
 
 import iverson
-from tests.test_readme import README, python_blocks
+from tests.blocks import python_blocks
 
 ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
 
 
 @pytest.fixture(scope="module")

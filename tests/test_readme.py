@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 import re
 import subprocess
@@ -16,29 +15,15 @@ import pytest
 import iverson
 from benchmarks import readme
 from benchmarks.workloads import WORKLOADS
+from tests.blocks import blocks, python_blocks, run_examples
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
 
-def blocks(text: str) -> list[tuple[str, str]]:
-    """The language and the text of each fenced block."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def python_blocks(text: str) -> list[str]:
-    return [block for language, block in blocks(text) if language == "python"]
-
-
-def run_examples(examples: list[str]) -> doctest.TestResults:
-    """The blocks one after another, as somebody who types them all into one session."""
-    test = doctest.DocTestParser().get_doctest("\n".join(examples), {}, "README.md", "README.md", 0)
-    return doctest.DocTestRunner().run(test)
-
-
 def test_examples_run():
-    result = run_examples([b for b in python_blocks(README) if "torch" not in b])
+    result = run_examples([b for b in python_blocks(README) if "torch" not in b], "README.md")
     assert result.attempted > 30
     assert result.failed == 0
 
@@ -46,7 +31,7 @@ def test_examples_run():
 @pytest.mark.peers
 def test_examples_run_with_pytorch():
     torch = pytest.importorskip("torch")
-    assert run_examples(python_blocks(README)).failed == 0
+    assert run_examples(python_blocks(README), "README.md").failed == 0
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     torch.where(x > 0, torch.sqrt(x), 0.0).sum().backward()
     assert torch.isnan(x.grad).tolist() == [True, False]  # as the first example says
