@@ -557,3 +557,26 @@ def test_a_part_of_a_gradient_is_computed_alone(op, shape, corners):
     assert all(n <= 3 * np.prod(size) for n in points(found))
     assert len(found._compiled) == len(corners)
     assert found.alone <= 2  # the first box, and one at an edge of the domain
+
+
+@pytest.mark.parametrize("operands", [lambda x: (x, x), lambda x: (x, iv.sin(x)), lambda x: (iv.sin(x), x)])
+def test_derivatives_of_operands_that_depend_on_each_other_in_compiled_functions(operands):
+    """A derivative in one operand holds the others fixed, whatever they are made of."""
+    product = te.op(
+        lambda a, b: te.compute(a.shape, lambda i: te.sin(a[i]) * b[i] * b[i]), name="sin_by_square"
+    )
+    x, t = rng.standard_normal(3), rng.standard_normal(3)
+
+    def f(x):
+        return iv.exp(product(*operands(x))).sum()
+
+    def pushed(x):
+        return iv.jvp(f, (x,), (t,))[1]
+
+    second = {
+        "forward over reverse": lambda x: iv.jvp(iv.grad(f), (x,), (t,))[1],
+        "reverse over reverse": lambda x: iv.vjp(iv.grad(f), x)[1](t),
+        "reverse over forward": iv.grad(pushed),
+    }
+    for name, g in second.items():
+        np.testing.assert_allclose(iv.jit(g)(x), g(x), rtol=1e-10, err_msg=name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -11,6 +11,7 @@ from iverson.core.op import Op
 from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.print import text_and_objects
 from iverson.ops.notation import over
+from iverson.te.language import of_tensors
 from iverson.te.translate import compiles
 
 #: Of each operand: a tensor, or a number as it is.
@@ -29,12 +30,23 @@ def expression(equation: Equation, operands: Operands) -> Any:
     elif op.te is None or any(type(x) is not Value for x in equation.operands):
         return None
     else:
-        made = op.te(*operands, **equation.params)
+        made = _applied(op.te, operands, equation.params)
     if made is None or tuple(made.shape) != aval.shape:
         return None
     if made.dtype != aval.dtype:  # of a choice between bools and 0
         made = over(te, aval, lambda v: v, made)
     return made
+
+
+def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str, Any]) -> Any:
+    """What an op's definition makes of tensors, which may depend on each other, or be one and the same.
+
+    It may differentiate in one of them, all others held fixed: so it is made of placeholders, and they are
+    replaced.
+    """
+    own = [te.placeholder(x.shape, x.dtype, x.name) for x in operands]
+    made = build(*own, **params)
+    return of_tensors([made], dict(zip(own, operands, strict=True)))[0]
 
 
 def is_expression(equation: Equation) -> bool:

@@ -198,7 +198,7 @@ def substitute(
         if found is None:
             found = simplified_with(node, [made[o] for o in node.operands])
             if tensors and isinstance(found, Read) and found.tensor in tensors:
-                found = Read(tensors[found.tensor], found.indices)
+                found = tensors[found.tensor][found.indices]
         made[node] = found
     return tuple(made[r] for r in roots)
 

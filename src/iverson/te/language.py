@@ -285,7 +285,22 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
     values: dict[Expr, Expr] = {
         v: k if isinstance(k, Expr) else as_expr(as_int(k, what, "sizes")) for v, k in sizes.items()
     }
-    made: dict[Tensor, Tensor] = {}
+    return _rebuilt(tensors, values, {})
+
+
+def of_tensors(outputs: Sequence[Tensor], given: Mapping[Placeholder, Tensor]) -> tuple[Tensor, ...]:
+    """The outputs, which are defined on placeholders, of other tensors in place of these.
+
+    So what a definition differentiates it differentiates in its own operands, whatever they are made of.
+    """
+    return _rebuilt(outputs, {}, given)
+
+
+def _rebuilt(
+    tensors: Sequence[Tensor], values: Mapping[Expr, Expr], given: Mapping[Placeholder, Tensor]
+) -> tuple[Tensor, ...]:
+    """The tensors with sizes at values, and tensors in place of some placeholders."""
+    made = dict[Tensor, Tensor](given.items())
     axes: dict[Expr, Var] = {}
 
     def known(n: Extent | None) -> Extent:
@@ -298,9 +313,11 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
             if v not in axes:
                 axes[v] = Var(v.name, known(v.lo), known(v.hi), v.kind)
         own = tuple(axes[v] for v in s.domain.axes)
-        return s.mapped(replacing(values | axes, made), own)
+        return s.mapped(replacing({**values, **axes}, made), own)
 
     for unit in units_below(tensors):
+        if unit in given:
+            continue
         if isinstance(unit, Recurrence):
             axis = axes.setdefault(unit.axis, Var(unit.axis.name, 0, known(unit.axis.hi)))
             rebuilt(unit, axis, lambda t: tuple(map(known, t.shape)), made, bound)

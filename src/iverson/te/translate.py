@@ -91,7 +91,8 @@ def _ragged(task: Task, s: Statement, own: Sequence[Var], t: Translation) -> Tas
     bounds, where = bounds_in(s.domain)
     written = set(variables(s.write))
     if written & set(bounds):
-        return replace(task, axes=(), where=(), whole=_nested(own, (), bounds, where, t)[0])
+        whole = _nested(_in_order(own, written, bounds), (), bounds, where, t)
+        return replace(task, axes=(), where=(), whole=whole[0])
     outer = [v for v in own if v in written]
     axes = tuple(a for a, v in zip(task.axes, own, strict=True) if v in written)
     walk = _nested([v for v in own if v not in written], outer, bounds, where, t)
@@ -100,6 +101,23 @@ def _ragged(task: Task, s: Statement, own: Sequence[Var], t: Translation) -> Tas
     if task.fresh or is_inside(nodes.Store(task.out, task.write, task.value), Scope(loops)):
         shared = ()  # else they keep the store inside of the output
     return replace(task, axes=axes, where=shared, walk=walk)
+
+
+def _in_order(own: Sequence[Var], written: set[Var], bounds: Mapping[Var, Bounds]) -> list[Var]:
+    """Axes with those that bounds tie together outside of what follows them, sums innermost.
+
+    ``v[e] += g[i, j] * x[c[e], j] for i, j, e  ->  for i: for e in p[i]:p[i + 1]: v[e] += sum over j``
+    """
+    given = [x for b in bounds.values() for x in (b.lower, b.upper) if x is not None]
+    tied = set(bounds) | set(variables(given))
+    first = next(k for k, v in enumerate(own) if v in tied)
+
+    def place(v: Var) -> int:
+        if v in tied or (v in written and own.index(v) < first):
+            return 0
+        return 1 if v in written else 2
+
+    return sorted(own, key=place)
 
 
 def _nested(
