@@ -6,6 +6,7 @@ import re
 from math import prod
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -185,3 +186,31 @@ def test_what_is_seen_through_strides_is_counted(monkeypatch):
     kept, room = nests(hessians, x)
     assert sum(found) <= sum(kept)
     assert arena <= room
+
+
+#: Functions of a matrix, and how often functions of tens of instructions stand in their program.
+DEAR = {
+    "a loss and its gradient": (
+        iv.value_and_grad(lambda x: iv.sum(iv.tanh(x) ** 2)),
+        {"tanh": 1, "sech2": 1},
+    ),
+    "cross entropy": (
+        iv.value_and_grad(
+            lambda x: iv.sum(iv.log(iv.sum(iv.exp(x - iv.max(x, axis=1, keepdims=True)), axis=1)))
+        ),
+        {"exp": 1, "log": 1},
+    ),
+    "sums by rows and by columns": (
+        lambda x: (iv.sum(iv.sin(x), axis=0), iv.sum(iv.sin(x), axis=1)),
+        {"sin": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEAR)
+def test_functions_of_many_instructions_are_computed_once(name):
+    f, expected = DEAR[name]
+    x = iv.asarray(np.random.default_rng(0).normal(size=(30, 20)))
+    (step,) = lower(simplified(iv.jit(f).graph(x))).steps
+    source = step.compiled.source
+    assert {n: len(re.findall(rf"\b{n}\(", source)) for n in expected} == expected

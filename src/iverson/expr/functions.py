@@ -25,6 +25,14 @@ LIGHT = frozenset(
      "logical_and", "logical_or", *NEGATED)
 )  # fmt: skip
 
+#: Functions that are a few instructions, though some of these are slow; others take tens.
+FEW = frozenset(
+    ("divide", "reciprocal", "sqrt", "rsqrt", "power", "floor_divide", "remainder", "floor", "ceil", "trunc",
+     "round", "frac", "sign", "copysign", "clip", "isnan", "isinf", "isfinite", "signbit", "logical_not",
+     "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "bitwise_left_shift",
+     "bitwise_right_shift", "deg2rad", "rad2deg", "astype", "real", "imag", "conj")
+)  # fmt: skip
+
 
 def identity(combine: str, dtype: np.dtype[Any]) -> Any:
     """What a combine starts from: 0, 1, or the lowest or highest value.

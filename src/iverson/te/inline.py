@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 
 from iverson.expr.build import simplified_with
-from iverson.expr.functions import LIGHT
+from iverson.expr.functions import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, Select, postorder, same
 from iverson.te.affine import is_range
 from iverson.te.expressions import Read, Tensor, substitute, typical
@@ -25,6 +25,8 @@ MOST = 40
 def inline(program: Program) -> tuple[Statement, ...]:
     """The statements with stages put into their readers where that saves memory and costs little.
 
+    A function of tens of instructions is computed once: in a cache, it takes longer than its bytes.
+
     ``T[i] = f(i); U[i] = g(T[h(i)])  ->  U[i] = g(f(h(i)))`` for a temporary T with one statement
     over its whole box, if T is read in one place at as many points as it has, or is cheap.
     """
@@ -35,6 +37,8 @@ def inline(program: Program) -> tuple[Statement, ...]:
         if len(own) != 1 or not readers or not _whole(own[0]) or any(s.walk for s in readers):
             continue
         if not all(_pays(own[0], s) for s in readers) or _work(own[0].body) * len(readers) > MOST:
+            continue
+        if len(readers) > 1 and _is_dear(own[0].body):
             continue
         statements = [
             _put(own[0], s) if any(s is r for r in readers) else s for s in statements if s is not own[0]
@@ -111,6 +115,10 @@ def _work(e: Expr) -> int:
         elif isinstance(x, (Read, Select)):
             total += 1
     return total
+
+
+def _is_dear(e: Expr) -> bool:
+    return any(isinstance(x, Apply) and x.name not in LIGHT | FEW for x in postorder([e]))
 
 
 def _put(stage: Statement, reader: Statement) -> Statement:
