@@ -3,6 +3,7 @@
 from benchmarks.workload import Workload
 from benchmarks.workloads import (
     batches,
+    bridges,
     compiled,
     digits_step,
     lstm_backward,
@@ -39,6 +40,7 @@ MODULES = (
     second_orders,
     steps,
     training,
+    bridges,
 )
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS

@@ -27,7 +27,7 @@ Loss = Callable[[Any, Sequence[Any], Sequence[Any]], Any]
 @cache
 def library(name: str) -> SimpleNamespace:
     """What the models use of a library, under one set of names."""
-    return {"iverson": _iverson, "torch": _torch, "jax": _jax}[name]()
+    return {"iverson": _iverson, "torch": _torch, "bridged": _bridged, "jax": _jax}[name]()
 
 
 def _iverson() -> SimpleNamespace:
@@ -92,6 +92,20 @@ def _torch() -> SimpleNamespace:
         segment_softmax=segment_softmax,
         segment_sum=segment_sum,
     )
+
+
+def _bridged() -> SimpleNamespace:
+    """Torch's, but for the steps that a model may take from Iverson."""
+    import iverson as iv
+    from iverson.interop.torch import wrap
+
+    own = library("iverson")
+    taken = {name: wrap(getattr(own, name)) for name in ("conv", "pool")}
+    taken |= {
+        name: wrap(iv.jit(getattr(own, name), static="num_segments"))
+        for name in ("segment_softmax", "segment_sum")
+    }
+    return SimpleNamespace(**{**vars(library("torch")), **taken})
 
 
 def _jax() -> SimpleNamespace:
@@ -228,14 +242,14 @@ def iverson_step(loss: Loss, *, compiled: bool) -> Callable[[Inputs], Call]:
     return run
 
 
-def torch_step(loss: Loss, *, compiled: bool = False) -> Callable[[Inputs], Call]:
+def torch_step(loss: Loss, *, compiled: bool = False, by: str = "torch") -> Callable[[Inputs], Call]:
     def run(inputs: Inputs) -> Call:
         import torch
 
         weights, data = ([torch.tensor(a) for a in part] for part in parts(inputs))
         for w in weights:
             w.requires_grad_()
-        lib = library("torch")
+        lib = library(by)
         value = loss
         if compiled:
             try:

@@ -93,6 +93,24 @@ def test_static_arguments():
         f(X, iv.asarray(2))
 
 
+def test_what_is_static_or_donated_is_an_argument_of_the_function():
+
+    def f(x, n, *, how="sum"):
+        return getattr(x[:n], how)()
+
+    x = iv.asarray(X)
+    iv.jit(lambda x: x + 1, donate="x")(x)  # by position
+    with pytest.raises(ArgumentError, match="donate"):
+        x.sum()
+    for parameter in ("static", "donate"):
+        with pytest.raises(ArgumentError, match=rf"jit: argument '{parameter}': got 'm'; .*'how', 'n', 'x'"):
+            iv.jit(f, **{parameter: "m"})
+        with pytest.raises(ArgumentError, match=rf"jit: argument '{parameter}': got 2; .* 2 parameters"):
+            iv.jit(f, **{parameter: 2})
+    anything = iv.jit(lambda *args, **kwargs: args[0] * kwargs["k"], static=(3, "k"))
+    same(anything(X, k=2), iv.asarray(X * 2))
+
+
 def test_what_reads_entries_is_an_error_at_the_users_line():
     x = iv.asarray(X)
     for f in (

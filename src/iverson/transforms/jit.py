@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -29,7 +30,7 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.entries import Box, Stored
-from iverson.core.errors import ArgumentTypeError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.table import overrides
 from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
@@ -280,9 +281,11 @@ def _wrapper_key(x: Any) -> Any:
 
 
 class Chosen:
-    """Some of the arguments: positions and names."""
+    """Some of the arguments of a function: positions and names, each as the other, too."""
 
-    def __init__(self, chosen: int | str | Iterable[int | str], parameter: str) -> None:
+    def __init__(
+        self, chosen: int | str | Iterable[int | str], parameter: str, function: Callable[..., Any]
+    ) -> None:
         given: Any = (chosen,) if isinstance(chosen, int | str) else chosen
         if isinstance(given, Operand) or not isinstance(given, Iterable):
             given = (given,)
@@ -294,6 +297,30 @@ class Chosen:
         self.positions = {k for k in given if isinstance(k, int)}
         self.names = {k for k in given if isinstance(k, str)}
         self.any = bool(given)
+        if self.any:
+            self._complete(parameter, function)
+
+    def _complete(self, parameter: str, function: Callable[..., Any]) -> None:
+        """Add the position of what is named and the name of what is counted, as a call may give either."""
+        try:
+            declared = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):  # of a function that is compiled itself
+            return
+        kinds = {p.kind for p in declared}
+        counted = [p for p in declared if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        named = {p.name for p in declared if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        if inspect.Parameter.VAR_KEYWORD not in kinds and (unknown := sorted(self.names - named)):
+            raise ArgumentError(
+                "jit", parameter, got=f"'{unknown[0]}'", expected=f"names of parameters: {sorted(named)}"
+            )
+        if inspect.Parameter.VAR_POSITIONAL not in kinds:
+            if beyond := [k for k in self.positions if not -len(counted) <= k < len(counted)]:
+                raise ArgumentError(
+                    "jit", parameter, got=f"{beyond[0]}", expected=f"positions of {len(counted)} parameters"
+                )
+            self.positions = {k % len(counted) for k in self.positions}
+        self.positions |= {k for k, p in enumerate(counted) if p.name in self.names & named}
+        self.names |= {p.name for k, p in enumerate(counted) if k in self.positions and p.name in named}
 
     def at(self, args: Sequence[Any]) -> set[int]:
         """The positions, of so many arguments, from the first."""
@@ -309,8 +336,8 @@ class Chosen:
 class Static(Chosen):
     """Which arguments are part of what is traced."""
 
-    def __init__(self, static: int | str | Iterable[int | str]) -> None:
-        super().__init__(static, "static")
+    def __init__(self, static: int | str | Iterable[int | str], function: Callable[..., Any]) -> None:
+        super().__init__(static, "static", function)
 
     def taken(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
@@ -524,4 +551,4 @@ def jit(
     (iverson.Tensor(0.84147098), iverson.Tensor([0.        , 1.38177329]))
     """
     as_function(function, "jit", "function")
-    return Jitted(function, Static(static), Chosen(donate, "donate"), interpret)
+    return Jitted(function, Static(static, function), Chosen(donate, "donate", function), interpret)
