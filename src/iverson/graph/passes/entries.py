@@ -33,7 +33,7 @@ import numpy as np
 from iverson.autograd.mode import no_grad
 from iverson.autograd.node import differentiated
 from iverson.core.dispatch import bind, make_handle, value_of
-from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
 from iverson.core.op import Op, frozen
 from iverson.core.table import F
 from iverson.graph.dead_code import dead_code
@@ -97,26 +97,37 @@ class _Parts(Trace):
     So selections under one condition are seen to be so after they are cut.
     """
 
-    __slots__ = ("parts", "placed")
+    __slots__ = ("parts", "placed", "taken_from")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.parts: dict[Any, Any] = {}
         #: What was put in place, by the value that it is then, and the key that reads it there.
         self.placed: dict[Value, tuple[Any, Any]] = {}
+        #: What a value was taken from, and the key that read it there.
+        self.taken_from: dict[Value, tuple[Any, Any]] = {}
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if op.name not in _PLACING:
             return super().bind(op, args, params)
         x = self.operand(args[0])
-        if op.name == "index_basic" and (found := self._taken(x, params["key"])) is not None:
+        found = self._taken(x, **params) if op.name == "index_basic" else self._put_back(x, **params)
+        if found is not None:
             return value_of(found)
         key = op.name, x, frozen(params)
         if key not in self.parts:
             made = self.parts[key] = super().bind(op, args, params)
-            if op.name == "embed":
-                self.placed[made.value] = self.handle(x), params["key"]
+            known = self.placed if op.name == "embed" else self.taken_from
+            known[made.value] = self.handle(x), params["key"]
         return self.parts[key]
+
+    def _put_back(self, x: Operand, key: Any, shape: Any) -> Any:
+        """A value of which all that it holds was taken, and is put where it was."""
+        whole, place = self.taken_from.get(x, (None, None))
+        if whole is None or key != place or shape != whole.shape or not keys.is_dense(key):
+            return None
+        support = value_of(whole).value.aval.support
+        return whole if covers(Box(keys.key_region(key, shape)), support, shape) else None
 
     def _taken(self, x: Operand, key: Any) -> Any:
         """What a key reads of a value in which something was put in place: a part of that, put in place."""
