@@ -504,6 +504,33 @@ def embedding_bag(table: Any, at: Any, weight: Any) -> Any:
     return te.compute((6, 8), lambda b, i: te.sum(table[at[b, k], i] * weight[b, k], k))
 
 
+def rows(*starts: int) -> Callable[[np.random.Generator], Any]:
+    return lambda _: np.array(starts)
+
+
+@kernel(p=rows(0, 3, 3, 7, 12, 15, 20), c=indices(8, 20), v=(20,), b=(8, 5))
+def csr_product(p: Any, c: Any, v: Any, b: Any) -> Any:
+    def entry(i: Any, j: Any) -> Any:
+        e = te.reduce_axis((p[i], p[i + 1]))
+        return te.sum(v[e] * b[c[e], j], e)
+
+    return te.compute((6, 5), entry)
+
+
+@kernel(p=rows(0, 3, 3, 7, 12, 15, 20), x=(20,))
+def row_softmax(p: Any, x: Any) -> Any:
+    def total(i: Any) -> Any:
+        e = te.reduce_axis((p[i], p[i + 1]))
+        return te.sum(te.exp(x[e]), e)
+
+    def places(i: Any) -> Any:
+        e = te.reduce_axis((p[i], p[i + 1]))
+        return te.sum(te.exp(x[e]) / sums[i] * x[e], e)
+
+    sums = te.compute((6,), total)
+    return te.compute((6,), places)
+
+
 @kernel(x=(30,), centre=(8,))
 def soft_histogram(x: Any, centre: Any) -> Any:
     (k,) = axes(30)

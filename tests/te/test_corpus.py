@@ -33,6 +33,10 @@ class Case:
     def gradients(self, wanted: Any) -> list[te.Tensor]:
         return list(te.differentiate(list(self.outputs), list(wanted), self.heads))
 
+    def work(self, tensors: Any) -> Work:
+        code = lowered(tensors)
+        return work(code, *(self.feed[t] for t in code.program.inputs))
+
     def values(self, tensors: Any, **moved: Any) -> tuple[Any, ...]:
         """By the interpreter."""
         program = te.program_of(tensors)
@@ -50,11 +54,11 @@ def test_there_are_many() -> None:
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradients_are_cheap_and_asking_for_less_costs_no_more(name: str) -> None:
     case = Case(name)
-    forward = work(lowered(case.outputs))
+    forward = case.work(case.outputs)
     sizes = range(1, len(case.wanted) + 1) if len(case.wanted) <= 3 else (1, len(case.wanted))
     found: dict[frozenset[te.Tensor], Work] = {}
     for wanted in (s for n in sizes for s in combinations(case.wanted, n)):
-        own = found[frozenset(wanted)] = work(lowered(case.gradients(wanted)))
+        own = found[frozenset(wanted)] = case.work(case.gradients(wanted))
         for some, less in found.items():
             if some < set(wanted):
                 assert less.points <= own.points

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from iverson.codegen.interpret import evaluate
+from iverson.codegen.interpret import Array, evaluate
 from iverson.codegen.nodes import Buffer, If, Load, Local, Loop, Stmt, Store, Var, expressions, statements
 from iverson.expr.nodes import Expr, subexpressions
 
@@ -17,14 +17,18 @@ from iverson.expr.nodes import Expr, subexpressions
 Ranges = dict[str, tuple[int, int, int]]
 
 
-def visits(phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, int]:
+def visits(
+    phase: Stmt, sizes: Mapping[str, int], arrays: Mapping[str, Array] | None = None
+) -> tuple[int, int]:
     """How often bodies run that have no loops in them, and the bytes of entries that are read and written.
 
     An iteration counts if a guard inside it fails, but not what a guard around loops leaves out. An entry
     counts once as read and once as written, however often it is; of an index that data gives, all do.
+
+    arrays : by name, those that bounds of loops are read from.
     """
     ranges: Ranges = {}
-    points = _visits((phase,), dict(sizes), ranges)
+    points = _visits((phase,), dict(sizes), ranges, arrays or {})
     read: dict[str, list[tuple[Buffer, Sequence[Expr]]]] = {}
     written: dict[str, list[tuple[Buffer, Sequence[Expr]]]] = {}
     for s in statements((phase,)):
@@ -39,23 +43,24 @@ def visits(phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, int]:
     return points, sum(_touched(own, ranges, sizes) for own in (*read.values(), *written.values()))
 
 
-def _visits(body: tuple[Stmt, ...], at: dict[str, int], ranges: Ranges) -> int:
+def _visits(body: tuple[Stmt, ...], at: dict[str, int], ranges: Ranges, arrays: Mapping[str, Array]) -> int:
     nests = [s for s in body if any(isinstance(x, Loop) for x in statements((s,)))]
-    return sum(_nest(s, at, ranges) for s in nests) if nests else 1
+    return sum(_nest(s, at, ranges, arrays) for s in nests) if nests else 1
 
 
-def _nest(s: Stmt, at: dict[str, int], ranges: Ranges) -> int:
+def _nest(s: Stmt, at: dict[str, int], ranges: Ranges, arrays: Mapping[str, Array]) -> int:
     if isinstance(s, If):
-        return _visits(s.body, at, ranges) if _holds(s.condition, at) else 0
+        return _visits(s.body, at, ranges, arrays) if _holds(s.condition, at) else 0
     assert isinstance(s, Loop)
-    span = range(int(evaluate(s.lower, at, {})), int(evaluate(s.upper, at, {})), s.step)
+    lower, upper = (int(evaluate(e, at, arrays)) for e in (s.lower, s.upper))
+    span = range(lower, upper, s.step)
     if not span:
         return 0
     low, high, _ = ranges.get(s.var, (span[0], span[-1], s.step))
     ranges[s.var] = min(low, span[0]), max(high, span[-1]), s.step
     if s.var not in _bounding(s.body):
-        return len(span) * _visits(s.body, at, ranges)
-    return sum(_visits(s.body, {**at, s.var: k}, ranges) for k in span)
+        return len(span) * _visits(s.body, at, ranges, arrays)
+    return sum(_visits(s.body, {**at, s.var: k}, ranges, arrays) for k in span)
 
 
 def _holds(condition: Expr, at: dict[str, int]) -> bool:

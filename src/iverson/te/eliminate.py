@@ -52,6 +52,7 @@ from iverson.te.normalize import normalize, simplified
 from iverson.te.pieces import disjoint, index_cases
 from iverson.te.ragged import bounds_in, check_bounds, is_ragged
 from iverson.te.sets import is_empty
+from iverson.te.share import shared
 from iverson.te.stages import split_guard
 
 OWN_AXES = "the write is axes themselves"
@@ -78,6 +79,7 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
         program = program_of([program])
     elif not isinstance(program, Program):
         program = program_of(program)
+    program = shared(program)
     statements: list[Statement] = []
     for s in program.statements:
         stepped = recurrence_of(s.tensor) is not None

@@ -9,15 +9,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from iverson.codegen.contract import WORTH_BLAS
 from iverson.expr.build import simplified_with
 from iverson.expr.functions import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, Select, postorder, same
 from iverson.te.affine import is_range
-from iverson.te.expressions import Read, Tensor, substitute, typical
+from iverson.te.expressions import Read, Tensor, Var, extent, substitute, typical, variables
 from iverson.te.nodes import Program, Statement, recurrence_of
 
-#: A stage that costs at most this much is computed again wherever it is read more than once.
+#: A stage that costs at most this much may be computed several times.
 CHEAP = 4
+#: What storing an entry and reading it back costs, in the same units.
+KEPT = 12
 #: Work of a stage times its readers, at most.
 MOST = 40
 
@@ -28,7 +31,8 @@ def inline(program: Program) -> tuple[Statement, ...]:
     A function of tens of instructions is computed once: in a cache, it takes longer than its bytes.
 
     ``T[i] = f(i); U[i] = g(T[h(i)])  ->  U[i] = g(f(h(i)))`` for a temporary T with one statement
-    over its whole box, if T is read in one place at as many points as it has, or is cheap.
+    over its whole box, if T is read in one place at as many points as it has, or if it is cheap, and
+    computing it for each entry that is read costs no more than computing, storing and reading it.
     """
     statements = list(program.statements)
     for tensor in program.temporaries:
@@ -36,7 +40,7 @@ def inline(program: Program) -> tuple[Statement, ...]:
         readers = [s for s in statements if _reads(s, tensor)]
         if len(own) != 1 or not readers or not _whole(own[0]) or any(s.walk for s in readers):
             continue
-        if not all(_pays(own[0], s) for s in readers) or _work(own[0].body) * len(readers) > MOST:
+        if not _pays(own[0], readers):
             continue
         if len(readers) > 1 and _is_dear(own[0].body):
             continue
@@ -86,20 +90,40 @@ def _reads(s: Statement, tensor: Tensor) -> list[Read]:
 
 
 def _whole(s: Statement) -> bool:
-    """Whether a statement assigns each entry of its tensor as a function of the entry's indices."""
+    """Whether a statement makes each entry of its tensor, as a function of the entry's indices."""
     axes = s.domain.axes
     full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
     box = full and all(is_range(v, n) for v, n in zip(axes, s.tensor.shape, strict=True))
-    plain = s.combine == "assign" and not s.domain.where and s.walk is None
-    return plain and full and box and recurrence_of(s.tensor) is None
+    plain = s.combine in ("assign", "sum") and not s.domain.where and s.walk is None
+    return plain and s.body.dtype == s.tensor.dtype and full and box and recurrence_of(s.tensor) is None
 
 
-def _pays(stage: Statement, reader: Statement) -> bool:
-    reads = _reads(reader, stage.tensor)
-    if _work(stage.body) <= CHEAP:
+def _pays(stage: Statement, readers: Sequence[Statement]) -> bool:
+    work = _work(stage.body)
+    if isinstance(stage.body, Read):
         return True
-    same = len(reads) == 1 and _points(reader) <= _points(stage)
-    return same and not reader.domain.where
+    if work * len(readers) > MOST or any(map(_is_product, readers)):
+        return False
+    if work <= CHEAP:
+        again = sum(_entries(r, s) for s in readers for r in _reads(s, stage.tensor))
+        return again * work <= _points(stage) * (work + KEPT)
+    once = all(len(_reads(s, stage.tensor)) == 1 and _points(s) <= _points(stage) for s in readers)
+    return once and not any(s.domain.where for s in readers)
+
+
+def _entries(read: Read, reader: Statement) -> int:
+    """How many entries are read, those of equal indices once: what they are made of leaves other loops."""
+    own = set(variables(read.indices))
+    return prod(typical(extent(v)) for v in reader.domain.axes if v in own)
+
+
+def _is_product(s: Statement) -> bool:
+    """Whether a statement is a product of matrices, for which there is faster code than for what it is of."""
+    if s.combine != "sum" or s.domain.where or not isinstance(s.body, Apply) or s.body.name != "multiply":
+        return False
+    reads = s.body.operands
+    plain = all(isinstance(r, Read) and all(isinstance(i, Var) for i in r.indices) for r in reads)
+    return plain and _points(s) >= WORTH_BLAS
 
 
 def _points(s: Statement) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from iverson.codegen.contract import Product
 from iverson.codegen.visits import size_of, visits
@@ -26,9 +27,14 @@ class Work:
         return Work(self.points + other.points, self.bytes + other.bytes)
 
 
-def work(lowered: Lowered) -> Work:
-    """The points and bytes of all steps of a program, at its sizes."""
+def work(lowered: Lowered, *inputs: Any) -> Work:
+    """The points and bytes of all steps of a program, at its sizes.
+
+    inputs : arrays in the order of its inputs; they are read where bounds of loops are.
+    """
     sizes = lowered.values
+    names = [lowered.buffers[t].name for t in lowered.program.inputs]
+    arrays = dict(zip(names, inputs, strict=False))
     buffers = {b.name: b for b in (*lowered.buffers.values(), *lowered.scratch)}
     total = Work()
     for step in lowered.steps:
@@ -36,7 +42,7 @@ def work(lowered: Lowered) -> Work:
             total += Work(0, size_of(buffers[step.name], sizes))
         elif isinstance(step, Run):
             for phase in step.kernel.phases:
-                total += Work(*visits(phase, sizes))
+                total += Work(*visits(phase, sizes, arrays))
         elif isinstance(step, Interpreted):
             total += _interpreted(step)
         else:
