@@ -34,17 +34,18 @@ class Case:
         return list(te.differentiate(list(self.outputs), list(wanted), self.heads))
 
     def work(self, tensors: Any) -> Work:
-        code = lowered(tensors)
-        return work(code, *(self.feed[t] for t in code.program.inputs))
+        code, feed = self.lowered(tensors)
+        return work(code, *feed)
+
+    def lowered(self, tensors: Any) -> tuple[Lowered, list[Any]]:
+        """The code, and the arrays it takes. Equal programs have one code, which knows other placeholders."""
+        program = te.program_of(tensors)
+        return lower(te.eliminate(program)), [self.feed[t] for t in program.inputs]
 
     def values(self, tensors: Any, **moved: Any) -> tuple[Any, ...]:
         """By the interpreter."""
         program = te.program_of(tensors)
         return run(program, [moved.get(t.name, self.feed[t]) for t in program.inputs])
-
-
-def lowered(tensors: Any) -> Lowered:
-    return lower(te.eliminate(te.program_of(tensors)))
 
 
 def test_there_are_many() -> None:
@@ -74,8 +75,8 @@ def test_gradients_are_right(name: str) -> None:
     case = Case(name)
     rng = np.random.default_rng(2)
     v = {t.name: rng.standard_normal(t.shape) for t in case.wanted}
-    code = lowered([*case.outputs, *case.gradients(case.wanted)])
-    made = code(*(case.feed[t] for t in code.program.inputs), threads=2)
+    code, feed = case.lowered([*case.outputs, *case.gradients(case.wanted)])
+    made = code(*feed, threads=2)
     outputs, gradients = made[: len(case.outputs)], made[len(case.outputs) :]
     for a, b in zip(outputs, case.values(case.outputs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
