@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from iverson.core.errors import (
     ShapeError,
 )
 from iverson.te.interpret import run
+from iverson.te.lower import lower
 from tests.te.oracles import eliminated_value, value
 
 rng = np.random.default_rng(3)
@@ -190,3 +192,42 @@ def test_elementwise_functions_are_functions_of_the_module() -> None:
     np.testing.assert_allclose(left, np.exp(np.maximum(values, 0)), rtol=1e-15)
     with pytest.raises(AttributeError, match="no attribute 'expp'"):
         _ = te.expp
+
+
+@pytest.mark.parametrize("name", ["bool", "int8", "uint8", "int16", "uint32", "int64", "float32", "float64"])
+def test_sums_and_products_are_in_the_dtype_of_numpys(name: str) -> None:
+    most = 2 if name == "bool" else 5 if name.startswith("float") else 100
+    x = np.random.default_rng(1).integers(1, most, (3, 40)).astype(name)
+    t, axis = te.placeholder(x.shape, name, "x"), te.reduce_axis(40)
+    asked = (None, "float64") if name.startswith("float") else (None, "float64", "int16", "uint8")
+    for how in ("sum", "prod"):
+        for dtype in asked:
+            reduce = partial(getattr(te, how), axis=axis, dtype=dtype)
+            y = te.compute((3,), lambda i, reduce=reduce: reduce(t[i, axis]))
+            expected = getattr(x, how)(1, dtype=dtype)
+            assert y.dtype == expected.dtype
+            for found in (value(y, {t: x}), lower(te.eliminate(y))(x)[0]):
+                np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_wider_sum_has_a_gradient_in_the_dtype_of_its_terms() -> None:
+    t, axis = te.placeholder((5,), "float32", "x"), te.reduce_axis(5)
+    y = te.compute((), lambda: te.sum(t[axis] * t[axis], axis, dtype="float64"))
+    head = te.placeholder((), "float64", "h")
+    g = te.differentiate(y, t, head)[0]
+    assert (y.dtype, g.dtype) == (np.float64, np.float32)
+    x = np.arange(5, dtype="float32")
+    np.testing.assert_array_equal(value(g, {t: x, head: np.float64(2)}), 4 * x)
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "int32", "uint32", "int64"])
+def test_indices_of_any_integers_are_exact(name: str) -> None:
+    """What is added to a narrow index, or it is multiplied by, does not wrap; also where guards move it."""
+    at, x = te.placeholder((3,), name, "at"), te.placeholder((300,), name="x")
+    y = te.compute((3,), lambda i: te.select(i > 0, x[at[i].astype("int64") * 2 + 40], 0.0))
+    feed = {at: np.array([0, 100, 120], name), x: rng.standard_normal(300)}
+    expected = [0.0, feed[x][240], feed[x][280]]
+    np.testing.assert_array_equal(eliminated_value(y, feed), expected)
+    np.testing.assert_array_equal(
+        lower(te.eliminate(y))(*(feed[t] for t in te.program_of([y]).inputs))[0], expected
+    )

@@ -225,7 +225,8 @@ def _product(T: Any, a: Any, b: Any) -> Any:
         *batch, row, column = i
         left = stretched_index(a.shape[:-2], tuple(batch))
         right = stretched_index(b.shape[:-2], tuple(batch))
-        return T.sum(a[(*left, row, k)] * b[(*right, k, column)], axis=k)
+        term = a[(*left, row, k)] * b[(*right, k, column)]
+        return T.sum(term, axis=k, dtype=term.dtype)
 
     return T.compute(shape, entry)
 

@@ -15,7 +15,7 @@ from iverson.core import dtypes
 from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import as_int, check_choice
-from iverson.expr.build import apply, as_expr, select
+from iverson.expr.build import apply, as_expr, cast, select
 from iverson.expr.nodes import Const, Expr, postorder
 from iverson.te.expressions import Extent, Placeholder, Reduce, Tensor, Var, as_index, replacing, substitute
 from iverson.te.injective import is_injective
@@ -203,7 +203,7 @@ def _points(function: Callable[..., Any], domain: Any, what: str) -> tuple[Var, 
     return tuple(axes)
 
 
-def _reduction(combine: str, body: Any, axis: Any) -> Expr:
+def _reduction(combine: str, body: Any, axis: Any, dtype: Any = None) -> Expr:
     what = operation(combine)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for v in axes:
@@ -215,19 +215,32 @@ def _reduction(combine: str, body: Any, axis: Any) -> Expr:
     own, (e,), where = bounded(axes, [as_expr(body, what)])
     if e.dtype.kind == "c" and combine not in ("sum", "prod"):
         raise ArgumentTypeError(what, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
-    if combine in ("sum", "prod") and e.dtype.kind == "b":
-        e = e.astype("int64")
+    if combine in ("sum", "prod"):
+        e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, what))
     return Reduce(combine, own, e, where)
 
 
-def sum(body: Any, axis: Any) -> Expr:
-    """The sum of ``body`` over one or several reduction axes."""
-    return _reduction("sum", body, axis)
+def _total_dtype(dtype: Any) -> Any:
+    """What sums and products of a dtype are in, as in NumPy: integers in the widest of their kind."""
+    return {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}.get(dtype.kind, dtype)
 
 
-def prod(body: Any, axis: Any) -> Expr:
-    """The product of ``body`` over one or several reduction axes."""
-    return _reduction("prod", body, axis)
+def sum(body: Any, axis: Any, dtype: Any = None) -> Expr:
+    """The sum of ``body`` over one or several reduction axes.
+
+    ``dtype`` is that of the terms and of the sum: by default that of ``body``, of integers and bools int64 or
+    uint64, as in NumPy.
+
+    >>> x, k = placeholder((300,), "int8", "x"), reduce_axis((0, 300), "k")
+    >>> compute((), lambda: sum(x[k], k), "S"), compute((), lambda: sum(x[k], k, dtype="float32"), "F")
+    (Compute(S: int64[]), Compute(F: float32[]))
+    """
+    return _reduction("sum", body, axis, dtype)
+
+
+def prod(body: Any, axis: Any, dtype: Any = None) -> Expr:
+    """The product of ``body`` over one or several reduction axes; ``dtype`` as of `sum`."""
+    return _reduction("prod", body, axis, dtype)
 
 
 def max(body: Any, axis: Any) -> Expr:
