@@ -563,6 +563,19 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "optim.RMSprop": lambda: (optim.RMSprop, Given([leaf()], lr=0.1, eps=1e-8, weight_decay=0.1)),
     "iverson.save": lambda: (_saved_elsewhere, Given(saved(), {"a": [vector(), None]})),
     "optim.step": lambda: (_optimizer(optim.Adam).step, Given([vector()])),
+    "optim.LBFGS": lambda: (
+        optim.LBFGS,
+        Given(
+            [leaf()],
+            lr=0.1,
+            max_iter=3,
+            max_eval=4,
+            tolerance_grad=1e-7,
+            tolerance_change=1e-9,
+            history_size=2,
+            line_search_fn="strong_wolfe",
+        ),
+    ),
     "optim.clip_grad_norm_": lambda: (
         optim.clip_grad_norm_,
         Given([_with_gradient()], 1.0, norm_type=2.0, error_if_nonfinite=True),

@@ -2,6 +2,7 @@
 
 from iverson.optim.base import Optimizer, ParamGroup
 from iverson.optim.clipping import clip_grad_norm_, clip_grad_value_
+from iverson.optim.lbfgs import LBFGS
 from iverson.optim.optimizers import SGD, Adagrad, Adam, Adamax, AdamW, Lion, NAdam, RMSprop
 from iverson.optim.schedules import (
     ConstantLR,
@@ -19,6 +20,7 @@ from iverson.optim.schedules import (
 )
 
 __all__ = [
+    "LBFGS",
     "SGD",
     "Adagrad",
     "Adam",
