@@ -37,14 +37,17 @@ from iverson.graph.memory import Memory
 from iverson.graph.nodes import Equation, Value
 
 ORDERS = ("argsort", "sort", "searchsorted", "cumulative_argmax")
+#: Of complex numbers; extrema of others are tensor expressions.
+COMPLEX_ORDERS = ("argsort", "sort", "searchsorted", "argmax", "argmin")
 
 
 def is_order(equation: Equation) -> bool:
     """Whether an equation is one of those, of numbers that have an order."""
     values = [*equation.operands, *equation.results]
-    return equation.op.name in ORDERS and all(
-        type(v) is Value and v.dtype.kind in "biuf" and 0 not in v.shape for v in values
-    )
+    if any(type(v) is not Value or 0 in v.shape for v in values):
+        return False
+    is_complex = any(v.dtype.kind == "c" for v in values)
+    return equation.op.name in (COMPLEX_ORDERS if is_complex else ORDERS)
 
 
 def steps(equation: Equation, operands: Sequence[View], out: View, memory: Memory) -> list[Step]:
@@ -53,6 +56,8 @@ def steps(equation: Equation, operands: Sequence[View], out: View, memory: Memor
     if equation.op.name == "searchsorted":
         x, v = operands
         return [_searched(x, v, out, params["side"])]
+    if equation.op.name in ("argmax", "argmin"):
+        return [_extremum(operands[0], out, largest=equation.op.name == "argmax", **params)]
     (x,), axis = operands, params["axis"]
     rows, back = _rows(x, axis), _rows(out, axis)
     if equation.op.name == "cumulative_argmax":
@@ -143,11 +148,26 @@ def _merge(pairs: Sequence[tuple[View, View]], level: View, descending: bool) ->
 
 def _before(a: Expr, b: Expr, descending: bool) -> Expr:
     """Whether a goes before b."""
-    less = Apply("greater" if descending else "less", (a, b), BOOL)
-    if a.dtype.kind != "f":
-        return less
-    x, y = (b, a) if not descending else (a, b)
-    return less | (_is_nan(x) & Apply("logical_not", (_is_nan(y),), BOOL))
+    return _less(b, a) if descending else _less(a, b)
+
+
+def _less(a: Expr, b: Expr) -> Expr:
+    """Whether a is less than b; nan is larger than all numbers. Complex numbers go by their real parts, those
+    with a nan in one part behind others."""
+    if a.dtype.kind != "c":
+        less = Apply("less", (a, b), BOOL)
+        return less | (_is_nan(b) & _not(_is_nan(a))) if a.dtype.kind == "f" else less
+    dtype = np.dtype(a.dtype.type(0).real.dtype)
+    x, v, y, w = (Apply(part, (z,), dtype) for part in ("real", "imag") for z in (a, b))
+    number, other = _not(_is_nan(y)), _is_nan(w)
+    same = Apply("equal", (x, v), BOOL) | (_is_nan(x) & _is_nan(v))
+    first = Apply("less", (x, v), BOOL) & (number | other)
+    second = (Apply("greater", (x, v), BOOL) | same) & (number & other)
+    return first | second | (same & Apply("less", (y, w), BOOL)) | (_is_nan(v) & _not(_is_nan(x)))
+
+
+def _not(x: Expr) -> Expr:
+    return Apply("logical_not", (x,), BOOL)
 
 
 def _is_nan(x: Expr) -> Expr:
@@ -191,6 +211,35 @@ def _searched(x: View, v: View, out: View, side: str) -> Step:
         Store(build.as_buffer("out", out), at, found),
     )
     return build.nest("searchsorted", [_looped(body, at, v.shape)], {"x": x, "v": v, "out": out}, ("out",))
+
+
+def _extremum(x: View, out: View, *, axis: int | None, keepdims: bool, largest: bool) -> Step:
+    """Where the first of the largest, or least, entries is along an axis, or in all; or the first nan."""
+    rank, dtype = len(x.shape), x.buffer.dtype
+    over = range(rank) if axis is None else (axis % rank,)
+    at = [Var(f"i{n}") for n in range(rank)]
+    entry, best, place = Load(build.as_buffer("x", x), tuple(at)), Local("best", dtype), Local("at", INT64)
+    number: Expr = const(0, INT64)
+    for n in over:
+        number = number * x.shape[n] + at[n]
+    better = _less(best, entry) if largest else _less(entry, best)
+    better = _not(_is_nan(best)) & (_is_nan(entry) | better)
+    taken = Local("taken", BOOL)
+    body: tuple[Stmt, ...] = (
+        Let("taken", (place < 0) | better),
+        Update("best", "assign", Select(taken, entry, best)),
+        Update("at", "assign", Select(taken, number, place)),
+    )
+    outer = [n for n in range(rank) if n not in over]
+    index: list[Expr] = [at[n] if n in outer else Const(0) for n in range(rank) if keepdims or n in outer]
+    line: tuple[Stmt, ...] = (
+        Declare("best", dtype, Const(0j, dtype)),
+        Declare("at", INT64, const(-1, INT64)),
+        _looped(body, [at[n] for n in over], [x.shape[n] for n in over]),
+        Store(build.as_buffer("out", out), tuple(index), place),
+    )
+    phases = [_looped(line, [at[n] for n in outer], [x.shape[n] for n in outer])]
+    return build.nest("extremum", phases, {"x": x, "out": out}, ("out",))
 
 
 def _running(x: View, out: View, largest: bool) -> Step:
