@@ -400,7 +400,8 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     -------
     A function on Tensors, NumPy arrays and Python numbers. It compiles when it first meets dtypes, and once
     more, for all shapes, when it meets a second shape (where fn needs numbers, or walks triangles or
-    strides, for each shape). It differentiates in both modes to any order, and can be used as a decorator.
+    strides, for each shape). It differentiates in both modes to any order; the gradients that a call asks for
+    are one program, which computes nothing for the others. It can be used as a decorator.
 
     Raises, at the call, what `compute` raises at definition.
 
