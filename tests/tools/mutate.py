@@ -74,6 +74,7 @@ TESTS = {
     ],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
     "iverson.graph": ["tests/graph", "tests/transforms/test_jit.py"],
+    "iverson.graph.passes": ["tests/graph/test_strong_zeros.py", "tests/graph/test_passes.py"],
     "iverson.graph.specialize": ["tests/graph/test_differentiate.py"],
     "iverson.graph.differentiate": ["tests/graph/test_differentiate.py", "tests/graph/test_compiled.py"],
     "iverson.transforms.guards": ["tests/transforms/test_retrace.py"],

@@ -142,7 +142,7 @@ def _added(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 
 def _side_by_side(terms: Sequence[Any], regions: Sequence[Region], around: Region, dtype: Any) -> Any:
     """Parts that fill a region without overlap along one axis, joined; None for others."""
-    if len(terms) < 2 or any(x.dtype != dtype for x in terms):
+    if any(x.dtype != dtype for x in terms):
         return None
     differ = [k for k in range(len(around.start)) if len({(r.start[k], r.stop[k]) for r in regions}) > 1]
     if len(differ) != 1:
@@ -196,8 +196,6 @@ def _product(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """Rows and columns of a product, from what both factors have of the contracted axis."""
     a, b = given
     shape = e.results[0].shape
-    if is_zero(a) or is_zero(b):
-        return _zero(e)
     wanted = hull(plain(need, shape), shape)
     region, of_a, of_b = factors(region_of(a), region_of(b), (a.shape, b.shape), shape, wanted)
     if not region.size or not of_a.size:
@@ -216,8 +214,6 @@ def _sum(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     (x,) = given
     if not isinstance(x, Held | Part) and not isinstance(need, Box):
         return None
-    if is_zero(x):
-        return _zero(e)
     out = e.results[0].aval
     lines = e.op.entry_map.support(e.op, plain(need, out.shape), 0, [known(x)], out, e.params)
     region = region_of(x).intersect(hull(lines, x.shape))

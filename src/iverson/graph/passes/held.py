@@ -130,8 +130,6 @@ def read(x: Any, region: Region) -> Any:
 
 def part(shape: Shape, region: Region, inner: Any) -> Any:
     """Entries of a region, as what they are: all of a value, or a part of it."""
-    if isinstance(inner, Part):
-        inner = selected(inner)
     if is_zero(inner.values if isinstance(inner, Held) else inner):
         return zero(shape, inner.dtype)
     return inner if region.covers(shape) else Part(shape, region, inner)
@@ -172,7 +170,4 @@ def known(x: Any) -> Any:
         return Aval(x.shape, x.dtype, Box(x.region))
     if isinstance(x, Held):
         return Aval(x.shape, x.dtype)
-    held = value_of(x, x)
-    if isinstance(held, Traced):
-        return held.value.aval
-    return Aval(x.shape, x.dtype, support_of(held)) if hasattr(x, "shape") else x
+    return Aval(x.shape, x.dtype, support_of(value_of(x, x))) if hasattr(x, "shape") else x
