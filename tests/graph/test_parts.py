@@ -10,9 +10,11 @@ import pytest
 
 import iverson as iv
 from iverson.graph.parse import parse
+from iverson.graph.passes.demands import demands
 from iverson.graph.passes.entries import entries
 from iverson.graph.print import show
 from iverson.graph.verify import check
+from iverson.layouts import Zero
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.graph.programs import matrices
 from tests.graph.ways import RTOL, agree, derivative, interpreted, pushed
@@ -73,3 +75,17 @@ graph(%0: float64[4], %1: float64[2], %2: float64[3]) {
   return (%6)
 }"""
     assert show(entries(check(parse(text)))).strip() == text
+
+
+def test_both_factors_of_a_product_that_is_zero_are_unread() -> None:
+    text = """\
+graph(%0: float64[2, 2]) {
+  %1: float64[2, 2] nothing = constant @0
+  %2: float64[2, 2] nothing = multiply(%1, %0)
+  %3: float64[2, 2] = matmul(%0, %2)
+  %4: float64[2, 2] = add(%3, %0)
+  %5: float64[2] = index_basic[key=(0, slice(0, 2, 1))](%4)
+  return (%5)
+}"""
+    once = demands(check(parse(text, [Zero((2, 2), np.dtype(float))])))
+    assert show(demands(once)) == show(once)

@@ -128,6 +128,11 @@ def demands(graph: Graph) -> Graph:
     known_zero = {v for v, held in graph.constants if type(held) is Zero}
     short, read, supports = demanded(graph)
     equations: list[Equation] = []
+
+    def unread(x: Value, need: Entries) -> bool:
+        """Whether nothing is read of a value where it may be nonzero."""
+        return _met(need, x, supports.get(x, x.aval.support)) is NOTHING
+
     for equation in short:
         where = [read.get(v, NOTHING) for v in equation.results]
         operands: tuple[Operand, ...] = equation.operands
@@ -135,7 +140,7 @@ def demands(graph: Graph) -> Graph:
             needs = _of_operands(equation, where, supports)
             operands = tuple(
                 [
-                    _zero(x, zeros) if type(x) is Value and x not in known_zero and need is NOTHING else x
+                    _zero(x, zeros) if type(x) is Value and x not in known_zero and unread(x, need) else x
                     for x, need in zip(operands, needs, strict=True)
                 ]
             )
