@@ -21,6 +21,8 @@ from iverson.graph.stored_ops import stored_product
 
 #: How many vectors of columns a row is summed in at once.
 _VECTORS = 4
+#: Entries from which threads share a product with one column: it reads memory and does little else.
+_MANY = 1 << 22
 
 
 def is_rows(equation: Equation) -> bool:
@@ -68,9 +70,10 @@ class _Rows:
             body = (Loop("r", Const(0), Const(self.height), body),)
         extents = [*self.batch, self.count // self.height]
         names = [*(v.name for v in self.over), "i"]
+        alone = columns == 1 and prod(self.views["values"].shape) < _MANY
         outermost = next((k for k, n in enumerate(extents) if n > 1), 0)
         for k in reversed(range(len(extents))):
-            mark = "parallel" if k == outermost == 0 else ""
+            mark = "parallel" if k == outermost == 0 and not alone else ""
             body = (Loop(names[k], Const(0), Const(extents[k]), body, mark=mark),)
         return build.nest("rows", body, self.views, ("out",))
 
