@@ -188,7 +188,12 @@ def fault(error: BaseException | None) -> str:
 
 
 #: What Python's own functions say of what they are called with.
-_BUILTINS = ("cubes() ", "object of type 'Var' has no len()", "len() takes exactly one argument")
+_BUILTINS = (
+    "cubes() ",
+    "object of type 'Var' has no len()",
+    "object of type 'int' has no len()",
+    "len() takes exactly one argument",
+)
 
 
 def _of_the_user(error: BaseException) -> bool:
