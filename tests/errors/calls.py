@@ -353,6 +353,9 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
         for kind in ("avg", "max")
         for n in (1, 2, 3)
     },
+    "ctc_loss": lambda: Given(
+        iv.zeros((3, 1, 2)), iv.asarray([[1]]), numbers(3), numbers(1), 0, zero_infinity=True, **REDUCTION
+    ),
     "fold": lambda: Given(iv.ones((1, 8, 4)), (3, 3), (2, 2), 1, 0, 1),
     "interpolate": lambda: [
         Given(iv.ones((1, 2, 3, 3)), size=(4, 5), mode="bilinear", align_corners=True),

@@ -280,6 +280,21 @@ LOSSES = {
     **of_labels("cross_entropy", IMAGE, PIXELS, WEIGHTS, ignore_index=2, label_smoothing=0.2),
 }
 
+PATHS = draw((7, 3, 4), seed=5)
+LABELLED = np.array([[1, 2, 3], [2, 2, 0], [3, 0, 0]]), np.array([7, 5, 6]), np.array([3, 2, 0])
+
+
+def alignments(**options: Any) -> Case:
+    """PyTorch's has a first derivative alone."""
+    return Case(
+        lambda x: nn.ctc_loss(nn.log_softmax(x, 2), *LABELLED, **options),
+        lambda F, x: F.ctc_loss(x.log_softmax(2), *(tensor(a, x) for a in LABELLED), **options),
+        (PATHS,),
+        order=1,
+    )
+
+
+LOSSES |= {f"ctc_loss-{r}": alignments(reduction=r) for r in ("mean", "sum", "none")}
 HEADS = (draw((2, 4, 3, 2)), draw((2, 2, 5, 2), seed=1), draw((2, 2, 5, 3), seed=2))
 ATTENTION = {
     "attention": Case(

@@ -7,6 +7,7 @@ They hold no parameters: a layer is a function of them, and parameters are any p
 import typing as _typing
 
 from iverson.nn import activations as _activations
+from iverson.nn import alignment as _alignment
 from iverson.nn import attention as _attention
 from iverson.nn import convolution as _convolution
 from iverson.nn import graphs as _graphs
@@ -17,6 +18,7 @@ from iverson.nn import normalization as _normalization
 from iverson.nn import pooling as _pooling
 from iverson.nn import resizing as _resizing
 from iverson.nn.activations import *
+from iverson.nn.alignment import *
 from iverson.nn.attention import *
 from iverson.nn.convolution import *
 from iverson.nn.graphs import *
@@ -28,6 +30,7 @@ from iverson.nn.resizing import *
 
 _THEMES = (
     _activations,
+    _alignment,
     _attention,
     _convolution,
     _graphs,

@@ -1,0 +1,132 @@
+"""The CTC loss: over all alignments of labels with a sequence, by a recurrence in index notation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from iverson import te
+from iverson.array_api.arguments import as_operand, check_kind
+from iverson.array_api.nn import averaged
+from iverson.core.arguments import checked
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import check_choice
+from iverson.nn.arguments import real
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.tensor.typing import A, ArrayLike
+
+#: The logarithm of what has no path: far below any other, but a number, so that differences of two are 0.
+FAR = -1e30
+
+
+@te.op(name="nn.alignments")
+def _alignments(logp: Any, labels: Any, skips: Any) -> Any:
+    """The logarithm of the probability of all paths to state s at step t: (steps, batch, states).
+
+    labels : of each state; skips : 0 where a path may come from the state before the last one, else `FAR`.
+    """
+    shape = (logp.shape[0], *labels.shape)
+
+    def paths(alpha: Any) -> Any:
+        def entry(t: Any, b: Any, s: Any) -> Any:
+            stay = alpha[t - 1, b, s]
+            one = te.select(s >= 1, alpha[t - 1, b, te.clamp(s - 1, 0, shape[2] - 1)], FAR)
+            two = te.select(s >= 2, alpha[t - 1, b, te.clamp(s - 2, 0, shape[2] - 1)], FAR) + skips[b, s]
+            most = te.maximum(te.maximum(stay, one), two)
+            total = most + te.log(te.exp(stay - most) + te.exp(one - most) + te.exp(two - most))
+            return logp[t, b, labels[b, s]] + te.select(t == 0, te.select(s <= 1, 0.0, FAR), total)
+
+        return te.compute(shape, entry)
+
+    return te.scan(shape, paths, init=FAR)
+
+
+@checked
+def ctc_loss(
+    log_probs: A | ArrayLike,
+    targets: A | ArrayLike,
+    input_lengths: A | ArrayLike,
+    target_lengths: A | ArrayLike,
+    /,
+    blank: int = 0,
+    *,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    zero_infinity: bool = False,
+) -> A:
+    """Minus the logarithm of the probability of a label sequence, over all alignments (Graves et al., 2006).
+
+    Parameters
+    ----------
+    log_probs : logarithms of the classes' probabilities, of shape (steps, batch, classes).
+    targets : the labels, of shape (batch, longest).
+    input_lengths, target_lengths : how many steps, and labels, each example has, of shape (batch,).
+    blank : the class that is no label.
+    reduction : "mean" of the losses divided by the numbers of labels, "sum", or "none".
+    zero_infinity : whether an example with too few steps for its labels has the loss 0, not inf.
+
+    Raises ShapeError where shapes do not fit, ArgumentError for lengths or labels out of range, DTypeError.
+
+    >>> from iverson import asarray, log_softmax, zeros
+    >>> logs = log_softmax(zeros((2, 1, 2)))
+    >>> ctc_loss(logs, asarray([[1]]), asarray([2]), asarray([1]))    # 3 of 4 paths
+    iverson.Tensor(0.28768207)
+    """
+    check_choice(reduction, ("mean", "sum", "none"), "ctc_loss", "reduction")
+    logs = real(log_probs, "ctc_loss", "log_probs")
+    if logs.ndim != 3 or 0 in logs.shape:
+        raise ShapeError(
+            "ctc_loss", "log_probs", got=f"shape {logs.shape}", expected="(steps, batch, classes)"
+        )
+    steps, batch, classes = logs.shape
+    if not 0 <= blank < classes:
+        raise ArgumentError("ctc_loss", "blank", got=str(blank), expected=f"a class in [0, {classes})")
+    given = _numbers(targets, "targets", 0, classes - 1)
+    if given.ndim != 2 or given.shape[0] != batch:
+        raise ShapeError("ctc_loss", "targets", got=f"shape {given.shape}", expected=f"({batch}, longest)")
+    lengths = [
+        _numbers(x, argument, least, most)
+        for x, argument, least, most in (
+            (input_lengths, "input_lengths", 1, steps),
+            (target_lengths, "target_lengths", 0, given.shape[1]),
+        )
+    ]
+    for length, argument in zip(lengths, ("input_lengths", "target_lengths"), strict=True):
+        if length.shape != (batch,):
+            raise ShapeError("ctc_loss", argument, got=f"shape {length.shape}", expected=f"shape {(batch,)}")
+    labels = np.full((batch, 2 * given.shape[1] + 1), blank, np.int64)
+    labels[:, 1::2] = given
+    skips = np.full(labels.shape, FAR, logs.dtype)
+    skips[:, 2:][(labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])] = 0
+    alpha = _alignments(logs, labels, skips)
+    last, number = lengths[0] - 1, lengths[1]
+    every = np.arange(batch)
+    ends = [
+        F.gather(alpha, last, every, s, axes=(0, 1, 2)) for s in (2 * number, np.maximum(2 * number - 1, 0))
+    ]
+    total = F.where(number == 0, ends[0], F.logaddexp(*ends))
+    impossible = total < FAR / 2
+    losses = F.where(impossible, 0.0 if zero_infinity else float("inf"), -total)
+    if reduction == "mean":
+        losses = losses / np.maximum(number, 1).astype(logs.dtype)
+    return averaged(losses, reduction, "ctc_loss")
+
+
+def _numbers(x: Any, argument: str, least: int, most: int) -> np.ndarray[Any, Any]:
+    """Integers that are known, in [least, most]."""
+    x = as_operand(x, "ctc_loss", argument)
+    check_kind(x, "iu", "ctc_loss", argument)
+    found = np.asarray(F.to_numpy(x), np.int64)
+    if found.size and not least <= found.min() <= found.max() <= most:
+        raise ArgumentError(
+            "ctc_loss",
+            argument,
+            got=f"numbers from {found.min()} to {found.max()}",
+            expected=f"ones in [{least}, {most}]",
+        )
+    return found
+
+
+__all__ = ["ctc_loss"]
