@@ -32,8 +32,16 @@ def derivative(f: Function, order: int, count: int) -> Function:
 
 
 def pushed(f: Function) -> Function:
-    """The directional derivative along the arguments themselves, by forward mode."""
-    return lambda *args: iv.jvp(loss_of(lambda *a: as_tuple(f(*a))), args, args)[1]
+    """A directional derivative, by forward mode: along each argument by a factor of its own.
+
+    Along the arguments alike, that of a ratio would be nothing but rounding.
+    """
+
+    def tangent(*args: Any) -> Any:
+        direction = tuple([a * (1 + 0.5 * k) for k, a in enumerate(args)])
+        return iv.jvp(loss_of(lambda *a: as_tuple(f(*a))), args, direction)[1]
+
+    return tangent
 
 
 def interpreted(f: Function, args: Sequence[Any]) -> Iterator[tuple[str, Any]]:
