@@ -527,3 +527,36 @@ def test_ctc_is_that_of_torch() -> None:
         loss.backward()
         np.testing.assert_allclose(float(found[0].item()), loss.item(), rtol=1e-10)
         np.testing.assert_allclose(np.asarray(found[1]), given.grad.numpy(), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("order", ["bound first", "data first", "nested"])
+def test_a_guard_that_reads_stays_inside_of_the_bounds_around_it(order):
+    """Also where the reverse step reads it from the entry that is written: gate[s + 2] for s + 2 < n."""
+    rows, n = 3, 5
+    gate = np.array([1, 0, 1, 1, 0])
+
+    @te.op
+    def gated_walk(x, gate):
+        def step(a, t, s):
+            before = te.exp(a[t - 1, te.clamp(s - 2, 0, n - 1)])
+            inside, chosen = s >= 2, gate[te.clamp(s - 1, 0, n - 1)] > 0
+            if order == "nested":
+                return te.select(inside, te.select(gate[s - 2] > 0, te.select(chosen, before, 0.0), 0.0), 0.0)
+            return te.select(inside & chosen if order == "bound first" else chosen & inside, before, 0.0)
+
+        return te.scan((rows, n), lambda a: te.compute((rows, n), lambda t, s: x[t, s] + step(a, t, s)))
+
+    def by_loops(x):
+        a = np.zeros((rows, n), x.dtype)
+        for t, s in np.ndindex(rows, n):
+            held = s >= 2 and gate[s - 1] > 0 and (order != "nested" or gate[s - 2] > 0)
+            a[t, s] = x[t, s] + (np.exp(a[t - 1, s - 2] if t else 0.0) if held else 0.0)
+        return a
+
+    x = np.random.default_rng(3).normal(size=(rows, n)) / 3
+    np.testing.assert_allclose(gated_walk(iv.asarray(x), gate).numpy(), by_loops(x), rtol=1e-12)
+    weights = np.arange(15.0).reshape(rows, n)
+    found = iv.grad(lambda x: (gated_walk(x, gate) * weights).sum())(iv.asarray(x))
+    steps = np.eye(15).reshape(15, rows, n) * 1e-20j
+    expected = [(by_loops(x + h) * weights).sum().imag / 1e-20 for h in steps]
+    np.testing.assert_allclose(found.numpy().ravel(), expected, rtol=1e-12)

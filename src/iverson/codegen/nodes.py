@@ -116,6 +116,7 @@ class Load(Expr):
     buffer: Buffer
     indices: tuple[Expr, ...]
     weak: ClassVar[bool] = False  # type: ignore[misc]
+    reads: ClassVar[bool] = True
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]

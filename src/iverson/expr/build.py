@@ -14,7 +14,7 @@ from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.core.scalars import SCALARS, converted, result_dtype
 from iverson.expr.functions import NEGATED
-from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, Source, is_number, same
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, Source, is_number, postorder, same
 from iverson.expr.print import text
 
 
@@ -257,7 +257,7 @@ def select(condition: Any, then: Any, other: Any) -> Expr:
     """``then`` where ``condition`` holds, else ``other``; the side not chosen is not evaluated.
 
     before -> after: ``select(true, a, b) -> a``; ``select(c, a, a) -> a``;
-    ``select(c, select(d, a, 0), 0) -> select(c & d, a, 0)``.
+    ``select(c, select(d, a, 0), 0) -> select(c & d, a, 0)`` where d may be asked for off c: it reads nothing.
     """
     c, a, b = (as_expr(e, "te.select") for e in (condition, then, other))
     c = cast(c, dtypes.bool)
@@ -269,7 +269,11 @@ def select(condition: Any, then: Any, other: Any) -> Expr:
     if a is b:
         return a
     if is_guarded(a) and is_number(b, 0):
-        return Select(c & a.condition, a.then, b)  # type: ignore[attr-defined]
+        d = a.condition  # type: ignore[attr-defined]
+        if d is c:
+            return Select(c, a.then, b)  # type: ignore[attr-defined]
+        if not any(node.reads for node in postorder([d])):
+            return Select(c & d, a.then, b)  # type: ignore[attr-defined]
     return Select(c, a, b)
 
 

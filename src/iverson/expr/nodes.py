@@ -112,6 +112,8 @@ class Expr(metaclass=_Interning):
     dtype: DType
     form: object  # what `affine` found out about this expression, kept for the next time
     weak: bool
+    #: Whether it reads memory, which it may only where the conditions around it hold.
+    reads: ClassVar[bool] = False
 
     @property
     def operands(self) -> tuple[Expr, ...]:

@@ -126,8 +126,9 @@ def _sum_of(group: Sequence[Statement]) -> Statement:
             assert v.hi is not None
             where += [] if same_extent(old.lo, 0) else [v >= old.lo]
             where += [] if same_extent(old.hi, v.hi) else [v < old.hi]
-        if where:
-            value = select(conjunction(where), value, const(0, value.dtype))
+        for on_data in (True, False):  # whose reads the others keep inside
+            if own := [c for c in where if depends_on_data([c]) is on_data]:
+                value = select(conjunction(own), value, const(0, value.dtype))
         total = value if total is None else total + value
     assert total is not None
     return replace(first, write=axes, body=total, domain=Domain(axes), walk=None)

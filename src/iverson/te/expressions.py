@@ -45,6 +45,7 @@ class Read(Expr):
     tensor: Tensor
     indices: tuple[Expr, ...]
     weak: ClassVar[bool] = False  # type: ignore[misc]
+    reads: ClassVar[bool] = True
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
