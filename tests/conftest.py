@@ -45,6 +45,9 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    """Nor while tests run, which make garbage of their own."""
+    gc.collect()
+    gc.freeze()
     gc.enable()
 
 
