@@ -130,6 +130,15 @@ def test_shapes_are_found_without_entries_or_given(bridge: Any) -> None:
         wrong(x)
 
 
+def test_a_tracked_tensor_that_is_no_argument_is_an_error(bridge: Any) -> None:
+    w = iv.asarray(2.0, requires_grad=True)
+    with pytest.raises(GradientError, match="pass it as an argument"):
+        bridge.wrap(lambda x: x * w)(x)
+    told = bridge.wrap(lambda x: x * w, result=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    with pytest.raises(Exception, match="pass it as an argument"):
+        told(x)
+
+
 def test_dtypes_are_jaxs(bridge: Any) -> None:
     with jax.enable_x64(False):
         out = bridge.wrap(lambda x: iv.astype(x, "float64") + 1)(np.ones(2, np.float32))

@@ -328,6 +328,23 @@ def test_a_model_trains_with_steps_of_iverson() -> None:
     assert histories[0][-1] < histories[0][0]
 
 
+def test_a_tracked_tensor_that_is_no_argument_is_an_error() -> None:
+    """Its gradient would be cut, whether or not torch differentiates the call."""
+    w = iv.asarray(2.0, requires_grad=True)
+    for x in (torch.ones(2), torch.ones(2, requires_grad=True)):
+        for f in (lambda x: x * w, lambda x: w, iv.jit(lambda x: (x * w).sum())):
+            with pytest.raises(GradientError, match="pass it as an argument"):
+                wrap(f)(x)
+        with torch.no_grad():
+            assert wrap(lambda x: x * w)(x).tolist() == [2.0, 2.0]
+
+    def with_a_leaf_of_its_own(x: Any) -> Any:
+        v = iv.asarray([3.0, 4.0], requires_grad=True)
+        return x * iv.autograd.grad((v * v).sum(), v)
+
+    assert wrap(with_a_leaf_of_its_own)(torch.ones(2)).tolist() == [6.0, 8.0]
+
+
 # --- errors -----------------------------------------------------------------------
 
 

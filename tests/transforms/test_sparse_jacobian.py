@@ -193,6 +193,18 @@ def test_sparse_jacobians_are_compiled_mapped_and_differentiated():
     )
 
 
+@pytest.mark.parametrize("layout", ["strided", "coo"])
+def test_real_and_complex_arguments_and_results_together(layout):
+    """Each block is that of one result in one argument alone."""
+    args = iv.asarray(VECTOR[:12]), iv.asarray(VECTOR[:12] + 1j * VECTOR[12:24])
+    f = lambda a, b: (a[1:] * a[:-1], b * b[::-1] * a, iv.real(b) * a)
+    found = iv.jacobian(f, argnums=(0, 1), layout=layout)(*args)
+    for k, row in enumerate(found):
+        for argument, block in enumerate(row):
+            alone = iv.jacobian(lambda *xs, k=k: f(*xs)[k], argnums=argument)(*args)
+            np.testing.assert_allclose(block.numpy(), alone.numpy(), rtol=1e-12, atol=1e-14)
+
+
 def test_layouts_that_do_not_hold_a_block_are_refused():
     with pytest.raises(ShapeError, match=r"'csr' for a block of shape \(2, 2, 2, 2\); expected 'coo'"):
         iv.jacobian(lambda x: x * x, layout="csr")(iv.ones((2, 2)))

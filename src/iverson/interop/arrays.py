@@ -41,6 +41,17 @@ def supported(array: np.ndarray[Any, Any] | None, dtype: Any, operation: str) ->
     return array
 
 
+def closed_over() -> GradientError:
+    """The error of a function that is wrapped and depends on tracked tensors other than its arguments."""
+    return GradientError(
+        "wrap",
+        "function",
+        got="a result that depends on a tensor that tracks gradients and is no argument",
+        expected="a function of its arguments: no gradient would reach that tensor",
+        remedy="pass it as an argument, or call detach() on it",
+    )
+
+
 def returned(x: Any) -> Any:
     """A result of a function that is wrapped; raises ArgumentTypeError where it is masked."""
     if isinstance(x, Wrapper):

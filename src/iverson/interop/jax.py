@@ -21,10 +21,11 @@ import numpy as np
 
 import iverson as iv
 from iverson.core.aval import Aval
+from iverson.core.dispatch import is_tracked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.shapes import check_choice
 from iverson.graph.trace import trace_flat
-from iverson.interop.arrays import leaving, returned, supported
+from iverson.interop.arrays import closed_over, leaving, returned, supported
 from iverson.transforms.trees import flatten, unflatten
 
 try:
@@ -98,6 +99,7 @@ def wrap(function: Callable[..., Any], /, *, mode: str = "reverse", result: Any 
 
     Raises
     ------
+    GradientError : where a result depends on a tensor that tracks gradients and is no argument.
     ArgumentError : where the shape of the result is not known without entries, or is not that of ``result``.
 
     >>> dot = wrap(lambda a, b: (a * b).sum(), mode="forward")
@@ -138,7 +140,7 @@ def _traced(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
 
     try:
         avals = [Aval(x.shape, np.dtype(x.dtype)) for x in arrays]
-        return list(trace_flat(outputs, avals, "wrap")[2])
+        _, captured, found = trace_flat(outputs, avals, "wrap")
     except GraphError as error:
         raise ArgumentError(
             "wrap",
@@ -147,6 +149,9 @@ def _traced(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
             expected="the shapes and dtypes of what it returns, a pytree of jax.ShapeDtypeStruct",
             remedy=str(error),
         ) from error
+    if captured:
+        raise closed_over()
+    return list(found)
 
 
 def _narrowed(dtype: Any) -> Any:
@@ -164,8 +169,9 @@ def _called(flat: Flat, avals: Sequence[Any], arrays: Sequence[Any]) -> list[Any
     def on_host(*given: Any) -> list[Any]:
         held = list(map(np.asarray, given))
         extra = {x.ndim - rank for x, rank in zip(held, ranks, strict=True)}
-        with iv.no_grad():
-            made = _mapped(flat, extra.pop() if extra else 0)(*map(iv.asarray, held))
+        made = _mapped(flat, extra.pop() if extra else 0)(*map(iv.asarray, held))
+        if any(map(is_tracked, made)):
+            raise closed_over()
         return [_checked(x.detach().numpy(), aval) for x, aval in zip(made, avals, strict=True)]
 
     found: list[Any] = jax.pure_callback(on_host, list(avals), *arrays, vmap_method="expand_dims")

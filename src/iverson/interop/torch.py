@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 import iverson as iv
-from iverson.core.dispatch import Operand, value_of
+from iverson.autograd.node import next_number, reachable
+from iverson.core.dispatch import Operand, is_tracked, slot_of, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.interop.arrays import leaving, returned, supported
+from iverson.interop.arrays import closed_over, leaving, returned, supported
 from iverson.layouts.strided import holds_alone
 from iverson.transforms.trees import flatten, unflatten
 
@@ -193,6 +194,7 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
     Raises
     ------
     ArgumentTypeError : for tensors that are not on the CPU, and where a result is a masked tensor.
+    GradientError : where a result depends on a tensor of Iverson's that tracks gradients and is no argument.
     RuntimeError : from torch, where a tensor was changed in place between the call and ``backward``.
 
     Notes
@@ -211,17 +213,21 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
         leaves, structure = flatten((args, kwargs))
         at = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         tensors = [leaves[k] for k in at]
-        tracked = [torch.is_grad_enabled() and t.requires_grad for t in tensors]
+        recording = torch.is_grad_enabled()  # which it is not inside of a step
+        tracked = [recording and t.requires_grad for t in tensors]
         out: list[Any] = []  # the leaves of the result, and its structure
 
         def record(given: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
+            floor = next_number()
             own = [from_torch(t, requires_grad=of) for t, of in zip(given, tracked, strict=True)]
             filled = list(leaves)
             for k, x in zip(at, own, strict=True):
                 filled[k] = x
             of_args, of_kwargs = unflatten(structure, filled)
-            with iv.set_grad_enabled(any(tracked)):
+            with iv.set_grad_enabled(recording):
                 made, form = flatten(function(*of_args, **of_kwargs))
+            if _reaches_below(floor, made):
+                raise closed_over()
             out[:] = [_RESULT if isinstance(x, Operand) else x for x in made], form
             return own, [returned(x) for x in made if isinstance(x, Operand)]
 
@@ -230,6 +236,13 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
         return unflatten(form, [next(results) if x is _RESULT else x for x in made])
 
     return update_wrapper(call, function)
+
+
+def _reaches_below(floor: int, made: Sequence[Any]) -> bool:
+    """Whether results depend on nodes that were there before."""
+    roots = [slot_of(unwrap(x))[0] for x in made if isinstance(x, Operand) and is_tracked(x)]
+    parents = [p for node in reachable(roots, floor) for p in node.parents]
+    return any(p is not None and p.number < floor for p in (*roots, *parents))
 
 
 #: Stands for a tensor in a result.

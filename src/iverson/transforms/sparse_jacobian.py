@@ -59,6 +59,8 @@ def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
     m, n = (sum(x.size for x in handles) for handles in (line.outputs, line.inputs))
     if min(m, n) < FEW and not stored:
         return None
+    if _is_mixed(line.inputs) or _is_mixed(line.outputs):  # a group is of columns, or rows, of one kind
+        return None
     key = mode, stored, structure(line.variables, line.outputs)
     if (known := _plans.get(key)) is not None:
         return known[0]
@@ -68,6 +70,11 @@ def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
             _plans.clear()
         _plans[key] = (made,)
     return made
+
+
+def _is_mixed(handles: Sequence[Any]) -> bool:
+    """Whether some are complex and others are not."""
+    return len({x.dtype.kind == "c" for x in handles}) > 1
 
 
 #: The latest plans: a function is differentiated at many points. How many there are at most, and how many
