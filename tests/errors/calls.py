@@ -692,6 +692,10 @@ OTHERS |= {
     "te.bind": _bound,
     "te.eliminate": lambda: (te.eliminate, Given(te.program_of([_doubled()]))),
     "te.program_text": lambda: (te.program_text, Given(te.program_of([_doubled()]))),
+    "te.keep": lambda: (te.keep, Given(_doubled())),
+    "te.recompute": lambda: (te.recompute, Given(_doubled())),
+    "te.parallel": lambda: (te.parallel, Given(te.reduce_axis((0, 3), "k"))),
+    "te.unroll": lambda: (te.unroll, Given(te.reduce_axis((0, 3), "k"))),
     "te.argmax": lambda: (te.argmax, Given(_placeholder()[0, 1], te.reduce_axis((0, 3), "k"))),
     "te.clamp": lambda: (te.clamp, Given(te.var("n"), 0, 3)),
     "te.if_then_else": lambda: (

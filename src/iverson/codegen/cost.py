@@ -27,6 +27,13 @@ def cost(phase: Stmt, sizes: Mapping[str, int]) -> float:
     return _statement(phase, Scope(), ranges, 1.0)
 
 
+def is_worth_threads(phase: Stmt, units: float) -> bool:
+    """Whether a phase of so much work is shared by threads: there is enough of it, or a user asks for it."""
+    return units >= WORTH_THREADS or (
+        isinstance(phase, Loop) and phase.mark == "parallel" and phase.factor > 1
+    )
+
+
 def trips(phase: Stmt, sizes: Mapping[str, int], wanted: Callable[[Stmt], bool]) -> float:
     """How often the wanted statements of a phase run, counting what may be skipped."""
     ranges: Ranges = {name: (n, n) for name, n in sizes.items()}

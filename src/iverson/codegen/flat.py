@@ -77,7 +77,8 @@ def _is_at_axes(x: Load) -> bool:
 
 
 def _whole(a: Axis) -> bool:
-    return isinstance(a.lower, Const) and a.lower.value == 0 and a.extent is not None and a.extent > 0
+    plain = isinstance(a.lower, Const) and a.lower.value == 0 and not a.lever
+    return plain and a.extent is not None and a.extent > 0
 
 
 def _in_step(x: Load | Store, a: Axis, b: Axis) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from iverson.codegen import bounds, faults, llvm, scatter, threads
 from iverson.codegen.compile import Library
-from iverson.codegen.cost import WORTH_THREADS, cost
+from iverson.codegen.cost import cost, is_worth_threads
 from iverson.codegen.nodes import Kernel, Loop, Stmt
 from iverson.codegen.plan import Plan
 from iverson.core.errors import ArgumentError
@@ -55,7 +55,7 @@ def launch(
     """Run all phases; ``limit`` is the most threads (None: as many as pay), ``make`` compiles variants."""
     for k, phase in enumerate(compiled.kernel.phases):
         total, units = _work(compiled, k, phase, sizes)
-        count = _threads(total, units, limit)
+        count = _threads(phase, total, units, limit)
         costs = _ways(compiled, k, by_name, sizes, (total, units, count)) if count > 1 else {}
         if costs and isinstance(phase, Loop):
             way = scatter.choose(costs).way
@@ -70,15 +70,15 @@ def sharing(phase: Stmt) -> str:
     if not outputs or not isinstance(phase, Loop):
         return "each thread has entries of its own"
     total, units = iterations(phase, {}), cost(phase, {})
-    count = _threads(total, units, None)
+    count = _threads(phase, total, units, None)
     if count == 1:
         return "one thread, as more would not pay"
     entries = sum(prod(n for n in s.buffer.shape if isinstance(n, int)) for s in outputs.values())
     return str(scatter.choose(scatter.estimates(phase, units, entries, total, {}, count)))
 
 
-def _threads(total: int, units: float, limit: int | None) -> int:
-    if total <= 1 or (limit is None and units < WORTH_THREADS):
+def _threads(phase: Stmt, total: int, units: float, limit: int | None) -> int:
+    if total <= 1 or (limit is None and not is_worth_threads(phase, units)):
         return 1
     return min(limit or threads.available(), total)
 

@@ -33,7 +33,8 @@ Meaning
 - Phases run in order, each complete before the next begins. Loops run in order; ``mark`` only permits
   another order, and asserts that the result does not depend on it:
 
-  * ``"parallel"``  iterations may run in several threads. Only the outermost loop of a phase.
+  * ``"parallel"``  iterations may run in several threads. Only the outermost loop of a phase. With a factor
+    above 1 they do, however little work there is.
   * ``"vector"``    iterations may run in the lanes of vectors, ``factor`` vectors at a time.
   * ``"tile"``      ``factor`` iterations may run jammed: each statement for all of them, then the next.
   * ``"unroll"``    the extent is a small constant; the loop is written out.

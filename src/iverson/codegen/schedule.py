@@ -16,7 +16,7 @@ import numpy as np
 
 from iverson.codegen.bounds import Scope
 from iverson.codegen.cost import WORTH_THREADS, cost
-from iverson.codegen.loops import depends
+from iverson.codegen.loops import constant_extent, depends
 from iverson.codegen.nodes import (
     BOOL,
     COMMUTING,
@@ -35,6 +35,7 @@ from iverson.codegen.nodes import (
     Var,
     alike,
     expressions,
+    rewritten,
     statements,
 )
 from iverson.codegen.plan import is_inside
@@ -51,6 +52,10 @@ MANY, WRITTEN, ALL_WRITTEN = 16, 64, 160
 SHORT = 8
 #: Rows of a register tile of two vectors.
 TILE = 8
+#: Iterations of a loop that are written out at most, where a user asks for it.
+MOST_WRITTEN = 64
+#: The factor of a parallel loop that a user asked for.
+ASKED = 2
 #: Entries a thread takes at a time where the only axis left is the vector's.
 BLOCK = 4096
 
@@ -122,6 +127,7 @@ class Choice:
         self.outer = _in_write_order(task, [a for a in task.axes if a not in self.reduced])
         self.store = Store(task.out, task.write, task.value)
         self.plain = [a for a in self.outer if a.name in task.owned]
+        self.asked = next((a for a in self.plain if a.lever == "parallel"), None)
         self.vector = self._vector_axis()
         self.factor, self.tile = 1, 1
         self.second: tuple[Axis, int] | None = None
@@ -151,7 +157,8 @@ class Choice:
             and motion(self.store, a.name)
         ]
         candidates = [*even, *(self.reduced if self.task.combine != "assign" else ())]
-        usable = [a for a in candidates if a.extent is None or a.extent > 1]
+        usable = [a for a in candidates if (a.extent is None or a.extent > 1) and a.lever != "unroll"]
+        usable = [a for a in usable if a is not self.asked] or usable
         best = min(usable, key=self.weight, default=None)
         if best is not None and not self.task.reduces and self._only_scattered(best):
             return None
@@ -176,7 +183,10 @@ class Choice:
         choices = [
             a
             for a in self.plain
-            if a is not v and (a.extent is None or a.extent > 1) and not moves_walk(task.walk, a.name)
+            if a is not v
+            and (a.extent is None or a.extent > 1)
+            and not moves_walk(task.walk, a.name)
+            and not a.lever
         ]
 
         def steps(a: Axis) -> float:
@@ -214,19 +224,23 @@ class Choice:
             rest = [x for x in rest if x is not a]
             body = (Loop(a.name, a.lower, a.upper, body, mark="tile", factor=size),)
         if t is not None:
-            split = not any(a in self.plain and _wide(a) for a in rest) and t in self.plain
+            split = not self._has_own(rest) and t in self.plain
             if split:
                 return self._split(t, self.tile, rest, body, "tile", self.tile)
             body = (Loop(t.name, t.lower, t.upper, body, mark="tile", factor=self.tile),)
         if v is not None and v in self.outer:
             whole = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
-            if not any(a in self.plain and _wide(a) for a in rest) and t is None and _wide(v):
-                if rest and self._is_small(rest, whole):
+            if not self._has_own(rest) and t is None and _wide(v):
+                if rest and self._is_small(rest, whole) and v is not self.asked:
                     return Loop("once", Const(0), Const(1), _loops(rest, whole))
                 size = _share(v.extent) if rest else _block(v.extent)
                 return self._split(v, size, rest, body, "vector", self.factor)
             body = whole
         return self._rewrap(rest, body)
+
+    def _has_own(self, rest: list[Axis]) -> bool:
+        """Whether one of the axes is the threads': it has the iterations, or is asked for."""
+        return any(a in self.plain and (_wide(a) or a is self.asked) for a in rest)
 
     def _is_small(self, rest: list[Axis], body: tuple[Stmt, ...]) -> bool:
         """Whether a scatter is surely too little work for threads: each would read the addresses anew."""
@@ -246,7 +260,8 @@ class Choice:
         body = (Loop(a.name, Var(start), end, body, mark=mark, factor=factor),)
         if v is not None and v in self.outer and v is not a:
             body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
-        return Loop(start, a.lower, a.upper, _loops(rest, body), step=size, mark="parallel")
+        how = ASKED if a is self.asked else 1
+        return Loop(start, a.lower, a.upper, _loops(rest, body), step=size, mark="parallel", factor=how)
 
     def _rewrap(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
         """The remaining loops, one that owns its entries outermost."""
@@ -255,18 +270,20 @@ class Choice:
             enough = 4 * available()
             many = (a for a in rest if a in self.plain and (a.extent is None or a.extent >= enough))
             first = next(many, first)
+        first = self.asked if self.asked in rest else first
         if first is None and not self.task.owned and self.task.combine == "assign" and rest:
             first = rest[0]
         shared = None
         if first is None and self.task.combine in COMMUTING and rest:
-            shared = rest[0]
+            shared = next((a for a in rest if a.lever == "parallel"), rest[0])
         lead = first or shared
         body = _loops([a for a in rest if a is not lead], body)
         if lead is None:
             return Loop("once", Const(0), Const(1), body)
         if shared is not None:
             body = with_shared(body)
-        return Loop(lead.name, lead.lower, lead.upper, body, mark="parallel")
+        how = ASKED if lead.lever == "parallel" else 1
+        return Loop(lead.name, lead.lower, lead.upper, body, mark="parallel", factor=how)
 
     def _inside(self) -> tuple[Stmt, ...]:
         """What happens at one entry of the output (or, in a scatter, at one point)."""
@@ -341,9 +358,9 @@ class Choice:
             budget = 1
         for a in reversed(axes):
             extent = a.extent
-            small = extent is not None and 1 < extent <= min(budget, 8)
+            small = extent is not None and (1 < extent <= min(budget, 8) or _is_asked(a))
             if small and extent is not None:
-                budget //= extent
+                budget //= max(extent, 1)
             else:
                 budget = 1
             body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if small else ""),)
@@ -363,8 +380,30 @@ def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for a in reversed(axes):
         n = a.extent
         budget = budget // n if n else 0
-        body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if budget and n != 1 else ""),)
+        written = (budget and n != 1) or _is_asked(a)
+        body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if written else ""),)
     return body
+
+
+def _is_asked(a: Axis) -> bool:
+    """Whether a user asks for the loop over an axis written out."""
+    return a.lever == "unroll" and a.extent is not None and a.extent <= MOST_WRITTEN
+
+
+def is_written_out(s: Loop) -> bool:
+    """Whether a loop can be written out, if a user asks for it."""
+    count = constant_extent(s)
+    return count is not None and count <= MOST_WRITTEN
+
+
+def unrolled(s: Stmt, levers: Mapping[str, str]) -> Stmt:
+    """A walk with loops marked that a user asks to have written out."""
+
+    def marked(x: Stmt) -> Stmt:
+        asked = isinstance(x, Loop) and levers.get(x.var) == "unroll" and is_written_out(x)
+        return replace(x, mark="unroll") if asked else x  # type: ignore[arg-type]
+
+    return rewritten(s, marked)
 
 
 def along(walk: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

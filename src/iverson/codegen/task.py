@@ -16,11 +16,12 @@ from iverson.expr.nodes import Apply, Expr, subexpressions
 
 @dataclass(frozen=True)
 class Axis:
-    """An index ``lower <= name < upper``."""
+    """An index ``lower <= name < upper``; ``lever``: its loop is to be "parallel" or "unroll"."""
 
     name: str
     lower: Expr
     upper: Expr
+    lever: str = ""
 
     @property
     def extent(self) -> int | None:
@@ -78,6 +79,11 @@ class Task:
         forms = [affine(i, Scope()) for i in self.write]
         alone = [f.terms[0][0] for f in forms if len(f.terms) == 1]
         return tuple(e.name for e in alone if isinstance(e, Var) and e.name in names)
+
+    @property
+    def levers(self) -> dict[str, str]:
+        """What is asked for of the loop over an axis, by name."""
+        return {a.name: a.lever for a in self.axes if a.lever}
 
     @property
     def reduces(self) -> bool:

@@ -35,7 +35,7 @@ from iverson.codegen.nodes import (
 )
 from iverson.codegen.pack import packed
 from iverson.codegen.plan import is_inside
-from iverson.codegen.schedule import fused, schedule, with_shared
+from iverson.codegen.schedule import ASKED, fused, is_written_out, schedule, unrolled, with_shared
 from iverson.codegen.task import MOTION_COST, Axis, Task, motion
 from iverson.expr.affine import Affine, make, single
 from iverson.expr.functions import identity
@@ -113,7 +113,7 @@ def peeled(task: Task, walk: Stmt) -> list[Task] | None:
     while len(rest) == 1 and isinstance(s := rest[0], Loop):
         if s.var not in own or not isinstance(s.lower, Const) or not isinstance(s.upper, Const):
             break
-        axes.append(Axis(s.var, s.lower, s.upper))
+        axes.append(Axis(s.var, s.lower, s.upper, task.levers.get(s.var, "")))
         steps[s.var] = s.step
         rest = s.body
     points = _points(rest)
@@ -125,6 +125,8 @@ def peeled(task: Task, walk: Stmt) -> list[Task] | None:
     if not is_inside(Store(task.out, task.write, task.value), Scope(loops)):
         return None  # only the walk's guards keep the writes inside
     inner = None if isinstance(rest[0], Point) else rest
+    levers = {n: lever for n, lever in task.levers.items() if n not in steps}
+    inner = None if inner is None else tuple(unrolled(s, levers) for s in inner)
     made = [replace(task, axes=tuple(axes), walk=inner, fresh=False, where=())]
     for a in axes:
         made = [split for t in made for split in _phases(t, a.name, steps[a.name])]
@@ -170,7 +172,9 @@ def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:
     def changed(e: Expr) -> Expr:
         return without_division(replaced(e, moved))
 
-    axes = tuple(Axis(name, Const(whole), Const(whole + count)) if a.name == name else a for a in task.axes)
+    axes = tuple(
+        replace(a, lower=Const(whole), upper=Const(whole + count)) if a.name == name else a for a in task.axes
+    )
     return _mapped(replace(task, axes=axes), changed)
 
 
@@ -335,6 +339,11 @@ class _Walk:
         mark, factor = self._mark(walk.var, inner, around, inside)
         if mark == "vector" and _is_short(walk):
             mark, factor = "", 1
+        lever = self.task.levers.get(walk.var)
+        if lever == "unroll" and mark != "parallel" and is_written_out(walk):
+            mark, factor = "unroll", 1
+        elif lever == "parallel" and mark == "parallel":
+            factor = ASKED
         if mark == "parallel" and not self._owns(walk.var):
             inner = with_shared(inner)
         return (replace(walk, body=inner, mark=mark, factor=factor),)

@@ -52,6 +52,7 @@ from iverson.te.language import (
     sum,
     var,
 )
+from iverson.te.levers import keep, parallel, recompute, unroll
 from iverson.te.nodes import Compute, Program, program_of
 from iverson.te.operator import op
 from iverson.te.print import program_text
@@ -76,18 +77,22 @@ __all__ = [
     "explain",
     "if_then_else",
     "jvp",
+    "keep",
     "max",
     "min",
     "op",
+    "parallel",
     "placeholder",
     "prod",
     "program_of",
     "program_text",
+    "recompute",
     "reduce_axis",
     "scan",
     "scatter",
     "select",
     "sum",
+    "unroll",
     "var",
 ]
 

@@ -13,7 +13,7 @@ from iverson.expr.build import simplified_with
 from iverson.expr.nodes import Expr, postorder
 from iverson.te.expressions import Placeholder, Read, Tensor, Var, reads_of
 from iverson.te.language import compute
-from iverson.te.nodes import Compute, Recurrence, Statement, computes_of, rebuilt, units_below
+from iverson.te.nodes import Recurrence, Statement, computes_of, rebuilt, units_below
 
 
 def over_examples(outputs: Sequence[Tensor], given: Mapping[Placeholder, Placeholder]) -> tuple[Tensor, ...]:
@@ -38,7 +38,7 @@ def over_examples(outputs: Sequence[Tensor], given: Mapping[Placeholder, Placeho
             continue
         (t,) = own
         statements = [_over(s, Var("e", 0, size), made) for s in t.statements]
-        made[t] = Compute((size, *t.shape), t.dtype, t.name, statements)
+        made[t] = t.again((size, *t.shape), statements)
     return tuple([made[t] if t in made else _repeated(t, size) for t in outputs])
 
 

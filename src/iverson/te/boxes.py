@@ -69,7 +69,7 @@ def _typical(domain: Domain) -> Domain:
     axes: dict[Expr, Var] = {}
     for v in domain.axes:
         assert v.hi is not None
-        axes[v] = Var(v.name, typical(v.lo), typical(v.hi), v.kind)
+        axes[v] = v.ranging(typical(v.lo), typical(v.hi))
     values: dict[Expr, Expr] = {v: index(v.typical) for v in sizes}
     return Domain(tuple(axes.values()), substitute(domain.where, {**values, **axes}))
 
@@ -114,7 +114,7 @@ def _sum_of(group: Sequence[Statement]) -> Statement:
     first = group[0]
     steps = recurrence_of(first.tensor)
     axes = tuple(
-        v if steps is not None and v is steps.axis else Var(v.name, 0, n)
+        v if steps is not None and v is steps.axis else v.ranging(0, n)
         for v, n in zip(first.domain.axes, first.tensor.shape, strict=True)
     )
     total: Expr | None = None

@@ -12,6 +12,7 @@ Jacobian is formed on the way. Results are ordinary tensors; `eliminate` chooses
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 from iverson.core.arguments import as_function
@@ -204,11 +205,9 @@ class _Reverse:
             self.parts[t] = [cotangent]
         summands: dict[tuple[Tensor, Tensor], list[Statement | Tensor]] = {}
         for d, statement, by in others:
-            self.parts.setdefault(d, []).append(statement)
             summands.setdefault((by, d), []).append(statement)
         for (consumer, d), own in summands.items():
-            name = f"d{self.label}/d{d.name} by {consumer.name}"
-            self.summands.setdefault(consumer, {})[d] = self.total(d, own, name)
+            self.summand(consumer, d, own)
 
     def step(self, tensor: Tensor, deps: list[Tensor]) -> None:
         """The single step from a tensor to its dependencies."""
@@ -235,10 +234,15 @@ class _Reverse:
                 for d, statement in adjoint_statements(s, head, self.batch, set(deps)):
                     found.setdefault(d, []).append(statement)
         for d, parts in found.items():
-            self.parts.setdefault(d, []).extend(parts)
-            self.summands.setdefault(tensor, {})[d] = self.total(
-                d, parts, f"d{self.label}/d{d.name} by {tensor.name}"
-            )
+            self.summand(tensor, d, parts)
+
+    def summand(self, consumer: Tensor, d: Tensor, parts: Sequence[Statement | Tensor]) -> None:
+        """What a consumer adds to the cotangent of d: also as a tensor that the parts know of."""
+        made = self.total(d, parts, f"d{self.label}/d{d.name} by {consumer.name}")
+        self.summands.setdefault(consumer, {})[d] = made
+        known = made if isinstance(made, Compute) else None
+        own = [replace(p, summand=known) if isinstance(p, Statement) else p for p in parts]
+        self.parts.setdefault(d, []).extend(own)
 
     def checked(self, result: Tensor, dep: Tensor, argument: str) -> Tensor:
         """A user's adjoint, of the right shape."""

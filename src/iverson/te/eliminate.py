@@ -171,7 +171,7 @@ def _narrowed(s: Statement) -> Statement:
     for v in s.domain.axes:
         low, high = int(known[v][0]), int(known[v][1])
         if v not in written and (low, high + 1) != limits(v):  # else statements over one box stay alike
-            new[v] = Var(v.name, low, max(low, high + 1), v.kind)
+            new[v] = v.ranging(low, max(low, high + 1))
     axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))
     return simplified(s.mapped(replacing(new), axes))
 
@@ -248,9 +248,9 @@ def _pinned(s: Statement) -> Statement:
         by = c.form.coefficient(v)
         bound = (c.form - make(0, {v: by})).scaled(-by)
         if by == -1 and bound == affine_of(as_expr(v.lo)):
-            new[v] = Var(v.name, v.lo, normal_extent(v.lo + 1), v.kind)
+            new[v] = v.ranging(v.lo, normal_extent(v.lo + 1))
         elif by == 1 and bound == affine_of(as_expr(v.hi)) - Affine(1):
-            new[v] = Var(v.name, normal_extent(v.hi - 1), v.hi, v.kind)
+            new[v] = v.ranging(normal_extent(v.hi - 1), v.hi)
     if not new:
         return s
     moved = s.mapped(replacing(new), tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var)))
@@ -352,7 +352,7 @@ def _own_axes_first(s: Statement, forms: Sequence[Affine]) -> Statement | None:
 
 def _shifted(v: Var, offset: int) -> Var:
     assert v.hi is not None
-    return Var(v.name, normal_extent(v.lo + offset), normal_extent(v.hi + offset))
+    return v.ranging(normal_extent(v.lo + offset), normal_extent(v.hi + offset))
 
 
 def _without_floors(form: Affine, constraints: Sequence[Constraint]) -> tuple[Affine, int]:

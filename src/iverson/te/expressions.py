@@ -25,17 +25,24 @@ class Var(Expr):
     """An index with its range, or (kind "size") an extent that is not known yet. Each is its own.
 
     ``hi`` is exclusive and None for a size. Kind "reduce" marks a reduction axis. ``typical`` is a value that
-    a size may have: work is estimated with it.
+    a size may have: work is estimated with it. ``lever`` is what a user asked for (`levers`).
     """
 
-    __slots__ = ("hi", "kind", "lo", "name", "serial", "typical")
+    __slots__ = ("hi", "kind", "lever", "lo", "name", "serial", "typical")
     dtype = dtypes.int64
     weak = True
 
     def __init__(self, name: str, lo: Extent, hi: Extent | None, kind: str = "axis") -> None:
         self.name, self.lo, self.hi, self.kind = name, lo, hi, kind
         self.typical = TYPICAL
+        self.lever = ""
         self.serial = next(_serial)  # an order that does not depend on addresses
+
+    def ranging(self, lo: Extent, hi: Extent | None, name: str = "") -> Var:
+        """An axis in place of this one, with another range."""
+        made = Var(name or self.name, lo, hi, self.kind)
+        made.lever = self.lever
+        return made
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

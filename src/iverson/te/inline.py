@@ -15,7 +15,7 @@ from iverson.expr.functions import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, Select, postorder, same
 from iverson.te.affine import is_range
 from iverson.te.expressions import Read, Tensor, Var, extent, substitute, typical, variables
-from iverson.te.nodes import Program, Statement, recurrence_of
+from iverson.te.nodes import Compute, Program, Statement, recurrence_of
 
 #: A stage that costs at most this much may be computed several times.
 CHEAP = 4
@@ -40,9 +40,7 @@ def inline(program: Program) -> tuple[Statement, ...]:
         readers = [s for s in statements if _reads(s, tensor)]
         if len(own) != 1 or not readers or not _whole(own[0]) or any(s.walk for s in readers):
             continue
-        if not _pays(own[0], readers):
-            continue
-        if len(readers) > 1 and _is_dear(own[0].body):
+        if tensor.lever == "keep" or (tensor.lever != "recompute" and not _is_put(own[0], readers)):
             continue
         statements = [
             _put(own[0], s) if any(s is r for r in readers) else s for s in statements if s is not own[0]
@@ -66,7 +64,8 @@ def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) ->
             once = (
                 len(users) == 1 and users[0] is reader and not _reads(replace(reader, body=rest), read.tensor)
             )
-            if once and own and all(_scatters(s) for s in own):
+            kept = isinstance(read.tensor, Compute) and read.tensor.lever == "keep"
+            if once and own and not kept and all(_scatters(s) for s in own):
                 place = next(k for k, s in enumerate(result) if s is reader)
                 moved = [replace(s, out=reader.tensor) for s in own]
                 result[place : place + 1] = [replace(reader, body=rest, combine="sum"), *moved]
@@ -96,6 +95,11 @@ def _whole(s: Statement) -> bool:
     box = full and all(is_range(v, n) for v, n in zip(axes, s.tensor.shape, strict=True))
     plain = s.combine in ("assign", "sum") and not s.domain.where and s.walk is None
     return plain and s.body.dtype == s.tensor.dtype and full and box and recurrence_of(s.tensor) is None
+
+
+def _is_put(stage: Statement, readers: Sequence[Statement]) -> bool:
+    """Whether a stage is computed in its readers, by counting."""
+    return _pays(stage, readers) and not (len(readers) > 1 and _is_dear(stage.body))
 
 
 def _pays(stage: Statement, readers: Sequence[Statement]) -> bool:

@@ -324,7 +324,7 @@ def _rebuilt(
     def bound(s: Statement) -> Statement:
         for v in s.domain.axes:
             if v not in axes:
-                axes[v] = Var(v.name, known(v.lo), known(v.hi), v.kind)
+                axes[v] = v.ranging(known(v.lo), known(v.hi))
         own = tuple(axes[v] for v in s.domain.axes)
         return s.mapped(replacing({**values, **axes}, made), own)
 
@@ -339,7 +339,7 @@ def _rebuilt(
         if not isinstance(unit, Compute):
             made[unit] = unit if shape == unit.shape else Placeholder(shape, unit.dtype, unit.name)
             continue
-        made[unit] = Compute(shape, unit.dtype, unit.name, map(bound, unit.statements))
+        made[unit] = unit.again(shape, map(bound, unit.statements))
     return tuple(made[t] for t in tensors)
 
 

@@ -235,7 +235,7 @@ def _task_at(task: Task, sizes: Mapping[str, int]) -> Task:
         form = affine(changed(e, at), Scope())
         return e if form.terms else Const(form.const)
 
-    axes = tuple(Axis(a.name, number(a.lower), number(a.upper)) for a in task.axes)
+    axes = tuple(Axis(a.name, number(a.lower), number(a.upper), a.lever) for a in task.axes)
     return replace(task, out=_buffer_at(task.out, sizes), value=changed(task.value, at), axes=axes)
 
 

@@ -78,8 +78,9 @@ only); `interpret.run` is the oracle.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
@@ -95,9 +96,10 @@ class Compute(Tensor):
 
     linear : once asked for, the statements of `reductions.linear_statements`.
     recurrence : the one it is a member of, if any; its statements are then given by `Recurrence.define`.
+    lever : what a user asked for (`levers`): "keep" or "recompute", or "" to have it counted.
     """
 
-    __slots__ = ("linear", "recurrence", "statements")
+    __slots__ = ("lever", "linear", "recurrence", "statements")
 
     def __init__(
         self,
@@ -111,6 +113,30 @@ class Compute(Tensor):
         self.define(statements)
         self.linear: tuple[Statement, ...] | None = None
         self.recurrence = recurrence
+        self.lever = ""
+
+    @property
+    def axes(self) -> tuple[Var, ...]:
+        """The axes of its statements, each once: of its indices, then those that it reduces over.
+
+        >>> from iverson.te import language as te
+        >>> A, k = te.placeholder((2, 3), name="A"), te.reduce_axis(3, "k")
+        >>> te.compute((2,), lambda i: te.sum(A[i, k], k)).axes
+        (i, k)
+        """
+        return tuple(dict.fromkeys(v for s in self.statements for v in s.domain.axes))
+
+    def again(
+        self,
+        shape: tuple[Extent, ...],
+        statements: Iterable[Statement],
+        recurrence: Recurrence | None = None,
+        name: str = "",
+    ) -> Compute:
+        """The same definition in another form, with its levers."""
+        made = Compute(shape, self.dtype, name or self.name, statements, recurrence)
+        made.lever = self.lever
+        return made
 
     def define(self, statements: Iterable[Statement]) -> None:
         """Give it its statements."""
@@ -211,7 +237,7 @@ Walk = For | If | Point
 class Statement:
     """``out[write(p)] (combine)= body(p) for p in domain``; see the grammar above.
 
-    ``out`` is None only before the statement belongs to a Compute.
+    ``out`` is None only before the statement belongs to a Compute. ``summand`` has its terms alone.
     """
 
     out: Compute | None
@@ -223,6 +249,7 @@ class Statement:
     walk: tuple[Walk, ...] | None = None
     strategy: str = ""
     reason: str = ""
+    summand: Compute | None = None
 
     @property
     def roots(self) -> tuple[Expr, ...]:
@@ -287,7 +314,7 @@ def _structural_key(program: Program) -> str:
             below = [number(o) for o in node.operands]
             number(node)
             if isinstance(node, Var):
-                emit("var", node.kind, repr(node.lo), repr(node.hi))
+                emit("var", node.kind, repr(node.lo), repr(node.hi), node.lever)
             elif isinstance(node, Const):
                 emit("const", repr(node.value), node.dtype.str)
             elif isinstance(node, Read):
@@ -300,7 +327,8 @@ def _structural_key(program: Program) -> str:
 
     def tensor(t: Tensor) -> str:
         if t not in numbers:
-            emit(number(t), type(t).__name__, t.dtype.str, [repr(n) for n in t.shape])
+            lever = getattr(t, "lever", "")
+            emit(number(t), type(t).__name__, t.dtype.str, [repr(n) for n in t.shape], lever)
         return number(t)
 
     def walk(nest: tuple[Walk, ...]) -> None:
@@ -351,7 +379,7 @@ def rebuilt(
     ``statement`` maps one with what is in ``made``, the new members included.
     """
     new = Recurrence(axis, recurrence.reverse)
-    members = {t: Compute(shape(t), t.dtype, t.name, (), new) for t in recurrence.members}
+    members = {t: t.again(shape(t), (), new) for t in recurrence.members}
     made.update(dict[Tensor, Tensor](members.items()))
     new.define({members[t]: [statement(s) for s in t.statements] for t in recurrence.members})
 
@@ -397,8 +425,23 @@ def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None =
             got=f"no {', '.join(missing)}",
             expected="every tensor that is read",
         )
-    statements = tuple(s for t in below if isinstance(t, Compute) for s in t.statements)
+    statements = tuple(s for t in below if isinstance(t, Compute) for s in _with_kept_summands(t))
     return Program(given, statements, outputs, sizes_of(below))
+
+
+def _with_kept_summands(t: Compute) -> Iterator[Statement]:
+    """The statements of a tensor, terms that a user keeps as a tensor of their own that is added.
+
+    ``T += f; T += g  ->  T += f; S += g; T += S`` where S is a summand with the lever "keep".
+    """
+    for summand, own in groupby(t.statements, key=lambda s: s.summand):
+        if summand is None or summand.lever != "keep" or t.recurrence is not None:
+            yield from own
+            continue
+        kept = summand.again(t.shape, (replace(s, summand=None) for s in own))
+        yield from kept.statements
+        axes = tuple(Var(f"a{k}", 0, n) for k, n in enumerate(t.shape))
+        yield Statement(t, axes, kept[axes], Domain(axes), "sum")
 
 
 def sizes_of(tensors: Iterable[Tensor]) -> tuple[Var, ...]:

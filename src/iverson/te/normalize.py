@@ -130,8 +130,8 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
 
 def _split(statement: Statement, axis: Var, offset: int, radix: int) -> Statement:
     lo, hi = limits(axis)
-    high = Var(f"{axis.name}1", (lo + offset) // radix, (hi - 1 + offset) // radix + 1, axis.kind)
-    low = Var(f"{axis.name}0", 0, radix, axis.kind)
+    high = axis.ranging((lo + offset) // radix, (hi - 1 + offset) // radix + 1, f"{axis.name}1")
+    low = axis.ranging(0, radix, f"{axis.name}0")
     value = expr_of(Affine(-offset) + affine_of(high * radix + low))
     new: dict[Expr, Expr] = {axis: value}
     axes: list[Var] = []

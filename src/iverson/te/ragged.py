@@ -205,4 +205,4 @@ def _with_range(v: Var, low: Expr, high: Expr, used: Iterable[tuple[Expr, Extent
     hi: Extent = int(last) if last < inf else sizes[0] if sizes else FAR
     if isinstance(hi, int):
         hi = max(lo, hi)
-    return Var(v.name, lo, hi, v.kind)
+    return v.ranging(lo, hi)

@@ -216,7 +216,7 @@ def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) 
     axis = Var("t", 0, steps)
     recurrence = Recurrence(axis, reverse)
     names = {t: state.label or t.name for state, t in definitions.items()}
-    members = {t: Compute(t.shape, t.dtype, names.get(t, t.name), (), recurrence) for t in order}
+    members = {t: t.again(t.shape, (), recurrence, names.get(t, "")) for t in order}
     new = dict[Tensor, Tensor](members.items())
     new |= {state: members[t] for state, t in definitions.items()}
     places: dict[Tensor, int] = dict.fromkeys(definitions, 0)

@@ -64,7 +64,7 @@ def task_of(
     """
     t = Translation(buffers, sizes, given)
     own = [v for v in s.domain.axes if v not in (given or {})]
-    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi)) for v in own)
+    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi), v.lever) for v in own)
     where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
     write = tuple(whole_number(t.expression(w)) for w in s.write)
     position = None if s.position is None else t.expression(s.position)

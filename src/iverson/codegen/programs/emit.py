@@ -19,7 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from iverson.codegen.cost import WORTH_THREADS, cost
+from iverson.codegen.cost import cost, is_worth_threads
 from iverson.codegen.ir import (
     I32,
     I64,
@@ -156,7 +156,7 @@ def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
 def is_shared_out(phase: Stmt) -> bool:
     """Whether threads share a phase: it is long, and no two of its iterations write one entry."""
     several = isinstance(phase, Loop) and phase.mark == "parallel" and iterations(phase, {}) > 1
-    return several and not shared(phase) and cost(phase, {}) >= WORTH_THREADS
+    return several and not shared(phase) and is_worth_threads(phase, cost(phase, {}))
 
 
 def _work(number: int, phase: int) -> str:
