@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from iverson.codegen import cost
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import (
     Product,
@@ -21,7 +22,6 @@ from iverson.codegen.programs import (
     build,
     compile,
     compile_program,
-    emit,
     interpret,
     products,
     whole,
@@ -37,7 +37,7 @@ from tests.codegen.test_programs import assert_alike, compiled, interpreted
 def everything_is_shared_out(monkeypatch: Any) -> Iterator[None]:
     """Loops of any length go to the team, in code that other tests do not meet."""
     monkeypatch.setenv("IVERSON_CACHE", "off")
-    monkeypatch.setattr(emit, "WORTH_THREADS", 0.0)
+    monkeypatch.setattr(cost, "WORTH_THREADS", 0.0)
     for name, value in {"WORTH_THREADS": 0, "PANEL": 1, "TILE": 4}.items():
         monkeypatch.setattr(products, name, value)
     compile.forget()
