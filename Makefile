@@ -11,7 +11,7 @@ PY := $(VENV)/bin/python
 PINS := requirements/ci.txt
 PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
 # Bridges need the other library: test-peers runs their examples.
-DOCTEST := $(PYTEST) --doctest-modules src/iverson --ignore-glob='*/interop/torch.py' --ignore-glob='*/interop/jax.py'
+DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*/interop/%*',torch jax dask mpi)
 
 # Workers and the processes that tests start import the same files.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,7 +33,7 @@ test-all: $(VENV)/.stamp-peers  ## run every test at full size, peers included
 	IVERSON_TEST_ALL=1 $(PYTEST)
 	$(DOCTEST)
 
-test-peers: $(VENV)/.stamp-peers  ## run the tests against PyTorch, JAX and scikit-learn
+test-peers: $(VENV)/.stamp-peers  ## run the tests that need PyTorch, JAX, scikit-learn, Dask or MPI
 	$(PYTEST) -m peers
 
 lint: $(VENV)/.stamp-dev  ## check style, types and import directions
@@ -72,7 +72,7 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp-venv pyproject.toml $(PINS)
 	touch $@
 
 $(VENV)/.stamp-peers: $(VENV)/.stamp-dev
-	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[peers]'
+	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[peers,dask,mpi]'
 	touch $@
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp-peers

@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 #: Modules of nothing but comparisons with peers.
-OF_PEERS = ("tests/*/test_torch.py", "tests/*/test_jax.py")
+OF_PEERS = ("tests/*/test_torch.py", "tests/*/test_jax.py", "tests/*/test_dask*.py", "tests/*/test_mpi.py")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -133,6 +133,21 @@ class MissingRuleError(GradientError, NotImplementedError):
     """A custom op without the method that was needed of it."""
 
 
+class TimedOutError(IversonError, TimeoutError):
+    """What other processes were asked for did not come in the time it was given."""
+
+
+class LostRowsError(IversonError, RuntimeError):
+    """Rows of a partitioned table are those of its last checkpoint again: what held them died.
+
+    rows : the rows that steps since that checkpoint had changed.
+    steps : which steps these were.
+    """
+
+    rows: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
 class LinearAlgebraError(IversonError, ValueError):
     """A matrix without the decomposition asked for (singular, not positive definite, ...)."""
 
@@ -171,10 +186,12 @@ __all__ = [
     "IndexingError",
     "IversonError",
     "LinearAlgebraError",
+    "LostRowsError",
     "MissingRuleError",
     "NameMissingError",
     "OutOfMemoryError",
     "ShapeError",
+    "TimedOutError",
     "UnsizedError",
     "ViewWarning",
 ]

@@ -6,11 +6,13 @@ orders, its transpose, other layouts of it) is worked out once and kept on it. N
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import count
 from math import prod
 from typing import Any
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -56,6 +58,11 @@ class Pattern(ABC):
         if found is None:
             found = self._facts.setdefault(key, make())  # of two threads, the first one's stands
         return found
+
+    def _pickled(self, *args: Any) -> tuple[Any, ...]:
+        """What ``__reduce__`` returns for a pattern that is made of these arguments."""
+        name = self.once("name", lambda: _named(self))
+        return _restored, (name, type(self), args)
 
     @property
     def blocksize(self) -> tuple[int, int] | None:
@@ -185,6 +192,29 @@ class Pattern(ABC):
     @abstractmethod
     def check(self) -> None:
         """Assert the layout's invariants."""
+
+
+#: Patterns that were pickled here, or came in a pickle, by a name that no other process gives. So one that
+#: comes twice, or comes back, is the same object, and tensors that shared a pattern share it where they
+#: arrive.
+_by_name: WeakValueDictionary[tuple[bytes, int], Pattern] = WeakValueDictionary()
+_numbers = count()
+_process = [os.urandom(16)]
+os.register_at_fork(after_in_child=lambda: _process.__setitem__(0, os.urandom(16)))
+
+
+def _named(pattern: Pattern) -> tuple[bytes, int]:
+    name = _process[0], next(_numbers)
+    _by_name[name] = pattern
+    return name
+
+
+def _restored(name: tuple[bytes, int], kind: type[Pattern], args: tuple[Any, ...]) -> Pattern:
+    found = _by_name.get(name)
+    if found is None:
+        found = _by_name.setdefault(name, kind(*args))
+        found.once("name", lambda: name)
+    return found
 
 
 class Sparse:

@@ -186,7 +186,7 @@ class CompressedPattern(Pattern):
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CompressedPattern, (self.shape, self.indptr, self.indices, self.axis, self.blocks)
+        return self._pickled(self.shape, self.indptr, self.indices, self.axis, self.blocks)
 
     def check(self) -> None:
         grid = self.grid

@@ -142,7 +142,7 @@ class CooPattern(Pattern):
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CooPattern, (self.shape, self.indices, self._distinct)
+        return self._pickled(self.shape, self.indices, self._distinct)
 
     def check(self) -> None:
         assert self.indices.ndim == 2

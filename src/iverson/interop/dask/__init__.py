@@ -1,0 +1,20 @@
+"""Dask: losses over collections that do not fit one machine, and tables of parameters that do not.
+
+Programs run on whatever cluster the current ``distributed.Client`` belongs to, and without one in this
+process. What travels is what a gradient's layout stores: rows, patterns, specified entries. Tensors travel
+as buffers, without a copy, by the pickles of Python; a pattern that several share travels once and is one
+object where they arrive.
+"""
+
+from __future__ import annotations
+
+try:
+    import dask  # noqa: F401
+    import distributed  # noqa: F401
+except ImportError as error:
+    raise ImportError('iverson.interop.dask needs Dask: pip install "iverson[dask]"') from error
+
+from iverson.interop.dask.gradients import ValueAndGrad, value_and_grad
+from iverson.interop.dask.partitions import partitions
+
+__all__ = ["ValueAndGrad", "partitions", "value_and_grad"]

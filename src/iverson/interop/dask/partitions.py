@@ -1,0 +1,102 @@
+"""Collections of Dask as lists of partitions, and the wait for what other processes compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+import optree
+from dask.delayed import Delayed
+from distributed import Client, Future, default_client
+from distributed import TimeoutError as DaskTimeoutError
+
+from iverson.core.errors import ArgumentError, ArgumentTypeError, TimedOutError, described
+
+EXPECTED = "a dask array, bag or dataframe, a list of delayed partitions, or a tuple or dict of these"
+
+
+class Partitions:
+    """Partitions of data: in each, one part of every collection in a tree of collections.
+
+    parts : for each partition, the delayed part of each collection.
+    structure : of the tree.
+    """
+
+    def __init__(self, data: Any, operation: str) -> None:
+        leaves, self.structure = optree.tree_flatten(data, is_leaf=_is_collection)
+        columns = [_partitions_of(x, operation) for x in leaves]
+        counts = {len(column) for column in columns}
+        if len(counts) != 1 or not all(counts):
+            raise ArgumentError(
+                operation,
+                "data",
+                got=f"collections of {', '.join(str(len(c)) for c in columns) or 'no'} partitions",
+                expected="as many partitions in each, and at least one",
+                remedy="rechunk or repartition them alike",
+            )
+        self.parts: list[tuple[Any, ...]] = list(zip(*columns, strict=True))
+
+
+def partitions(data: Any) -> list[Any]:
+    """The partitions of collections, delayed: to shuffle, to take some of, to compute ahead.
+
+    data : a dask array (partitions are along its first axis), bag or dataframe, a list of delayed values or
+        futures, or a tuple or dict of such collections with as many partitions each.
+
+    Each is a delayed tree like ``data``, and a list of them is data for `value_and_grad`. Raises
+    ArgumentTypeError for other data, ArgumentError where collections differ in their partitions.
+
+    >>> import dask.array as da
+    >>> len(partitions(da.ones((6, 2), chunks=(2, 2))))
+    3
+    """
+    found = Partitions(data, "partitions")
+    return [dask.delayed(optree.tree_unflatten)(found.structure, list(parts)) for parts in found.parts]
+
+
+def _is_collection(x: Any) -> bool:
+    return isinstance(x, (list, Future)) or dask.is_dask_collection(x)
+
+
+def _partitions_of(x: Any, operation: str) -> list[Any]:
+    if isinstance(x, (Delayed, Future)):
+        return [x]
+    if isinstance(x, list) and all(isinstance(part, (Delayed, Future)) for part in x):
+        return x
+    if not dask.is_dask_collection(x) or not hasattr(x, "to_delayed"):
+        raise ArgumentTypeError(operation, "data", got=described(x), expected=EXPECTED)
+    if any(count > 1 for count in getattr(x, "numblocks", ())[1:]):
+        x = x.rechunk(dict.fromkeys(range(1, x.ndim), -1))
+    parts = x.to_delayed()
+    return list(parts.ravel() if hasattr(parts, "ravel") else parts)
+
+
+def client_of(client: Any) -> Client | None:
+    """The client that is given, or else the current one; None where there is none, or False is given."""
+    if client is not None:
+        return client or None
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+@contextmanager
+def waiting(operation: str, what: str, timeout: float) -> Iterator[None]:
+    """Within, a wait that is given up says what it was for."""
+    try:
+        yield
+    except (DaskTimeoutError, TimeoutError) as error:
+        if isinstance(error, TimedOutError):
+            raise
+        raise TimedOutError(
+            operation,
+            got=f"no answer in {timeout:g} s",
+            expected=what,
+            remedy="see whether workers are alive (client.scheduler_info()), or give it a longer timeout",
+        ) from error
+
+
+__all__ = ["Partitions", "client_of", "partitions", "waiting"]

@@ -1,0 +1,114 @@
+"""Trees of tensors as messages: what bridges to other processes send.
+
+A message is a pickle and the buffers of its arrays, which are not copied. Patterns and masks that both sides
+hold are left out of it, and named by their place among those: a gradient on a parameter's pattern is its
+entries alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from typing import Any
+
+from iverson.core.dispatch import Wrapper, rewrap, unwrap, value_of
+from iverson.core.table import F
+from iverson.layouts import Sparse
+
+#: Buffers of fewer bytes go into the pickle: a frame of its own costs more than a copy.
+SMALL = 4096
+
+
+class Packed:
+    """A tree as a pickle and buffers. ``opened`` is what its receiver made of it, and does not travel."""
+
+    __slots__ = ("__weakref__", "buffers", "data", "opened")
+
+    def __init__(self, data: Any, buffers: Sequence[Any]) -> None:
+        self.data = data
+        self.buffers = tuple(buffers)
+        self.opened: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that travel."""
+        return len(self.data) + sum(memoryview(b).nbytes for b in self.buffers)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        buffers = (
+            [pickle.PickleBuffer(b) for b in self.buffers] if protocol >= 5 else map(bytes, self.buffers)
+        )
+        return Packed, (self.data, tuple(buffers))
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: Any, known: Iterable[Any], buffers: list[Any]) -> None:
+        super().__init__(file, protocol=5, buffer_callback=lambda b: _kept_in(b, buffers))
+        self._known = {id(x): k for k, x in enumerate(known)}
+
+    def persistent_id(self, obj: Any) -> int | None:
+        """The place of what both sides hold."""
+        return self._known.get(id(obj))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: Any, known: Sequence[Any], buffers: Iterable[Any]) -> None:
+        super().__init__(file, buffers=buffers)
+        self._shared = known
+
+    def persistent_load(self, pid: int) -> Any:
+        """What both sides hold, by its place."""
+        return self._shared[pid]
+
+
+def _kept_in(buffer: Any, buffers: list[Any]) -> bool:
+    raw = buffer.raw()
+    if raw.nbytes >= SMALL:
+        buffers.append(raw)
+    return bool(raw.nbytes < SMALL)
+
+
+def pack(tree: Any, known: Sequence[Any] = ()) -> Packed:
+    """A tree of tensors as a message to somebody who holds the known patterns and masks.
+
+    >>> import iverson as iv
+    >>> unpack(pack([iv.asarray([1.0, 2.0])]))
+    [iverson.Tensor([1., 2.])]
+    """
+    buffers: list[Any] = []
+    file = BytesIO()
+    if known:
+        _Pickler(file, known, buffers).dump(tree)
+    else:  # in native code, without a call for each object
+        pickle.Pickler(file, protocol=5, buffer_callback=lambda b: _kept_in(b, buffers)).dump(tree)
+    return Packed(file.getvalue(), buffers)
+
+
+def unpack(packed: Packed, known: Sequence[Any] = ()) -> Any:
+    """The tree of a message. Large arrays are on the memory of its buffers."""
+    return _Unpickler(BytesIO(packed.data), known, packed.buffers).load()
+
+
+def structures(leaves: Iterable[Any]) -> list[Any]:
+    """The patterns and masks of tensors: what a message need not repeat."""
+    found: dict[int, Any] = {}
+    for x in leaves:
+        if isinstance(x, Wrapper):
+            mask = x._mask  # type: ignore[attr-defined]
+            found[id(mask)] = mask
+        value = value_of(unwrap(x), None)
+        if isinstance(value, Sparse):
+            found[id(value.pattern)] = value.pattern
+    return list(found.values())
+
+
+def summed(terms: Sequence[Any]) -> Any:
+    """The sum of gradients of one parameter, in the layout that they have together; rows stored once."""
+    plain = [unwrap(x) for x in terms]
+    total = plain[0] if len(plain) == 1 else F.add_n(*plain)
+    repeated = total.layout == "coo" and not value_of(total).pattern.distinct
+    return rewrap(terms[0], total.coalesce() if repeated else total)
+
+
+__all__ = ["Packed", "pack", "structures", "summed", "unpack"]
