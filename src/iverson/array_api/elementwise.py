@@ -15,7 +15,7 @@ from iverson.array_api.arguments import SCALARS as NUMBERS
 from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, named
 from iverson.array_api.methods import method
 from iverson.core.arguments import checked
-from iverson.core.dispatch import bind
+from iverson.core.dispatch import NO_PARAMS, _default
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.core.shapes import as_int
@@ -75,7 +75,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
     op = TABLE[name]
 
     def function(x: A | ArrayLike, /) -> A:
-        return bind(op, (x if type(x) is Tensor else as_operand(x, name),))
+        return _default[0].bind(op, (x if type(x) is Tensor else as_operand(x, name),), NO_PARAMS)
 
     return function
 
@@ -86,7 +86,7 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
     def function(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
         if type(x1) is not Tensor or type(x2) is not Tensor:
             x1, x2 = _operands(name, x1, x2)
-        return bind(op, (x1, x2))
+        return _default[0].bind(op, (x1, x2), NO_PARAMS)
 
     return function
 
@@ -100,7 +100,7 @@ def _scaled(name: str) -> Callable[..., Any]:
             x1, x2 = _operands(name, x1, x2)
         if alpha is not None:
             x2 = x2 * as_weak(alpha, name, "alpha")
-        return bind(op, (x1, x2))
+        return _default[0].bind(op, (x1, x2), NO_PARAMS)
 
     return function
 

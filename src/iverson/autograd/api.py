@@ -11,7 +11,6 @@ import numpy as np
 from iverson.autograd.engine import check_seed, reverse
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, grad_slot, hold_gradient, meta_of, reachable, user_call
-from iverson.autograd.record import is_undefined
 from iverson.autograd.watch import leaf_of
 from iverson.core import dispatch, dtypes, locks
 from iverson.core.arguments import checked
@@ -56,7 +55,7 @@ def seeds_for(
         )
     seeds = []
     for output, ct in zip(outputs, cotangents, strict=True):
-        held = unwrap(output)
+        held = output if isinstance(output, Handle) else unwrap(output)
         if ct is None:
             if output.size != 1:
                 raise GradientError(
@@ -80,8 +79,9 @@ def seeds_for(
                 ct = output._seed(ct, operation, argument)
             elif not isinstance(ct, Handle):
                 ct = make_handle(_array(ct, operation, argument))
-            ct = check_seed(held, ct, operation, argument)
-        if held._node is not None and not is_undefined(ct):
+            if ct._value.shape != held._value.shape or ct._value.dtype != held._value.dtype:
+                ct = check_seed(held, ct, operation, argument)
+        if held._node is not None and (type(ct._value) is not Zero or ct._node is not None):
             seeds.append(((held._node, held._index), ct))
     return seeds
 
@@ -155,11 +155,15 @@ def grad(
     """
     if type(unused) is not str or unused != "zero":  # an array compares entry by entry
         check_choice(unused, ("zero", "none", "error"), "grad", "unused")
-    outs, ins = _handles(outputs, "grad", "outputs"), _handles(inputs, "grad", "inputs")
+    outs = (outputs,) if isinstance(outputs, Handle) else _handles(outputs, "grad", "outputs")
+    ins = (inputs,) if isinstance(inputs, Handle) else _handles(inputs, "grad", "inputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
-    leaves = tuple(map(unwrap, ins))
+    leaves = []
     targets = {}
-    for k, x in enumerate(leaves):
+    for k, x in enumerate(ins):
+        if not isinstance(x, Handle):
+            x = unwrap(x)
+        leaves.append(x)
         targets[x._node, x._index] = FULL
         if x._node is None:
             raise GradientError(
@@ -173,14 +177,17 @@ def grad(
     found = reverse(seeds, targets, create_graph=create_graph)
     results: list[Any] = []
     for k, (x, leaf) in enumerate(zip(ins, leaves, strict=True)):
-        g = _result(found.get((leaf._node, leaf._index)), leaf, unused, k, create_graph)
+        ct = found.get((leaf._node, leaf._index))
+        if ct is None:
+            g = _of_unused(leaf, unused, k)
+        else:
+            g = alias(ct) if create_graph else make_handle(ct._value)
         results.append(g if g is None or x is leaf else rewrap(x, g))
     return tuple(results) if isinstance(inputs, (list, tuple)) else results[0]
 
 
-def _result(ct: Any, x: Any, unused: str, position: int, create_graph: bool) -> Any:
-    if ct is not None:
-        return alias(ct) if create_graph else make_handle(ct._value)
+def _of_unused(x: Any, unused: str, position: int) -> Any:
+    """What stands for the gradient in an input that the outputs do not depend on."""
     if unused == "none":
         return None
     if unused == "error":

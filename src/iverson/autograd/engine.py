@@ -15,12 +15,13 @@ import numpy as np
 from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
 from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
-from iverson.autograd.node import Node, differentiated, first, line_of, make_node, oldest, reachable
-from iverson.autograd.plan import Kind, Plan, pullback
+from iverson.autograd.node import _GIVEN, Node, differentiated, first, line_of, make_node, oldest, reachable
+from iverson.autograd.plan import Kind, Plan, on_values, pullback
 from iverson.autograd.record import selected
 from iverson.autograd.skipped import report_planned, report_unreached
 from iverson.autograd.watch import watch
 from iverson.core import work
+from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, alias, levels, make_handle, slot_of, value_of
 from iverson.core.entries import (
     FULL,
@@ -89,15 +90,19 @@ def _walk(
     of_args = needs.of_args
     in_level = bool(levels())
     # Without a need nothing arrives; to count what is skipped, all nodes are passed by.
-    path: Any = order if work.active.count else list(needs.of_results)
+    path: Any = order if work.active.count else needs.of_results
     for node in reversed(path):
-        if node not in arrived:
+        g = arrived.pop(node, None)
+        if g is None:
             if work.active.count:
                 report_unreached(node, needs)
             continue
-        g = arrived.pop(node)
-        if node.multiple or type(g) is Sum or node.meta is not None or node in asked:
+        if type(g) is Sum or node.multiple or ((meta := node.meta) is not None and meta.hooks):
             g = _collect(node, g, found, targets)
+        elif node in asked:
+            if type(g) is LowRank or type(g._value) is not np.ndarray:
+                g = _exported(g)
+            found[node, 0] = g
         demands = of_args.get(node)
         if demands is not None:
             parents = node.parents
@@ -189,34 +194,37 @@ def _hooked(node: Node, index: int, ct: Any) -> Any:
 
 def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[tuple[int, Any]]:
     """The defined cotangents of the arguments that are needed, by position."""
-    op = node.op
-    assert op is not None
-    result = []
+    op: Any = node.op
     try:
-        plan = _planned(node, op, g, demands, recording)
+        plan = None
+        if type(getattr(g, "_value", None)) is np.ndarray and not overrides():
+            plan = op.plans.get(demands)
+        if plan is None:
+            plan = _planned(node, op, g, demands, recording)
         if work.active.count:
             report_planned(node, demands, plan)
-        for k, ct in _carried_out(plan, node, op, g, demands):
-            of = node.args[k]
-            value = getattr(ct, "_value", None)
-            if value is None or value.dtype != of.dtype or value.shape != of.shape:
-                if ct is None:
-                    continue
-                if type(ct) is LowRank:
-                    ct.need = demands[k]
-                    if ct.dtype == of.dtype:
-                        result.append((k, ct))
-                        continue
-                    ct = _multiplied(ct)
-                if work.active.count:
-                    _report_cast(node, ct, of, g)
-                ct = conform(ct, of, node)
-            if type(ct._value) is not Zero or ct._node is not None:
-                result.append((k, ct))
+        if plan.on_values:
+            return _carried_out_on_values(plan, node, g, demands)
+        return _carried_out(plan, node, op, g, demands)
     except Exception as error:
         error.add_note(f"in the backward of {node.describe()}")
         raise
-    return result
+
+
+def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Any) -> Any:
+    """What a rule gave for argument k as that argument's cotangent; None where it is zero."""
+    if ct is None:
+        return None
+    of = node.args[k]
+    if type(ct) is LowRank:
+        ct.need = demands[k]
+        if ct.dtype == of.dtype:
+            return ct
+        ct = _multiplied(ct)
+    if work.active.count and (ct.dtype, ct.shape) != (of.dtype, of.shape):
+        _report_cast(node, ct, of, g)
+    ct = conform(ct, of, node)
+    return ct if type(ct._value) is not Zero or ct._node is not None else None
 
 
 def pulled_back(
@@ -253,6 +261,14 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> P
         return known or pullback(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
+    asked = node.asked
+    if type(asked) is Stored and asked.pattern is getattr(g._value, "pattern", None) and not recording:
+        for need in demands:
+            if need is not asked and need is not NOTHING:
+                break
+        else:
+            if op.name not in overrides():
+                return on_values(op, demands)
     where = support_of(g._value)
     return pullback(op, demands, where, known_inputs(node, recording), node.out, node.params)
 
@@ -261,8 +277,13 @@ _EACH = Kind.EACH
 
 
 def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> list[tuple[int, Any]]:
-    """What the rules give for the arguments that are needed (None for no derivative)."""
-    inputs, y, params = node.inputs(), node.results(), node.params
+    """The cotangents that the rules give for the arguments that are needed."""
+    inputs = args = node.args
+    y, params, parents = node.out, node.params, node.parents
+    if not _GIVEN.issuperset(map(type, args)):
+        inputs = node.inputs()
+    if type(y) is not Aval:
+        y = node.results()
     given: list[tuple[int, Any]] = []
     shared: tuple[Any, ...] = ()
     if plan.replaced:
@@ -271,8 +292,9 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
         shared = (op.shared(F, g, y, *inputs, **params),)
     for kind, positions, rule, part in plan.steps:
         k = positions[0]
-        parent = node.parents[k]
-        watched = None if parent is None or parent.meta is None else watch(node.parents, demands, k)
+        parent = parents[k]
+        meta = None if parent is None else parent.meta
+        watched = None if meta is None or meta.stored is None else watch(parents, demands, k)
         if kind is _EACH:
             ct = rule(F if watched is None else watched, *shared, g, y, *inputs, **params)
         elif kind is Kind.PART:
@@ -281,25 +303,62 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
             ct = op.vjp_at(F, rule, demands[k], k, g, y, *inputs, **params)  # type: ignore[misc]
             if ct is NotImplemented:
                 ct = _part(op, rule, entry_by_entry(part), k, shared, g, y, inputs, params)
-        elif kind is Kind.TOGETHER:
-            of_all = rule(F, positions, *shared, g, y, *inputs, **params)
-            given += _watched(node, demands, list(zip(positions, of_all, strict=True)))
-            continue
         else:
-            of_all = rule(demands, node, tuple(map(selected, g)) if node.multiple else selected(g))
-            return _watched(node, demands, [(k, of_all[k]) for k in positions])
+            if kind is Kind.TOGETHER:
+                of_all = rule(F, positions, *shared, g, y, *inputs, **params)
+            else:
+                of_all = rule(demands, node, tuple(map(selected, g)) if node.multiple else selected(g))
+                of_all = [of_all[k] for k in positions]
+            given += _several(of_all, positions, node, demands, g)
+            continue
         if watched is not None:
             watched.check(ct)
-        given.append((k, ct))
+        value, of = getattr(ct, "_value", None), args[k]
+        if value is None or type(value) is Zero or value.dtype != of.dtype or value.shape != of.shape:
+            ct = _conformed(ct, node, k, demands, g)
+        if ct is not None:
+            given.append((k, ct))
     return given
 
 
-def _watched(node: Node, demands: Demands, given: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """What a rule for several inputs gave, after a warning where a large sparse leaf's is dense."""
-    for k, ct in given:
+def _several(
+    of_all: Sequence[Any], positions: Sequence[int], node: Node, demands: Demands, g: Any
+) -> list[tuple[int, Any]]:
+    """The cotangents that a rule for several inputs gave; warns where a large sparse leaf's is dense."""
+    given = []
+    for k, ct in zip(positions, of_all, strict=True):
         watched = watch(node.parents, demands, k)
         if watched is not None:
             watched.check(ct)
+        ct = _conformed(ct, node, k, demands, g)
+        if ct is not None:
+            given.append((k, ct))
+    return given
+
+
+def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> list[tuple[int, Any]]:
+    """As `_carried_out`, where all is on one pattern: of what is stored alone, as it is held."""
+    pattern, entries = g._value.pattern, g._value.values
+    g, shape, params = make_handle(entries), entries.shape, node.params
+    held: list[Any] = []
+    for x in (node.out, *node.args):
+        if type(x) is Aval:
+            x = Aval(shape, x.dtype)
+        elif type(x) not in _GIVEN:
+            x = make_handle(x.values)
+        held.append(x)
+    given: list[tuple[int, Any]] = []
+    for _, (k,), rule, _ in plan.steps:
+        ct = rule(F, g, *held, **params)
+        if ct is None:
+            continue
+        value = ct._value
+        if type(value) is np.ndarray and value.shape == shape and value.dtype == node.args[k].dtype:
+            given.append((k, make_handle(pattern.kind(pattern, value))))
+        else:
+            ct = _conformed(F.from_values(ct, pattern=pattern), node, k, demands, g)
+            if ct is not None:
+                given.append((k, ct))
     return given
 
 

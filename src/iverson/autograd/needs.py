@@ -26,9 +26,8 @@ class Needs:
 
     __slots__ = ("of_args", "of_results")
 
-    def __init__(self) -> None:
-        self.of_args: dict[Node, Demands] = {}
-        self.of_results: dict[Node | None, Any] = {}
+    of_args: dict[Node, Demands]
+    of_results: dict[Node | None, Any]
 
     def result(self, node: Node, index: int) -> Entries:
         """The need of the cotangent of one result."""
@@ -43,32 +42,40 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bo
     (`iverson.autograd.plan.demanded`). While recording, only the zeros of constants are counted on.
     """
     needs = Needs()
-    results, of_args, known = needs.of_results, needs.of_args, needs.of_results.get
+    of_args = needs.of_args = {}
+    results = needs.of_results = {}
+    known = results.get
     requested: dict[Node, dict[int, Entries]] = {}
     for (node, index), need in targets.items():
-        requested.setdefault(node, {})[index] = need
+        if node.op is None:  # the oldest are first: what a pass goes by in reverse
+            results[node] = need
+        else:
+            requested.setdefault(node, {})[index] = need
     reached = results.keys()
     for node in order:
         own: Any = NOTHING
-        if not reached.isdisjoint(node.parents):
-            demands: Demands = tuple(map(known, node.parents, _NOTHINGS))
+        parents = node.parents
+        if not reached.isdisjoint(parents):
+            demands: Demands = tuple(map(known, parents, _NOTHINGS))
             is_read = True
             if tuple in map(type, demands):  # of parents with several results
                 demands = tuple(map(_of, demands, node.indices))
                 is_read = any(need is not NOTHING for need in demands)
             if is_read:
                 of_args[node] = demands
-                whole = node.is_whole and _WHOLE.issuperset(demands)
-                own = FULL if whole else _demanded(node, demands, recording)
-        if node in requested:
-            asked = requested[node]
-            own = asked[0] if own is NOTHING and not node.multiple else _merged(node, own, asked)
+                own, asked = node.read, node.asked
+                for need in demands:
+                    if need is not asked and need is not NOTHING:
+                        own = _demanded(node, demands, recording)
+                        break
+        if requested and node in requested:
+            of_node = requested[node]
+            own = of_node[0] if own is NOTHING and not node.multiple else _merged(node, own, of_node)
         if own is not NOTHING:
             results[node] = own
     return needs
 
 
-_WHOLE = frozenset((NOTHING, FULL))
 _NOTHINGS = repeat(NOTHING)
 
 

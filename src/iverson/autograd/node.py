@@ -18,6 +18,7 @@ from weakref import ref
 from iverson.core.aval import Aval
 from iverson.core.caller import user_frame
 from iverson.core.dispatch import make_handle
+from iverson.core.entries import Entries
 from iverson.core.op import Op
 
 #: What rules get of an argument as it is held.
@@ -37,15 +38,16 @@ class Node:
         Python scalar.
     parents, indices : for each argument the node it came from (or None) and which of its results it was.
     out : the result, held in the same way; a tuple where the op has several.
-    is_whole : whether all of the result's cotangent is read where all of an argument's is: no argument had
-        a support, and the op's entry map is not partial.
+    asked, read : where the demand of each argument is ``asked`` or nothing, that of the result is ``read``:
+        Full where no argument had a support, and a pattern where all that is stored is on that one. None
+        where nothing is known before `iverson.autograd.plan.demanded` is asked.
     where : the code object and instruction of the user's call.
     """
 
     __slots__ = (
         "args",
+        "asked",
         "indices",
-        "is_whole",
         "meta",
         "multiple",
         "number",
@@ -53,6 +55,7 @@ class Node:
         "out",
         "params",
         "parents",
+        "read",
         "where",
     )
 
@@ -64,7 +67,8 @@ class Node:
     indices: tuple[int, ...]
     out: Any
     where: Where | None
-    is_whole: bool
+    asked: Entries | None
+    read: Entries | None
     number: int
     meta: NodeMeta | None
 
@@ -105,7 +109,8 @@ def make_node(
     indices: tuple[int, ...],
     out: Any,
     where: Where | None,
-    is_whole: bool = False,
+    asked: Entries | None = None,
+    read: Entries | None = None,
 ) -> Node:
     """A new node. A function in place of ``__init__``, which takes three times as long to be called."""
     made = _new(Node)
@@ -117,7 +122,8 @@ def make_node(
     made.indices = indices
     made.out = out
     made.where = where
-    made.is_whole = is_whole
+    made.asked = asked
+    made.read = read
     made.number = next_number()
     made.meta = None
     return made
@@ -219,8 +225,12 @@ def line_of(where: Where) -> str:
 
 def reachable(roots: Iterable[Node], floor: int) -> list[Node]:
     """All nodes with a number of at least ``floor`` that the roots were made from, oldest first."""
-    found = [node for node in dict.fromkeys(roots) if node.number >= floor]
-    seen: set[Node | None] = {None, *found}
+    found = []
+    seen: set[Node | None] = {None}
+    for node in roots:
+        if node not in seen and node.number >= floor:
+            seen.add(node)
+            found.append(node)
     for node in found:  # which grows
         for parent in node.parents:
             if parent not in seen:

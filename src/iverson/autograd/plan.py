@@ -37,6 +37,7 @@ class Kind(Enum):
 
     EACH = "for one input"
     PART = "for one input, on part of its cotangent"
+    VALUES = "for one input, on what is stored on the one pattern of all operands"
     LOW_RANK = "for one input, as two factors if they are smaller"
     TOGETHER = "once for several inputs"
     JOINT = "once, the user's code"
@@ -54,10 +55,15 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The steps of a pullback. ``replaced``: the rules are a user's (`override_vjp`), of whole tensors."""
+    """The steps of a pullback.
+
+    replaced : the rules are a user's (`override_vjp`), of whole tensors.
+    on_values : they are given what is stored on one pattern (`Kind.VALUES`), and the parts are the demands.
+    """
 
     steps: tuple[Step, ...]
     replaced: bool = False
+    on_values: bool = False
 
 
 def lasting(held: Any, *, may_change: bool) -> Any:
@@ -131,6 +137,20 @@ def pullback(
             op.plans.clear()
         op.plans[demands] = made
     return made
+
+
+def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
+    """The rules of an elementwise op whose operands and cotangent are all on the pattern that is demanded.
+
+    They follow from which are demanded alone, and hold for whatever pattern that is.
+    """
+    wanted = tuple(compress(count(), map(is_not, demands, _NOTHINGS)))
+    known = op.plans.get(("on values", wanted))  # the hash of a Kind is a call
+    if known is None:
+        rules = [(k, op.vjp[k]) for k in wanted if k < len(op.vjp)]  # type: ignore[arg-type,index]
+        steps = tuple([Step(Kind.VALUES, (k,), rule) for k, rule in rules if rule is not None])
+        known = op.plans["on values", wanted] = Plan(steps, on_values=True)
+    return known  # type: ignore[no-any-return]
 
 
 def _joined(op: Op, steps: list[Step]) -> list[Step]:

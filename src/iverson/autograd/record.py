@@ -18,6 +18,7 @@ from iverson.core import cost, dispatch, work
 from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
 from iverson.core.aval import Aval, aval_of, has_shape
+from iverson.core.caller import user_frame
 from iverson.core.dispatch import Handle, Interpreter, LevelValue, make_handle, register_interpreter
 from iverson.core.entries import FULL, Stored
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
@@ -37,10 +38,11 @@ from iverson.core.float_warnings import (
 from iverson.core.op import Op
 from iverson.core.table import F, overrides
 from iverson.kernels.registry import annihilated, run, zeros_like_result
-from iverson.layouts import Bracket, Pattern, Zero, entries, layouts_by_type, new_bytes, select
+from iverson.layouts import Bracket, Pattern, Sparse, Zero, entries, layouts_by_type, new_bytes, select
 
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray
+_new = object.__new__
 _handle_type = dispatch._handle
 _NODE, _NONES = repeat("_node"), repeat(None)
 
@@ -107,7 +109,11 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if work.active.count:
         _report(op, out, values, params)
     if not tracked or not is_grad_enabled():
-        made: Any = tuple(map(handle, out)) if op.multiple else make_handle(out)
+        if op.multiple:
+            made: Any = tuple(map(handle, out))
+        else:  # `make_handle`, without a call
+            made = _new(handle)
+            made._value, made._node, made._index = out, None, 0
         if unrecorded.calls.count:
             unrecorded.mark(made if op.multiple else (made,), args)
         return made
@@ -169,19 +175,34 @@ def _record(
         if not keep:
             v = values[k]
             if type(v) is _ndarray:  # what its own node knows of it serves this one too
-                values[k] = known if type(known) is Aval and known.support is FULL else _known(v)
+                is_known = type(known) is Aval and known.support is FULL
+                values[k] = known if is_known else Aval(v.shape, v.dtype)
             elif type(v) not in _SCALARS:
                 values[k] = known if type(known) is Aval and _is_on_pattern(known.support, v) else _known(v)
-    is_whole = plain and not op.entry_map.partial
+    entry_map = op.entry_map
+    asked: Any = FULL if plain else None
+    read = asked
     if op.multiple:
         each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
         kept_out: Any = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
-    else:
+    elif type(out) is _ndarray:
+        kept_out = out if result_saved else Aval(out.shape, out.dtype)
+    elif plain or not (entry_map.elementwise and isinstance(out, Sparse) and op.vjp_at is not None):
         kept_out = out if result_saved else _known(out)
-    node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, user_call(3), is_whole)
+    else:
+        asked = read = _on_one_pattern(values, parents, out)
+        kept_out = out if result_saved else _known(out) if read is None else Aval(out.shape, out.dtype, read)
+    if plain and entry_map.partial:
+        read = kept_out.support if entry_map.stored and type(kept_out) is Aval else None
+        asked = asked if read is not None else None
+    frame = user_frame(2)
+    where = None if frame is None else (frame.f_code, frame.f_lasti)
+    node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, where, asked, read)
     if op.multiple:
         return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
-    return make_handle(out, node)
+    made = _new(handle)
+    made._value, made._node, made._index = out, node, 0
+    return made
 
 
 def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
@@ -197,6 +218,21 @@ def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
         for v in (out if op.multiple else (out,))
     ]
     return tuple(found) if op.multiple else found[0]
+
+
+def _on_one_pattern(values: list[Any], parents: list[Node | None], out: Sparse) -> Stored | None:
+    """The pattern of a sparse result, if all operands but numbers have its shape and are on that pattern."""
+    pattern, shape = out.pattern, out.shape
+    for v in values:
+        if type(v) is Aval:
+            if type(v.support) is not Stored or v.support.pattern is not pattern or v.shape != shape:
+                return None
+        elif type(v) not in _SCALARS and (getattr(v, "pattern", None) is not pattern or v.shape != shape):
+            return None
+    for parent in parents:  # the demands of a chain of such calls are one object
+        if parent is not None and type(parent.read) is Stored and parent.read.pattern is pattern:
+            return parent.read
+    return Stored(pattern)
 
 
 def _is_on_pattern(support: Any, value: Any) -> bool:

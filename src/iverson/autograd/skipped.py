@@ -38,7 +38,8 @@ def report_planned(node: Node, demands: Demands, plan: Plan) -> None:
     assert node.op is not None
     work.rule(node.op.name)
     work.skipped(node.op.name, unneeded=sum(map(_is_unneeded, node.parents, demands)))
-    parts = {k: step.part for step in plan.steps for k in step.positions if step.kind is not Kind.JOINT}
+    steps = [step for step in plan.steps if step.kind is not Kind.JOINT]
+    parts = {k: demands[k] if plan.on_values else step.part for step in steps for k in step.positions}
     beside = tuple([k for k in parts if demands[k] is not NOTHING])
     for k, demand in enumerate(demands):
         if not _has_rule(node, k):

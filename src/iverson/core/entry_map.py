@@ -24,6 +24,7 @@ class EntryMap:
         also what is read where inputs are demanded in full.
     bounds : whether `support` ever says less than every entry.
     products : where only products read a cotangent of an input, only products read that of the result.
+    stored : where inputs are demanded in full, the support of the result is what is read of it.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
     image : ``image(region, shape, others, params)`` gives the smallest region of the result that depends on a
         region, not empty, of input 0, which has this shape; empty or None if nothing does. ``others`` are the
@@ -35,6 +36,7 @@ class EntryMap:
     partial = False
     bounds = False
     products = False
+    stored = False
     keeps_zeros = False
     image: Any = None
 

@@ -201,10 +201,16 @@ def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
     return LowRank(left, right) if k * (m + n) < m * n else NotImplemented
 
 
+def _vjp_a(F: Any, g: Any, _y: Any, _a: Any, b: Any) -> Any:
+    ct = F.matmul(g, F.mH(b))
+    return ct if ct.shape == _a.shape else F.sum_to(ct, _a.shape)
+
+
 def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
-    if _b.ndim == 2 and a.ndim > 2:
+    if len(a.shape) > 2 == len(_b.shape):
         g, a = _all_rows(F, g, a)
-    return F.sum_to(F.matmul(F.mH(a), g), _b.shape)
+    ct = F.matmul(F.mH(a), g)
+    return ct if ct.shape == _b.shape else F.sum_to(ct, _b.shape)
 
 
 def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:
@@ -243,10 +249,7 @@ define(
         name="matmul",
         forward=Body(strided.matmul, trapping=strided.trapping_matmul),
         abstract=_abstract,
-        vjp=(
-            lambda F, g, _y, _a, b: F.sum_to(F.matmul(g, F.mH(b)), _a.shape),
-            _vjp_b,
-        ),
+        vjp=(_vjp_a, _vjp_b),
         linear_in=((0,), (1,)),
         entry_map=Contracted(),
         vjp_at=_within,

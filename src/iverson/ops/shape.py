@@ -169,7 +169,7 @@ define(
 @derived
 def mT(x: Any) -> Any:
     """The last two axes exchanged."""
-    return namespace.permute_dims(x, axes=_transposed(x.ndim))
+    return namespace.permute_dims(x, axes=_transposed(len(x.shape)))
 
 
 @cache
@@ -180,8 +180,9 @@ def _transposed(ndim: int) -> Shape:
 @derived
 def mH(x: Any) -> Any:
     """The conjugate of the last two axes exchanged."""
-
-    return mT(namespace.conj(x) if x.dtype.kind == "c" else x)
+    if x.dtype.kind == "c":
+        x = namespace.conj(x)
+    return namespace.permute_dims(x, axes=_transposed(len(x.shape)))
 
 
 define(

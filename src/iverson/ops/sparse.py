@@ -112,7 +112,7 @@ def _patterns() -> list[Pattern]:
 class OnPattern(EntryMap):
     """Values on a pattern: the result is zero elsewhere."""
 
-    partial = True
+    partial = stored = True
 
     def demand(self, _op: Op, _demands: Any, _inputs: Any, _out: Any, params: Any) -> Entries:
         """The pattern."""

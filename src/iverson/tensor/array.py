@@ -18,7 +18,7 @@ from iverson.autograd.guards import check_conversion, check_in_place
 from iverson.core import dtypes
 from iverson.core.arrays import plain
 from iverson.core.caller import is_assignment, warn
-from iverson.core.dispatch import Operand, bind, unwrap
+from iverson.core.dispatch import NO_PARAMS, Operand, _default, bind, unwrap
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -80,12 +80,12 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     def forward(self: Any, other: Any) -> Any:
         if type(other) is not type(self) and (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
-        return bind(op, (self, other))
+        return _default[0].bind(op, (self, other), NO_PARAMS)
 
     def reflected(self: Any, other: Any) -> Any:
         if (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
-        return bind(op, (other, self))
+        return _default[0].bind(op, (other, self), NO_PARAMS)
 
     def in_place(self: Any, other: Any) -> Any:
         if (other := _operand(other, name)) is NotImplemented:
@@ -120,7 +120,7 @@ def _unary(name: str) -> Callable[..., Any]:
     op = TABLE[name]
 
     def forward(self: Any) -> Any:
-        return bind(op, (self,))
+        return _default[0].bind(op, (self,), NO_PARAMS)
 
     return forward
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from iverson.autograd.record import record_assignment
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, Operand, Wrapper, bind, cells, has_entries, make_handle
+from iverson.core.dispatch import NO_PARAMS, Handle, Operand, Wrapper, _default, bind, cells, has_entries, make_handle
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
@@ -392,7 +392,7 @@ def matmul(a: Any, b: Any) -> Any:
     b = b if isinstance(b, Operand) else make_handle(np.asarray(b))
     rows, columns = a.shape, b.shape
     if len(rows) == len(columns) == 2:
-        return bind(_MATMUL, (a, b))
+        return _default[0].bind(_MATMUL, (a, b), NO_PARAMS)
     if not rows or not columns:
         raise ShapeError(
             "matmul",
