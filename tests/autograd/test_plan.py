@@ -15,7 +15,7 @@ from iverson.core.errors import IversonError, LinearAlgebraError
 from iverson.core.op import Sampler, frozen
 from iverson.core.region import Region
 from iverson.core.table import TABLE, override_vjp
-from iverson.layouts import support_of
+from iverson.layouts import from_strided, support_of
 from iverson.ops import F
 from iverson.transforms import jvp
 from tests.conformance.product import each, floating, in_layout, samples_of
@@ -157,3 +157,44 @@ def test_operands_of_a_join_that_the_cotangent_is_not_of_have_no_rule_run(name, 
     assert not pullback(op, (NOTHING,) * 4, at, known, out, params).steps
     only = tuple(NOTHING if k in expected else FULL for k in range(4))
     assert not pullback(op, only, at, known, out, params).steps
+
+
+# -- ops whose operands are all on one pattern ------------------------------------------------------
+
+ON_VALUES = [
+    name
+    for name in DIFFERENTIABLE
+    if TABLE[name].entry_map.elementwise
+    and TABLE[name].vjp_at is not None
+    and name not in ("bracket", "where")
+]
+
+
+@pytest.mark.parametrize("name", ON_VALUES)
+@pytest.mark.filterwarnings("ignore")
+def test_rules_on_values_give_what_rules_give(name, monkeypatch):
+    """Of an elementwise op whose operands are on one pattern, rules run on what is stored, and only there.
+
+    Held against a recorded pass, which cuts tensors to the pattern, in which operands are asked for.
+    """
+    op, rng = TABLE[name], np.random.default_rng(0)
+    assert not callable(op.vjp)
+    assert op.shared is op.together is None
+    held = from_strided(np.where(rng.random((4, 5)) < 0.5, rng.uniform(0.2, 0.8, (4, 5)), 0), "csr")
+    sample = samples_of(op, "float64")[0]
+    moving = floating(sample)
+    xs, params = list(sample.args), sample.params
+    leaves = {}
+    for k in moving:
+        leaves[k] = iv.asarray(held.values + rng.uniform(0, 0.1, held.values.shape), requires_grad=True)
+        xs[k] = F.from_values(leaves[k], pattern=held.pattern)
+    y = getattr(F, name)(*xs, **params)
+    if not y.requires_grad or getattr(y._value, "pattern", None) is not held.pattern:
+        return  # it is not 0 at 0
+    head = F.from_values(rng.standard_normal(held.values.shape).astype(y.dtype), pattern=held.pattern)
+    expected = grad(y, list(leaves.values()), head, create_graph=True)
+    monkeypatch.setattr("iverson.autograd.engine._part", None)
+    found = grad(y, list(leaves.values()), head)
+    for g, e in zip(found, expected, strict=True):
+        assert g.dtype == e.dtype
+        np.testing.assert_array_equal(g.to_dense().numpy(), e.detach().to_dense().numpy())

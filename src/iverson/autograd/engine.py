@@ -264,7 +264,7 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> P
     asked = node.asked
     if type(asked) is Stored and asked.pattern is getattr(g._value, "pattern", None) and not recording:
         for need in demands:
-            if need is not asked and need is not NOTHING:
+            if need is not asked and need is not NOTHING and need != asked:
                 break
         else:
             if op.name not in overrides():

@@ -15,7 +15,7 @@ import numpy as np
 from iverson.autograd import plan
 from iverson.autograd.node import Node
 from iverson.core.aval import Aval
-from iverson.core.entries import FULL, NOTHING, Entries, join
+from iverson.core.entries import FULL, NOTHING, Entries, Stored, join
 
 Slot = tuple[Node, int]
 Demands = tuple[Entries, ...]
@@ -65,7 +65,11 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bo
                 of_args[node] = demands
                 own, asked = node.read, node.asked
                 for need in demands:
-                    if need is not asked and need is not NOTHING:
+                    if (
+                        need is not asked
+                        and need is not NOTHING
+                        and (type(asked) is not Stored or need != asked)
+                    ):
                         own = _demanded(node, demands, recording)
                         break
         if requested and node in requested:

@@ -147,10 +147,10 @@ def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
     wanted = tuple(compress(count(), map(is_not, demands, _NOTHINGS)))
     known = op.plans.get(("on values", wanted))  # the hash of a Kind is a call
     if known is None:
-        rules = [(k, op.vjp[k]) for k in wanted if k < len(op.vjp)]  # type: ignore[arg-type,index]
+        rules = [(k, rule) for k, rule in enumerate(op.vjp_rules()) if k in wanted]
         steps = tuple([Step(Kind.VALUES, (k,), rule) for k, rule in rules if rule is not None])
         known = op.plans["on values", wanted] = Plan(steps, on_values=True)
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def _joined(op: Op, steps: list[Step]) -> list[Step]:

@@ -15,7 +15,17 @@ import numpy as np
 
 from iverson.autograd.record import record_assignment
 from iverson.core.arrays import plain
-from iverson.core.dispatch import NO_PARAMS, Handle, Operand, Wrapper, _default, bind, cells, has_entries, make_handle
+from iverson.core.dispatch import (
+    NO_PARAMS,
+    Handle,
+    Operand,
+    Wrapper,
+    _default,
+    bind,
+    cells,
+    has_entries,
+    make_handle,
+)
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
