@@ -35,6 +35,8 @@ def embedding(indices: Array | ArrayLike, table: A | ArrayLike, /) -> A:
     iverson.Tensor([[3., 4.],
                     [3., 4.]])
     """
+    if hasattr(type(table), "__iverson_embedding__"):  # its rows are elsewhere
+        return table.__iverson_embedding__(indices)  # type: ignore[union-attr]
     table = as_operand(table, "embedding", "table")
     if not table.ndim:
         raise ShapeError("embedding", "table", got="rank 0", expected="at least one axis")

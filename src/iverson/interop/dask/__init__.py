@@ -16,5 +16,6 @@ except ImportError as error:
 
 from iverson.interop.dask.gradients import ValueAndGrad, value_and_grad
 from iverson.interop.dask.partitions import partitions
+from iverson.interop.dask.table import PartitionedTable
 
-__all__ = ["ValueAndGrad", "partitions", "value_and_grad"]
+__all__ = ["PartitionedTable", "ValueAndGrad", "partitions", "value_and_grad"]

@@ -144,7 +144,7 @@ def _kind_of(x: Any) -> Any:
     """What must be the same for a message of changes to do. It holds no entries."""
     value = value_of(unwrap(x), None)
     if value is None:
-        return x
+        return getattr(x, "placement", x)
     mask = x._mask if isinstance(x, Wrapper) else None  # type: ignore[attr-defined]
     return value.shape, value.dtype, getattr(value, "pattern", None), mask
 

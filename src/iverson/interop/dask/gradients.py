@@ -18,6 +18,7 @@ from iverson.core.errors import ArgumentError, DTypeError, IversonError, ShapeEr
 from iverson.core.shapes import check_choice
 from iverson.interop.dask.broadcast import Broadcast, replica
 from iverson.interop.dask.partitions import Partitions, client_of, waiting
+from iverson.interop.dask.table import PartitionedTable, TableRows
 from iverson.interop.packing import Packed, pack, summed, unpack
 from iverson.layouts import Zero
 from iverson.tensor import asarray
@@ -51,7 +52,7 @@ class ValueAndGrad:
     def __call__(self, params: Any, data: Any) -> tuple[Any, Any]:
         """The loss over all partitions, and its gradients: a tree like ``params``."""
         leaves, structure = flatten(params)
-        leaves = [_parameter(k, x) for k, x in enumerate(tensors(leaves, NAME, "params"))]
+        leaves = [_parameter(k, x) for k, x in enumerate(leaves)]
         found = Partitions(data, NAME)
         messages, known = self._broadcast.messages(leaves, structure)
         passes = [
@@ -60,7 +61,14 @@ class ValueAndGrad:
         ]
         while len(passes) > 1:
             passes = [_merged(messages[0], passes[k : k + FAN_IN]) for k in range(0, len(passes), FAN_IN)]
-        count, value, gradients = unpack(self._computed(passes[0], len(found.parts)), known)
+        try:
+            result = self._computed(passes[0], len(found.parts))
+        except Exception:
+            for table in leaves:
+                if isinstance(table, PartitionedTable):
+                    table.check()
+            raise
+        count, value, gradients = unpack(result, known)
         if not count:
             raise ArgumentError(
                 NAME, "data", got="partitions without any example", expected="at least one example"
@@ -129,6 +137,9 @@ def value_and_grad(
 
 
 def _parameter(k: int, x: Any) -> Any:
+    if isinstance(x, TableRows):
+        return x
+    (x,) = tensors([x], NAME, "params")
     if not dtypes.is_inexact(x.dtype):
         raise DTypeError(NAME, "params", got=f"leaf {k} of dtype {x.dtype}", expected="floating tensors")
     return x.detach()
@@ -148,20 +159,21 @@ def _local(
     """How many examples a partition has, the sum of their losses, and its gradients."""
     held = replica(first)
     loss, reduction = held.program
-    leaves = held.leaves(changes)
+    leaves = [x.fresh() if isinstance(x, TableRows) else x for x in held.leaves(changes)]
     count = _examples(index, parts)
     if not count:
         return pack((0, 0.0, [rewrap(x, _zero(unwrap(x))) for x in leaves]), held.known)
-    variables = [x.requires_grad_() for x in leaves]
-    params = unflatten(held.structure, [rewrap(x, alias(unwrap(x))) for x in variables])
+    given = [x if isinstance(x, TableRows) else x.requires_grad_() for x in leaves]
+    params = unflatten(
+        held.structure, [x if isinstance(x, TableRows) else rewrap(x, alias(unwrap(x))) for x in given]
+    )
 
     def run(some: Sequence[Any]) -> Any:
         return loss(params, unflatten(structure, [_tensor(x) for x in some]))
 
-    value = _value(run, index, parts, variables)
+    value = _value(run, index, parts, given)
     weight = count if reduction == "mean" else 1
-    gradients = iv.autograd.grad(value, variables, asarray(np.asarray(weight, value.dtype)))
-    gradients = [summed([g]) for g in gradients]
+    gradients = _gradients(value, asarray(np.asarray(weight, value.dtype)), given)
     return pack((count, value.item() * weight, gradients), held.known)
 
 
@@ -170,6 +182,20 @@ def _merged(first: Packed, partial: Sequence[Packed]) -> Packed:
     known = replica(first).known
     counts, values, gradients = zip(*(unpack(p, known) for p in partial), strict=True)
     return pack((sum(counts), sum(values), [summed(terms) for terms in zip(*gradients, strict=True)]), known)
+
+
+def _gradients(value: Any, weight: Any, given: Sequence[Any]) -> list[Any]:
+    variables = [x.leaves() if isinstance(x, TableRows) else [x] for x in given]
+    flat = [x for own in variables for x in own]
+    found = iter(
+        iv.autograd.grad(value, flat, weight)
+        if value.requires_grad
+        else [rewrap(x, _zero(unwrap(x))) for x in flat]
+    )
+    of_each = [[next(found) for _ in own] for own in variables]
+    return [
+        x.gradient(g) if isinstance(x, TableRows) else summed(g) for x, g in zip(given, of_each, strict=True)
+    ]
 
 
 def _zero(x: Any) -> Any:
@@ -205,11 +231,15 @@ def _value(
     if not isinstance(value, iv.Tensor) or value.shape != ():
         kind = ShapeError if isinstance(value, iv.Tensor) else ArgumentError
         raise kind(NAME, "loss", got=described(value), expected="one number, a Tensor of shape ()")
-    if not np.isfinite(value.item()) and all(iv.isfinite(unwrap(x).detach()).all() for x in variables):
+    if not np.isfinite(value.item()) and _are_finite(variables):
         row = _first_bad(run, parts)
         if row is not None:
             raise _failed(index, row, f"a loss of {value.item()}")
     return value
+
+
+def _are_finite(leaves: Sequence[Any]) -> bool:
+    return all(iv.isfinite(unwrap(x).detach()).all() for x in leaves if not isinstance(x, TableRows))
 
 
 def _failed(index: int, row: int | None, what: Any) -> IversonError:
