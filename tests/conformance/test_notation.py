@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import iverson as iv
 from iverson import te
 from iverson.autograd import grad
 from iverson.core.aval import Aval
@@ -12,9 +13,9 @@ from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Sample
 from iverson.core.scalars import SCALARS
-from iverson.core.table import overrides
-from iverson.ops import ALL, TABLE, F, defined, use_derived_vjp
-from iverson.ops.notation import lazy_te, with_te
+from iverson.core.table import overrides, pushforward_of
+from iverson.ops import TABLE, F, defined
+from iverson.ops.notation import lazy_te
 from iverson.te import interpret, operator
 from iverson.te.operator import Expression
 from iverson.tensor import Tensor
@@ -24,7 +25,7 @@ from tests.conformance.product import EXHAUSTIVE, dtypes_of, each, floating, ops
 
 #: Functions of orders have a derivative in index notation where these are numbers.
 OF_ORDERS = {s.name: s.orders for s in SCALARS.values() if s.orders and TABLE[s.name].differentiable}
-NAMES = (*(n for n in with_te() if n in ops()), *OF_ORDERS)
+NAMES = (*(n for n in te.with_notation() if n in ops()), *OF_ORDERS)
 
 
 def cases_of(name):
@@ -143,19 +144,67 @@ def loops_are_the_op(case):
     np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol)
 
 
-def test_use_derived_vjp_for_one_op_for_all_and_back():
-    x = Tensor(np.array([0.5, -1.0])).requires_grad_()
-    with use_derived_vjp("sin"):
-        assert set(overrides()) == {"sin"}
-        np.testing.assert_allclose(grad(F.sin(x).sum(), x).numpy(), np.cos([0.5, -1.0]))
-    with use_derived_vjp(ALL):
-        assert set(overrides()) == set(with_te())
-        y = (F.stack(F.tanh(x), x * x, axis=0) @ x).sum()
-        found = grad(y, x).numpy()
+def both_modes(f, x):
+    y, pulled = vjp(f, x)
+    tangent = iv.ones_like(x)
+    return [y.numpy(), *(g.numpy() for g in pulled(iv.ones_like(y))), jvp(f, (x,), (tangent,))[1].numpy()]
+
+
+def test_derived_rules_are_preferred_for_one_op_for_all_and_back():
+    x = Tensor(np.array([0.5, -1.0]))
+    with te.prefer_derived("sin"):
+        assert set(overrides()) == {"sin", pushforward_of("sin")}
+        np.testing.assert_allclose(both_modes(F.sin, x)[1:], [np.cos([0.5, -1.0])] * 2)
+
+    def several(x):
+        return (F.stack(F.tanh(x), x * x, axis=0) @ x).sum()
+
+    with te.prefer_derived():
+        assert set(overrides()) == {k for n in te.with_notation() for k in (n, pushforward_of(n))}
+        found = both_modes(several, x)
     assert not overrides()
-    np.testing.assert_allclose(found, grad((F.stack(F.tanh(x), x * x, axis=0) @ x).sum(), x).numpy())
-    with pytest.raises(ArgumentError, match="an op with a te"):
-        use_derived_vjp("cholesky")
+    for a, b in zip(found, both_modes(several, x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    for wrong in ("cholesky", 3, [["sin"]]):
+        with pytest.raises(ArgumentError, match="an op with a te"):
+            te.prefer_derived(wrong if isinstance(wrong, (str, list)) else [wrong])
+
+
+def test_preferring_shows_which_rules_run_eagerly_and_compiled_and_ends_with_the_block():
+    """The hand-written rules of an op are made wrong, so that one sees which of them ran."""
+    wrong = Op(
+        name="cubed_wrongly",
+        forward=lambda x: x**3,
+        abstract=lambda x: Aval(x.shape, x.dtype),
+        vjp=(lambda F, g, y, x: 0 * g,),
+        jvp=(lambda F, t, y, x: 0 * t,),
+        te=lazy_te(lambda T, x: T.compute(x.shape, lambda i: x[i] * x[i] * x[i])),
+    )
+    x = Tensor(np.array([1.0, 2.0]))
+    right, none = [3.0, 12.0], [0.0, 0.0]
+    with defined(wrong):
+        compiled = iv.jit(lambda x: F.cubed_wrongly(x) + 0)
+
+        def runs(f):
+            return [list(v) for v in both_modes(f, x)[1:]]
+
+        for f in (F.cubed_wrongly, compiled, iv.jit(lambda x: vjp(compiled, x)[1](iv.ones_like(x))[0])):
+            modes = runs if f in (F.cubed_wrongly, compiled) else lambda f: [list(f(x).numpy())] * 2
+            assert modes(f) == [none, none]
+            with te.prefer_derived("cubed_wrongly"):
+                assert modes(f) == [right, right]
+            assert modes(f) == [none, none]
+            with te.prefer_derived("cubed_wrongly"):
+                size = getattr(f, "cache_size", 0)
+                assert modes(f) == [right, right]
+                assert getattr(f, "cache_size", 0) == size
+        tracked = x.requires_grad_()
+        y = compiled(tracked)  # what a compiled function keeps is for the rules of its call
+        with te.prefer_derived("cubed_wrongly"):
+            assert list(grad(y.sum(), tracked).numpy()) == none
+        with te.prefer_derived("cubed_wrongly"):
+            y = compiled(tracked)
+        assert list(grad(y.sum(), tracked).numpy()) == right
 
 
 def test_an_op_with_a_te_and_no_vjp_gets_one():

@@ -692,6 +692,7 @@ OTHERS |= {
     "te.bind": _bound,
     "te.eliminate": lambda: (te.eliminate, Given(te.program_of([_doubled()]))),
     "te.program_text": lambda: (te.program_text, Given(te.program_of([_doubled()]))),
+    "te.prefer_derived": lambda: (te.prefer_derived, Given("sin")),
     "te.keep": lambda: (te.keep, Given(_doubled())),
     "te.recompute": lambda: (te.recompute, Given(_doubled())),
     "te.parallel": lambda: (te.parallel, Given(te.reduce_axis((0, 3), "k"))),

@@ -22,7 +22,7 @@ from iverson.autograd.joint import JointOp
 from iverson.core.aval import Aval, has_shape
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, in_products, meet, plain
 from iverson.core.op import Op
-from iverson.core.table import overrides
+from iverson.core.table import overrides, pushforward_of
 from iverson.layouts import layouts_by_type, support_of
 
 Params = Mapping[str, Any]
@@ -179,6 +179,10 @@ def _part(
 
 def pushforward(op: Op, given: tuple[bool, ...]) -> tuple[Step, ...]:
     """The rules that give the tangents of the results, from those of the inputs that are ``given``."""
+    replacing = overrides().get(pushforward_of(op.name))
+    if replacing is not None:
+        rules = replacing(len(given))  # type: ignore[operator]
+        return tuple(Step(Kind.EACH, (k,), rules[k]) for k, has in enumerate(given) if has)
     known = op.plans.get((Kind.LINEAR, given))
     if known is not None:
         return known  # type: ignore[no-any-return]

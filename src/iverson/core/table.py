@@ -92,6 +92,24 @@ class replaced_rules:
         _overrides.set(before)
 
 
+class pinned_rules(replaced_rules):
+    """A ``with`` block in which the rules are those of the place where this was made, and no others."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(overrides())
+
+    def __enter__(self) -> None:
+        _before.set((*_before.get(), overrides()))
+        _overrides.set(self._rules)
+
+
+def pushforward_of(name: str) -> str:
+    """Under which key `overrides` has an op's rules of forward mode: a function of its number of inputs."""
+    return f"{name}, forward"
+
+
 class override_vjp(replaced_rules):
     """Replace an op's vjp until the end of a ``with`` block, in this thread or task alone.
 

@@ -29,6 +29,7 @@ from iverson.core.entries import FULL, Stored
 from iverson.core.errors import ArgumentError, MissingRuleError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
+from iverson.core.table import pinned_rules
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
@@ -75,6 +76,8 @@ class Recorded:
 
     def __init__(self, graph: Graph, requires_grad: Sequence[bool], *, keep: bool = True) -> None:
         self.level = Trace("differentiate")
+        #: The rules in force where the function was called, of which it has kept what they read.
+        self.rules = pinned_rules()
         with self.level, recording(True):
             handles = [self.level.input(v.aval) for v in graph.inputs]
             self.variables = [
@@ -155,7 +158,7 @@ class Recorded:
     def _pushed(
         self, given: Sequence[bool], recording: bool
     ) -> tuple[list[Equation], list[Value], list[Operand]]:
-        with self.level, self.level.region() as equations:
+        with self.rules, self.level, self.level.region() as equations:
             avals = [Aval(x.shape, x.dtype) for x, has in zip(self.variables, given, strict=True) if has]
             seeds = [Value(a) for a in avals]
             starts = [slot_of(x) for x, has in zip(self.variables, given, strict=True) if has]
@@ -170,7 +173,7 @@ class Recorded:
     ) -> tuple[list[Equation], list[Value], list[Operand]]:
         level = self.level
         slots = self.slots()
-        with level, level.region() as equations:
+        with self.rules, level, level.region() as equations:
             seeds = [None if a is None else Value(a) for a in cotangents]
             given = [
                 (slot, level.handle(v))

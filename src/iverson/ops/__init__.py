@@ -21,10 +21,8 @@ from iverson.ops import (
     spectra,
     triangular,
 )
-from iverson.ops.notation import ALL, use_derived_vjp
 
 __all__ = [
-    "ALL",
     "TABLE",
     "F",
     "define",
@@ -50,5 +48,4 @@ __all__ = [
     "sparse",
     "spectra",
     "triangular",
-    "use_derived_vjp",
 ]

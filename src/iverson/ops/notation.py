@@ -2,25 +2,20 @@
 
 A record says ``te=lazy_te(lambda T, x, *, axis: T.compute(...))``; T is the tensor-expression language,
 imported when the op is first compiled. From it follow a derived vjp and jvp: given to an op that has none
-(`complete`), or in place of the hand-written ones (`use_derived_vjp`).
+(`complete`), or in place of the hand-written ones (`iverson.te.prefer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from iverson.core import table
-from iverson.core.errors import ArgumentError
-from iverson.core.op import Body, Op, Rule
+from iverson.core.op import Body, Op, Rule, Sampler
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
-from iverson.core.table import TABLE, replaced_rules
 
 Notation = Callable[..., Any]
-#: Stands for every op that has a ``te`` in `use_derived_vjp`.
-ALL = "*"
 
 
 def lazy_te(build: Notation) -> Notation:
@@ -90,71 +85,6 @@ def moved(shape_of: Callable[..., Shape], source: Callable[..., tuple[Any, ...]]
     return lazy_te(build)
 
 
-@cache
-def derived_rules(name: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """The vjp and jvp of an op of the table that follow from its ``te``. Raises ArgumentError without one."""
-    op = TABLE.get(name)
-    if op is None or op.te is None:
-        raise ArgumentError(
-            "use_derived_vjp", "name", got=repr(name), expected=f"an op with a te: {', '.join(with_te())}"
-        )
-    from iverson.te.operator import rules_of
-
-    count = len(op.vjp) if isinstance(op.vjp, tuple) and op.vjp else _operands(op)
-    return rules_of(op.te, name, count)
-
-
-def _operands(op: Op) -> int:
-    assert op.samples is not None
-    from iverson.core.op import Sampler
-
-    return max(len(s.args) for s in op.samples(Sampler()))
-
-
-def with_te() -> list[str]:
-    """The ops of the table that are said in index notation."""
-    return [name for name, op in TABLE.items() if op.te is not None]
-
-
-class use_derived_vjp(replaced_rules):
-    """In a ``with`` block, replace hand-written vjps by those derived from index notation.
-
-    name : an op of the table that has a ``te``, or `ALL` for all of them. Raises ArgumentError for others.
-
-    >>> import iverson as iv
-    >>> with use_derived_vjp("tanh"):
-    ...     x = iv.asarray(0.0, requires_grad=True)
-    ...     print(iv.autograd.grad(iv.tanh(x), x))
-    iverson.Tensor(1.)
-    """
-
-    __slots__ = ()
-
-    def __init__(self, name: str) -> None:
-        names: Iterable[str] = with_te() if name == ALL else [name]
-        super().__init__({n: _rule(n) for n in names})
-
-
-def _rule(name: str) -> Any:
-    """The derived vjp in the form the op's own has: per input, or one rule for a variadic op."""
-    if not callable(TABLE[name].vjp):
-        return derived_rules(name)[0]
-
-    def variadic(F: Any, wanted: list[int], g: Any, y: Any, *xs: Any, **params: Any) -> list[Any]:
-        from iverson.te.operator import rules_of
-
-        rules = _variadic_rules(name, len(xs), rules_of)
-        return [rules[i](F, g, y, *xs, **params) for i in wanted]
-
-    return variadic
-
-
-@cache
-def _variadic_rules(name: str, count: int, rules_of: Any) -> tuple[Rule, ...]:
-    rules: tuple[Rule, ...] = rules_of(TABLE[name].te, name, count)[0]
-    return rules
-
-
 def complete(op: Op) -> Op:
     """An op said in index notation without a vjp gets the derived one, and the derived jvp."""
     if op.te is None or op.vjp or op.linear_in:
@@ -162,12 +92,16 @@ def complete(op: Op) -> Op:
 
     def late(kind: int, i: int) -> Rule:
         def rule(*args: Any, **params: Any) -> Any:
-            return derived_rules(op.name)[kind][i](*args, **params)
+            from iverson.te.prefer import derived_rules
+
+            return derived_rules(op.name, count)[kind][i](*args, **params)
 
         rule.reads = frozenset(range(count))  # type: ignore[attr-defined]
         return rule
 
-    count = _operands(op) if op.samples is not None else len(_positional(op.te))
+    count = (
+        max(len(s.args) for s in op.samples(Sampler())) if op.samples is not None else len(_positional(op.te))
+    )
     return replace(
         op,
         forward=Body(op.forward, op.trapping, op.signals),
@@ -186,4 +120,4 @@ def _positional(function: Notation) -> list[str]:
 
 table.definition_hooks.append(complete)
 
-__all__ = ["ALL", "complete", "derived_rules", "lazy_te", "use_derived_vjp", "with_te"]
+__all__ = ["complete", "lazy_te"]

@@ -55,6 +55,7 @@ from iverson.te.language import (
 from iverson.te.levers import keep, parallel, recompute, unroll
 from iverson.te.nodes import Compute, Program, program_of
 from iverson.te.operator import op
+from iverson.te.prefer import prefer_derived, with_notation
 from iverson.te.print import program_text
 from iverson.te.scan import scan
 
@@ -83,6 +84,7 @@ __all__ = [
     "op",
     "parallel",
     "placeholder",
+    "prefer_derived",
     "prod",
     "program_of",
     "program_text",
@@ -94,6 +96,7 @@ __all__ = [
     "sum",
     "unroll",
     "var",
+    "with_notation",
 ]
 
 if _typing.TYPE_CHECKING:
