@@ -99,9 +99,8 @@ def complete(op: Op) -> Op:
         rule.reads = frozenset(range(count))  # type: ignore[attr-defined]
         return rule
 
-    count = (
-        max(len(s.args) for s in op.samples(Sampler())) if op.samples is not None else len(_positional(op.te))
-    )
+    calls = () if op.samples is None else op.samples(Sampler())
+    count = max((len(s.args) for s in calls), default=0) or len(_positional(op.te))
     return replace(
         op,
         forward=Body(op.forward, op.trapping, op.signals),
