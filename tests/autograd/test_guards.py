@@ -288,7 +288,7 @@ class _Of:
 
 def test_what_is_computed_whole_is_cut_to_its_part():
     x, part = iv.asarray(np.ones(4)), Demand(Region((1,), (3,)))
-    cut = lambda ct, part=part: _part(_Of, lambda F, g, y, x: ct, part, 0, (), None, None, (x,), {})
+    cut = lambda ct, part=part: _part(_Of, lambda F, g, y, x: ct, part, 0, None, None, (x,), {})
     assert cut(None) is None
     other, stored = iv.asarray(np.ones(3)), Stored(iv.to_layout(iv.eye(4)[0], "coo")._value.pattern)
     assert cut(other) is other  # of a wrong shape, which is said elsewhere

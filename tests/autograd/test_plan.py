@@ -179,7 +179,6 @@ def test_rules_on_values_give_what_rules_give(name, monkeypatch):
     """
     op, rng = TABLE[name], np.random.default_rng(0)
     assert not callable(op.vjp)
-    assert op.shared is op.together is None
     held = from_strided(np.where(rng.random((4, 5)) < 0.5, rng.uniform(0.2, 0.8, (4, 5)), 0), "csr")
     sample = samples_of(op, "float64")[0]
     moving = floating(sample)

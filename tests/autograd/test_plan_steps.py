@@ -43,14 +43,20 @@ PULLBACKS: list[tuple[str, tuple[Entries, ...], Entries, list[Any]]] = [
     ("matmul", (FACTORED, FULL), FULL, [("LOW_RANK", (0,), FACTORED), ("EACH", (1,), FULL)]),
     ("matmul", (PRODUCTS, NOTHING), FULL, [("LOW_RANK", (0,), PRODUCTS)]),
     ("matmul", (FULL, FULL), ROW, [("PART", (0,), ROW), ("EACH", (1,), FULL)]),
-    ("concat", (FULL, NOTHING, LOW), FULL, [("TOGETHER", (0, 2), FULL)]),
+    ("concat", (FULL, NOTHING, LOW), FULL, [("TOGETHER", (0, 2), (FULL, LOW))]),
     ("copysign", (FULL, FULL), FULL, [("EACH", (0,), FULL)]),
     ("where", (NOTHING, FULL, FULL), FULL, [("EACH", (1,), FULL), ("EACH", (2,), FULL)]),
 ]
 
 
 def _steps(plan: Any) -> list[Any]:
-    return [(s.kind.name, s.positions, s.part) for s in plan]
+    return [(s.kind.name, s.positions, _parts(s)) for s in plan]
+
+
+def _parts(step: Any) -> Any:
+    """What is computed for the inputs of a step: of several, a tuple; of a user's function, everything."""
+    parts = tuple(step.wanted[k] for k in step.positions if k in step.wanted)
+    return parts[0] if len(parts) == 1 else parts or FULL
 
 
 @pytest.mark.parametrize(("name", "demands", "where", "expected"), PULLBACKS)

@@ -24,7 +24,7 @@ DTYPES = ("float32", "float64", "complex64", "int64")
 PROMOTING = [
     name
     for name, op in TABLE.items()
-    if op.samples and not op.multiple and (op.elementwise or callable(op.vjp)) and op.name != "astype"
+    if op.samples and not op.multiple and (op.elementwise or op.arity is None) and op.name != "astype"
 ]
 
 

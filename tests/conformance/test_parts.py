@@ -1,7 +1,7 @@
 """Part of a cotangent, computed alone, is that part of the whole.
 
-For every op with a rule for that (`Op.vjp_at`), every sample and input; parts that are boxes or patterns,
-cotangents in several layouts, untracked and tracked.
+For every op with a rule for that (`Op.vjp_at`, or a rule for all inputs, which is told the parts), every
+sample and input; parts that are boxes or patterns, cotangents in several layouts, untracked and tracked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from iverson.autograd.engine import _part
 from iverson.autograd.mode import recording
 from iverson.autograd.watch import leaf_of
 from iverson.core.dispatch import make_handle
-from iverson.core.entries import Box, Stored
+from iverson.core.entries import FULL, Box, Stored
 from iverson.core.region import Region
 from iverson.core.table import F
 from iverson.layouts import from_strided, to_strided
@@ -23,7 +23,9 @@ from iverson.ops import TABLE
 from tests.conformance.product import SEED, floating, in_layout, samples_of
 
 WITH_PARTS = [
-    name for name, op in TABLE.items() if op.vjp_at is not None and op.samples and op.differentiable
+    name
+    for name, op in TABLE.items()
+    if (op.vjp_at is not None or callable(op.vjp)) and op.samples and op.differentiable
 ]
 
 
@@ -59,25 +61,24 @@ def test_a_part_is_that_of_the_whole(name):
         if op.multiple:
             continue
         for i in floating(sample):
-            rule = op.vjp[i] if not callable(op.vjp) and i < len(op.vjp) else None
-            for part in parts_of(sample.args[i].shape, rng) if rule else []:
+            has_rule = callable(op.vjp) or (i < len(op.vjp) and op.vjp[i] is not None)
+            for part in parts_of(sample.args[i].shape, rng) if has_rule else []:
                 for layout in ("strided", "box", "coo"):
                     for tracked in (False, True):
                         g = make_handle(in_layout(rng.standard_normal(y.shape), layout, rng)[0])
                         if tracked:
                             g._node = leaf_of(g._value)
-                        compare(op, rule, part, i, g, y, xs, sample.params, tracked)
+                        compare(op, part, i, g, y, xs, sample.params, tracked)
 
 
-def compare(
-    op: Any, rule: Any, part: Any, i: int, g: Any, y: Any, xs: Any, params: Any, tracked: bool
-) -> None:
-    shared: Any = ()
+def compare(op: Any, part: Any, i: int, g: Any, y: Any, xs: Any, params: Any, tracked: bool) -> None:
     with recording(tracked), np.errstate(all="ignore"):
-        if op.shared is not None:
-            shared = (op.shared(F, g, y, *xs, **params),)
-        whole = rule(F, *shared, g, y, *xs, **params)
-        found = _part(op, rule, part, i, shared, g, y, tuple(xs), params)
+        if callable(op.vjp):
+            ((whole,), (found,)) = (op.vjp(F, {i: p}, g, y, *xs, **params) for p in (FULL, part))
+        else:
+            rule = op.vjp[i]
+            whole = rule(F, g, y, *xs, **params)
+            found = _part(op, rule, part, i, g, y, tuple(xs), params)
     if whole is None:
         assert found is None or not read(found, part).any()
         return

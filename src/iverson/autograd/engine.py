@@ -7,7 +7,6 @@ cotangent (a constant in the zero layout) is never handed on. No recursion, no s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -285,27 +284,25 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
     if type(y) is not Aval:
         y = node.results()
     given: list[tuple[int, Any]] = []
-    shared: tuple[Any, ...] = ()
     if plan.replaced:
         g = _exported(g)
-    elif op.shared is not None:
-        shared = (op.shared(F, g, y, *inputs, **params),)
-    for kind, positions, rule, part in plan.steps:
+    for kind, positions, rule, wanted in plan.steps:
         k = positions[0]
         parent = parents[k]
         meta = None if parent is None else parent.meta
         watched = None if meta is None or meta.stored is None else watch(parents, demands, k)
         if kind is _EACH:
-            ct = rule(F if watched is None else watched, *shared, g, y, *inputs, **params)
+            ct = rule(F if watched is None else watched, g, y, *inputs, **params)
         elif kind is Kind.PART:
-            ct = _part(op, rule, part, k, shared, g, y, inputs, params)
+            ct = _part(op, rule, wanted[k], k, g, y, inputs, params)
         elif kind is Kind.LOW_RANK:
             ct = op.vjp_at(F, rule, demands[k], k, g, y, *inputs, **params)  # type: ignore[misc]
             if ct is NotImplemented:
-                ct = _part(op, rule, entry_by_entry(part), k, shared, g, y, inputs, params)
+                ct = _part(op, rule, entry_by_entry(wanted[k]), k, g, y, inputs, params)
         else:
             if kind is Kind.TOGETHER:
-                of_all = rule(F, positions, *shared, g, y, *inputs, **params)
+                of_all = rule(F, wanted, g, y, *inputs, **params)
+                of_all = [_cut(ct, wanted[k], inputs[k]) for k, ct in zip(positions, of_all, strict=True)]
             else:
                 of_all = rule(demands, node, tuple(map(selected, g)) if node.multiple else selected(g))
                 of_all = [of_all[k] for k in positions]
@@ -362,29 +359,26 @@ def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> 
     return given
 
 
-def _part(
-    op: Op, rule: Any, part: Entries, k: int, shared: Any, g: Any, y: Any, inputs: Any, params: Any
-) -> Any:
+def _part(op: Op, rule: Any, part: Entries, k: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
     """Part of input k's cotangent: computed alone if the op knows how, else cut out of the whole.
 
     What lies outside a pattern is computed where no rule can avoid it; nobody reads it.
     """
     if op.vjp_at is not None and isinstance(part, Box | Stored):
-        own = partial(_with_shared, rule, *shared) if shared else rule
-        ct = op.vjp_at(F, own, part, k, *shared, g, y, *inputs, **params)
+        ct = op.vjp_at(F, rule, part, k, g, y, *inputs, **params)
         if ct is not NotImplemented:
             return ct
-    ct = rule(F, *shared, g, y, *inputs, **params)
-    if ct is None or not isinstance(part, Box) or ct.shape != inputs[k].shape:
+    return _cut(rule(F, g, y, *inputs, **params), part, inputs[k])
+
+
+def _cut(ct: Any, part: Entries, of: Any) -> Any:
+    """What is read of the cotangent of an input."""
+    if ct is None or type(part) is not Box or ct.shape != of.shape:
         return ct
     if covers(part, support_of(ct._value), ct.shape) and (ct._node is None or not is_grad_enabled()):
         return ct
     key = part.region.slices
     return F.embed(F.index_basic(ct, key=key), key=key, shape=ct.shape)
-
-
-def _with_shared(rule: Any, shared: Any, F: Any, *args: Any, **params: Any) -> Any:
-    return rule(F, shared, *args, **params)
 
 
 def conform(ct: Any, of: Any, source: Any) -> Any:

@@ -27,6 +27,7 @@ from iverson.layouts import layouts_by_type, support_of
 
 Params = Mapping[str, Any]
 _NO_PARAMS: dict[str, Any] = {}
+_NO_PARTS: dict[int, Entries] = {}
 _NOTHINGS = repeat(NOTHING)
 #: As many plans as are kept for an op; then it starts afresh.
 _MANY = 256
@@ -46,12 +47,15 @@ class Kind(Enum):
 
 
 class Step(NamedTuple):
-    """One rule to run: for the inputs at these positions, on a part of their cotangents."""
+    """One rule to run: for the inputs at these positions, on parts of their cotangents.
+
+    wanted : the part of each, by position.
+    """
 
     kind: Kind
     positions: tuple[int, ...]
     rule: Any
-    part: Entries = FULL
+    wanted: Mapping[int, Entries] = _NO_PARTS
 
 
 class Plan(NamedTuple):
@@ -114,24 +118,22 @@ def pullback(
     rules = replacing[op.name] if replaced else op.vjp
     if isinstance(op, JointOp):
         return Plan((Step(Kind.JOINT, wanted, op.joint),))
-    if callable(rules):
-        if not replaced and where is not FULL:
-            known_zero = [_part(op, k, demands[k], where, inputs, out, params) is NOTHING for k in wanted]
-            wanted = tuple([k for k, zero in zip(wanted, known_zero, strict=True) if not zero])
-        made = Plan((Step(Kind.TOGETHER, wanted, rules),) if wanted else (), replaced)
-    else:
-        steps = []
-        for k in wanted:
-            rule = rules[k] if k < len(rules) else None
-            if rule is not None:
-                part = demands[k]
-                if replaced or where is not FULL:
-                    part = FULL if replaced else _part(op, k, part, where, inputs, out, params)
-                if part is not NOTHING:
-                    low_rank = not replaced and op.entry_map.products and in_products(demands[k])
-                    kind = _KINDS.get(type(part), Kind.EACH)
-                    steps.append(Step(Kind.LOW_RANK if low_rank else kind, (k,), rule, part))
-        made = Plan(tuple(steps if replaced else _joined(op, steps)), replaced)
+    parts: dict[int, Entries] = {}
+    steps = []
+    for k in wanted:
+        rule = rules if callable(rules) else rules[k] if k < len(rules) else None
+        if rule is not None:
+            part = demands[k]
+            if replaced or where is not FULL:
+                part = FULL if replaced else _part(op, k, part, where, inputs, out, params)
+            if part is not NOTHING:
+                parts[k] = part
+                low_rank = not replaced and op.entry_map.products and in_products(demands[k])
+                kind = Kind.LOW_RANK if low_rank else _KINDS.get(type(part), Kind.EACH)
+                steps.append(Step(kind, (k,), rule, {k: part}))
+    if callable(rules) and parts:
+        steps = [Step(Kind.TOGETHER, tuple(parts), rules, parts)]
+    made = Plan(tuple(steps), replaced)
     if by_demands_alone:
         if len(op.plans) >= _MANY:
             op.plans.clear()
@@ -151,14 +153,6 @@ def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
         steps = tuple([Step(Kind.VALUES, (k,), rule) for k, rule in rules if rule is not None])
         known = op.plans["on values", wanted] = Plan(steps, on_values=True)
     return known
-
-
-def _joined(op: Op, steps: list[Step]) -> list[Step]:
-    """The steps with one for all inputs that are asked for whole, if the op has a rule for that."""
-    whole = tuple([s.positions[0] for s in steps if s.kind is Kind.EACH])
-    if op.together is None or len(whole) < 2:
-        return steps
-    return [Step(Kind.TOGETHER, whole, op.together), *(s for s in steps if s.kind is not Kind.EACH)]
 
 
 #: How the rule for one input is called, by the type of the part that is computed: the others' is whole.

@@ -39,7 +39,7 @@ def report_planned(node: Node, demands: Demands, plan: Plan) -> None:
     work.rule(node.op.name)
     work.skipped(node.op.name, unneeded=sum(map(_is_unneeded, node.parents, demands)))
     steps = [step for step in plan.steps if step.kind is not Kind.JOINT]
-    parts = {k: demands[k] if plan.on_values else step.part for step in steps for k in step.positions}
+    parts = {k: step.wanted.get(k, demands[k]) for step in steps for k in step.positions}
     beside = tuple([k for k in parts if demands[k] is not NOTHING])
     for k, demand in enumerate(demands):
         if not _has_rule(node, k):

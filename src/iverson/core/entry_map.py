@@ -26,6 +26,7 @@ class EntryMap:
     products : where only products read a cotangent of an input, only products read that of the result.
     stored : where inputs are demanded in full, the support of the result is what is read of it.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
+    family : what kernels for other layouts may be registered under, beside the names of ops with such a map.
     image : ``image(region, shape, others, params)`` gives the smallest region of the result that depends on a
         region, not empty, of input 0, which has this shape; empty or None if nothing does. ``others`` are the
         other inputs. None in its place where no region is known.
@@ -38,6 +39,7 @@ class EntryMap:
     products = False
     stored = False
     keeps_zeros = False
+    family = ""
     image: Any = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:

@@ -8,10 +8,10 @@ is one of which the rule uses at most ``shape`` and ``dtype``, and its value is 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, reduce, wraps
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from iverson.core.shapes import Shape
 
 Rule = Callable[..., Any]
 Group = tuple[int, ...]
+#: The inputs whose cotangents a rule is asked for, and what is read of each.
+Wanted = Mapping[int, Entries]
 Params = Mapping[str, Any]
 
 #: ``linear_in`` of a variadic op that is linear in all its inputs together.
@@ -89,25 +91,19 @@ class Op:
     forward : the body on strided operands (``numpy.ndarray`` and Python scalars), a function or a `Body`.
     abstract : ``abstract(*avals, **params)`` gives the result's Aval (a tuple where ``multiple``), without
         its support, which `infer` adds; it raises the user-facing error where shapes or dtypes do not fit.
-    vjp : per input, ``rule(F, g, y, *inputs, **params)``; None where the op is not differentiable in
-        that input. With ``shared``, rules take its value after F. A variadic op has one rule for all inputs,
-        ``rule(F, wanted, g, y, *inputs, **params)``, which gives a list with the cotangents of the inputs at
-        the positions in ``wanted``: one call, so that the work grows with the number of inputs.
+    vjp : per input, ``rule(F, g, y, *inputs, **params)``; None where the op is not differentiable in that
+        input. Or one rule for all inputs, ``rule(F, wanted, g, y, *inputs, **params)``, where they share work
+        or are any number: a list of the cotangents of the inputs at the positions in ``wanted``, which maps
+        them to the part of each (`Entries`) that is read. What is given of a Box beyond it is cut off.
     jvp : per input, ``rule(F, t, y, *inputs, **params)``; follows from ``linear_in`` where the op is linear.
     linear_in : groups of inputs; the op is linear in the inputs of a group together, the others fixed.
         Zero rules, the jvp of a linear op and simplification follow from it.
-    shared : ``rule(F, g, y, *inputs, **params)``, a term of several inputs' rules, computed at most
-        once per node and call.
-    together : ``rule(F, wanted, g, y, *inputs, **params)``, a list of cotangents, those of the inputs at
-        the positions in ``wanted``, as those inputs' rules in ``vjp`` give them. It is called in their place
-        where several are asked for whole: for ops of which each call finds what their rules share.
     entry_map : how entries of the inputs correspond to entries of the result (`EntryMap`). What is read of a
         cotangent, where it may be nonzero and which entries move follow from it.
     vjp_at : ``vjp_at(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or Stored)
-        of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. With
-        ``shared``, it takes that value after i, as rules take it after F. Where only products read the part
-        (`in_products`; only if the entry map says ``products``), it may be `LowRank`, as g may be.
-    family : the key under which kernels for other layouts are registered (default: the name).
+        of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. Where only
+        products read the part (`in_products`; only if the entry map says ``products``), it may be `LowRank`,
+        as g may be.
     multiple : results come as a tuple.
     batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch (`iverson.ops.batching`),
         where that does not follow from the op being elementwise or from parameters that count axes.
@@ -124,6 +120,9 @@ class Op:
     These follow:
 
     trapping, signals : as of the `Body`.
+    family : what kernels for other layouts may be registered under, beside the name: that of the entry map,
+        or the class's ``FAMILY``.
+    arity : the number of inputs that may have derivatives; None of a variadic op.
     zero_preserving : the result is 0 where all operands are.
     differentiable, constant_in : whether any input has a derivative rule, and which have none although others
         do: nothing flows through them.
@@ -136,11 +135,8 @@ class Op:
     vjp: tuple[Rule | None, ...] | Rule = ()
     jvp: tuple[Rule | None, ...] = ()
     linear_in: tuple[Group, ...] = ()
-    shared: Rule | None = None
-    together: Rule | None = None
     entry_map: EntryMap = ANY
     vjp_at: Rule | None = None
-    family: str = ""
     multiple: bool = False
     batch: Rule | None = None
     te: Any = None
@@ -148,12 +144,15 @@ class Op:
     samples: Callable[[Sampler], Iterable[Sample]] | None = None
     convention: str = ""
     exceptions: Mapping[str, str] = field(default_factory=dict)
+    family: str = field(init=False)
     trapping: Rule = field(init=False)
     signals: bool = field(init=False)
     zero_preserving: bool = field(init=False)
     differentiable: bool = field(init=False)
     constant_in: frozenset[int] = field(init=False)
     plans: dict[Any, Any] = field(init=False, default_factory=dict, repr=False)
+
+    FAMILY: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         def follows(**facts: Any) -> None:
@@ -165,6 +164,7 @@ class Op:
             body = Body(body)
         signals = not entry_map.moves and body.trapping is None if body.signals is None else body.signals
         follows(forward=body.call, trapping=body.trapping or body.call, signals=signals)
+        follows(family=entry_map.family or self.FAMILY)
         follows(differentiable=self._has_derivatives())
         everything = entry_map.elementwise and len(self.linear_in) == 1 and len(self.vjp_rules()) == 1
         follows(zero_preserving=entry_map.keeps_zeros or everything or self.linear_in == JOINTLY)
@@ -176,6 +176,10 @@ class Op:
     def elementwise(self) -> bool:
         """Whether an entry of the result depends on the same entry of each input alone."""
         return self.entry_map.elementwise
+
+    @property
+    def arity(self) -> int | None:
+        return len(self.jvp) or None if callable(self.vjp) else len(self.vjp)
 
     def _has_derivatives(self) -> bool:
         return callable(self.vjp) or any(self.vjp) or any(self.linear_in)
@@ -233,33 +237,30 @@ class Op:
 
     def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
         count = len(tracked)
-        if callable(self.vjp):
-            names = reads(self.vjp, skip=2, count=count)
-            return tuple(k in names for k in range(count)), "y" in names
         needed: set[int | str] = set()
         for i in (k for k in range(count) if tracked[k]):
-            if i < len(self.vjp) and (rule := self.vjp[i]) is not None:
-                needed |= reads(rule, skip=2 if self.shared is None else 3, count=count, cotangent=False)
-                if self.shared is not None:
-                    needed |= reads(self.shared, skip=2, count=count, cotangent=False)
+            if callable(self.vjp):
+                needed |= reads(self.vjp, skip=3, count=count, of=i)
+            elif i < len(self.vjp) and (rule := self.vjp[i]) is not None:
+                needed |= reads(rule, skip=2, count=count)
             if i < len(self.jvp) and (rule := self.jvp[i]) is not None:
-                needed |= reads(rule, skip=2, count=count, cotangent=False)
+                needed |= reads(rule, skip=2, count=count)
             elif (group := self.group_of(i, count)) is not None:
                 needed |= set(range(count)) - set(group)
         return tuple(k in needed for k in range(count)), "y" in needed
 
 
 @cache
-def reads(rule: Rule, skip: int, count: int, cotangent: bool = True) -> frozenset[int | str]:
+def reads(rule: Rule, skip: int, count: int, of: int = 0) -> frozenset[int | str]:
     """The inputs (by position) and "y" that a rule reads, from its parameters' names.
 
-    ``skip`` is how many parameters stand before ``y`` (``F, g`` or ``F, shared, g``), one more if
-    ``cotangent`` (``F, wanted, g``).
+    skip : how many parameters stand before ``y`` (``F, g`` or ``F, wanted, g``).
+    of : the input that the rule is called for, for rules that declare what they read for each.
     """
     declared = getattr(rule, "reads", None)
     if declared is not None:
-        return frozenset(declared)
-    parameters = list(inspect.signature(rule).parameters.values())[skip + cotangent :]
+        return frozenset(declared[of] if isinstance(declared, Mapping) else declared)
+    parameters = list(inspect.signature(rule).parameters.values())[skip:]
     found: set[int | str] = set()
     position = -1
     for p in parameters:
@@ -293,23 +294,26 @@ def _frozen(value: Any) -> Any:
 
 
 def by_position(rule: Rule) -> Rule:
-    """The rule of a variadic op from ``rule(F, i, g, y, *inputs, **params)``, the cotangent of input i alone.
+    """A rule for all inputs from ``rule(F, i, g, y, *inputs, **params)``, the cotangent of input i alone.
 
     For ops with one or two inputs that have a derivative: the arguments are handed over for each of them.
     """
 
     @wraps(rule)
-    def of_all(F: Any, wanted: Sequence[int], *args: Any, **params: Any) -> list[Any]:
+    def of_all(F: Any, wanted: Iterable[int], *args: Any, **params: Any) -> list[Any]:
         return [rule(F, i, *args, **params) for i in wanted]
 
     return of_all
 
 
-def reading(what: Sequence[int | str]) -> Callable[[Rule], Rule]:
-    """Declare what a rule with a generic signature reads: input positions and "y"."""
+def reading(what: Iterable[int | str] | Mapping[int, Iterable[int | str]]) -> Callable[[Rule], Rule]:
+    """Declare what a rule reads where its signature does not say it: input positions and "y".
+
+    Of a rule for all inputs, this may be said for each of them.
+    """
 
     def mark(rule: Rule) -> Rule:
-        rule.reads = frozenset(what)  # type: ignore[attr-defined]
+        rule.reads = what if isinstance(what, Mapping) else frozenset(what)  # type: ignore[attr-defined]
         return rule
 
     return mark

@@ -136,7 +136,7 @@ class override_vjp(replaced_rules):
         if op is None:
             raise ArgumentError("override_vjp", "name", got=repr(name), expected="the name of an op")
         if callable(rule):
-            rules: Any = rule if callable(op.vjp) else (rule,)
+            rules: Any = rule if op.arity is None else (rule,)
         elif isinstance(rule, Sequence) and all(r is None or callable(r) for r in rule):
             rules = tuple(rule)
         else:
@@ -146,7 +146,7 @@ class override_vjp(replaced_rules):
                 got=described(rule),
                 expected="a function, or one or None for each input",
             )
-        if not callable(rules) and len(rules) != max(len(op.vjp) if not callable(op.vjp) else 1, 1):
+        if not callable(rules) and len(rules) != max(op.arity or 1, 1):
             raise ArgumentError(
                 "override_vjp",
                 "rule",

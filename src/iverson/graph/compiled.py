@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled, no_grad
@@ -43,7 +43,6 @@ from iverson.kernels.registry import register
 from iverson.layouts import are_strided, holds_alone, support_of, to_strided
 from iverson.layouts.symbols import Binding, PatternRead, symbol_for
 
-FAMILY = "compiled"
 #: For how many patterns a graph is kept that is made for each.
 _PATTERNS = 8
 
@@ -52,6 +51,7 @@ _PATTERNS = 8
 class _CompiledOp(JointOp):
     """The op of a compiled graph. kept: which of its results backward reads."""
 
+    FAMILY: ClassVar[str] = "compiled"
     kept: tuple[bool, ...]
 
     def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
@@ -191,7 +191,6 @@ class _Differentiable:
         self._variants: dict[Any, tuple[Compiled, tuple[Capture, ...]]] = {}
         self.op = _CompiledOp(
             name=name,
-            family=FAMILY,
             forward=lambda *values: tuple(x for x in forward.run(values) if x is not UNDEFINED),
             abstract=lambda *_: tuple([self.graph.outputs[k].aval for k in self.given]),
             joint=self._pull,
@@ -264,7 +263,7 @@ def _aval(x: Any, recording: bool) -> Aval:
     return Aval(x.shape, x.dtype, support if isinstance(support, Box) else FULL)
 
 
-@register(FAMILY, object)
+@register(_CompiledOp.FAMILY, object)
 def _run(op: Op, values: tuple[Any, ...], _params: Any) -> Any:
     """A compiled graph takes values in any layout."""
     return op.forward(*values)

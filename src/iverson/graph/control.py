@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
@@ -27,7 +27,6 @@ from iverson.graph.operations import OPERATIONS, bound, drawn, is_absent, zero_c
 from iverson.kernels.registry import register
 from iverson.layouts import to_strided
 
-FAMILY = "control"
 #: By op, how it is carried out on a batch (`Op.batch`): rules that make bodies of batches stand above graphs.
 BATCHES: dict[str, Rule] = {}
 
@@ -52,6 +51,7 @@ class ControlOp(JointOp):
     kept : of an op made for tracked operands, which results its derivative reads.
     """
 
+    FAMILY: ClassVar[str] = "control"
     evaluate: Rule
     narrow: Rule
     shorten: Rule | None = None
@@ -73,7 +73,7 @@ def define(op: ControlOp) -> ControlOp:
     return op
 
 
-@register(FAMILY, object)
+@register(ControlOp.FAMILY, object)
 def _run(op: Op, values: tuple[Any, ...], params: Any) -> Any:
     return op.forward(*values, **params)
 
@@ -144,7 +144,6 @@ checkpoint_op = define(
     ControlOp(
         name="checkpoint",
         batch=batch_rule("checkpoint"),
-        family=FAMILY,
         forward=lambda *values, body: tuple(run(body, values)),
         abstract=lambda *_, body: avals_of(body),
         multiple=True,
@@ -226,7 +225,6 @@ cond_op = define(
     ControlOp(
         name="cond",
         batch=batch_rule("cond"),
-        family=FAMILY,
         forward=_chosen_run,
         abstract=lambda *_, on_true, on_false: avals_of(on_true),
         multiple=True,

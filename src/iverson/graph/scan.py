@@ -30,7 +30,6 @@ from iverson.graph.bodies import (
     run,
 )
 from iverson.graph.control import (
-    FAMILY,
     ControlOp,
     batch_rule,
     checkpointed,
@@ -257,7 +256,6 @@ scan_op = define(
     ControlOp(
         name="scan",
         batch=batch_rule("scan"),
-        family=FAMILY,
         forward=_loop,
         abstract=_abstract,
         multiple=True,

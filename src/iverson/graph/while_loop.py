@@ -17,7 +17,7 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
 from iverson.core.errors import MissingRuleError
 from iverson.graph.bodies import Derivatives, flags, reached, run, zero
-from iverson.graph.control import FAMILY, ControlOp, avals_of, batch_rule, define, narrowed_inputs
+from iverson.graph.control import ControlOp, avals_of, batch_rule, define, narrowed_inputs
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
@@ -73,7 +73,6 @@ while_op = define(
     ControlOp(
         name="while",
         batch=batch_rule("while"),
-        family=FAMILY,
         forward=_loop,
         abstract=lambda *_, condition, body, consts: avals_of(body),
         multiple=True,

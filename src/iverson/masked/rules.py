@@ -232,7 +232,7 @@ def rule_of(op: Op) -> Rule:
     found = RULES.get(op.name)
     if found is not None:
         return found
-    return elementwise if op.elementwise or op.family == "elementwise" else whole
+    return elementwise if op.elementwise else whole
 
 
 def interpret(op: Op, args: Args, params: Params) -> Any:

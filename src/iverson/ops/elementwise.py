@@ -120,7 +120,7 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
             ct = own(F, g, y, *xs)
             return None if ct is None else F.sum_to(ct, xs[i].shape)
 
-        return reading(tuple(reads(own, skip=2, count=scalar.arity, cotangent=False)))(rule)
+        return reading(reads(own, skip=2, count=scalar.arity))(rule)
     d = scalar.d[i] if i < len(scalar.d) else None
     if d is None:
         return None
@@ -129,7 +129,7 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
         ct = _times(F, g, d(F, y, *xs), conjugate=True)
         return ct if ct is None or ct.shape == xs[i].shape else sum_to(ct, xs[i].shape)
 
-    return reading(tuple(reads(d, skip=1, count=scalar.arity, cotangent=False)))(derived_rule)
+    return reading(reads(d, skip=1, count=scalar.arity))(derived_rule)
 
 
 def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
@@ -139,7 +139,7 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
         def given(F: Any, t: Any, y: Any, *xs: Any) -> Any:
             return own(F, t, y, *xs)
 
-        return reading(tuple(reads(own, skip=2, count=scalar.arity, cotangent=False)))(given)
+        return reading(reads(own, skip=2, count=scalar.arity))(given)
     d = scalar.d[i] if i < len(scalar.d) else None
     if d is None:
         return None
@@ -148,7 +148,7 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
         out = _times(F, t, d(F, y, *xs), conjugate=False)
         return None if out is None else F.broadcast_to(out, shape=y.shape)
 
-    return reading(tuple(reads(d, skip=1, count=scalar.arity, cotangent=False)))(rule)
+    return reading(reads(d, skip=1, count=scalar.arity))(rule)
 
 
 def within(
@@ -299,7 +299,6 @@ def make(scalar: Scalar) -> Op:
         linear_in=scalar.linear_in,
         entry_map=Elementwise(keeps_zeros=scalar.zero_preserving),
         vjp_at=partial(within, factors=factors),
-        family="elementwise",
         # Rules read orders as numbers: none are derived for operands.
         te=notation.elementwise(scalar.name) if any(vjp) and not scalar.orders else None,
         loops=_loops(scalar),
@@ -322,7 +321,6 @@ define(
         linear_in=((0,),),
         entry_map=ELEMENTWISE,
         vjp_at=within,
-        family="elementwise",
         loops=loops.astype,
         samples=lambda s: [Sample((s((2, 3)),), {"dtype": np.dtype("complex128")})],
     )

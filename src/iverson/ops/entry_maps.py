@@ -24,12 +24,17 @@ Params = Mapping[str, Any]
 
 
 class Elementwise(EntryMap):
-    """Entry by entry; operands of other shapes are broadcast."""
+    """Entry by entry; operands of other shapes are broadcast.
+
+    computed : whether the body makes entries of the result from those of the operands: not of an op that says
+        which entries its result has.
+    """
 
     elementwise = True
 
-    def __init__(self, *, keeps_zeros: bool = False) -> None:
+    def __init__(self, *, keeps_zeros: bool = False, computed: bool = True) -> None:
         self.keeps_zeros = keeps_zeros
+        self.family = "elementwise" if computed else ""
 
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _params: Params

@@ -13,9 +13,9 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval, aval_of
-from iverson.core.entries import Box, Stored
+from iverson.core.entries import Entries, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
-from iverson.core.op import Op, Rule, Sample
+from iverson.core.op import Op, Sample, Wanted, reading
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define
@@ -82,13 +82,19 @@ def _positive(s: Any, *shape: int) -> Any:
     return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])
 
 
-def _solve_within(
-    F: Any, _rule: Rule, wanted: Box | Stored, i: int, c: Any, _g: Any, y: Any, a: Any, _b: Any
-) -> Any:
-    """grad A at a pattern alone: the product with x^H is sampled there, as of a product A x."""
-    if i or not isinstance(wanted, Stored):
-        return NotImplemented
-    return product_at(F, wanted.pattern, 0, -c, y, a, y)
+@reading({0: (0, "y"), 1: (0,)})
+def _solve_pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any) -> list[Any]:
+    """A x = b gives A dx = db - dA x. With c = A^-H g: grad b = c, grad A = -c x^H.
+
+    At a pattern, the product with x^H is sampled, as of a product A x.
+    """
+    c = F.solve(F.mH(a), g)
+
+    def of_matrix(part: Entries) -> Any:
+        found = product_at(F, part.pattern, 0, -c, y, a, y) if isinstance(part, Stored) else NotImplemented
+        return -F.sum_to(F.matmul(c, F.mH(y)), a.shape) if found is NotImplemented else found
+
+    return [F.sum_to(c, b.shape) if i else of_matrix(part) for i, part in wanted.items()]
 
 
 def _batched_solve(F: Any, examples: Examples, a: Any, b: Any) -> Any:
@@ -98,20 +104,14 @@ def _batched_solve(F: Any, examples: Examples, a: Any, b: Any) -> Any:
     return F.solve(*examples.aligned(F, (a, b)))
 
 
-# A x = b gives A dx = db - dA x. With c = A^-H g (the shared term): grad b = c, grad A = -c x^H.
 define(
     Op(
         name="solve",
         forward=_lapack("solve", np.linalg.solve, "a"),
         abstract=_solve_abstract,
-        shared=lambda F, g, _y, a, _b: F.solve(F.mH(a), g),
-        vjp=(
-            lambda F, c, _g, y, _a, _b: -F.sum_to(F.matmul(c, F.mH(y)), _a.shape),
-            lambda F, c, _g, _y, _a, _b: F.sum_to(c, _b.shape),
-        ),
+        vjp=_solve_pullback,
         jvp=(lambda F, t, y, a, _b: -F.solve(a, F.matmul(t, y)), None),
         linear_in=((1,),),
-        vjp_at=_solve_within,
         batch=_batched_solve,
         samples=lambda s: [
             Sample((_well(s, 3, 3), s((3, 2)))),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.core import table
-from iverson.core.op import Body, Op, Rule, Sampler
+from iverson.core.op import Body, Op, Rule, Sampler, reading
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 
 Notation = Callable[..., Any]
@@ -90,22 +90,23 @@ def complete(op: Op) -> Op:
     if op.te is None or op.vjp or op.linear_in:
         return op
 
-    def late(kind: int, i: int) -> Rule:
+    calls = () if op.samples is None else op.samples(Sampler())
+    count = max((len(s.args) for s in calls), default=0) or len(_positional(op.te))
+
+    def late(which: Callable[..., Rule]) -> Rule:
+        @reading(range(count))
         def rule(*args: Any, **params: Any) -> Any:
             from iverson.te.prefer import derived_rules
 
-            return derived_rules(op.name, count)[kind][i](*args, **params)
+            return which(*derived_rules(op.name, count))(*args, **params)
 
-        rule.reads = frozenset(range(count))  # type: ignore[attr-defined]
         return rule
 
-    calls = () if op.samples is None else op.samples(Sampler())
-    count = max((len(s.args) for s in calls), default=0) or len(_positional(op.te))
     return replace(
         op,
         forward=Body(op.forward, op.trapping, op.signals),
-        vjp=tuple(late(0, i) for i in range(count)),
-        jvp=tuple(late(1, i) for i in range(count)),
+        vjp=late(lambda vjp, _: vjp),
+        jvp=tuple(late(lambda _, jvp, i=i: jvp[i]) for i in range(count)),
     )
 
 

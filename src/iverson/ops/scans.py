@@ -8,7 +8,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.op import Op, Sample
+from iverson.core.op import Op, Sample, Wanted, reading
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -91,14 +91,14 @@ define(
 )
 
 
-def _recurrence_shared(F: Any, g: Any, _y: Any, a: Any, _b: Any, *, axis: int, reverse: bool) -> Any:
+@reading({0: (0, "y"), 1: (0,)})
+def _recurrence_pullback(
+    F: Any, wanted: Wanted, g: Any, y: Any, a: Any, _b: Any, *, axis: int, reverse: bool
+) -> list[Any]:
     """The adjoint recurrence runs the other way: r[k] = g[k] + conj(a[k+1]) r[k+1]."""
     ahead = F.conj(_next_entries(F, a, axis, -1 if reverse else 1))
-    return F.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
-
-
-def _recurrence_da(F: Any, r: Any, _g: Any, y: Any, _a: Any, _b: Any, *, axis: int, reverse: bool) -> Any:
-    return r * F.conj(F.shifted(y, axis, 1 if reverse else -1))
+    r = F.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
+    return [r if i else r * F.conj(F.shifted(y, axis, 1 if reverse else -1)) for i in wanted]
 
 
 @derived
@@ -123,7 +123,7 @@ define(
         abstract=lambda a, b, *, axis, reverse: Aval(
             broadcast_shapes("linear_recurrence", a.shape, b.shape), dtypes.result_type(a, b)
         ),
-        vjp=(_recurrence_da, lambda F, r, _g, _y, _a, _b, *, axis, reverse: r),
+        vjp=_recurrence_pullback,
         jvp=(
             lambda F, t, y, a, _b, *, axis, reverse: F.linear_recurrence(
                 a, t * F.shifted(y, axis, 1 if reverse else -1), axis=axis, reverse=reverse
@@ -131,7 +131,6 @@ define(
             None,
         ),
         linear_in=((1,),),
-        shared=_recurrence_shared,
         entry_map=SCANNED,
         samples=lambda s: [
             Sample((s((4,)), s((4,))), {"axis": 0, "reverse": False}),

@@ -20,7 +20,7 @@ from iverson.kernels import bracket
 from iverson.layouts import is_strided
 from iverson.ops import loops
 from iverson.ops.elementwise import within
-from iverson.ops.entry_maps import ELEMENTWISE
+from iverson.ops.entry_maps import Elementwise
 
 
 def _abstract(condition: Any, x: Any, *, negated: bool) -> Aval:
@@ -72,7 +72,7 @@ define(
         abstract=_abstract,
         vjp=(None, lambda F, g, _y, c, _x, *, negated: F.sum_to(F.bracket(c, g, negated=negated), _x.shape)),
         linear_in=((1,),),
-        entry_map=ELEMENTWISE,
+        entry_map=Elementwise(computed=False),
         vjp_at=within,
         loops=loops.bracket,
         samples=lambda s: [
@@ -90,7 +90,7 @@ define(
         abstract=lambda x: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=((0,),),
-        entry_map=ELEMENTWISE,
+        entry_map=Elementwise(computed=False),
         loops=loops.same,
         samples=lambda s: [Sample((s((2, 3)),))],
     )

@@ -27,7 +27,7 @@ from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
 from iverson.ops import elementwise, loops
 from iverson.ops.batching import leading, next_axis, padded
-from iverson.ops.entry_maps import SAME, Moved, moved
+from iverson.ops.entry_maps import ELEMENTWISE, SAME, Moved, moved
 from iverson.ops.notation import lazy_te, stretched_index
 from iverson.ops.notation import moved as moved_in_notation
 
@@ -552,8 +552,7 @@ for _name, _body in _SAME.items():
             abstract=lambda x: Aval(x.shape, x.dtype),
             vjp=(lambda F, g, _y, _x: g,),
             linear_in=LINEAR,
-            entry_map=SAME,
-            family="elementwise",
+            entry_map=ELEMENTWISE,
             batch=leading,
             te=moved_in_notation(lambda shape: shape, lambda _, i: i),
             samples=lambda s: [Sample((s((2, 3)),))],

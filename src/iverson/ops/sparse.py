@@ -36,7 +36,7 @@ from iverson.layouts.batches import in_layout, of_all
 from iverson.layouts.placement import ByPattern
 from iverson.layouts.symbols import PatternSymbol
 from iverson.ops.batching import Examples, leading
-from iverson.ops.entry_maps import SAME
+from iverson.ops.entry_maps import ELEMENTWISE
 
 LINEAR = ((0,),)
 
@@ -332,8 +332,7 @@ define(
         abstract=lambda x: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=LINEAR,
-        entry_map=SAME,
-        family="elementwise",
+        entry_map=ELEMENTWISE,
         batch=leading,
         samples=lambda s: [Sample((s((2, 3)),))],
     )

@@ -12,9 +12,9 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.entries import Box, Stored
+from iverson.core.entries import Entries, Stored
 from iverson.core.errors import ShapeError
-from iverson.core.op import Op, Rule, Sample
+from iverson.core.op import Op, Sample, Wanted, reading
 from iverson.core.table import define
 from iverson.kernels import sparse_products
 from iverson.ops.batching import Examples, apart, beside
@@ -37,23 +37,19 @@ def _triangle(F: Any, x: Any, lower: bool) -> Any:
     return (F.tril if lower else F.triu)(x, k=0)
 
 
-def _within(
-    F: Any,
-    _rule: Rule,
-    wanted: Box | Stored,
-    i: int,
-    c: Any,
-    _g: Any,
-    y: Any,
-    _a: Any,
-    _b: Any,
-    *,
-    lower: bool,
-    check: bool,
-) -> Any:
-    if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != 2:
-        return NotImplemented
-    return _triangle(F, F.matmul_on(-c, F.mH(y), wanted.pattern), lower)
+@reading({0: (0, "y"), 1: (0,)})
+def _pullback(
+    F: Any, wanted: Wanted, g: Any, y: Any, a: Any, _b: Any, *, lower: bool, check: bool
+) -> list[Any]:
+    """As for `solve`: with T the triangle of A and c = T^-H g, grad b = c, and grad A is that of -c x^H."""
+    c = F.solve_triangular(F.mH(a), g, lower=not lower, check=check)
+
+    def of_matrix(part: Entries) -> Any:
+        if isinstance(part, Stored) and part.pattern.ndim == 2:
+            return F.matmul_on(-c, F.mH(y), part.pattern)
+        return -F.matmul(c, F.mH(y))
+
+    return [c if i else _triangle(F, of_matrix(part), lower) for i, part in wanted.items()]
 
 
 def _batched(F: Any, examples: Examples, a: Any, b: Any, *, lower: bool, check: bool) -> Any:
@@ -69,19 +65,12 @@ def _well(s: Any) -> Any:
     return s((3, 3)) + 3 * np.eye(3)
 
 
-# As for `solve`: with T the triangle of A and c = T^-H g, grad b = c and grad A = the triangle of -c x^H.
 define(
     Op(
         name="solve_triangular",
         forward=sparse_products.solve_triangular,
         abstract=_abstract,
-        shared=lambda F, g, _y, a, _b, *, lower, check: F.solve_triangular(
-            F.mH(a), g, lower=not lower, check=check
-        ),
-        vjp=(
-            lambda F, c, _g, y, _a, _b, *, lower, check: _triangle(F, -F.matmul(c, F.mH(y)), lower),
-            lambda F, c, _g, _y, _a, _b, *, lower, check: c,
-        ),
+        vjp=_pullback,
         jvp=(
             lambda F, t, y, a, _b, *, lower, check: (
                 -F.solve_triangular(a, F.matmul(_triangle(F, t, lower), y), lower=lower, check=check)
@@ -89,7 +78,6 @@ define(
             None,
         ),
         linear_in=((1,),),
-        vjp_at=_within,
         batch=_batched,
         samples=lambda s: [
             Sample((_well(s), s((3, 2))), {"lower": True, "check": True}),

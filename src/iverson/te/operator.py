@@ -22,9 +22,9 @@ from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, has_entries, is_tracked, make_handle, slot_of, value_of
-from iverson.core.entries import Box
+from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentTypeError, described
-from iverson.core.op import Op, Rule, frozen
+from iverson.core.op import Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, to_strided
 from iverson.layouts.bracket import held
@@ -43,8 +43,6 @@ from iverson.te.selection import of_selection
 from iverson.te.site import operation
 
 Build = Callable[..., Any]
-#: The family of ops made here: kernels for other layouts register under it.
-FAMILY = "te"
 #: How many shapes an op keeps a compiled program for.
 KEPT = 256
 #: Entries from which part of a gradient may have code of its own, and how many boxes may, each for itself.
@@ -99,18 +97,13 @@ class Expression:
             name=name,
             forward=self._forward,
             abstract=self._abstract,
-            vjp=tuple(partial(self._vjp, i) for i in range(arity)),
+            vjp=self._vjp,
             jvp=tuple(partial(self._jvp, i) for i in range(arity)),
-            together=self._vjp_together,
             entry_map=IndexMaps(self._relation),
-            vjp_at=self._vjp_at,
             multiple=multiple,
-            family=FAMILY,
             batch=self._batch,
             te=build,
         )
-        for rule in (*self.op.vjp, *self.op.jvp):  # type: ignore[misc]
-            rule.reads = frozenset(range(arity))
 
     def compiled(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
         """The program for operands of these shapes and dtypes, from memory where it was met before."""
@@ -198,30 +191,35 @@ class Expression:
     def _relation(self, operands: Sequence[Any], params: Mapping[str, Any]) -> Relation:
         return self.compiled(tuple(map(_operand, operands)), dict(params)).relation
 
-    def _vjp(self, i: int, _F: Any, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
-        """The gradient in input i, from the cotangents that are defined."""
-        found = self._pullback((i,), g, xs, params)
-        return None if found is None else found[0].applied(found[1], params)
+    def _vjp(self, F: Any, wanted: Wanted, g: Any, _y: Any, *xs: Any, **params: Any) -> list[Any]:
+        """The gradients in inputs, from the cotangents that are defined.
 
-    def _vjp_together(self, F: Any, wanted: Sequence[int], g: Any, y: Any, *xs: Any, **params: Any) -> Any:
-        """The gradients in several inputs by one program; in a level by one each, which it may take apart."""
-        found = self._pullback(tuple(wanted), g, xs, params)
-        if found is None:
-            return [None] * len(wanted)
-        derived, args, reached = found
-        if not derived.multiple or not all(map(has_entries, args)):
-            return [self._vjp(i, F, g, y, *xs, **params) for i in wanted]
-        given = dict(zip(reached, derived.applied(args, params), strict=True))
+        Those that are wanted whole come from one program; in a level from one each, which it may take apart.
+        """
+        given = {
+            i: self._box(F, part, i, g, xs, params) for i, part in wanted.items() if isinstance(part, Box)
+        }
+        given = {i: ct for i, ct in given.items() if ct is not NotImplemented}
+        found = self._pullback(tuple([i for i in wanted if i not in given]), g, xs, params)
+        if found is not None:
+            derived, args, reached = found
+            if not derived.multiple:
+                given[reached[0]] = derived.applied(args, params)
+            elif all(map(has_entries, args)):
+                given.update(zip(reached, derived.applied(args, params), strict=True))
+            else:
+                for i in reached:
+                    (given[i],) = self._vjp(F, {i: FULL}, g, _y, *xs, **params)
         return [given.get(i) for i in wanted]
 
-    def _vjp_at(self, F: Any, _rule: Any, part: Any, i: int, g: Any, _y: Any, *xs: Any, **params: Any) -> Any:
+    def _box(self, F: Any, part: Box, i: int, g: Any, xs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """A box of the gradient in input i, where that is less than half of a large one.
 
         The box is handed over as the shape of an operand without entries: so its corner is an extent like
         others, and one program serves all boxes (`iverson.te.any_shape`).
         """
         shape = getattr(xs[i], "shape", ())
-        if not isinstance(part, Box) or prod(shape) < LARGE or 2 * part.region.size > prod(shape):
+        if prod(shape) < LARGE or 2 * part.region.size > prod(shape):
             return NotImplemented
         found = self._pullback((i,), g, xs, params)
         if found is None:
@@ -452,8 +450,8 @@ def names_of(fn: Build) -> tuple[str, ...]:
     return tuple(n for n, p in parameters.items() if p.kind in positional)
 
 
-def rules_of(build: Build, name: str, arity: int) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """The vjp and jvp rules that follow from an op's index notation."""
+def rules_of(build: Build, name: str, arity: int) -> tuple[Rule, tuple[Rule, ...]]:
+    """The vjp, for all inputs, and the jvp rules that follow from an op's index notation."""
     made = Expression(build, name, tuple(f"x{k}" for k in range(arity)), multiple=False).op
-    assert isinstance(made.vjp, tuple)
-    return tuple(r for r in made.vjp if r is not None), tuple(r for r in made.jvp if r is not None)
+    assert callable(made.vjp)
+    return made.vjp, tuple(r for r in made.jvp if r is not None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from iverson.core.arguments import as_sequence
 from iverson.core.errors import ArgumentError
-from iverson.core.op import Op, Rule
+from iverson.core.op import Op, Rule, Wanted
 from iverson.core.table import TABLE, pushforward_of, replaced_rules
 from iverson.te.operator import rules_of
 from iverson.te.site import operation
@@ -59,8 +59,8 @@ def with_notation() -> list[str]:
 
 
 @cache
-def derived_rules(name: str, count: int) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """The vjp and jvp of an op of the table, of so many operands, that follow from its ``te``."""
+def derived_rules(name: str, count: int) -> tuple[Rule, tuple[Rule, ...]]:
+    """The vjp, for all inputs, and jvp rules that follow from an op's ``te``, for so many operands."""
     return rules_of(_said(name).te, name, count)
 
 
@@ -78,16 +78,12 @@ def _said(name: Any) -> Op:
 
 @cache
 def _pullback(name: str) -> Any:
-    """The derived vjp in the form the op's own has: per input, or one rule for a variadic op."""
-    op = _said(name)
-    if not callable(op.vjp):
-        return derived_rules(name, len(op.vjp))[0]
+    """The derived vjp, a rule for all inputs."""
 
-    def variadic(F: Any, wanted: list[int], g: Any, y: Any, *xs: Any, **params: Any) -> list[Any]:
-        rules = derived_rules(name, len(xs))[0]
-        return [rules[i](F, g, y, *xs, **params) for i in wanted]
+    def rule(F: Any, wanted: Wanted, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+        return derived_rules(name, len(xs))[0](F, wanted, g, y, *xs, **params)
 
-    return variadic
+    return rule
 
 
 @cache
