@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import Any
 
+import numpy as np
+
 from iverson.core.dispatch import Wrapper, rewrap, unwrap, value_of
 from iverson.core.table import F
-from iverson.layouts import Sparse
+from iverson.layouts import Sparse, aligned_empty, read_only
 
 #: Buffers of fewer bytes go into the pickle: a frame of its own costs more than a copy.
 SMALL = 4096
@@ -86,8 +88,21 @@ def pack(tree: Any, known: Sequence[Any] = ()) -> Packed:
 
 
 def unpack(packed: Packed, known: Sequence[Any] = ()) -> Any:
-    """The tree of a message. Large arrays are on the memory of its buffers."""
-    return _Unpickler(BytesIO(packed.data), known, packed.buffers).load()
+    """The tree of a message. Large arrays are on the memory of its buffers, where that is aligned.
+
+    Libraries add what is not aligned in another order: bits of results would depend on the lengths of
+    messages.
+    """
+    return _Unpickler(BytesIO(packed.data), known, map(_aligned, packed.buffers)).load()
+
+
+def _aligned(buffer: Any) -> Any:
+    array = np.frombuffer(buffer, np.uint8)
+    if array.ctypes.data % 16 == 0:
+        return buffer
+    own = aligned_empty(array.shape, np.uint8)
+    own[...] = array
+    return own if array.flags.writeable else read_only(own)
 
 
 def structures(leaves: Iterable[Any]) -> list[Any]:

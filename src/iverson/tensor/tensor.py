@@ -337,6 +337,9 @@ def _copied(value: Any) -> Any:
 def _unpickle(value: Any, requires_grad: bool) -> Tensor:
     if isinstance(value, np.ndarray):
         value = np.asarray(value)  # joblib hands large arrays in as memory maps
+    buffers = layout_of(value).buffers(value)
+    if not all(b.flags.aligned for b in buffers):  # in the middle of a message: sums would depend on where
+        value = layout_of(value).rebuild(value, tuple(np.require(b, requirements="A") for b in buffers))
     return Tensor(value).requires_grad_(requires_grad)
 
 

@@ -55,12 +55,13 @@ class ValueAndGrad:
         leaves = [_parameter(k, x) for k, x in enumerate(leaves)]
         found = Partitions(data, NAME)
         messages, known = self._broadcast.messages(leaves, structure)
+        local, merged = (dask.delayed(f, pure=False) for f in (_local, _merged))
         passes = [
-            _local(messages[0], messages[1:], k, found.structure, list(parts))
+            local(messages[0], messages[1:], k, found.structure, list(parts))
             for k, parts in enumerate(found.parts)
         ]
         while len(passes) > 1:
-            passes = [_merged(messages[0], passes[k : k + FAN_IN]) for k in range(0, len(passes), FAN_IN)]
+            passes = [merged(messages[0], passes[k : k + FAN_IN]) for k in range(0, len(passes), FAN_IN)]
         try:
             result = self._computed(passes[0], len(found.parts))
         except Exception:
@@ -90,8 +91,12 @@ class ValueAndGrad:
             (found,) = dask.compute(root, scheduler="synchronous")
             return found  # type: ignore[no-any-return]
         future = client.compute(root, sync=False)
-        with waiting(NAME, f"the loss and its gradients over {count} partitions", self._timeout):
-            return future.result(timeout=self._timeout)  # type: ignore[no-any-return]
+        try:
+            with waiting(NAME, f"the loss and its gradients over {count} partitions", self._timeout):
+                return future.result(timeout=self._timeout)  # type: ignore[no-any-return]
+        except BaseException:
+            future.cancel()
+            raise
 
 
 def value_and_grad(
@@ -152,7 +157,6 @@ def _as_it_is(message: Packed) -> Packed:
 # --- on workers -------------------------------------------------------------------------------------
 
 
-@dask.delayed(pure=False, traverse=True)
 def _local(
     first: Packed, changes: Sequence[Packed], index: int, structure: Any, parts: Sequence[Any]
 ) -> Packed:
@@ -177,7 +181,6 @@ def _local(
     return pack((count, value.item() * weight, gradients), held.known)
 
 
-@dask.delayed(pure=False)
 def _merged(first: Packed, partial: Sequence[Packed]) -> Packed:
     known = replica(first).known
     counts, values, gradients = zip(*(unpack(p, known) for p in partial), strict=True)
@@ -203,7 +206,9 @@ def _zero(x: Any) -> Any:
 
 
 def _tensor(part: Any) -> Any:
-    return asarray(part) if isinstance(part, np.ndarray) and part.dtype in dtypes.ALL else part
+    if isinstance(part, np.ndarray) and part.dtype in dtypes.ALL:
+        return asarray(np.require(part, requirements="A"))
+    return part
 
 
 def _examples(index: int, parts: Sequence[Any]) -> int:

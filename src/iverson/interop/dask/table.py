@@ -10,7 +10,8 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from distributed import Client
+from distributed import Client, get_client
+from distributed import TimeoutError as DaskTimeoutError
 
 import iverson as iv
 from iverson.autograd.mode import is_grad_enabled
@@ -37,6 +38,8 @@ NAME = "PartitionedTable"
 MANIFEST = "table.npz"
 #: Steps that are remembered one by one; older ones are remembered together.
 REMEMBERED = 256
+#: After so many seconds without an answer it is seen to whether somebody is there.
+POLL = 1.0
 
 
 class TableRows:
@@ -104,12 +107,23 @@ class TableRows:
             where = f"partition {p} of {len(self.placement)} at {self.placement[p]._address}"
             try:
                 with waiting(NAME, f"{what[p]} of {where}", self.timeout):
-                    found[p] = future.result(timeout=max(end - monotonic(), 0.01))
+                    found[p] = self._answer(future, self.placement[p]._address, end)
             except (OSError, RuntimeError, CancelledError) as error:
                 if isinstance(error, IversonError):
                     raise
                 raise LostRowsError(NAME, got=f"no worker for {what[p]} of {where}: {error}") from error
         return found
+
+    def _answer(self, future: Any, address: str, end: float) -> Any:
+        """What a future comes to: Dask goes on waiting for an actor when its worker is dead."""
+        while True:
+            try:
+                return future.result(timeout=max(min(POLL, end - monotonic()), 0.01))
+            except (DaskTimeoutError, TimeoutError):
+                if monotonic() >= end:
+                    raise
+                if address not in get_client().nthreads():
+                    raise OSError(f"no worker at {address}") from None
 
     def leaves(self) -> list[iv.Tensor]:
         """What was looked up since the last step: leaves, to differentiate in."""
