@@ -34,8 +34,8 @@ def is_worth_threads(phase: Stmt, units: float) -> bool:
     )
 
 
-def trips(phase: Stmt, sizes: Mapping[str, int], wanted: Callable[[Stmt], bool]) -> float:
-    """How often the wanted statements of a phase run, counting what may be skipped."""
+def trips(phase: Stmt, sizes: Mapping[str, int], wanted: Callable[[Stmt], float]) -> float:
+    """How often the wanted statements of a phase run, by their weights, counting what may be skipped."""
     ranges: Ranges = {name: (n, n) for name, n in sizes.items()}
 
     def total(s: Stmt, scope: Scope) -> float:

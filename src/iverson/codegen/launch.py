@@ -77,6 +77,12 @@ def sharing(phase: Stmt) -> str:
     return str(scatter.choose(scatter.estimates(phase, units, entries, total, {}, count)))
 
 
+def threads_of(phase: Stmt, sizes: Mapping[str, int]) -> int:
+    """How many threads share a phase if a call does not say."""
+    total = iterations(phase, sizes)
+    return _threads(phase, total, cost(phase, sizes) if total > 1 else 0.0, None)
+
+
 def _threads(phase: Stmt, total: int, units: float, limit: int | None) -> int:
     if total <= 1 or (limit is None and not is_worth_threads(phase, units)):
         return 1

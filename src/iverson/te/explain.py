@@ -10,6 +10,7 @@ from iverson.codegen.launch import sharing
 from iverson.te.counting import domain_size, walk_size
 from iverson.te.eliminate import eliminate, is_symbolic, owned
 from iverson.te.expressions import Tensor, extent, reads_of
+from iverson.te.kernels import kernels_text
 from iverson.te.nodes import Program, Statement
 from iverson.te.print import domain_text, statement_text
 from iverson.te.ragged import is_ragged
@@ -30,9 +31,16 @@ class Count:
 
 
 def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
-    """Per statement: domain, points visited, nonzero terms, the strategy and why, and the loops.
+    """Per statement: domain, points visited, nonzero terms, the strategy and why, and the loops. Then the
+    kernels that these are compiled to.
 
     ``result`` is a DifferentiationResult, a tensor, several, or a program.
+
+    Of each kernel: points, bytes and floating-point operations (an elementary function counts ten); the time
+    that is expected, and that at this machine's peak, which is measured once per process; threads. A line
+    warns of what is expected to reach less than a quarter of peak, and why. Of each stage: whether it
+    is kept or recomputed where it is read, and why. Then levers that nothing came of, and where a program was
+    too big for the best walk. Sizes that are not bound are taken to be 64.
 
     >>> from iverson.te import language as te
     >>> A = te.placeholder((3, 3), name="A")
@@ -44,6 +52,12 @@ def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
         for i in 0:3:
             for j in 0:i + 1:
                 B[i, j] = A[i, j]
+    kernel 1: B, filled
+    ...
+    kernel 2: B
+      work      6 points, 144 bytes, 0 flops
+      expected  ... us, at peak ... us (... GFLOP/s, ... GB/s)
+      threads   1: more would not pay over i_0
     """
     program = result if isinstance(result, Program) else eliminate(result)
     lines = []
@@ -57,7 +71,7 @@ def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
             f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}{_sharing(s)}",
             *loops,
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *kernels_text(program)])
 
 
 def _sharing(s: Statement) -> str:

@@ -6,7 +6,7 @@ And the other way round: a scatter into a stage that is then added to something 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from iverson.codegen.contract import WORTH_BLAS
@@ -34,18 +34,45 @@ def inline(program: Program) -> tuple[Statement, ...]:
     over its whole box, if T is read in one place at as many points as it has, or if it is cheap, and
     computing it for each entry that is read costs no more than computing, storing and reading it.
     """
+    return choices(program)[0]
+
+
+def choices(program: Program) -> tuple[tuple[Statement, ...], dict[Tensor, Choice]]:
+    """`inline`, and what was chosen for each temporary, and why."""
     statements = list(program.statements)
+    found: dict[Tensor, Choice] = {}
     for tensor in program.temporaries:
         own = [s for s in statements if s.tensor is tensor]
         readers = [s for s in statements if _reads(s, tensor)]
-        if len(own) != 1 or not readers or not _whole(own[0]) or any(s.walk for s in readers):
-            continue
-        if tensor.lever == "keep" or (tensor.lever != "recompute" and not _is_put(own[0], readers)):
-            continue
-        statements = [
-            _put(own[0], s) if any(s is r for r in readers) else s for s in statements if s is not own[0]
-        ]
-    return tuple(statements)
+        chosen = found[tensor] = _choice(tensor, own, readers)
+        if chosen.inlined:
+            statements = [
+                _put(own[0], s) if any(s is r for r in readers) else s for s in statements if s is not own[0]
+            ]
+    return tuple(statements), found
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether a stage is computed in its readers, and why."""
+
+    inlined: bool
+    why: str
+
+
+def _choice(tensor: Compute, own: Sequence[Statement], readers: Sequence[Statement]) -> Choice:
+    if recurrence_of(tensor) is not None:
+        return Choice(False, "the steps of a scan read it")
+    if len(own) != 1:
+        return Choice(False, f"{len(own)} statements add to it")
+    reduced = [v.name for v in own[0].domain.axes if v not in variables(own[0].write)]
+    if not readers or not _whole(own[0]):
+        return Choice(False, f"{own[0].combine} over {', '.join(reduced)}" if reduced else "made in parts")
+    if any(s.walk for s in readers):
+        return Choice(False, "what reads it has loops of its own")
+    if tensor.lever:
+        return Choice(tensor.lever == "recompute", f"te.{tensor.lever}")
+    return _counted(own[0], readers)
 
 
 def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) -> tuple[Statement, ...]:
@@ -97,22 +124,24 @@ def _whole(s: Statement) -> bool:
     return plain and s.body.dtype == s.tensor.dtype and full and box and recurrence_of(s.tensor) is None
 
 
-def _is_put(stage: Statement, readers: Sequence[Statement]) -> bool:
-    """Whether a stage is computed in its readers, by counting."""
-    return _pays(stage, readers) and not (len(readers) > 1 and _is_dear(stage.body))
-
-
-def _pays(stage: Statement, readers: Sequence[Statement]) -> bool:
+def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
+    """The choice by counting."""
     work = _work(stage.body)
     if isinstance(stage.body, Read):
-        return True
-    if work * len(readers) > MOST or any(map(_is_product, readers)):
-        return False
+        return Choice(True, "a copy")
+    if any(map(_is_product, readers)):
+        return Choice(False, "a factor of a product of matrices")
+    several = len(readers) > 1
+    if work * len(readers) > MOST or (several and _is_dear(stage.body)):
+        return Choice(False, f"{work} operations, read by {len(readers)}")
     if work <= CHEAP:
         again = sum(_entries(r, s) for s in readers for r in _reads(s, stage.tensor))
-        return again * work <= _points(stage) * (work + KEPT)
+        here, once = again * work, _points(stage) * (work + KEPT)
+        return Choice(here <= once, f"costs {here} for all that read it, {once} computed once and stored")
+    if any(s.domain.where for s in readers):
+        return Choice(False, f"{work} operations, read under conditions")
     once = all(len(_reads(s, stage.tensor)) == 1 and _points(s) <= _points(stage) for s in readers)
-    return once and not any(s.domain.where for s in readers)
+    return Choice(once, f"{work} operations, each entry read {'once' if once else 'several times'}")
 
 
 def _entries(read: Read, reader: Statement) -> int:

@@ -48,7 +48,7 @@ class Sizes:
 def buffer_for(t: Tensor, number: int, sizes: Sizes | None = None) -> Buffer:
     """A buffer of its own for a tensor."""
     known = sizes or Sizes()
-    return Buffer(f"{_identifier(t.name)}_{number}", t.dtype, tuple(map(known.extent, t.shape)), "in")
+    return Buffer(f"{identifier(t.name)}_{number}", t.dtype, tuple(map(known.extent, t.shape)), "in")
 
 
 def task_of(
@@ -187,7 +187,7 @@ class Translation:
         self.lets: list[Let] = []
 
     def name(self, v: Var) -> str:
-        return self.names.setdefault(v, f"{_identifier(v.name)}_{len(self.names)}")
+        return self.names.setdefault(v, f"{identifier(v.name)}_{len(self.names)}")
 
     def index(self, n: Any) -> Expr:
         """A bound of an axis."""
@@ -313,5 +313,5 @@ def as_int(n: Any) -> int:
     return int(n)
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name) or "t"

@@ -1,0 +1,135 @@
+"""What a program is compiled to, as text: each kernel with its work and what it is expected to take; the stages
+that are stored and those that are computed where they are read; levers that nothing came of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iverson.codegen.expect import Expected, at_peak, expected
+from iverson.codegen.launch import iterations
+from iverson.codegen.nodes import Loop, Stmt, Store, statements
+from iverson.codegen.peak import Peak, peak
+from iverson.codegen.visits import size_of
+from iverson.te.eliminate import is_symbolic
+from iverson.te.expressions import Var
+from iverson.te.inline import choices
+from iverson.te.lower import Fill, Interpreted, Lowered, Run, SomeProduct, lower
+from iverson.te.nodes import Program
+from iverson.te.translate import identifier
+from iverson.te.work import work
+
+#: The share of peak below which a kernel is warned of.
+LITTLE = 0.25
+#: Iterations of a loop that is the threads': fewer are less than threads.
+NO_ISL = "too much to ask isl"
+
+
+def kernels_text(program: Program) -> list[str]:
+    """Lines on the kernels, stages and levers of a program whose walks are chosen."""
+    lowered = lower(program)
+    if program.sizes:
+        lowered = lowered.at({v: v.typical for v in program.sizes})
+    lines = []
+    for k, part in enumerate(_parts(lowered, peak()), 1):
+        lines += [f"kernel {k}: {part[0]}", *part[1:]]
+    return [*lines, *_stages(program), *_levers(program, lowered), *_fallbacks(program)]
+
+
+def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
+    """The lines of each kernel, what it makes first."""
+    names = {b.name: t.name for t, b in reversed(lowered.buffers.items())}
+    sizes = {b.name: b for b in lowered.buffers.values()}
+    for step in lowered.steps:
+        if isinstance(step, Run):
+            for phase in step.kernel.phases:
+                made = dict.fromkeys(s.buffer.name for s in statements((phase,)) if isinstance(s, Store))
+                found = expected(phase, lowered.values, p)
+                what = ", ".join(names.get(n, f"{n} (packed)") for n in made)
+                yield [
+                    what,
+                    *_numbers(found, p),
+                    f"  threads   {_threads(phase, found, lowered)}",
+                    *_slow(found),
+                ]
+        elif isinstance(step, Interpreted):
+            what = ", ".join(dict.fromkeys(s.tensor.name for s in step.statements))
+            yield [
+                what,
+                "  warning   below a quarter of peak: carried out by the interpreter, point by point",
+            ]
+        elif isinstance(step, Fill):
+            moved = size_of(sizes[step.name], lowered.values)
+            best = at_peak(0, moved, 8, p)
+            yield [f"{names[step.name]}, filled", *_numbers(Expected(0, moved, 0, best, best, 1), p)]
+        else:
+            product = step.at(lowered.values) if isinstance(step, SomeProduct) else step
+            own = work(Lowered(lowered.program, (product,), lowered.buffers))
+            flops, out = 2 * own.points, product.out
+            best = at_peak(flops, own.bytes, out.dtype.itemsize, p)
+            yield [
+                f"{names.get(out.name, out.name)}, a product of BLAS",
+                *_numbers(Expected(own.points, own.bytes, flops, best, best, p.threads), p),
+            ]
+
+
+def _numbers(found: Expected, p: Peak) -> list[str]:
+    return [
+        f"  work      {found.points} points, {found.bytes} bytes, {found.flops} flops",
+        f"  expected  {_time(found.seconds)}, at peak {_time(found.best)} ({p})",
+    ]
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e6:.3g} us" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
+
+
+def _threads(phase: Stmt, found: Expected, lowered: Lowered) -> str:
+    if not isinstance(phase, Loop) or iterations(phase, lowered.values) <= 1:
+        return "1: no loop that several could share"
+    if found.threads == 1:
+        return f"1: more would not pay over {phase.var}"
+    return f"{found.threads}, over {phase.var}{': te.parallel' if phase.factor > 1 else ''}"
+
+
+def _slow(found: Expected) -> list[str]:
+    if found.share >= LITTLE:
+        return []
+    return [f"  warning   {found.share:.0%} of peak: {'; '.join(found.slow) or 'more operations than bytes'}"]
+
+
+def _stages(program: Program) -> Iterator[str]:
+    for tensor, choice in choices(program)[1].items():
+        yield f"stage {tensor.name}: {'recomputed' if choice.inlined else 'kept'}: {choice.why}"
+
+
+def _levers(program: Program, lowered: Lowered) -> Iterator[str]:
+    """The levers on axes of which no loop knows."""
+    phases = tuple(p for s in lowered.steps if isinstance(s, Run) for p in s.kernel.phases)
+    loops = [s for s in statements(phases) if isinstance(s, Loop)]
+    done = {(s.mark, _axis_of(s)) for s in loops if s.mark != "parallel" or s.factor > 1}
+    axes: dict[Var, None] = dict.fromkeys(v for s in program.statements for v in s.domain.axes if v.lever)
+    for v in axes:
+        if (v.lever, identifier(v.name)) not in done:
+            yield f"lever te.{v.lever}({v.name}): not done, {_NOT_DONE[v.lever]}"
+
+
+def _axis_of(s: Loop) -> str:
+    """What the axis of a loop is called: ``i_1``, or ``i_1_0`` for blocks of it."""
+    name = s.var.removesuffix("_0") if s.step > 1 else s.var
+    return name.rsplit("_", 1)[0]
+
+
+_NOT_DONE = {
+    "unroll": "as no loop over it has a number of iterations up to 64",
+    "parallel": "as no outermost loop over it writes entries of its own",
+}
+
+
+def _fallbacks(program: Program) -> Iterator[str]:
+    """Where less was tried, as more would take too long."""
+    for s in program.statements:
+        if NO_ISL in s.reason:
+            yield f"fallback {s.tensor.name}: visits its own box, as there is {NO_ISL}"
+        elif is_symbolic(s) and s.reason.startswith("sizes are not"):
+            yield f"fallback {s.tensor.name}: visits its own box, as its sizes are not bound"
