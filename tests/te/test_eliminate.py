@@ -171,7 +171,7 @@ def test_explain() -> None:
     r = te.reduce_axis((0, 3), "r")
     Y = te.compute((4,), lambda o: te.sum(X[2 * o + r] * W[r], r), "Y")
     gradient = te.differentiate(Y, X, te.placeholder((4,), name="H"))
-    assert te.explain(gradient).startswith(EXPLAINED + "\nkernel 1: dY/dX\n")
+    assert te.explain(gradient).startswith(EXPLAINED + "\nkernel 1: dY/dX, filled\n")
     assert te.program_text(te.eliminate(gradient[0])).splitlines()[-1].endswith("H[o] * W[a0 - o * 2]")
     unbound = te.compute((te.var("n"),), lambda i: i * 2.0, "unbound")
     assert "many visited, many nonzero terms\n  strategy  gather: the write is axes" in te.explain(unbound)
