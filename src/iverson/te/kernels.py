@@ -1,5 +1,5 @@
-"""What a program is compiled to, as text: each kernel with its work and what it is expected to take; stages that
-are stored, and those that are computed where they are read; levers that nothing came of.
+"""What a program is compiled to, as text: each kernel with its work and what it is expected to take; stages
+that are stored, and those that are computed where they are read; levers that nothing came of.
 """
 
 from __future__ import annotations
