@@ -33,6 +33,7 @@ if _typing.TYPE_CHECKING:
     from iverson import te as te
     from iverson import testing as testing
     from iverson import transforms as transforms
+    from iverson.core.dtypes import bfloat16 as bfloat16
     from iverson.masked.construct import *
     from iverson.saving import *
     from iverson.transforms import *
@@ -65,6 +66,8 @@ if not _typing.TYPE_CHECKING:  # checkers would take any name for one of these
     def __getattr__(name: str) -> _typing.Any:
         if name in _ON_DEMAND:
             return _import_module(f"iverson.{name}")
+        if name == "bfloat16":  # of an optional package
+            return _dtypes.load_bfloat16()
         if name == "__all__":
             value = _public_names()
         else:

@@ -26,6 +26,7 @@ from iverson.array_api.sparse import (
     sparse_csr_tensor,
     to_layout,
 )
+from iverson.core import dtypes
 from iverson.core.dispatch import has_entries, is_variable, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.layouts import Sparse, layouts
@@ -91,11 +92,16 @@ def load(path: str | os.PathLike[str], /) -> Any:
             said = json.loads(members[TREE].tobytes().decode())
             if said["format"] != FORMAT:
                 raise ValueError(f"its format is {said['format']!r}")
-            return _read(said["tree"], lambda k: members[str(k)])
+            return _read(said["tree"], lambda k: _in_own_dtype(members[str(k)]))
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ArgumentError(
             "load", "path", got=f"{source}: {error}", expected="a file that iverson.save wrote"
         ) from None
+
+
+def _in_own_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array as it was written: NumPy's files know of bfloat16 how long it is."""
+    return array.view(dtypes.load_bfloat16()) if array.dtype == np.dtype("V2") else array
 
 
 def _path(path: Any, operation: str) -> Path:
@@ -143,7 +149,7 @@ def _written(x: Any, arrays: list[Any], where: str) -> Any:
         return {"dict": [[k, _written(v, arrays, f"{where}[{k!r}]")] for k, v in x.items()]}
     if type(x) in (list, tuple):
         return {type(x).__name__: [_written(v, arrays, f"{where}[{k}]") for k, v in enumerate(x)]}
-    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
+    if isinstance(x, (np.ndarray, np.generic)) and dtypes.is_known(x.dtype):
         return {"array": _placed(np.asarray(x), arrays), "scalar": isinstance(x, np.generic)}
     if isinstance(x, MaskedTensor):
         data, mask = x.get_data().detach(), x.get_mask()

@@ -45,6 +45,7 @@ DTYPES = {
     "bool",
     "complex64",
     "complex128",
+    "float16",
     "float32",
     "float64",
     "int8",

@@ -82,7 +82,7 @@ BAD: dict[str, Callable[[], Any]] = {
     "string array": lambda: np.array(["a", "b"]),
     "object array": ragged_objects,
     "dates": lambda: np.array(["2020-01-01"], "datetime64[D]"),
-    "half": lambda: np.ones(2, np.float16),
+    "long double": lambda: np.ones(2, np.longdouble),
     "records": lambda: np.zeros(2, [("a", float)]),
     "numpy.ma": lambda: np.ma.array([1.0, 2.0], mask=[True, False]),
     "numpy scalar": lambda: np.float64(0.5),

@@ -7,7 +7,7 @@ a Tensor). Shapes and axes are in `iverson.core.shapes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import singledispatch
+from functools import singledispatch, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -92,7 +92,7 @@ def as_operands(xs: Any, operation: str, argument: str = "arrays") -> list[Any]:
 
 def check_kind(x: Any, kinds: str, operation: str, argument: str = "x", remedy: str = "") -> None:
     """Raises DTypeError unless the dtype's kind is among ``kinds`` ("b", "i", "u", "f", "c")."""
-    if x.dtype.kind not in kinds:
+    if dtypes.kind_of(x.dtype) not in kinds:
         raise DTypeError(
             operation,
             argument,
@@ -111,6 +111,33 @@ def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """A floating operand: integers and bools become the default float."""
     x = as_operand(x, operation, argument)
     return cast(x, dtypes.to_inexact(x.dtype))
+
+
+def in_single(function: Function) -> Function:
+    """A composition of ops, whose operands in half precision come to it in float32.
+
+    Its result is rounded once, as that of one op is: to what the operands promote to, unless ``dtype`` says
+    something else.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [x for x in (*args, *kwargs.values()) if isinstance(x, Operand | np.ndarray)]
+        if not any(dtypes.is_half(x.dtype) for x in given):
+            return function(*args, **kwargs)
+        wide = [_in_single(x) for x in args]
+        found = function(*wide, **{k: _in_single(x) for k, x in kwargs.items()})
+        target = dtypes.result_type(*(x.dtype for x in given if dtypes.is_inexact(x.dtype)))
+        if kwargs.get("dtype") is not None or not dtypes.is_half(target):
+            return found
+        return cast(found, target)
+
+    return call  # type: ignore[return-value]
+
+
+def _in_single(x: Any) -> Any:
+    half = isinstance(x, Operand | np.ndarray) and dtypes.is_half(x.dtype)
+    return F.astype(x, dtype=dtypes.float32) if half else x
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

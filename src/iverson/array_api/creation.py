@@ -280,7 +280,7 @@ def _broadcast(value: Any, shape: Any, dtype: Any, requires_grad: bool, name: st
 
 
 def _fits(own: Any, dtype: Any) -> bool:
-    return bool(np.can_cast(own, dtype, "same_kind")) or (own.kind in "bi" and dtype.kind in "iufc")
+    return bool(dtypes.can_cast(own, dtype, "same_kind")) or (own.kind in "bi" and dtype.kind in "iufcV")
 
 
 def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:

@@ -92,9 +92,9 @@ def finfo(type: Array | DTypeLike, /) -> FloatInfo:
     32
     """
     dtype = _named(type, "finfo")
-    if dtype.kind not in "fc":
+    if not dtypes.is_inexact(dtype):
         raise DTypeError("finfo", "type", got=str(dtype), expected="a floating dtype", remedy="use iinfo")
-    info: Any = np.finfo(dtype)
+    info = dtypes.finfo(dtype)
     return FloatInfo(
         bits=info.bits,
         eps=float(info.eps),

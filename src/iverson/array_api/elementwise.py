@@ -14,6 +14,7 @@ import numpy as np
 from iverson.array_api.arguments import SCALARS as NUMBERS
 from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, named
 from iverson.array_api.methods import method
+from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import NO_PARAMS, _default
 from iverson.core.errors import ArgumentError, DTypeError
@@ -168,7 +169,7 @@ def clip(x: A | ArrayLike, /, min: A | ArrayLike | None = None, max: A | ArrayLi
 
 def _no_bound(x: Any, sign: int) -> Any:
     dtype = getattr(x, "dtype", None)
-    if dtype is None or dtype.kind == "f":
+    if dtype is None or dtypes.is_floating(dtype):
         return sign * float("inf")
     info = np.iinfo(dtype)
     return int(info.max if sign > 0 else info.min)

@@ -260,7 +260,7 @@ def ihfft(
 def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Tensor:
     check_device(device, name)
     wanted = given_dtype(dtype, dtypes.default_float, name)
-    if wanted.kind != "f":
+    if not dtypes.is_floating(wanted):
         raise DTypeError(name, "dtype", got=str(wanted), expected="a real floating dtype")
     return created(Tensor(cast(_BODIES[name](_length(n, 1, name), d), wanted)))
 

@@ -40,7 +40,7 @@ class NamespaceInfo:
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
         """All dtypes by name, or those of a kind (as in `iverson.isdtype`)."""
         check_device(device, "dtypes")
-        chosen = (d for d in dtypes.ALL if kind is None or dtypes.isdtype(d, kind))
+        chosen = (d for d in dtypes.STANDARD if kind is None or dtypes.isdtype(d, kind))
         return {str(d): d for d in chosen}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from iverson.array_api.arguments import SCALARS, as_operand, as_operands, as_tuple
 from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method, variadic_method
+from iverson.core import dtypes
 from iverson.core.arrays import plain
 from iverson.core.dispatch import value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -286,7 +287,7 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
         placed = F.embed(x, key=key, shape=shape)
         return placed if isinstance(value_of(x, None), Sparse) else F.to_dense(placed)
     around = np.asarray(value)
-    if not np.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
+    if not dtypes.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
         raise ArgumentError(
             "pad", "constant_values", got=repr(value), expected=f"a value that {x.dtype} can hold"
         )

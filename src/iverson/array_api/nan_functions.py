@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from iverson.array_api.arguments import as_inexact, as_operand, as_weak, check_kind
 from iverson.array_api.methods import method
 from iverson.array_api.reductions import max as _max
@@ -33,9 +31,9 @@ def nan_to_num(
     """
     x = as_operand(x, "nan_to_num")
     check_kind(x, "biuf", "nan_to_num")
-    if x.dtype.kind != "f":
+    if not dtypes.is_floating(x.dtype):
         return F.positive(x) if x.dtype.kind != "b" else F.copy(x)
-    most = float(np.finfo(x.dtype).max)
+    most = float(dtypes.finfo(x.dtype).max)
     for found, number in ((most, posinf), (-most, neginf)):
         at = F.equal(x, float("inf") if found > 0 else -float("inf"))
         x = F.where(at, found if number is None else as_weak(number, "nan_to_num"), x)
@@ -46,7 +44,7 @@ def _filled(x: Any, name: str, value: float) -> tuple[Any, Any]:
     """x with nan replaced, and where it was."""
     x = as_operand(x, name)
     check_kind(x, "biuf", name)
-    if x.dtype.kind != "f":
+    if not dtypes.is_floating(x.dtype):
         return x, None
     absent = F.isnan(x)
     return F.where(absent, value, x), absent

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from iverson.array_api.arguments import as_inexact, tracks
+from iverson.array_api.arguments import as_inexact, in_single, tracks
 from iverson.array_api.manipulation import moveaxis
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
@@ -61,6 +61,7 @@ def _root(total: Any, p: float) -> Any:
 
 
 @checked
+@in_single
 def vector_norm(x: A | ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: Order = 2) -> A:
     """The norm (sum of abs(x)**ord)**(1/ord) over axes, all of them taken as one vector.
 
@@ -84,6 +85,7 @@ _MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
 
 
 @checked
+@in_single
 def matrix_norm(x: A | ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") -> A:
     """The norms of the matrices in the last two axes.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_weak, check_kind, given_dtype
+from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, given_dtype
 from iverson.array_api.indexing import positions
 from iverson.array_api.joining import take_positions
 from iverson.core import dtypes
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 def _floating(dtype: Any, operation: str) -> Any:
     wanted = given_dtype(dtype, dtypes.default_float, operation)
-    if wanted.kind != "f":
-        raise DTypeError(operation, "dtype", got=str(wanted), expected="float32 or float64")
+    if not dtypes.is_floating(wanted):
+        raise DTypeError(operation, "dtype", got=str(wanted), expected="a real floating dtype")
     return wanted
 
 
@@ -53,7 +53,7 @@ class Generator:
     """A source of random tensors, made by `default_rng`. The bits are those of a `numpy.random.Generator`.
 
     ``size`` is a shape or an integer; None is the shape of the parameters. Floating draws take ``dtype``
-    (float64 or float32) and ``requires_grad``.
+    (float64 by default; in half precision, float32 draws are rounded) and ``requires_grad``.
 
     >>> default_rng(0).integers(0, 10, 3)
     iverson.Tensor([8, 6, 5])
@@ -101,7 +101,8 @@ class Generator:
         broadcast_shapes(name, own, shape)
         wanted = _floating(dtype, name)
         check_storable(shape, wanted, name, "size")
-        return self._each(lambda lead: getattr(self._bits, draw)(lead + shape, dtype=wanted))
+        made = dtypes.widened(wanted)
+        return cast(self._each(lambda lead: getattr(self._bits, draw)(lead + shape, dtype=made)), wanted)
 
     def _scaled(self, draw: str, size: Any, shift: Any, scale: Any, dtype: Any, grad: bool) -> Any:
         """shift + scale * (standard draws)."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind, in_single
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
@@ -227,6 +227,7 @@ def _floating(x: Any, dtype: Any, operation: str) -> Any:
 
 @method
 @checked
+@in_single
 def mean(
     x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> A:
@@ -280,6 +281,7 @@ def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: st
 
 @method
 @checked
+@in_single
 def var(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> A:
     """The variance over axes: the sum of squared distances from the mean over (count - correction).
 
@@ -301,6 +303,7 @@ def var(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keep
 
 @method
 @checked
+@in_single
 def std(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> A:
     """The square root of `var`; where that is 0, so is the derivative.
 

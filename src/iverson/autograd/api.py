@@ -89,7 +89,7 @@ def seeds_for(
 def _array(ct: Any, operation: str, argument: str) -> Any:
     # A copy: the gradient may be this very array, and the caller may write into theirs.
     array = plain(ct, operation, argument).copy()
-    if array.dtype not in dtypes.ALL:
+    if not dtypes.is_known(array.dtype):
         raise ArgumentTypeError(
             operation, argument, got=f"a {type(ct).__name__} of dtype {array.dtype}", expected="Tensors"
         )

@@ -427,7 +427,7 @@ def check_seed(output: Any, ct: Any, operation: str, argument: str, what: str = 
             expected=f"shape {shape}, that of {what}",
             remedy="it is never broadcast; use broadcast_to if that is meant",
         )
-    if ct.dtype.kind == "c" and output.dtype.kind == "f":
+    if ct.dtype.kind == "c" and output.dtype.kind != "c":
         raise DTypeError(
             operation,
             argument,

@@ -275,7 +275,7 @@ def _recorded(
         None
         if h is None
         else rewrap(r, make_handle(h._value, node, k))
-        if h.dtype.kind in "fc" and id(r) not in ctx._no_gradient
+        if h.dtype.kind in "fcV" and id(r) not in ctx._no_gradient
         else rewrap(r, make_handle(h._value))
         for k, (r, h) in enumerate(zip(results, handles, strict=True))
     )
@@ -296,7 +296,7 @@ def _note_unrecorded(
         if x is None or x._node is not None or not (call.left or unrecorded.is_unrecorded(x)):
             continue
         x._index = 0
-        if x.dtype.kind in "fc" and id(r) not in ctx._no_gradient:
+        if x.dtype.kind in "fcV" and id(r) not in ctx._no_gradient:
             x._node, x._index = node, k
     ctx._name = cls.__name__
     ctx._inputs = [(p, i) for p, i in zip(node.parents, node.indices, strict=True) if p is not None]

@@ -18,6 +18,7 @@ class JointOp(Op):
 
     joint: Rule
     joint_jvp: Rule | None
+    as_stored: bool = True
 
     def _has_derivatives(self) -> bool:
         return True

@@ -93,7 +93,7 @@ class Node:
 
     def _result(self, held: Any, k: int) -> Any:
         """One of several results: nothing flows back through integers and booleans."""
-        return make_handle(held, self, k) if held.dtype.kind in "fc" else make_handle(held)
+        return make_handle(held, self, k) if held.dtype.kind in "fcV" else make_handle(held)
 
     def describe(self) -> str:
         """The op and the user's line that called it."""

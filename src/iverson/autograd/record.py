@@ -64,15 +64,19 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
                 plain = False
                 if isinstance(v, LevelValue):
                     in_level = True
+            elif v.itemsize == 2:  # of half precision, perhaps, which `run` knows
+                plain = False
         elif type(a) in _SCALARS or type(a) is _ndarray:
             v = a
             parents.append(None)
+            if type(a) is _ndarray and v.itemsize == 2:
+                plain = False
         elif (other := dispatch.foreign(args)) is not None:
             return other.bind(op, args, params)
         else:
             v = _value_of(op, a)
             parents.append(getattr(a, "_node", None))
-            plain = plain and type(v) is _ndarray
+            plain = plain and type(v) is _ndarray and v.itemsize != 2
             in_level = in_level or isinstance(v, LevelValue)
         values.append(v)
     token = None
@@ -148,7 +152,7 @@ def _record(
 ) -> Any:
     """Hand out a result with its node, unless nothing can flow through it."""
     handle = _handle_type[0]
-    if not op.differentiable or (not op.multiple and out.dtype.kind not in "fc"):
+    if not op.differentiable or (not op.multiple and out.dtype.kind not in "fcV"):
         return tuple(map(handle, out)) if op.multiple else handle(out)
     if op.constant_in:
         parents = [None if k in op.constant_in else p for k, p in enumerate(parents)]
@@ -199,7 +203,7 @@ def _record(
     where = None if frame is None else (frame.f_code, frame.f_lasti)
     node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, where, asked, read)
     if op.multiple:
-        return tuple(handle(o, node, k) if o.dtype.kind in "fc" else handle(o) for k, o in enumerate(out))
+        return tuple(handle(o, node, k) if o.dtype.kind in "fcV" else handle(o) for k, o in enumerate(out))
     made = _new(handle)
     made._value, made._node, made._index = out, node, 0
     return made

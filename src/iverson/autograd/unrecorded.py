@@ -97,7 +97,7 @@ def mark(made: Iterable[Any], args: Iterable[Any]) -> None:
     if call is None or not (dependence := min(map(call.dependence, args), default=0)):
         return
     for x in made:
-        if isinstance(x, Handle) and x._node is None and x.dtype.kind in "fc":
+        if isinstance(x, Handle) and x._node is None and x.dtype.kind in "fcV":
             x._index = dependence
             call.handles.append(ref(x))
 
@@ -116,7 +116,7 @@ def barred(parents: list[Node | None], args: Iterable[Any]) -> list[Node | None]
 def note_left(x: Any) -> None:
     """Before entries of a handle are given out as Python numbers or an array."""
     call = _call.get()
-    if call is not None and x.dtype.kind in "fc" and (dependence := call.dependence(x)):
+    if call is not None and x.dtype.kind in "fcV" and (dependence := call.dependence(x)):
         call.left = True
         call.arrived_left |= dependence == OF_ARRIVED
 

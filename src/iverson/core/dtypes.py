@@ -1,29 +1,40 @@
-"""The dtypes Iverson has, and how they promote: the array API standard's, held as NumPy dtypes.
+"""The dtypes Iverson has, and how they promote: the array API standard's, held as NumPy dtypes, and two of
+half precision.
 
 Python scalars are weak: they take the dtype of the array they meet, within its kind. Integer arrays
 meeting floating ones, which the standard leaves open, follow NumPy.
+
+float16 and bfloat16 are dtypes of storage: what computes with them computes in float32
+(`iverson.kernels.registry`). bfloat16 is that of the package ml_dtypes, an optional one, imported when
+bfloat16 is first asked for. NumPy knows little of it: its ``kind`` is "V", for which `kind_of` says "f", and
+NumPy's own promotion has no rule for it, for which there is `result_type`.
 """
 
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from iverson.core.errors import ArgumentError, DTypeError, described
+from iverson.core.errors import ArgumentError, DTypeError, NameMissingError, described
 
 bool = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
-float32, float64 = np.dtype("float32"), np.dtype("float64")
+float16, float32, float64 = np.dtype("float16"), np.dtype("float32"), np.dtype("float64")
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 
 SIGNED = (int8, int16, int32, int64)
 UNSIGNED = (uint8, uint16, uint32, uint64)
-REAL_FLOATING = (float32, float64)
+REAL_FLOATING = (float16, float32, float64)
 COMPLEX_FLOATING = (complex64, complex128)
+#: All but bfloat16, which is not there before it is asked for (`is_known`).
 ALL = (bool, *SIGNED, *UNSIGNED, *REAL_FLOATING, *COMPLEX_FLOATING)
+
+#: Those that the array API standard names.
+STANDARD = tuple(d for d in ALL if d != float16)
 
 default_float = float64
 default_complex = complex128
@@ -41,17 +52,28 @@ _KINDS = {
 
 _TO_FLOAT: dict[str, np.dtype[Any]] = {"b": default_float, "i": default_float, "u": default_float}
 _REAL_OF: dict[Any, np.dtype[Any]] = {complex64: float32, complex128: float64}
-_COMPLEX_OF: dict[Any, np.dtype[Any]] = {float32: complex64, float64: complex128}
+_COMPLEX_OF: dict[Any, np.dtype[Any]] = {float16: complex64, float32: complex64, float64: complex128}
+
+#: What errors say of dtypes that Iverson does not have.
+EXPECTED = "bool, an integer, float16/32/64, bfloat16 or complex64/128"
+#: NumPy's kinds of dtypes that carry gradients. "V" is bfloat16's: no other void dtype is in a tensor.
+INEXACT = "fcV"
+_BFLOAT16 = "bfloat16"
+
+if TYPE_CHECKING:
+    bfloat16: np.dtype[Any]
 
 
 def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
     """The dtype a user named, checked to be one Iverson has.
 
-    Raises DTypeError for anything else (float16, object, strings, ...).
+    Raises DTypeError for anything else (object, strings, ...).
 
     >>> as_dtype("float32")
     dtype('float32')
     """
+    if dtype == _BFLOAT16 and isinstance(dtype, str):
+        return load_bfloat16()
     try:
         if isinstance(getattr(dtype, "shape", None), tuple) and not isinstance(dtype, np.dtype):
             raise TypeError("an array has a dtype, and is none")  # NumPy takes any object with a dtype for it
@@ -64,20 +86,75 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
             expected="a dtype",
             remedy="use e.g. iverson.float64",
         ) from error
-    if found not in ALL:
+    if not is_known(found):
         raise DTypeError(
             operation,
             "dtype",
             got=str(found),
-            expected="bool, an integer, float32/64 or complex64/128",
+            expected=EXPECTED,
             remedy="convert the data first, e.g. with numpy.asarray(x, dtype='float32')",
         )
     return found
 
 
+def load_bfloat16() -> np.dtype[Any]:
+    """The dtype bfloat16. Raises NameMissingError where the package that has it is not installed."""
+    try:
+        package = import_module("ml_dtypes")
+    except ImportError:
+        raise NameMissingError(
+            _BFLOAT16,
+            got="no package ml_dtypes",
+            expected="that package, which has the dtype",
+            remedy="install it, e.g. with pip install 'iverson[bfloat16]', or use iverson.float16",
+        ) from None
+    found: np.dtype[Any] = np.dtype(package.bfloat16)
+    return found
+
+
+def is_known(dtype: np.dtype[Any]) -> builtins.bool:
+    """Whether Iverson has a dtype."""
+    return dtype in ALL or is_bfloat16(dtype)
+
+
+def is_compiled(dtype: np.dtype[Any]) -> builtins.bool:
+    """Whether compiled loops have values of a dtype."""
+    return dtype.kind in "biufc" and not is_half(dtype)
+
+
+def is_bfloat16(dtype: np.dtype[Any]) -> builtins.bool:
+    """Whether a dtype is bfloat16, which is there only if its package is loaded."""
+    char: str = dtype.char
+    return char == "E" and dtype.name == _BFLOAT16
+
+
+def is_half(dtype: np.dtype[Any]) -> builtins.bool:
+    """Whether a dtype is float16 or bfloat16: one of storage, with which is computed in float32."""
+    return dtype.char in "eE"
+
+
+def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which values of a dtype are computed with: float32 for half precision, else itself.
+
+    >>> widened(float16), widened(float64)
+    (dtype('float32'), dtype('float64'))
+    """
+    return float32 if dtype.char in "eE" else dtype
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """The kind of a dtype, one of "b", "i", "u", "f" and "c"."""
+    return "f" if dtype.kind == "V" else dtype.kind
+
+
 def is_inexact(dtype: np.dtype[Any]) -> Any:
     """Whether values of this dtype can carry gradients: real or complex floating."""
-    return dtype.kind in "fc"
+    return dtype.kind in INEXACT
+
+
+def is_floating(dtype: np.dtype[Any]) -> builtins.bool:
+    """Whether a dtype is real floating."""
+    return dtype.kind in "fV"
 
 
 def to_inexact(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -91,8 +168,13 @@ def real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The complex dtype whose parts have this real floating dtype."""
-    return _COMPLEX_OF.get(dtype, dtype)
+    """The complex dtype whose parts have this real floating dtype; of half precision, complex64."""
+    return _COMPLEX_OF.get(widened(dtype), dtype)
+
+
+def finfo(dtype: np.dtype[Any]) -> Any:
+    """The limits of a floating dtype, as `numpy.finfo` has them."""
+    return import_module("ml_dtypes").finfo(dtype) if is_bfloat16(dtype) else np.finfo(dtype)
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
@@ -107,8 +189,8 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str) and kind in _KINDS:
-        return dtype in _KINDS[kind]
-    if isinstance(kind, str) and kind not in np.sctypeDict:
+        return dtype in _KINDS[kind] or (is_bfloat16(dtype) and float16 in _KINDS[kind])
+    if isinstance(kind, str) and kind not in np.sctypeDict and kind != _BFLOAT16:
         raise ArgumentError("isdtype", "kind", got=repr(kind), expected=f"a dtype or one of {sorted(_KINDS)}")
     return builtins.bool(dtype == as_dtype(kind, "isdtype"))
 
@@ -126,9 +208,11 @@ def result_type(*operands: Any) -> np.dtype[Any]:
     """
     items = list(map(named, operands))
     first = items[0] if items else None
-    if isinstance(first, np.dtype) and first in ALL and items.count(first) == len(items):
+    if isinstance(first, np.dtype) and is_known(first) and items.count(first) == len(items):
         return first
     try:
+        if any((isinstance(d, np.dtype) and d.kind == "V") or d == _BFLOAT16 for d in items):
+            return _with_bfloat16(items)
         return as_dtype(np.result_type(*items), "result_type")
     except (TypeError, ValueError) as error:
         if isinstance(error, DTypeError):
@@ -138,19 +222,35 @@ def result_type(*operands: Any) -> np.dtype[Any]:
         ) from error
 
 
-def can_cast(source: Any, target: Any) -> builtins.bool:
+def _with_bfloat16(items: list[Any]) -> np.dtype[Any]:
+    """What bfloat16 and others promote to: what float16 and they do, or float32 and they with float16."""
+    own = load_bfloat16()
+    known = [d if type(d) in (builtins.bool, int, float, complex) else as_dtype(d) for d in items]
+    others = [d for d in known if not isinstance(d, np.dtype) or d != own]
+    if any(isinstance(d, np.dtype) and d == float16 for d in others):
+        return result_type(float32, *others)
+    found = result_type(float16, *others)
+    return own if found == float16 else found
+
+
+def can_cast(source: Any, target: Any, casting: Literal["safe", "same_kind"] = "safe") -> builtins.bool:
     """Whether ``source`` promotes to ``target`` without loss of kind or range.
 
     >>> can_cast(int8, int16), can_cast(float64, float32)
     (True, False)
     """
-    return np.can_cast(as_dtype(named(source), "can_cast"), as_dtype(target, "can_cast"))
+    of, to = as_dtype(named(source), "can_cast"), as_dtype(target, "can_cast")
+    if of != to and is_half(of) and is_half(to):
+        return casting == "same_kind"
+    of, to = (float16 if is_bfloat16(d) else d for d in (of, to))
+    return np.can_cast(of, to, casting)
 
 
 __all__ = [
     "bool",
     "complex64",
     "complex128",
+    "float16",
     "float32",
     "float64",
     "int8",
@@ -162,3 +262,9 @@ __all__ = [
     "uint32",
     "uint64",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == _BFLOAT16:
+        return load_bfloat16()
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 
@@ -99,7 +100,7 @@ class LowRank:
 
     @property
     def dtype(self) -> Any:
-        return np.result_type(self.left.dtype, self.right.dtype)
+        return dtypes.result_type(self.left.dtype, self.right.dtype)
 
 
 Entries = Nothing | Box | Stored | Bracket | Full

@@ -100,6 +100,10 @@ class DTypeError(IversonError, TypeError):
     """A dtype the operation is not defined for, or that Iverson does not have."""
 
 
+class ForeignDTypeError(DTypeError, BufferError):
+    """A dtype that the exchange with other libraries is not defined for; DLPack wants a BufferError."""
+
+
 class ArgumentTypeError(IversonError, TypeError):
     """An argument of the wrong Python type."""
 
@@ -181,6 +185,7 @@ __all__ = [
     "DTypeError",
     "DensifyWarning",
     "DetachWarning",
+    "ForeignDTypeError",
     "GradientError",
     "GraphError",
     "IndexingError",

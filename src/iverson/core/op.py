@@ -105,6 +105,8 @@ class Op:
         products read the part (`in_products`; only if the entry map says ``products``), it may be `LowRank`,
         as g may be.
     multiple : results come as a tuple.
+    as_stored : whether operands of half precision come to the op as they are, and not in float32
+        (`iverson.kernels.registry`): its body runs ops, which see to that, or stores.
     batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch (`iverson.ops.batching`),
         where that does not follow from the op being elementwise or from parameters that count axes.
     te : the op in index notation, where it has been said so. Derivatives follow from it.
@@ -138,6 +140,7 @@ class Op:
     entry_map: EntryMap = ANY
     vjp_at: Rule | None = None
     multiple: bool = False
+    as_stored: bool = False
     batch: Rule | None = None
     te: Any = None
     loops: Rule | None = None

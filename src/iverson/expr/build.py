@@ -42,9 +42,9 @@ def promote(operands: Sequence[Expr]) -> DType:
     weak = [o.dtype for o in operands if o.weak]
     if not strong:
         return np.result_type(*weak)
-    found = np.result_type(*strong)
+    found = dtypes.result_type(*strong)
     kinds = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-    return np.result_type(found, *(kinds[d.kind] for d in weak))
+    return dtypes.result_type(found, *(kinds[d.kind] for d in weak))
 
 
 def const(value: Any, dtype: DType) -> Expr:
@@ -59,7 +59,7 @@ def const(value: Any, dtype: DType) -> Expr:
             remedy="convert the other operand with astype",
         )
     try:
-        return Const(kinds[dtype.kind](value), dtype)
+        return Const(kinds[dtypes.kind_of(dtype)](value), dtype)
     except OverflowError:
         raise ArgumentError("te", got="an integer beyond all floats", expected="one in range") from None
 
@@ -89,7 +89,7 @@ def _value_as(number: Const, dtype: DType) -> Any:
     kinds = "biufc"
     if dtype.kind == "b":
         return bool(number.value)
-    if number.weak and kinds.index(dtype.kind) >= kinds.index(number.dtype.kind):
+    if number.weak and kinds.index(dtypes.kind_of(dtype)) >= kinds.index(number.dtype.kind):
         return number.value
     with np.errstate(all="ignore"):
         return converted(np.asarray(number.value, number.dtype), dtype).item()
@@ -111,7 +111,7 @@ def apply(name: str, *args: Any) -> Expr:
         dtype = dtypes.bool
     else:
         dtype = promote(operands)
-    if dtype.kind not in scalar.kinds:
+    if dtypes.kind_of(dtype) not in scalar.kinds:
         *most, last = (words for kind, words in _KINDS.items() if kind in scalar.kinds)
         expected = f"{', '.join(most)} or {last}" if most else last
         raise DTypeError(
@@ -186,7 +186,7 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
                     return factor
                 if is_guarded(factor) and other.dtype.kind != "b":
                     return select(factor.condition, factor.then * other, factor.other)  # type: ignore[attr-defined]
-        elif y is not None and y == 1 and name == ("divide" if dtype.kind in "fc" else "floor_divide"):
+        elif y is not None and y == 1 and name == ("divide" if dtypes.is_inexact(dtype) else "floor_divide"):
             return a
         elif name == "divide" and is_guarded(a):
             return select(a.condition, a.then / b, a.other)  # type: ignore[attr-defined]

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
+
 #: Each comparison, and its opposite.
 NEGATED = {
     "less": "greater_equal",
@@ -43,7 +45,7 @@ def identity(combine: str, dtype: np.dtype[Any]) -> Any:
     if combine in ("assign", "sum", "prod"):
         return dtype.type(combine == "prod").item()
     lowest = combine in ("max", "argmax")
-    if dtype.kind == "f":
+    if dtypes.is_floating(dtype):
         return -np.inf if lowest else np.inf
     if dtype.kind == "b":
         return not lowest

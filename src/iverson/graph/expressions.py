@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from iverson import te
+from iverson.core import dtypes
 from iverson.core.op import Op
 from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.print import text_and_objects
@@ -88,7 +89,7 @@ def placeholder(x: Any) -> Any:
 
 def _is_of_numbers(equation: Equation) -> bool:
     values = [x for x in (*equation.operands, *equation.results) if type(x) is Value]
-    return not equation.op.multiple and all(v.dtype.kind in "biufc" for v in values)
+    return not equation.op.multiple and all(dtypes.is_compiled(v.dtype) for v in values)
 
 
 __all__ = ["expression", "is_expression", "placeholder", "structure"]

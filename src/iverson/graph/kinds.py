@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from iverson.codegen.programs import blas
+from iverson.core import dtypes
 from iverson.core.entries import Stored
 from iverson.core.table import TABLE
 from iverson.graph.expressions import is_expression
@@ -61,7 +62,7 @@ class Kinds:
 
 
 def _is_dense(v: Value) -> bool:
-    return v.dtype.kind in "biufc" and not isinstance(v.aval.support, Stored)
+    return dtypes.is_compiled(v.dtype) and not isinstance(v.aval.support, Stored)
 
 
 def _is_block(e: Equation) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING, Stored
@@ -202,7 +203,7 @@ def _pattern(v: Value) -> Any:
 
 
 def _is_of_numbers(e: Equation) -> bool:
-    return all(v.dtype.kind in "biufc" for v in (*e.operands, *e.results) if type(v) is Value)
+    return all(dtypes.is_compiled(v.dtype) for v in (*e.operands, *e.results) if type(v) is Value)
 
 
 @dataclass(eq=False)

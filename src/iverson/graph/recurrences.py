@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from iverson.codegen.nodes import Load
 from iverson.codegen.programs import Repeat, View, build
 from iverson.codegen.programs.nodes import Step
+from iverson.core import dtypes
 from iverson.expr.build import cast
 from iverson.expr.nodes import Apply, Expr
 from iverson.graph.nodes import Equation, Value
@@ -44,7 +45,7 @@ def is_recurrence(equation: Equation) -> bool:
     if equation.op.name not in RECURRENCES or any(type(x) is not Value for x in equation.operands):
         return False
     (result,) = equation.results
-    return 0 not in result.shape and result.dtype.kind in "iufc"
+    return 0 not in result.shape and result.dtype.kind in "iufc" and dtypes.is_compiled(result.dtype)
 
 
 def steps(equation: Equation, operands: list[View], lines: View, loop: str) -> list[Step]:

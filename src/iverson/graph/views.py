@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from iverson.codegen.programs.nodes import c_strides
+from iverson.core import dtypes
 from iverson.graph.nodes import Equation, Graph, Value
 
 
@@ -47,7 +48,7 @@ def view(equation: Equation, known: Mapping[Value, Strided]) -> Strided | None:
     """
     op, x = equation.op, equation.operands[0] if equation.operands else None
     moves = op.entry_map.moves and op.forward is not None and len(equation.operands) == 1
-    if not moves or type(x) is not Value or x.dtype.kind not in "biufc":
+    if not moves or type(x) is not Value or not dtypes.is_compiled(x.dtype):
         return None
     source = known.get(x) or itself(x)
     if prod(source.root.shape) == 0 or prod(equation.results[0].shape) == 0:

@@ -30,12 +30,12 @@ def leaving(x: Any, operation: str) -> Tensor:
 
 def supported(array: np.ndarray[Any, Any] | None, dtype: Any, operation: str) -> np.ndarray[Any, Any]:
     """An array of a dtype that Iverson has; raises DTypeError for others, and where there is no array."""
-    if array is None or array.dtype not in dtypes.ALL:
+    if array is None or not dtypes.is_known(array.dtype):
         raise DTypeError(
             operation,
             "x",
             got=f"dtype {dtype}",
-            expected="bool, an integer, float32/64 or complex64/128",
+            expected=dtypes.EXPECTED,
             remedy="convert it to float32 first",
         )
     return array

@@ -24,6 +24,7 @@ import numpy as np
 
 import iverson as iv
 from iverson.autograd.node import next_number, reachable
+from iverson.core import dtypes
 from iverson.core.dispatch import Operand, is_tracked, slot_of, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.interop.arrays import closed_over, leaving, returned, supported
@@ -58,8 +59,7 @@ def from_torch(x: torch.Tensor, /, *, requires_grad: bool = False) -> iv.Tensor:
     A tensor on the memory of x: a later write into x is seen. Indices of sparse layouts are copied where they
     can be written; a COO tensor with repeated entries keeps them.
 
-    Raises ArgumentTypeError for what is no torch tensor or not on the CPU, DTypeError for float16 and
-    bfloat16.
+    Raises ArgumentTypeError for what is no torch tensor or not on the CPU.
 
     >>> from_torch(torch.tensor([1.0, 2.0]))
     iverson.Tensor([1., 2.], dtype=float32)
@@ -159,6 +159,9 @@ def _check_torch(x: Any, operation: str) -> None:
 def _array(x: torch.Tensor, operation: str) -> np.ndarray[Any, Any]:
     """The entries of a strided tensor, on its memory."""
     try:
+        if x.dtype is torch.bfloat16:  # of which NumPy knows nothing
+            bits: np.ndarray[Any, Any] = x.detach().view(torch.int16).numpy()
+            return bits.view(dtypes.load_bfloat16())
         array = x.detach().resolve_conj().resolve_neg().numpy()
     except TypeError:
         array = None
@@ -166,6 +169,8 @@ def _array(x: torch.Tensor, operation: str) -> np.ndarray[Any, Any]:
 
 
 def _of_array(array: np.ndarray[Any, Any], copy: bool) -> torch.Tensor:
+    if dtypes.is_bfloat16(array.dtype):
+        return _of_array(array.view(np.int16), copy).view(torch.bfloat16)
     if copy or any(s < 0 for s in array.strides):
         return torch.from_numpy(array.copy())
     return torch.from_dlpack(array)  # which says nothing of memory that is not to be written

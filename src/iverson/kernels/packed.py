@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
-from iverson.kernels.registry import register, zeros_like_result
-from iverson.kernels.zero import cast
+from iverson.kernels.registry import in_dtype, register, zeros_like_result
 from iverson.layouts import Packed, Zero, is_strided, to_strided
 
 Values = tuple[Any, ...]
@@ -60,7 +59,7 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     if any(type(v) is not Packed or not same_mask(terms[0], v) for v in terms):
         return NotImplemented
     total = Packed(terms[0].mask, op.forward(*(v.values for v in terms)))
-    return cast(total, np.result_type(*(v.dtype for v in values)))
+    return in_dtype(total, np.result_type(*(v.dtype for v in values)))
 
 
 @register("pack", Packed)

@@ -1,4 +1,8 @@
-"""Which kernel runs: the zero rule, then kernels by layout, then the documented conversion to strided."""
+"""Which kernel runs: the zero rule, then kernels by layout, then the documented conversion to strided.
+
+Bodies and kernels never see float16 or bfloat16, but to move entries: an op on operands of half precision is
+the op on them in float32, and its result is rounded once, when it is stored.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
+from iverson.core.table import TABLE
 from iverson.layouts import Zero, is_strided, layouts_by_type, to_strided
 
 Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
@@ -22,6 +28,7 @@ _found: dict[tuple[str, str, frozenset[type]], tuple[Kernel, ...]] = {}
 #: In place of a name or family: a layout's kernel for every op that it has no other for.
 ANY_OP = "*"
 _plain = frozenset((np.ndarray, int, float, complex, bool))
+_FLOAT64 = np.dtype("float64")
 
 
 def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
@@ -88,11 +95,15 @@ def zeros_like_result(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -
 
     ``abstract`` is given Avals, and Python scalars themselves: they are weak.
     """
-    operands = [Aval(v.shape, v.dtype) if hasattr(v, "shape") else v for v in values]
-    found = op.abstract(*operands, **params)
+    found = _facts(op, values, params)
     if op.multiple:
         return tuple(Zero(a.shape, a.dtype) for a in found)
     return Zero(found.shape, found.dtype)
+
+
+def _facts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    operands = [Aval(v.shape, v.dtype) if hasattr(v, "shape") else v for v in values]
+    return op.abstract(*operands, **params)
 
 
 def _by_priority(kind: type) -> int:
@@ -102,6 +113,8 @@ def _by_priority(kind: type) -> int:
 def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result on values of which at least one is not strided."""
     kinds = frozenset(map(type, values))
+    if not op.as_stored and (wide := _widened(op, values, kinds)) is not None:
+        return _narrowed(op, values, params, wide)
     known = None if Zero in kinds else _found.get((op.name, op.family, kinds))
     if not known:
         if kinds <= _plain:
@@ -118,6 +131,40 @@ def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     quiet = any(is_strided(v) and v.ndim and _held(v) >= largest for v in values)
     dense = tuple(v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values)
     return strided(op, dense, params)
+
+
+def _widened(op: Op, values: tuple[Any, ...], kinds: frozenset[type]) -> tuple[Any, ...] | None:
+    """The operands with those of half precision in float32; None where the op takes all as they are.
+
+    A body on strided operands that only moves entries takes them so, if there is one dtype to move. Kernels
+    of other layouts have compiled loops, which are for other dtypes.
+    """
+    if not any(getattr(v, "dtype", _FLOAT64).char in "eE" for v in values):
+        return None
+    found = {v.dtype for v in values if hasattr(v, "dtype") and dtypes.is_inexact(v.dtype)}
+    if op.entry_map.moves and not op.signals and kinds <= _plain and len(found) == 1:
+        return None
+    return tuple([in_dtype(v, dtypes.widened(v.dtype)) if hasattr(v, "dtype") else v for v in values])
+
+
+def _narrowed(op: Op, values: tuple[Any, ...], params: dict[str, Any], wide: tuple[Any, ...]) -> Any:
+    """The op on operands in float32, its results rounded to the dtypes that they have for the given ones.
+
+    What is one of the operands is that operand itself, so that it stays known for it.
+    """
+    facts = _facts(op, values, params)
+    out = run(op, wide, params)
+    if op.multiple:
+        return tuple([in_dtype(o, a.dtype) for o, a in zip(out, facts, strict=True)])
+    for given, v in zip(values, wide, strict=True):
+        if out is v and given is not v and given.dtype == facts.dtype:
+            return given
+    return in_dtype(np.asarray(out) if isinstance(out, np.generic) else out, facts.dtype)
+
+
+def in_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A value of any layout in a dtype; the value itself where that is its own."""
+    return value if value.dtype == dtype else run(TABLE["astype"], (value,), {"dtype": dtype})
 
 
 def _held(array: np.ndarray[Any, Any]) -> int:

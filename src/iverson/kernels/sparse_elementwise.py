@@ -14,7 +14,7 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels.merging import IN_ONE_PASS, in_one_pass, intersection, union
-from iverson.kernels.registry import zeros_like_result
+from iverson.kernels.registry import in_dtype, zeros_like_result
 from iverson.kernels.sparse_forms import (
     broadcast,
     is_sparse,
@@ -22,7 +22,6 @@ from iverson.kernels.sparse_forms import (
     sparse,
     sparse_only,
 )
-from iverson.kernels.zero import cast
 from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, is_strided, to_coo, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, index_dtype, matches
@@ -219,13 +218,13 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     terms = [_stored_entries(v) for v in values if type(v) is not Zero]
     if all(map(is_sparse, terms)):
         if len(terms) == 1:
-            return cast(terms[0], dtype)
+            return in_dtype(terms[0], dtype)
         shape = terms[0].shape
         if all(v.pattern is terms[0].pattern for v in terms):
-            return cast(terms[0].pattern.value(op.forward(*(v.entries for v in terms))), dtype)
+            return in_dtype(terms[0].pattern.value(op.forward(*(v.entries for v in terms))), dtype)
         terms = _aligned(tuple(terms), shape, set(range(len(terms))))
         pattern = union([v.pattern for v in terms], terms[0].pattern)
-        return cast(pattern.value(op.forward(*(read(v, pattern, shape) for v in terms))), dtype)
+        return in_dtype(pattern.value(op.forward(*(read(v, pattern, shape) for v in terms))), dtype)
     if any(not is_strided(v) and not is_sparse(v) for v in terms):
         return NotImplemented
     arrays = [v for v in terms if not is_sparse(v)]

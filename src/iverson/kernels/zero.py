@@ -8,8 +8,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.scalars import keep_where
-from iverson.core.table import TABLE
-from iverson.kernels.registry import register, run, zeros_like_result
+from iverson.kernels.registry import in_dtype, register, zeros_like_result
 from iverson.layouts import Zero, is_strided
 
 
@@ -55,9 +54,5 @@ def add_n(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     rest = tuple(v for v in values if type(v) is not Zero)
     if len(rest) > 1 and any(not is_strided(v) for v in rest):
         return NotImplemented
-    return cast(rest[0] if len(rest) == 1 else op.forward(*rest), np.result_type(*(v.dtype for v in values)))
-
-
-def cast(value: Any, dtype: Any) -> Any:
-    """A value of any layout in a dtype; the value itself where that is its own."""
-    return value if value.dtype == dtype else run(TABLE["astype"], (value,), {"dtype": dtype})
+    dtype = np.result_type(*(v.dtype for v in values))
+    return in_dtype(rest[0] if len(rest) == 1 else op.forward(*rest), dtype)

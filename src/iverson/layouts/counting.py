@@ -8,13 +8,16 @@ Nothing here knows of patterns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
 from math import prod
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: How many times the entries the lines to count may be, before comparing entries takes fewer steps: a sort
 #: of N entries passes over them some log2(N) / 2 times, a counting sort twice, and once over the counts.
@@ -27,6 +30,27 @@ def loops() -> Any:
     from scipy.sparse import _sparsetools
 
     return _sparsetools
+
+
+def _in_single(of: Callable[P, R]) -> Callable[P, R]:
+    """A function of entries: those in half precision, which the loops do not have, are taken as float32."""
+
+    @wraps(of)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        half = next((a.dtype for a in args if type(a) is np.ndarray and a.dtype.char in "eE"), None)
+        return of(*args, **kwargs) if half is None else _narrowed(of(*_wide(args, half), **kwargs), half)
+
+    return call
+
+
+def _wide(args: Any, half: Any) -> Any:
+    return [a.astype(np.float32) if getattr(a, "dtype", None) == half else a for a in args]
+
+
+def _narrowed(found: Any, half: Any) -> Any:
+    if type(found) is tuple:
+        return tuple([_narrowed(x, half) for x in found])
+    return found.astype(half) if getattr(found, "dtype", None) == np.float32 else found
 
 
 def taken(entries: Array, at: Any) -> Array:
@@ -62,6 +86,7 @@ def in_order(keys: Array) -> tuple[Array, Array]:
 Pass = Callable[..., tuple[Array, Array, Array]]
 
 
+@_in_single
 def carried(
     take: Pass, indptr: Array, indices: Array, entries: Array
 ) -> tuple[Array, Array, Array, Callable[[], Array]]:
@@ -182,6 +207,7 @@ def numbered(count: int, dtype: Any) -> Array:
     return found
 
 
+@_in_single
 def spread(shape: tuple[int, int], indptr: Array, indices: Array, values: Array) -> Array:
     """A matrix with the entries of lines, those stored twice summed."""
     out = np.zeros(shape, values.dtype)
@@ -216,6 +242,7 @@ def chosen_across(n: int, m: int, indptr: Array, indices: Array, chosen: Array) 
     return starts, along, at
 
 
+@_in_single
 def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array, at: Any) -> Array:
     """The entries of lines at given lines and indices; 0 where there is none."""
     found = np.zeros(at[0].size, values.dtype)
@@ -233,6 +260,7 @@ def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Arra
     return found
 
 
+@_in_single
 def line_sums(n: int, m: int, indptr: Array, indices: Array, values: Array, *, across: bool) -> Array:
     """The sums of n lines with indices below m; or (``across``) of the entries at each index."""
     of = values.astype(np.float64) if values.dtype == np.float32 else np.ascontiguousarray(values)
@@ -244,6 +272,7 @@ def line_sums(n: int, m: int, indptr: Array, indices: Array, values: Array, *, a
     return out.astype(values.dtype, copy=False)
 
 
+@_in_single
 def sums_of_runs(entries: Array, order: Array | slice, starts: Array) -> Array:
     """The sums of runs of entries, numbers or slices, taken in an order; ``starts`` says where runs begin.
 
@@ -265,6 +294,7 @@ def sums_of_runs(entries: Array, order: Array | slice, starts: Array) -> Array:
     return out.reshape(starts.size, *entries.shape[1:])
 
 
+@_in_single
 def added_rows(count: int, rows: Array, entries: Array) -> Array:
     """An array of so many rows: entries, numbers or slices, added to the rows given, one after the other.
 

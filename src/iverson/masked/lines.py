@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind, make_handle, zero_filled
 from iverson.core.op import Op
@@ -30,7 +31,7 @@ Params = dict[str, Any]
 def _extreme(dtype: Any, largest: bool) -> Any:
     if dtype.kind == "b":
         return largest
-    if dtype.kind == "f":
+    if dtypes.is_floating(dtype):
         return np.inf if largest else -np.inf
     info = np.iinfo(dtype)
     return int(info.max if largest else info.min)
@@ -78,7 +79,7 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
         return MaskedTensor(_over_lines(op, x, x._mask.lines(axis)), mask)
     fill = NEUTRAL[op.name](x.dtype)
     out = bind(op, (_filled(x, fill),), params)
-    if op.name in ("max", "min") and x.dtype.kind == "f" and not x._mask.full:
+    if op.name in ("max", "min") and dtypes.is_floating(x.dtype) and not x._mask.full:
         out = _without_ties(x, out, fill, mask, params)
     return MaskedTensor(mask.pack(out), mask)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
+from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.masked import printing, pytree
@@ -277,7 +278,7 @@ def _scalar_fill(fill: Any, dtype: Any) -> Any:
     if isinstance(fill, (bool, int, float, complex, np.generic)):
         value = np.asarray(fill)
         kinds = "biufc"
-        fits = 0 <= kinds.find(value.dtype.kind) <= max(kinds.index(dtype.kind), 1)
+        fits = 0 <= kinds.find(value.dtype.kind) <= max(kinds.index(dtypes.kind_of(dtype)), 1)
         if fits and (dtype.kind not in "biu" or value.astype(dtype) == value):
             return value.astype(dtype)
         raise DTypeError(

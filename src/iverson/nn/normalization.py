@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand
+from iverson.array_api.arguments import as_inexact, as_operand, in_single
 from iverson.array_api.norms import vector_norm
 from iverson.autograd.mode import no_grad
+from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
@@ -60,6 +61,7 @@ def _channels(x: Any, name: str) -> int:
 
 
 @checked
+@in_single
 def layer_norm(
     x: A | ArrayLike,
     /,
@@ -114,9 +116,14 @@ def rms_norm(
     """
     x = real(x, "rms_norm")
     axes, shape = _last_axes(x, normalized_shape, "rms_norm")
-    square = F.sum(F.square(x), axis=axes, keepdims=True) / max(prod(shape), 1)
-    added = float(np.finfo(x.dtype).eps) if eps is None else eps
-    return _affine(x * F.rsqrt(square + added), weight, None, shape, shape, "rms_norm")
+    added = float(dtypes.finfo(x.dtype).eps) if eps is None else eps
+
+    @in_single
+    def normalized(x: Any, weight: Any) -> Any:
+        square = F.sum(F.square(x), axis=axes, keepdims=True) / max(prod(shape), 1)
+        return _affine(x * F.rsqrt(square + added), weight, None, shape, shape, "rms_norm")
+
+    return normalized(x, weight)
 
 
 @checked
@@ -224,6 +231,7 @@ def instance_norm(
 
 
 @checked
+@in_single
 def group_norm(
     x: A | ArrayLike,
     /,

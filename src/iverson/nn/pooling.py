@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson import te
+from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape, as_int
@@ -55,7 +56,7 @@ class _Pool:
         kinds: str = "f",
     ) -> None:
         self.x, self.alone = images(x, operation, n)
-        if self.x.dtype.kind not in kinds:
+        if dtypes.kind_of(self.x.dtype) not in kinds:
             raise ArgumentError(operation, "x", got=f"dtype {self.x.dtype}", expected="real numbers")
         self.size = extents(kernel_size, n, operation, "kernel_size")
         self.stride = self.size if stride is None else extents(stride, n, operation, "stride")

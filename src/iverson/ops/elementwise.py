@@ -72,7 +72,7 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
         shapes = [o.shape for o in operands if hasattr(o, "shape")]
         for k, o in enumerate(operands):
             dtype = getattr(o, "dtype", None) or np.asarray(o).dtype
-            if dtype.kind not in scalar.kinds and not (scalar.name == "clip" and k):
+            if dtypes.kind_of(dtype) not in scalar.kinds and not (scalar.name == "clip" and k):
                 raise DTypeError(
                     scalar.name,
                     scalar.arguments[k],
@@ -321,6 +321,7 @@ define(
         linear_in=((0,),),
         entry_map=ELEMENTWISE,
         vjp_at=within,
+        as_stored=True,
         loops=loops.astype,
         samples=lambda s: [Sample((s((2, 3)),), {"dtype": np.dtype("complex128")})],
     )

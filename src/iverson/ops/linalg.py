@@ -7,6 +7,8 @@ QR of wide matrices, S. F. Walter and L. Lehmann, arXiv:1001.1654. H is the conj
 
 from __future__ import annotations
 
+from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,38 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval, aval_of
 from iverson.core.entries import Entries, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
-from iverson.core.op import Op, Sample, Wanted, reading
+from iverson.core.factorisations import FACTORISATIONS
+from iverson.core.op import Body, Op, Sample, Wanted, reading
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
-from iverson.core.table import TABLE, define
+from iverson.core.table import TABLE, define, definition_hooks
 from iverson.ops.batching import Examples, apart, beside, leading
 from iverson.ops.matmul import cut, product_at
+
+
+def _of_single(op: Op) -> Op:
+    """A factorisation refuses half precision, as NumPy's and PyTorch's do: LAPACK has no routine for it."""
+    if op.name not in FACTORISATIONS:
+        return op
+
+    names = list(signature(op.abstract).parameters)
+
+    def abstract(*avals: Any, **params: Any) -> Any:
+        for k, x in enumerate(avals):
+            if dtypes.is_half(x.dtype):
+                raise DTypeError(
+                    op.name,
+                    names[k],
+                    got=f"dtype {x.dtype}",
+                    expected="float32, float64 or complex: matrices in half precision are not factorised",
+                    remedy="convert it with astype(iverson.float32), and the result back",
+                )
+        return op.abstract(*avals, **params)
+
+    return replace(op, forward=Body(op.forward, op.trapping, op.signals), abstract=abstract)
+
+
+definition_hooks.append(_of_single)
 
 
 def _square(name: str, x: Any, argument: str = "x") -> None:

@@ -21,7 +21,7 @@ from iverson.ops.entry_maps import ALONG
 
 def _abstract(name: str) -> Any:
     def abstract(x: Any, *, axis: int) -> Aval:
-        if x.dtype.kind != "f":
+        if not dtypes.is_floating(x.dtype):
             raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real floating dtype")
         return Aval(x.shape, dtypes.to_inexact(x.dtype))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
 from iverson.core.arguments import as_real, checked
 from iverson.core.dispatch import (
     Operand,
@@ -252,12 +253,12 @@ class Optimizer(ABC):
         state = {name: value_of(x) for name, x in handles.items()}
         own = self._own(k)
         if part.whole:
-            own._update(value, gradient, state, own.lr)
+            _in_single(own._update, value, gradient, state, own.lr)
             return
         for piece, entries in part.pieces(gradient):
             held_state = {name: piece.of(array) for name, array in state.items()}
             held_value = piece.of(value)
-            own._update(held_value, entries, held_state, own.lr)
+            _in_single(own._update, held_value, entries, held_state, own.lr)
             piece.write(value, held_value)
             for name, array in state.items():
                 piece.write(array, held_state[name])
@@ -399,6 +400,19 @@ def _check_gradient(p: Any, g: Any, argument: str) -> None:
 def number(x: Any, value: Any) -> Any:
     """A number to compute with beside a value: one of a trace in the value's dtype, as Python's would be."""
     return F.astype(x, dtype=value.dtype) if isinstance(x, Operand) else x
+
+
+def _in_single(update: Callable[..., None], value: Array, gradient: Array, state: Any, lr: float) -> None:
+    """A step; of half precision in float32, from which the parameter and its state are rounded once."""
+    if not dtypes.is_half(value.dtype):
+        update(value, gradient, state, lr)
+        return
+    wide = value.astype(np.float32)
+    held = {name: a.astype(dtypes.widened(a.dtype)) for name, a in state.items()}
+    update(wide, gradient.astype(np.float32), held, lr)
+    value[...] = wide
+    for name, a in state.items():
+        a[...] = held[name]
 
 
 def _pairs(x: Array) -> Array:

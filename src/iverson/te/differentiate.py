@@ -365,7 +365,7 @@ def _as_tensors(given: Any, argument: str) -> list[Tensor]:
     for t in found:
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(operation("differentiate"), argument, got=repr(t), expected="te tensors")
-        if t.dtype.kind not in "fc":
+        if t.dtype.kind not in "fcV":
             raise GradientError(
                 operation("differentiate"),
                 argument,

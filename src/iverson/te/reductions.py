@@ -50,7 +50,7 @@ def linear_statements(tensor: Compute) -> tuple[Statement, ...]:
 
 
 def _rewritten(tensor: Compute, s: Statement) -> tuple[Statement, ...]:
-    if tensor.dtype.kind not in "fc":
+    if tensor.dtype.kind not in "fcV":
         return ()
     if s.combine == "prod":
         if not _is_gather(s):

@@ -26,7 +26,7 @@ Guarded = dict[Guards, Expr]
 
 def is_inexact(e: Expr) -> bool:
     """Whether an expression can carry a cotangent."""
-    return e.dtype.kind in "fc"
+    return e.dtype.kind in "fcV"
 
 
 def cotangents(body: Expr, g: Expr) -> dict[Read, Guarded]:

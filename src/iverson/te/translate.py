@@ -15,6 +15,7 @@ from iverson.codegen.nodes import INT64, Buffer, Let, Stmt
 from iverson.codegen.plan import is_inside
 from iverson.codegen.task import Axis, Task
 from iverson.codegen.walks import boxed, nest
+from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.affine import normal_extent
@@ -290,11 +291,11 @@ def compiles(s: Statement) -> bool:
     """Whether compiled code can run a statement."""
     if s.body.dtype.kind == "c" and s.combine not in ("assign", "sum", "prod"):
         return False
-    return s.tensor.dtype.kind in "biufc" and all(_compiles(e) for e in postorder(s.roots))
+    return dtypes.is_compiled(s.tensor.dtype) and all(_compiles(e) for e in postorder(s.roots))
 
 
 def _compiles(e: Expr) -> bool:
-    if e.dtype.kind not in "biufc":
+    if not dtypes.is_compiled(e.dtype):
         return False
     if isinstance(e, Apply):
         dtype = e.args[0].dtype

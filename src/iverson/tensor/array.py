@@ -105,12 +105,12 @@ def _operand(other: Any, operation: str) -> Any:
         return other
     if not isinstance(other, np.ndarray | np.generic):
         return NotImplemented
-    if other.dtype.char not in _CHARS and other.dtype not in dtypes.ALL:
+    if other.dtype.char not in _CHARS and not dtypes.is_known(other.dtype):
         raise DTypeError(
             operation,
             "other",
             got=f"dtype {other.dtype}",
-            expected="bool, an integer, float32/64 or complex64/128",
+            expected=dtypes.EXPECTED,
             remedy="convert it with astype",
         )
     return other if type(other) is np.ndarray else plain(other, operation, "other")
@@ -297,7 +297,7 @@ class Array(Operand, Methods):
                 remedy="use the operator that makes a new tensor",
             )
         if result.dtype != self.dtype:
-            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            if not dtypes.can_cast(result.dtype, self.dtype, "same_kind"):
                 raise DTypeError(
                     f"in-place {op.name}",
                     "other",

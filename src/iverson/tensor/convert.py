@@ -126,12 +126,12 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == dtypes.bool and array.size and array.view(np.uint8).max() > 1:
         array = array.view(np.uint8) != 0  # bytes taken for bools (a mask of 255, say): kernels want 0 and 1
-    if array.dtype not in dtypes.ALL:
+    if not dtypes.is_known(array.dtype):
         raise DTypeError(
             "asarray",
             "obj",
             got=f"dtype {array.dtype}",
-            expected="bool, an integer, float32/64 or complex64/128",
+            expected=dtypes.EXPECTED,
             remedy="pass dtype=, e.g. dtype='float32'",
         )
     return array

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.record import record_assignment
+from iverson.core import dtypes
 from iverson.core.arrays import plain
 from iverson.core.dispatch import (
     NO_PARAMS,
@@ -165,8 +166,8 @@ def _same_buffer(held: np.ndarray[Any, Any], value: Any) -> bool:
 def _check_value_dtype(x: Any, value: Any) -> None:
     kind = value.dtype if hasattr(value, "dtype") else np.min_scalar_type(value)
     source = np.dtype(type(value)) if not hasattr(value, "dtype") else kind
-    if not np.can_cast(source, x.dtype, "same_kind") and not (
-        source.kind in "iub" and x.dtype.kind in "iufc"
+    if not dtypes.can_cast(source, x.dtype, "same_kind") and not (
+        source.kind in "iub" and x.dtype.kind in "iufcV"
     ):
         raise DTypeError(
             "assignment",

@@ -21,7 +21,10 @@ def show(x: Any) -> str:
     if not has_entries(x):
         body = f"shape={x.shape}"
     elif layout == "strided" or x.size <= np.get_printoptions()["threshold"]:
-        body = np.array2string(to_strided(x._value), separator=", ", prefix=prefix)
+        entries = to_strided(x._value)
+        if dtypes.is_bfloat16(x.dtype):  # which NumPy prints as objects
+            entries = entries.astype(np.float32)
+        body = np.array2string(entries, separator=", ", prefix=prefix)
     else:
         body = f"shape={x.shape}"
     if 0 in x.shape and x.shape != (0,):

@@ -18,7 +18,14 @@ from iverson.autograd.watch import leaf_of
 from iverson.core import dispatch, dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, bind
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ForeignDTypeError,
+    GradientError,
+    ShapeError,
+)
 from iverson.core.float_warnings import cast
 from iverson.layouts import holds_alone, layout_of, read_only, to_strided
 from iverson.layouts.registry import support_of
@@ -236,6 +243,12 @@ class Tensor(Handle, Array, TensorMethods):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
+        if dtypes.is_bfloat16(self.dtype):
+            raise ForeignDTypeError(
+                "dlpack",
+                got="dtype bfloat16, which NumPy does not pass on by DLPack",
+                remedy="convert it with astype(iverson.float32), or use iverson.interop.torch.to_torch",
+            )
         # Not every consumer heeds the flag for read-only memory, and old ones have none.
         shared = copy is False
         flagged = (max_version or (0,))[0] >= 1 and holds_alone(self)

@@ -99,7 +99,7 @@ def _in_order(output: Output) -> tuple[Any, Vector]:
 
 def _with_nan(x: Any) -> Any:
     """A masked tensor with its entries in an array that is nan elsewhere, where that has a nan."""
-    if not isinstance(x, MaskedTensor) or x.dtype.kind not in "fc" or x.size > SMALL:
+    if not isinstance(x, MaskedTensor) or x.dtype.kind not in "fcV" or x.size > SMALL:
         return x
     array = np.full(x.size, np.nan, x.dtype)
     array[x._mask.keys] = to_strided(value_of(x._inner))

@@ -29,7 +29,7 @@ from iverson.core.dispatch import (
     unwrap,
     value_of,
 )
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, DTypeError
 from iverson.layouts import layout_of
 from iverson.testing.directions import Space, Vector, space_of
 from iverson.testing.report import Finding, GradcheckError
@@ -71,7 +71,7 @@ class Output:
     @property
     def checked(self) -> bool:
         """Whether its dtype can have a derivative."""
-        return self.space.dtype.kind in "fc"
+        return self.space.dtype.kind in "fcV"
 
 
 def path_name(root: str, path: Path) -> str:
@@ -148,6 +148,14 @@ class Problem:
         found = []
         for slot, where in positions.items():
             leaf = self.leaves[where[0]]
+            if dtypes.is_half(leaf.dtype):
+                raise DTypeError(
+                    self.operation,
+                    names[where[0]],
+                    got=f"dtype {leaf.dtype}",
+                    expected="float64: difference quotients of half precision say nothing",
+                    remedy="check the function at the point in float64: x.detach().astype(iverson.float64)",
+                )
             space = space_of(self._whole[where[0]])
             point = space.coordinates(value_of(leaf))
             found.append(Variable(names[where[0]], slot, space, point, tuple(where)))

@@ -140,7 +140,7 @@ def each_example(cls: type[Function], level: Any) -> type[Function]:
 
 def _pulled(cls: type[Function], args: list[Any], grads: list[Any]) -> list[Any]:
     """Cotangents of the arguments of one call, from those of its results."""
-    at = [k for k, a in enumerate(args) if isinstance(a, Handle) and a.dtype.kind in "fc"]
+    at = [k for k, a in enumerate(args) if isinstance(a, Handle) and a.dtype.kind in "fcV"]
     variables = fresh([args[k] for k in at], cls.__name__, "arguments")
     own = dict(zip(at, variables, strict=True))
     with enable_grad():

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from iverson.array_api.joining import concat
 from iverson.array_api.sparse import sparse_coo_tensor, to_layout
+from iverson.core import dtypes
 from iverson.core.dispatch import make_handle
 from iverson.ops import F
 from iverson.transforms.columns import Seeds, pulled, pushed
@@ -178,7 +179,7 @@ def stored_whole(block: Any, y: Any, x: Any, layout: str) -> Any:
 
 def _added(terms: Sequence[Entries], y: Any, x: Any, _layout: str) -> Any:
     shape = y.size, x.size
-    block = F.zero(shape, np.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms)))
+    block = F.zero(shape, dtypes.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms)))
     for rows, columns, values in terms:
         if rows.size:
             block = block + F.scatter_add(values, rows, columns, axes=(0, 1), shape=shape)
