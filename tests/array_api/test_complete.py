@@ -9,6 +9,7 @@ import pytest
 import iverson as iv
 from iverson.core.scalars import SCALARS
 from iverson.tensor.array import Array
+from iverson.transforms import krylov
 from tests.array_api import (
     test_creation,
     test_elementwise,
@@ -175,7 +176,11 @@ def test_covered_names_are_called(module):
 def test_namespaces_are_called(space, modules):
     source = "".join(map(inspect.getsource, modules))
     results = {n for n in space.__all__ if n.endswith("Result") or n == "Generator"}
-    results |= {"Factorized", "factorized"}  # tested with the sparse tensors that they are of
+    results |= {
+        "Factorized",
+        "factorized",
+        *krylov.__all__,
+    }  # tested with the sparse tensors that they are of
     results |= {s.name for s in SCALARS.values() if s.space}  # tested by their records
     assert [n for n in space.__all__ if n not in results and not named(source, n)] == []
 

@@ -52,6 +52,11 @@ def leaf():
     return iv.asarray([1.0, 2.0, 4.0], requires_grad=True)
 
 
+def halved(v):
+    """Linear in v."""
+    return v * 0.5
+
+
 def csr():
     return iv.to_layout(matrix(), "csr")
 
@@ -270,6 +275,18 @@ LINALG: dict[str, Callable[[], Given | list[Given]]] = {
     "cholesky": lambda: Given(matrix(), upper=True),
     "cross": lambda: Given(vector(), vector(), axis=-1),
     "factorized": lambda: Given(csr()),
+    "LinearOperator": lambda: Given(halved, (3, 3), dtype="float64"),
+    **{
+        name: lambda: [
+            Given(csr(), vector(), vector(), rtol=1e-9, atol=1e-9, maxiter=9, M="jacobi"),
+            Given(iv.linalg.LinearOperator(halved, (3, 3)), vector(), M=matrix()),
+        ]
+        for name in ("bicgstab", "cg")
+    },
+    "gmres": lambda: Given(csr(), vector(), vector(), rtol=1e-9, atol=1e-9, maxiter=9, restart=3, M="ilu"),
+    "minres": lambda: Given(csr(), vector(), vector(), rtol=1e-9, maxiter=9, M="jacobi"),
+    "eigsh": lambda: Given(csr(), 1, which="LA"),
+    "lobpcg": lambda: Given(csr(), 1, largest=False),
     "matrix_norm": lambda: Given(matrix(), keepdims=True, ord="nuc"),
     "matrix_power": lambda: Given(matrix(), 3),
     "matrix_rank": lambda: Given(matrix(), rtol=1e-9),

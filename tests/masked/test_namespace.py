@@ -356,7 +356,9 @@ DECOMPOSED = {
     "pinv": np.linalg.pinv,
     "qr": lambda a: (None, None),
     "slogdet": np.linalg.slogdet,
-    "solve": lambda a: np.linalg.solve(a, a + 1),
+    **dict.fromkeys(("bicgstab", "cg", "gmres", "minres", "solve"), lambda a: np.linalg.solve(a, a + 1)),
+    "eigsh": lambda a: (np.linalg.eigvalsh(a)[1:], None),
+    "lobpcg": lambda a: (np.linalg.eigvalsh(a)[2:], None),
     "svd": lambda a: (None, np.linalg.svd(a)[1], None),
     "svdvals": lambda a: np.linalg.svd(a)[1],
 }
@@ -373,7 +375,8 @@ def test_what_needs_every_entry(name, layout):
     """An error where some entry does not exist, the plain value where all do."""
     function = getattr(iv.linalg if name in DECOMPOSED else iv.fft, name)
     oracle = {**DECOMPOSED, **TRANSFORMED}[name]
-    more = (lambda x: (x + 1,)) if name == "solve" else lambda x: ()
+    columns = name in ("bicgstab", "cg", "gmres", "minres", "solve")
+    more = (lambda x: (x + 1,)) if columns else lambda x: (2,) * (name == "eigsh")
     m = tensor(SQUARE, HOLES, layout)
     with pytest.raises(iv.errors.ArgumentTypeError, match=r"got a MaskedTensor with 2 un.*to_tensor\(fill\)"):
         function(m, *more(m))

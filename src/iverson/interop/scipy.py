@@ -18,7 +18,7 @@ from iverson.core.caller import warn
 from iverson.core.dispatch import is_tracked
 from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, ShapeError
 from iverson.core.shapes import check_choice
-from iverson.graph.interpret import interpret
+from iverson.transforms.implicit import implicit
 
 Function = Callable[..., Any]
 
@@ -278,7 +278,7 @@ def _with_solution(
     def held(x: Any) -> Any:
         return condition(x) if free is None or free.all() else iv.where(free, condition(x), x - found.x)
 
-    solution = implicit(held, x)
+    solution = implicit(held, lambda: iv.asarray(x, copy=True), x)
     if is_tracked(solution):
         if refused:
             raise ArgumentError(
@@ -294,38 +294,4 @@ def _with_solution(
     return found
 
 
-def implicit(condition: Function, x: Any) -> Any:
-    """x, as what solves ``condition(x) = 0``: it depends on the tracked tensors that the condition does.
-
-    condition : of a vector, gives one of its length; it is traced where it depends on such tensors.
-    x : a solution that tracks nothing.
-
-    With J the Jacobian of the condition in x, and dc its differential in all else, dx = -J^-1 dc. The
-    pullback solves with the transpose of J at the solution; so derivatives are exact to any order.
-    """
-    with iv.enable_grad():
-        if not is_tracked(condition(x)):
-            return x
-    graph, (_, *captured) = iv.jit(condition).traced(x)
-
-    def of(x: Any, *others: Any) -> Any:
-        return interpret(graph, [x, *others])[0]
-
-    class Solution(iv.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *others: Any) -> Any:
-            y = iv.asarray(x, copy=True)
-            ctx.save_for_backward(*others, y)
-            return y
-
-        @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
-            *others, y = ctx.saved_tensors
-            matrix = iv.jacobian(lambda y: of(y, *others))(y)
-            weights = iv.linalg.solve(iv.matrix_transpose(matrix), -g)
-            return iv.vjp(lambda *others: of(y, *others), *others)[1](weights)
-
-    return Solution.apply(*captured)
-
-
-__all__ = ["implicit", "least_squares", "minimize", "root"]
+__all__ = ["least_squares", "minimize", "root"]

@@ -19,7 +19,7 @@ from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Op
 from iverson.kernels import sparse_batches, sparse_loops, sparse_triples
 from iverson.kernels.registry import register, zeros_like_result
-from iverson.kernels.sparse_factors import Factors, factors_of
+from iverson.kernels.sparse_factors import ADJOINT, Factors, factors_of
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.layouts import (
     Box,
@@ -341,6 +341,38 @@ def solve(op: Op, values: Values, params: Params) -> Any:
     a = coalesced(sparse_only(a))
     factors, how = factors_for(a, result.dtype)
     return sparse_batches.times(a, right, lambda _, b: factors.solve(b, how), stack=False)
+
+
+@sparse("slogdet")
+def slogdet(op: Op, values: Values, params: Params) -> Any:
+    """The sign and log of a sparse determinant, from the factors that serve solves: P A Q = L U."""
+    (a,) = values
+    if len(a.shape) != 2 or not a.shape[-1]:
+        return NotImplemented
+    a = coalesced(sparse_only(a))
+    dtype = dtypes.to_inexact(a.dtype)
+    try:
+        factors, how = factors_for(a, dtype, "slogdet")
+    except LinearAlgebraError:
+        return np.zeros((), dtype), np.asarray(-np.inf, dtypes.real_of(dtype))
+    lu = factors.lu
+    pivots = lu.U.diagonal()
+    sign = np.prod(pivots / np.abs(pivots)) * _parity(lu.perm_r) * _parity(lu.perm_c)
+    sign = np.conj(sign) if how == ADJOINT else sign
+    log = np.log(np.abs(pivots)).sum()
+    return np.asarray(sign, dtype), np.asarray(log, dtypes.real_of(dtype))
+
+
+def _parity(order: Array) -> int:
+    """1 for an even permutation, -1 for an odd one."""
+    import scipy.sparse
+    from scipy.sparse.csgraph import connected_components
+
+    n = order.size
+    cycles = connected_components(
+        scipy.sparse.csr_array((np.ones(n), order, np.arange(n + 1)), shape=(n, n)), directed=False
+    )[0]
+    return 1 - 2 * int((n - cycles) % 2)
 
 
 def factors_for(a: Sparse, dtype: Any, operation: str = "solve") -> tuple[Factors, str]:

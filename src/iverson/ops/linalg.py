@@ -8,6 +8,7 @@ QR of wide matrices, S. F. Walter and L. Lehmann, arXiv:1001.1654. H is the conj
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -15,13 +16,14 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval, aval_of
-from iverson.core.entries import Entries, Stored
+from iverson.core.entries import Box, Entries, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
 from iverson.core.factorisations import FACTORISATIONS
-from iverson.core.op import Body, Op, Sample, Wanted, reading
+from iverson.core.op import Body, Op, Rule, Sample, Wanted, reading
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define, definition_hooks
+from iverson.layouts import CooPattern
 from iverson.ops.batching import Examples, apart, beside, leading
 from iverson.ops.matmul import cut, product_at
 
@@ -58,16 +60,17 @@ def _square(name: str, x: Any, argument: str = "x") -> None:
         raise DTypeError(name, argument, got=f"dtype {x.dtype}", expected="a numeric dtype")
 
 
-def _solve_abstract(a: Any, b: Any) -> Aval:
-    _square("solve", a, "a")
+def solution_abstract(name: str, a: Any, b: Any, **_: Any) -> Aval:
+    """What is known of x with A x = b."""
+    _square(name, a, "a")
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ShapeError(
-            "solve",
+            name,
             "b",
             got=f"shape {b.shape} for a of shape {a.shape}",
             expected=f"{a.shape[-1]} rows",
         )
-    batch = broadcast_shapes("solve", a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(name, a.shape[:-2], b.shape[:-2])
     return Aval((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(a, b)))
 
 
@@ -110,37 +113,46 @@ def _positive(s: Any, *shape: int) -> Any:
     return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])
 
 
-@reading({0: (0, "y"), 1: (0,)})
-def _solve_pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any) -> list[Any]:
-    """A x = b gives A dx = db - dA x. With c = A^-H g: grad b = c, grad A = -c x^H.
+def solution(call: Rule) -> dict[str, Any]:
+    """The rules of x with A x = b, where ``call(F, a, b, **params)`` is the op, and with ``adjoint=True`` as
+    it solves with the matrix A^H.
 
-    At a pattern, the product with x^H is sampled, as of a product A x.
+    A dx = db - dA x. With c = A^-H g: grad b = c, grad A = -c x^H; at a pattern, the product with x^H is
+    sampled, as of a product A x.
     """
-    c = F.solve(F.mH(a), g)
 
-    def of_matrix(part: Entries) -> Any:
-        found = product_at(F, part.pattern, 0, -c, y, a, y) if isinstance(part, Stored) else NotImplemented
-        return -F.sum_to(F.matmul(c, F.mH(y)), a.shape) if found is NotImplemented else found
+    @reading({0: (0, "y"), 1: (0,)})
+    def pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, **params: Any) -> list[Any]:
+        c = call(F, F.mH(a), g, adjoint=True, **params)
 
-    return [F.sum_to(c, b.shape) if i else of_matrix(part) for i, part in wanted.items()]
+        def of_matrix(part: Entries) -> Any:
+            found: Any = NotImplemented
+            if isinstance(part, Stored):
+                found = product_at(F, part.pattern, 0, -c, y, a, y)
+            return -F.sum_to(F.matmul(c, F.mH(y)), a.shape) if found is NotImplemented else found
 
+        return [F.sum_to(c, b.shape) if i else of_matrix(part) for i, part in wanted.items()]
 
-def _batched_solve(F: Any, examples: Examples, a: Any, b: Any) -> Any:
-    """One matrix is factored once for all examples: their right-hand sides are columns of one."""
-    if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
-        return apart(F, F.solve(a, beside(F, b)), examples.size)
-    return F.solve(*examples.aligned(F, (a, b)))
+    def batched(F: Any, examples: Examples, a: Any, b: Any, **params: Any) -> Any:
+        # One matrix is factored once for all examples: their right-hand sides are columns of one.
+        if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
+            return apart(F, call(F, a, beside(F, b), **params), examples.size)
+        return call(F, *examples.aligned(F, (a, b)), **params)
+
+    return {
+        "vjp": pullback,
+        "jvp": (lambda F, t, y, a, _b, **params: -call(F, a, F.matmul(t, y), **params), None),
+        "linear_in": ((1,),),
+        "batch": batched,
+    }
 
 
 define(
     Op(
         name="solve",
         forward=_lapack("solve", np.linalg.solve, "a"),
-        abstract=_solve_abstract,
-        vjp=_solve_pullback,
-        jvp=(lambda F, t, y, a, _b: -F.solve(a, F.matmul(t, y)), None),
-        linear_in=((1,),),
-        batch=_batched_solve,
+        abstract=partial(solution_abstract, "solve"),
+        **solution(lambda F, a, b, adjoint=False: F.solve(a, b)),
         samples=lambda s: [
             Sample((_well(s, 3, 3), s((3, 2)))),
             Sample((_well(s, 2, 3, 3), s((3, 1)))),
@@ -302,6 +314,30 @@ def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     return _matrices(F, g_log - 1j * turned) * inverse
 
 
+#: How many columns of an inverse are made at once where it is read at a pattern.
+_COLUMNS = 256
+
+
+def _slogdet_within(F: Any, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, y: Any, x: Any) -> Any:
+    """The transposed inverse at a pattern alone, by solves with unit vectors, some at a time."""
+    if not isinstance(wanted, Stored) or wanted.pattern.ndim != 2 or x.dtype.kind == "c":
+        return NotImplemented
+    pattern = wanted.pattern
+    if pattern.blocksize:
+        return NotImplemented
+    (rows, columns), n = pattern.coordinates, x.shape[-1]
+    order = np.argsort(columns, kind="stable")
+    starts = np.searchsorted(columns[order], np.arange(0, n + _COLUMNS, _COLUMNS))
+    parts, turned = [], F.mT(x)
+    for first, own in zip(range(0, n, _COLUMNS), map(slice, starts, starts[1:]), strict=False):
+        found = F.solve(turned, np.eye(n, dtype=x.dtype)[:, first : first + _COLUMNS])
+        places = np.stack([rows[order[own]], columns[order[own]] - first])
+        parts.append(F.values_at(found, pattern=CooPattern(found.shape, places)))
+    found = F.concat(*parts, axis=0, offsets=tuple(map(int, starts[: len(parts)])))
+    values = F.gather(found, np.argsort(order), axes=(0,))
+    return F.from_values(values * g[1], pattern=pattern)
+
+
 def _slogdet_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
     trace = _trace_of_product(F, F.inv(x), t)
     if x.dtype.kind != "c":
@@ -316,6 +352,7 @@ define(
         abstract=_slogdet_abstract,
         vjp=(_slogdet_vjp,),
         jvp=(_slogdet_jvp,),
+        vjp_at=_slogdet_within,
         multiple=True,
         batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
