@@ -9,11 +9,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from iverson.core.dispatch import make_handle
 from iverson.core.table import F
-from iverson.layouts import layout_of
+from iverson.layouts import Strided, layout_of
 
 
 class Sum:
@@ -33,13 +31,13 @@ class Sum:
         if self._recording or handle._node is not None:
             self._pending.append(handle)
             return
-        if self._owned is not None and type(value) is np.ndarray:
+        if self._owned is not None and type(value) is Strided:
             self._owned += value
             return
         self._pending.append(handle)
         self._pending_bytes += sum(b.nbytes for b in layout_of(value).buffers(value))
         full = prod(value.shape) * value.dtype.itemsize
-        if type(value) is np.ndarray or self._pending_bytes > 2 * full:
+        if type(value) is Strided or self._pending_bytes > 2 * full:
             self._flush()
 
     def _flush(self) -> None:
@@ -47,7 +45,7 @@ class Sum:
         total = F.add_n(*terms)._value
         self._pending = []
         self._pending_bytes = 0
-        if type(total) is np.ndarray:
+        if type(total) is Strided:
             # Later arrivals are added in place. Beside zeros the sum is the other term itself: not ours.
             self._owned = total.copy() if any(total is term._value for term in terms) else total
         else:

@@ -36,7 +36,7 @@ from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import F, overrides
-from iverson.layouts import Bracket, Zero, support_of
+from iverson.layouts import Bracket, Strided, Zero, support_of
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
 Arrived = dict[Node, Any]
@@ -196,7 +196,7 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
     op: Any = node.op
     try:
         plan = None
-        if type(getattr(g, "_value", None)) is np.ndarray and not overrides():
+        if type(getattr(g, "_value", None)) is Strided and not overrides():
             plan = op.plans.get(demands)
         if plan is None:
             plan = _planned(node, op, g, demands, recording)
@@ -350,7 +350,7 @@ def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> 
         if ct is None:
             continue
         value = ct._value
-        if type(value) is np.ndarray and value.shape == shape and value.dtype == node.args[k].dtype:
+        if type(value) is Strided and value.shape == shape and value.dtype == node.args[k].dtype:
             given.append((k, make_handle(pattern.kind(pattern, value))))
         else:
             ct = _conformed(F.from_values(ct, pattern=pattern), node, k, demands, g)

@@ -16,6 +16,7 @@ from iverson.autograd import plan
 from iverson.autograd.node import Node
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Entries, Stored, join
+from iverson.layouts import Strided
 
 Slot = tuple[Node, int]
 Demands = tuple[Entries, ...]
@@ -104,7 +105,7 @@ def known_inputs(node: Node, recording: bool) -> list[Any]:
     known = []
     for held, parent in zip(node.args, node.parents, strict=True):
         may_change = recording and parent is not None
-        is_known = held.support is FULL or not may_change if type(held) is Aval else type(held) is np.ndarray
+        is_known = held.support is FULL or not may_change if type(held) is Aval else type(held) is Strided
         known.append(held if is_known else plan.lasting(held, may_change=may_change))
     return known
 

@@ -16,14 +16,12 @@ from itertools import compress, count, repeat
 from operator import is_not
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from iverson.autograd.joint import JointOp
 from iverson.core.aval import Aval, has_shape
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, in_products, meet, plain
 from iverson.core.op import Op
 from iverson.core.table import overrides, pushforward_of
-from iverson.layouts import layouts_by_type, support_of
+from iverson.layouts import Strided, layouts_by_type, support_of
 
 Params = Mapping[str, Any]
 _NO_PARAMS: dict[str, Any] = {}
@@ -77,7 +75,7 @@ def lasting(held: Any, *, may_change: bool) -> Any:
     """
     if type(held) is Aval:
         return Aval(held.shape, held.dtype) if may_change and held.support is not FULL else held
-    if type(held) is np.ndarray or type(held) not in layouts_by_type:
+    if type(held) is Strided or type(held) not in layouts_by_type:
         return held
     return Aval(held.shape, held.dtype, FULL if may_change else support_of(held))
 

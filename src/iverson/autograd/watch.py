@@ -17,7 +17,7 @@ from iverson.core.caller import warn
 from iverson.core.entries import FULL, Entries
 from iverson.core.errors import DensifyWarning
 from iverson.core.table import TABLE, F
-from iverson.layouts import Sparse, Zero, layouts_by_type
+from iverson.layouts import Sparse, Strided, Zero, layouts_by_type
 
 #: Bytes from which a dense gradient of a sparse leaf is worth a warning.
 LARGE_GRADIENT = 1 << 24
@@ -58,7 +58,7 @@ class Watch:
 
     def check(self, cotangent: Any) -> None:
         """Warn if it is dense all the same, made by what goes around the ops."""
-        if type(getattr(cotangent, "_value", None)) is np.ndarray:
+        if type(getattr(cotangent, "_value", None)) is Strided:
             self.warn()
 
     def warn(self) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from iverson.core import dtypes, locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
@@ -23,7 +21,7 @@ from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, values_of
 from iverson.graph.operations import is_pure
 from iverson.graph.print import text_and_objects
-from iverson.layouts import Pattern, Zero, support_of
+from iverson.layouts import Pattern, Strided, Zero, support_of
 
 #: As many bodies as are kept; then the oldest goes.
 _MANY = 256
@@ -75,7 +73,7 @@ def _told(x: Any) -> Any:
     held = value_of(x, x)
     if type(held) is Zero:
         return "zero"
-    if type(held) is np.ndarray and held.nbytes <= _SMALL and held.dtype.kind in "iub":
+    if type(held) is Strided and held.nbytes <= _SMALL and held.dtype.kind in "iub":
         return held.tobytes()
     return None
 

@@ -45,7 +45,7 @@ from iverson.graph.scan_derivative import Scan
 from iverson.graph.steps import cut, joined, slices
 from iverson.graph.trace import Trace
 from iverson.kernels.keys import canonical_slice
-from iverson.layouts import aligned_empty
+from iverson.layouts import Strided, aligned_empty
 
 
 def scanned(
@@ -143,7 +143,7 @@ def _loop(*values: Any, body: Graph, consts: int, carry: int, length: int, rever
 
 
 def _slice(x: Any, t: int) -> Any:
-    if type(x) is np.ndarray:
+    if type(x) is Strided:
         return np.asarray(x[t])
     return value_of(
         F.index_basic(make_handle(x), key=(t, *(canonical_slice(slice(None), n) for n in x.shape[1:])))
@@ -159,11 +159,11 @@ class _Stack:
         self.values: list[Any] = []
 
     def put(self, t: int, y: Any) -> None:
-        if self.array is None and not self.values and type(y) is np.ndarray:
+        if self.array is None and not self.values and type(y) is Strided:
             self.array = aligned_empty((self.length, *self.like.shape), self.like.dtype)
             self.written: list[int] = []
         if self.array is not None:
-            if type(y) is np.ndarray:
+            if type(y) is Strided:
                 self.array[t] = y
                 self.written.append(t)
                 return

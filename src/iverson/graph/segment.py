@@ -12,8 +12,6 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas, build, overwritten, whole
 from iverson.codegen.programs.nodes import Step, c_strides
@@ -28,7 +26,7 @@ from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.operations import mended
 from iverson.graph.recompute import recompute
 from iverson.graph.views import Strided, view
-from iverson.layouts import Zero
+from iverson.layouts import Zero, is_strided
 
 Kind = Callable[[Equation], str]
 ONCE = Times()
@@ -230,7 +228,7 @@ class Segment:
     def constant(self, v: Value) -> View | None:
         """Where a constant is; None for one in a layout that is not for programs, and for other values."""
         array = self.constants.get(v)
-        if type(array) is np.ndarray:
+        if is_strided(array):
             return self.memory.hold(array)
         return self.memory.zeros(v.dtype, v.shape) if type(array) is Zero else None
 

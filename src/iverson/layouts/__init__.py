@@ -30,6 +30,7 @@ from iverson.layouts.registry import (
 from iverson.layouts.segments import row_numbers
 from iverson.layouts.segments import starts as segment_starts
 from iverson.layouts.strided import (
+    Strided,
     aligned_empty,
     aligned_zeros,
     are_strided,
@@ -55,6 +56,7 @@ __all__ = [
     "Packed",
     "Pattern",
     "Sparse",
+    "Strided",
     "Zero",
     "aligned_empty",
     "aligned_zeros",

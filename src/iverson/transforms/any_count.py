@@ -13,14 +13,12 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from iverson.core.dispatch import Operand
 from iverson.graph.nodes import Graph
 from iverson.graph.padding import capacity, with_counts
 from iverson.graph.print import text_and_objects
 from iverson.graph.symbols import on_actual
-from iverson.layouts import Pattern, Zero
+from iverson.layouts import Pattern, Strided, Zero
 from iverson.layouts.symbols import PatternSymbol, StandIn, symbol_for
 from iverson.transforms.tracing import TracedFunction
 
@@ -99,7 +97,7 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    if type(a) is np.ndarray and type(b) is np.ndarray:
+    if type(a) is Strided and type(b) is Strided:
         alike = (a.shape, a.dtype) == (b.shape, b.dtype) and a.size <= _SMALL
         return alike and a.tobytes() == b.tobytes()
     if type(a) is Zero and type(b) is Zero:

@@ -23,7 +23,7 @@ from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import as_int
 from iverson.core.table import F
-from iverson.layouts import Bracket, Layout, Sparse, Zero, register, support_of, to_strided
+from iverson.layouts import Bracket, Layout, Sparse, Strided, Zero, register, support_of, to_strided
 from iverson.layouts.batches import each
 from iverson.ops.batching import Examples, one_by_one, rule_of
 from iverson.ops.shape import concat_offsets
@@ -184,7 +184,7 @@ def _strided(value: Batched) -> Any:
 def _support(value: Batched) -> Entries:
     """The entries in which any example may be nonzero."""
     held = value_of(value.held)
-    if type(held) is np.ndarray:
+    if type(held) is Strided:
         return FULL
     found = support_of(held)
     if not isinstance(found, Box):

@@ -36,7 +36,16 @@ from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
 from iverson.graph.nodes import UNDEFINED, Graph
-from iverson.layouts import Pattern, Sparse, Zero, layout_of, strided_operands, support_of, support_pattern
+from iverson.layouts import (
+    Pattern,
+    Sparse,
+    Strided,
+    Zero,
+    layout_of,
+    strided_operands,
+    support_of,
+    support_pattern,
+)
 from iverson.layouts.symbols import PatternRead, PatternSymbol, kind_key, symbol_for
 from iverson.tensor import Tensor, asarray
 from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
@@ -154,7 +163,7 @@ class _Given:
             if donated and id(leaf) in donated and isinstance(leaf, Operand):
                 self.donated.append(len(self.handles))
             x = leaf if type(leaf) is Tensor or not isinstance(leaf, _ARRAYS) else asarray(leaf)
-            if type(x) is Tensor and type(held := value_of(x)) is np.ndarray:
+            if type(x) is Tensor and type(held := value_of(x)) is Strided:
                 self.handles.append(x)
                 key.append((held.shape, held.dtype))
             elif isinstance(x, Operand):
@@ -237,7 +246,7 @@ def _is_hashable(x: Any) -> bool:
 
 def _key(value: Any) -> Any:
     """What a trace counts on of a value."""
-    if type(value) is np.ndarray:
+    if type(value) is Strided:
         return value.shape, value.dtype
     support = support_of(value)
     pattern = getattr(value, "pattern", None)

@@ -24,6 +24,7 @@ from iverson.graph.passes.products import multiplied
 from iverson.kernels import keys
 from iverson.kernels.box import factors
 from iverson.kernels.box_moves import INSIDE
+from iverson.layouts import Strided
 from iverson.ops.entry_maps import Along
 from iverson.ops.shape import Joined, concat_offsets
 
@@ -284,7 +285,7 @@ def _gathered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
         x = Part(x.shape, Region.full(x.shape), x)
     axes, shape = e.params["axes"], e.results[0].shape
     arrays = [value_of(n, n) for n in indices]
-    if all(type(n) is np.ndarray for n in arrays):
+    if all(type(n) is Strided for n in arrays):
         region = e.op.entry_map.image(x.region, x.shape, arrays, e.params)
     else:  # wherever they point
         lead = shape[: len(shape) - len(x.shape) + len(axes)]

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from iverson.core.op import frozen
 from iverson.graph.nodes import Equation, Graph, Operand, Value
 from iverson.graph.operations import is_pure
 from iverson.graph.regions import rewritten, substituted
+from iverson.layouts import Strided
 
 #: Constants with more entries are compared by identity alone.
 _SMALL = 4096
@@ -62,6 +61,6 @@ def _key(equation: Equation) -> Any:
 
 
 def _constant_key(held: Any) -> Any:
-    if type(held) is np.ndarray and held.size <= _SMALL:
+    if type(held) is Strided and held.size <= _SMALL:
         return held.shape, held.dtype, held.tobytes()
     return id(held)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from iverson.core.dispatch import Plain, plain, value_of
 from iverson.core.shapes import Shape
 from iverson.layouts.registry import Layout, register
+
+#: The type of its values. Subclasses (memory maps, matrices) are not: they become it on the way in.
+Strided = np.ndarray
 
 ALIGNMENT = 64
 
@@ -40,7 +43,7 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return view
 
 
-def is_strided(value: Any) -> bool:
+def is_strided(value: Any) -> TypeGuard[np.ndarray[Any, Any]]:
     """Whether a value is in the strided layout."""
     return type(value) is np.ndarray
 
