@@ -153,6 +153,20 @@ def test_pruning_drops_old_kernels_and_stale_parts(folder: Path, monkeypatch: py
     assert {p.name for p in folder.iterdir()} == {b, c, "y.part", "not_ours.o"}
 
 
+def test_the_folder_is_looked_through_in_proportion_to_what_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+    size, share = 100, 64
+    monkeypatch.setattr(cache, "_prune", looked.append)
+    monkeypatch.setattr(cache, "LIMIT", share * size * cache._LOOKS)
+    for drawn in range(256):
+        with monkeypatch.context() as m:
+            m.setattr(os, "urandom", lambda n, first=drawn: bytes([first, *bytes(n - 1)]))
+            cache.write("0" * 64, bytes(size))
+    assert looked == [folder] * (256 // share)
+
+
 def _differentiated(defined_before: int) -> None:
     """Lowers a small program after so many others were named automatically."""
     for _ in range(defined_before):

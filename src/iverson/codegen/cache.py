@@ -26,6 +26,8 @@ _MAGIC = b"iverson object 2\n"
 _KEY = re.compile("[0-9a-f]{64}")  # of `digest`
 #: Kernels on disk beyond this many bytes in all are dropped, the least recently used first.
 LIMIT = 256 * 2**20
+#: How often the folder is looked through while it fills, on average: that takes time for each file in it.
+_LOOKS = 16
 #: Seconds after which a file is not being written any more.
 STALE = 3600.0
 
@@ -120,7 +122,7 @@ def write(key: str, code: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + _checksum(key, code) + code)
         os.replace(temporary, where / f"{key}.o")
-        if os.urandom(1)[0] < 8:
+        if int.from_bytes(os.urandom(4)) * LIMIT < len(code) * _LOOKS * 2**32:
             _prune(where)
     except OSError:
         if temporary is not None:

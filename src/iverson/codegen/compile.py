@@ -65,13 +65,14 @@ def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:
 
     with target.lock:
         ufuncs.bind(code)
-        host = target.host()
+        # An engine is made with a module, and would set up LLVM's passes to generate code for it, empty as it
+        # is: that takes longer than all else here. For linking alone, any machine of the family will do.
+        triple = target.host().triple
         empty = llvm.parse_assembly("")
-        empty.triple = host.triple
-        machine = llvm.Target.from_triple(host.triple).create_target_machine(
-            cpu=host.cpu, features=host.features, opt=2
-        )
+        empty.triple = triple
+        machine = llvm.Target.from_triple(triple).create_target_machine()
         engine = llvm.create_mcjit_compiler(empty, machine)
+        engine.remove_module(empty)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         addresses = {name: engine.get_function_address(name) for name in names}

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
@@ -318,22 +319,30 @@ def postorder(roots: Iterable[Expr]) -> list[Expr]:
     >>> postorder([x * x])
     [2, float32(2), float32(2) * float32(2)]
     """
-    return producers_first(roots, lambda node: node.operands)
+    return producers_first(roots, _operands)
+
+
+_operands: Callable[[Expr], Sequence[Expr]] = attrgetter("operands")
 
 
 def producers_first(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) -> list[Item]:
     """All that is reached from the roots by ``below``, once, each after all it depends on; no recursion."""
     seen: dict[Item, None] = {}
-    stack = [(r, False) for r in reversed(list(roots))]
-    while stack:
-        node, ready = stack.pop()
-        if node in seen:
-            continue
-        if ready:
+    opened: list[Item] = []  # each below the one before
+    left = [iter(roots)]  # of the roots, then of what is below each opened one
+    while left:
+        for node in left[-1]:
+            if node in seen:
+                continue
+            if under := below(node):
+                opened.append(node)
+                left.append(iter(under))
+                break
             seen[node] = None
         else:
-            stack.append((node, True))
-            stack.extend((o, False) for o in reversed(below(node)) if o not in seen)
+            left.pop()
+            if opened:
+                seen[opened.pop()] = None
     return list(seen)
 
 
