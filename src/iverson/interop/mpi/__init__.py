@@ -1,0 +1,19 @@
+"""MPI: sums of gradients and exchanges of rows between processes, as differentiable ops.
+
+What is sparse moves as it is stored. Every process has to make the same calls in the same order, those of
+derivatives included, as MPI wants it.
+"""
+
+from __future__ import annotations
+
+try:
+    from mpi4py import MPI  # noqa: F401
+except (ImportError, RuntimeError) as error:
+    raise ImportError(
+        "iverson.interop.mpi needs a package of the system (openmpi-bin), and pip install mpi4py"
+    ) from error
+
+from iverson.interop.mpi.buckets import Buckets
+from iverson.interop.mpi.ops import all_gather, all_to_all_rows, allreduce, reduce_scatter
+
+__all__ = ["Buckets", "all_gather", "all_to_all_rows", "allreduce", "reduce_scatter"]
