@@ -37,9 +37,16 @@ def _handles(value: Any, operation: str, argument: str) -> tuple[Any, ...]:
     """A Tensor or a sequence of them as a tuple; raises ArgumentTypeError for anything else."""
     items = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     for item in items:
-        if not isinstance(item, Operand):
-            raise ArgumentTypeError(operation, argument, got=type(item).__name__, expected="Tensors")
+        if not isinstance(item, Handle):
+            _operand(item, operation, argument)
     return items
+
+
+def _operand(value: Any, operation: str, argument: str) -> Any:
+    """A Tensor as it is; raises ArgumentTypeError for anything else."""
+    if not isinstance(value, Operand):
+        raise ArgumentTypeError(operation, argument, got=type(value).__name__, expected="Tensors")
+    return value
 
 
 def seeds_for(
@@ -156,15 +163,13 @@ def grad(
     if type(unused) is not str or unused != "zero":  # an array compares entry by entry
         check_choice(unused, ("zero", "none", "error"), "grad", "unused")
     outs = (outputs,) if isinstance(outputs, Handle) else _handles(outputs, "grad", "outputs")
-    ins = (inputs,) if isinstance(inputs, Handle) else _handles(inputs, "grad", "inputs")
+    ins = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
-    leaves = []
-    targets = {}
+    slots = []
     for k, x in enumerate(ins):
         if not isinstance(x, Handle):
-            x = unwrap(x)
-        leaves.append(x)
-        targets[x._node, x._index] = FULL
+            x = unwrap(_operand(x, "grad", "inputs"))
+        slots.append((x._node, x._index))
         if x._node is None:
             raise GradientError(
                 "grad",
@@ -174,16 +179,16 @@ def grad(
                 remedy="call x.requires_grad_() before computing with it",
             )
     seeds = seeds_for(outs, cts, "grad", "grad_outputs")
-    found = reverse(seeds, targets, create_graph=create_graph)
+    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph).get
     results: list[Any] = []
-    for k, (x, leaf) in enumerate(zip(ins, leaves, strict=True)):
-        ct = found.get((leaf._node, leaf._index))
+    for x, slot in zip(ins, slots, strict=True):
+        ct = found(slot)
         if ct is None:
-            g = _of_unused(leaf, unused, k)
+            g = _of_unused(unwrap(x), unused, len(results))
         else:
             g = alias(ct) if create_graph else make_handle(ct._value)
-        results.append(g if g is None or x is leaf else rewrap(x, g))
-    return tuple(results) if isinstance(inputs, (list, tuple)) else results[0]
+        results.append(g if isinstance(x, Handle) or g is None else rewrap(x, g))
+    return results[0] if ins is not inputs else tuple(results)
 
 
 def _of_unused(x: Any, unused: str, position: int) -> Any:

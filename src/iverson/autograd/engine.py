@@ -15,7 +15,7 @@ from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
 from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
 from iverson.autograd.node import _GIVEN, Node, differentiated, first, line_of, make_node, oldest, reachable
-from iverson.autograd.plan import Kind, Plan, on_values, pullback
+from iverson.autograd.plan import Kind, Plan, on_demand, on_values, pullback
 from iverson.autograd.record import selected
 from iverson.autograd.skipped import report_planned, report_unreached
 from iverson.autograd.watch import watch
@@ -89,19 +89,15 @@ def _walk(
     of_args = needs.of_args
     in_level = bool(levels())
     # Without a need nothing arrives; to count what is skipped, all nodes are passed by.
-    path: Any = order if work.active.count else needs.of_results
+    path: Any = order if work.active.count else of_args
     for node in reversed(path):
         g = arrived.pop(node, None)
         if g is None:
             if work.active.count:
                 report_unreached(node, needs)
             continue
-        if type(g) is Sum or node.multiple or ((meta := node.meta) is not None and meta.hooks):
+        if node.multiple or type(g) is Sum or node.meta is not None or node in asked:
             g = _collect(node, g, found, targets)
-        elif node in asked:
-            if type(g) is LowRank or type(g._value) is not np.ndarray:
-                g = _exported(g)
-            found[node, 0] = g
         demands = of_args.get(node)
         if demands is not None:
             parents = node.parents
@@ -113,6 +109,13 @@ def _walk(
                     _arrive(arrived, parent, node.indices[k], ct, recording)
                 else:
                     arrived[parent] = ct
+    for node, g in arrived.items():  # of which no argument is asked for, in the order of arrival
+        meta = node.meta
+        whole = type(g) is not Sum and not node.multiple and type(g) is not LowRank
+        if whole and type(g._value) is Strided and (meta is None or not meta.hooks):
+            found[node, 0] = g
+        else:
+            _collect(node, g, found, targets)
     return found
 
 
@@ -196,7 +199,7 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
     op: Any = node.op
     try:
         plan = None
-        if type(getattr(g, "_value", None)) is Strided and not overrides():
+        if node.asked is FULL and type(getattr(g, "_value", None)) is Strided and not overrides():
             plan = op.plans.get(demands)
         if plan is None:
             plan = _planned(node, op, g, demands, recording)
@@ -256,8 +259,7 @@ _BOUNDLESS = (np.ndarray, Bracket)
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
     """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
     if node.multiple or type(g) is LowRank or type(g._value) in _BOUNDLESS or not op.entry_map.bounds:
-        known = not (overrides() or Stored in map(type, demands)) and op.plans.get(demands)
-        return known or pullback(op, demands)
+        return pullback(op, demands) if overrides() else on_demand(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
     asked = node.asked
@@ -279,6 +281,7 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
     """The cotangents that the rules give for the arguments that are needed."""
     inputs = args = node.args
     y, params, parents = node.out, node.params, node.parents
+    is_plain = node.asked is FULL  # then no argument is sparse
     if not _GIVEN.issuperset(map(type, args)):
         inputs = node.inputs()
     if type(y) is not Aval:
@@ -288,19 +291,18 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
         g = _exported(g)
     for kind, positions, rule, wanted in plan.steps:
         k = positions[0]
-        parent = parents[k]
-        meta = None if parent is None else parent.meta
-        watched = None if meta is None or meta.stored is None else watch(parents, demands, k)
+        watched = None if is_plain else watch(parents, demands, k)
         if kind is _EACH:
-            ct = rule(F if watched is None else watched, g, y, *inputs, **params)
+            ct = rule(watched or F, g, y, *inputs, **params)
         elif kind is Kind.PART:
-            ct = _part(op, rule, wanted[k], k, g, y, inputs, params)
+            ct = _part(op, rule, wanted.get(k, demands[k]), k, g, y, inputs, params)
         elif kind is Kind.LOW_RANK:
             ct = op.vjp_at(F, rule, demands[k], k, g, y, *inputs, **params)  # type: ignore[misc]
             if ct is NotImplemented:
-                ct = _part(op, rule, entry_by_entry(wanted[k]), k, g, y, inputs, params)
+                ct = _part(op, rule, entry_by_entry(wanted.get(k, demands[k])), k, g, y, inputs, params)
         else:
             if kind is Kind.TOGETHER:
+                wanted = wanted or {k: demands[k] for k in positions}
                 of_all = rule(F, wanted, g, y, *inputs, **params)
                 of_all = [_cut(ct, wanted[k], inputs[k]) for k, ct in zip(positions, of_all, strict=True)]
             else:
@@ -311,9 +313,12 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
         if watched is not None:
             watched.check(ct)
         value, of = getattr(ct, "_value", None), args[k]
-        if value is None or type(value) is Zero or value.dtype != of.dtype or value.shape != of.shape:
-            ct = _conformed(ct, node, k, demands, g)
-        if ct is not None:
+        if (
+            value is not None
+            and type(value) is not Zero
+            and value.dtype is of.dtype
+            and value.shape == of.shape
+        ) or (ct := _conformed(ct, node, k, demands, g)) is not None:
             given.append((k, ct))
     return given
 

@@ -16,7 +16,7 @@ from iverson.autograd import plan
 from iverson.autograd.node import Node
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Entries, Stored, join
-from iverson.layouts import Strided
+from iverson.layouts import Sparse, Strided
 
 Slot = tuple[Node, int]
 Demands = tuple[Entries, ...]
@@ -90,8 +90,8 @@ def _of(need: Any, index: int) -> Entries:
 
 
 def _demanded(node: Node, demands: Demands, recording: bool) -> Any:
-    assert node.op is not None
-    return plan.demanded(node.op, demands, known_inputs(node, recording), node.out, node.params)
+    op: Any = node.op
+    return plan.demanded(op, demands, known_inputs(node, recording), node.out, node.params)
 
 
 #: What is known of all entries that last: an Aval, or the value itself.
@@ -105,6 +105,11 @@ def known_inputs(node: Node, recording: bool) -> list[Any]:
     known = []
     for held, parent in zip(node.args, node.parents, strict=True):
         may_change = recording and parent is not None
+        if parent is not None and not recording and isinstance(held, Sparse):
+            of = parent.out  # what its own node knows of it
+            if type(of) is Aval and getattr(of.support, "pattern", None) is held.pattern:
+                known.append(of)
+                continue
         is_known = held.support is FULL or not may_change if type(held) is Aval else type(held) is Strided
         known.append(held if is_known else plan.lasting(held, may_change=may_change))
     return known

@@ -47,7 +47,7 @@ class Kind(Enum):
 class Step(NamedTuple):
     """One rule to run: for the inputs at these positions, on parts of their cotangents.
 
-    wanted : the part of each, by position.
+    wanted : the part of each, by position; of none, what is demanded.
     """
 
     kind: Kind
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
     """The steps of a pullback.
 
     replaced : the rules are a user's (`override_vjp`), of whole tensors.
-    on_values : they are given what is stored on one pattern (`Kind.VALUES`), and the parts are the demands.
+    on_values : they are given what is stored on one pattern (`Kind.VALUES`).
     """
 
     steps: tuple[Step, ...]
@@ -126,7 +126,7 @@ def pullback(
                 part = FULL if replaced else _part(op, k, part, where, inputs, out, params)
             if part is not NOTHING:
                 parts[k] = part
-                low_rank = not replaced and op.entry_map.products and in_products(demands[k])
+                low_rank = op.entry_map.products and not replaced and in_products(demands[k])
                 kind = Kind.LOW_RANK if low_rank else _KINDS.get(type(part), Kind.EACH)
                 steps.append(Step(kind, (k,), rule, {k: part}))
     if callable(rules) and parts:
@@ -137,6 +137,20 @@ def pullback(
             op.plans.clear()
         op.plans[demands] = made
     return made
+
+
+def on_demand(op: Op, demands: tuple[Entries, ...]) -> Plan:
+    """As `pullback` where the cotangent may be nonzero everywhere: what is demanded is computed.
+
+    So the plan follows from the kinds of the demands, and holds for all others like them.
+    """
+    kinds = tuple(map(type, demands)), tuple(map(getattr, demands, _PRODUCTS, _FALSE))
+    known = op.plans.get(kinds)
+    if known is None:
+        plan = pullback(op, demands)
+        steps = tuple([step._replace(wanted=_NO_PARTS) for step in plan.steps])
+        known = op.plans[kinds] = plan._replace(steps=steps)
+    return known
 
 
 def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
@@ -153,6 +167,7 @@ def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
     return known
 
 
+_PRODUCTS, _FALSE = repeat("products"), repeat(False)
 #: How the rule for one input is called, by the type of the part that is computed: the others' is whole.
 _KINDS = {Box: Kind.PART, Stored: Kind.PART}
 

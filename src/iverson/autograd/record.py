@@ -51,15 +51,13 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result as a handle (a tuple of handles where it has several)."""
     handle = _handle_type[0]
     values: list[Any] = []
-    parents: list[Node | None] = []
     tracked = in_level = False
     plain = True
     for a in args:
         if type(a) is handle:
             v = a._value
-            if (node := a._node) is not None:
+            if a._node is not None:
                 tracked = True
-            parents.append(node)
             if type(v) is not _ndarray:
                 plain = False
                 if isinstance(v, LevelValue):
@@ -68,14 +66,12 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
                 plain = False
         elif type(a) in _SCALARS or type(a) is _ndarray:
             v = a
-            parents.append(None)
             if type(a) is _ndarray and v.itemsize == 2:
                 plain = False
         elif (other := dispatch.foreign(args)) is not None:
             return other.bind(op, args, params)
         else:
             v = _value_of(op, a)
-            parents.append(getattr(a, "_node", None))
             plain = plain and type(v) is _ndarray and v.itemsize != 2
             in_level = in_level or isinstance(v, LevelValue)
         values.append(v)
@@ -90,7 +86,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             plain = False
             out = cells.bind(op, args, params)
         elif plain:
-            out = op.trapping(*values, **params)
+            out = op.trapping(*values, **params) if params else op.trapping(*values)
         elif in_level:
             out = _run_in(dispatch.level_of(values), op, args, values, params)
         else:
@@ -121,6 +117,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if unrecorded.calls.count:
             unrecorded.mark(made if op.multiple else (made,), args)
         return made
+    parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))
     if unrecorded.calls.count:
         parents = unrecorded.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
@@ -165,24 +162,25 @@ def _record(
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
     if not plain and Zero in map(type, out if op.multiple else (out,)):
         out = _recorded_zeros(op, values, out)
-    tracked = tuple(map(is_not, parents, _NONES)) if None in parents else (True,) * len(parents)
+    tracked = tuple(map(is_not, parents, _NONES))
     saved, result_saved = op.plans.get(tracked) or op.saves(tracked)
     if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
     indices = (0,) * len(parents)
     for k, keep in enumerate(saved):
-        known = None
-        if (parent := parents[k]) is not None:
-            known = parent.out
-            if parent.multiple:
-                indices = (*indices[:k], max(args[k]._index, 0), *indices[k + 1 :])
-        if not keep:
-            v = values[k]
-            if type(v) is _ndarray:  # what its own node knows of it serves this one too
-                is_known = type(known) is Aval and known.support is FULL
-                values[k] = known if is_known else Aval(v.shape, v.dtype)
-            elif type(v) not in _SCALARS:
-                values[k] = known if type(known) is Aval and _is_on_pattern(known.support, v) else _known(v)
+        parent, v = parents[k], values[k]
+        if parent is not None and parent.multiple:
+            indices = (*indices[:k], max(args[k]._index, 0), *indices[k + 1 :])
+        if keep or type(v) in _SCALARS:
+            continue
+        known = None if parent is None else parent.out
+        # What its own node knows of it serves this one too.
+        if type(known) is Aval and (
+            known.support is FULL if type(v) is _ndarray else _is_on_pattern(known.support, v)
+        ):
+            values[k] = known
+        else:
+            values[k] = Aval(v.shape, v.dtype) if type(v) is _ndarray else _known(v)
     entry_map = op.entry_map
     asked: Any = FULL if plain else None
     read = asked

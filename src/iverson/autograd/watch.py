@@ -77,7 +77,7 @@ class Watch:
 def watch(parents: Sequence[Node | None], needs: Sequence[Entries], k: int) -> Watch | None:
     """The watch over argument k's cotangent, if that is a large sparse leaf with all entries asked for."""
     parent = parents[k]
-    if parent is None or parent.meta is None or parent.meta.stored is None:
+    if parent is None or (own := parent.meta) is None or own.stored is None:
         return None
     meta = parent.result(0)
     large = prod(meta.shape) * meta.dtype.itemsize >= LARGE_GRADIENT

@@ -113,8 +113,11 @@ def _by_priority(kind: type) -> int:
 def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result on values of which at least one is not strided."""
     kinds = frozenset(map(type, values))
-    if not op.as_stored and (wide := _widened(op, values, kinds)) is not None:
-        return _narrowed(op, values, params, wide)
+    for v in values:
+        if getattr(v, "dtype", _FLOAT64).itemsize == 2 and not op.as_stored:
+            if (wide := _widened(op, values, kinds)) is not None:
+                return _narrowed(op, values, params, wide)
+            break
     known = None if Zero in kinds else _found.get((op.name, op.family, kinds))
     if not known:
         if kinds <= _plain:

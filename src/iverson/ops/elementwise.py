@@ -216,17 +216,18 @@ def _read_for(F: Any, pattern: Any, g: Any, own: Shape, shape: Shape, factors: A
 def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
     """The rule on the values stored on a pattern of the result's first axes."""
     shape = y.shape
+    read = getattr(rule, "reads", None)
 
-    def cut(x: Any) -> Any:
+    def cut(x: Any, k: Any = "g") -> Any:
         own = getattr(x, "shape", ())
         if not own:
             return x
-        if isinstance(x, Aval):
+        if isinstance(x, Aval) or (read is not None and k != "g" and k not in read):
             dense = ((1,) * (len(shape) - len(own)) + own)[pattern.ndim :]
             return Aval(pattern.stored_shape + dense, x.dtype)
         return F.values_at(x, pattern=pattern) if own == shape else _at_projected(F, x, pattern, shape)
 
-    ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
+    ct = rule(F, cut(g), cut(y, "y"), *map(cut, xs, range(len(xs))), **params)
     return None if ct is None else F.from_values(ct, pattern=pattern)
 
 

@@ -144,9 +144,10 @@ class Moved(EntryMap):
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
     ) -> Entries:
         """Where the demanded entries go; anywhere, where indices are not known yet (in a trace)."""
-        linear = {k for group in op.groups(len(inputs)) for k in group}
-        if any(type(x) is Aval and k not in linear for k, x in enumerate(inputs)):
-            return FULL
+        if len(inputs) > 1:
+            linear = {k for group in op.groups(len(inputs)) for k in group}
+            if any(type(x) is Aval and k not in linear for k, x in enumerate(inputs)):
+                return FULL
         need = demands[0]
         if type(need) is Box or (need is FULL and self.partial):
             x, *others = inputs

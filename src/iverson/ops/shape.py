@@ -120,8 +120,9 @@ define(
 )
 
 
+@cache
 def _inverse(axes: Shape) -> Shape:
-    return tuple(int(k) for k in np.argsort(axes))
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
 class Permuted(Moved):
