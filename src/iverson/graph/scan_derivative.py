@@ -85,7 +85,8 @@ class Scan:
 
     def again(self, node: Any, x: Value) -> Any:
         """Stacked values that were not kept, of another run."""
-        body = replace(self.base, outputs=(*self.base.outputs[: self.carry], x))
+        f = self.derivatives.forward
+        body = replace(f, outputs=(*f.outputs[: self.carry], x))
         return _op().evaluate(node.inputs(), **{**node.params, "body": body})[-1]
 
     def body_of(self, step: Variant, stacked: Sequence[bool]) -> Graph:
