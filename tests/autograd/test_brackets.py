@@ -96,6 +96,9 @@ CASES = {
     "rows of a product": (lambda x: iv.where(ROWS[:, None], x @ W, 0.0), PADDED),
     "rows of a function": (lambda x: iv.where(ROWS[:, None], iv.exp(x) @ W, 0.0) ** 2, PADDED),
     "columns of a product": (lambda x: iv.where(ROWS, W.T @ x.mT, 0.0) ** 2, PADDED),
+    "rows of a column": (lambda x: iv.where(ROWS[:, None], iv.exp(x) @ W[:, :1], 0.0) ** 2, PADDED),
+    "rows in a box": (lambda w: iv.where(ROWS[:, None], PADDED @ w, 0.0)[1:, 1:] ** 2, W),
+    "rows in a box on the left": (lambda w: iv.where(ROWS, (w.mT @ PADDED.T) ** 2, 0.0)[:1, 1:], W),
     "padding on the left": (lambda w: iv.where(ROWS[:, None], PADDED @ w, 0.0) ** 2, W),
     "selected, then multiplied": (lambda x: iv.where(SQUARE != 0, 1 / x, 0.0) @ W, SQUARE),
     "unit vectors": (_unit, np.array([[3.0, 4.0], [0.0, 0.0], [1.0, -2.0]])),
@@ -161,6 +164,22 @@ def test_first_and_second_derivatives_are_finite_right_and_equal_in_both_modes(n
     with np.errstate(all="ignore"):
         _, pushed = iv.jvp(iv.grad(lambda x: weighted(f, x)), (iv.asarray(at),), (iv.asarray(v),))
     np.testing.assert_allclose(to_strided(pushed._value), second, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_what_a_sparse_matrix_stores_across_from_what_is_left_out_is_not_multiplied(layout):
+    for given in (PADDED, np.stack([PADDED, 2 * PADDED])):
+        s = iv.asarray(given).to_layout(layout)
+        for key in (slice(None), (..., slice(1, None), slice(1))):
+            for f in (lambda s, w: s @ w, lambda s, w: (w.mT @ s.mT).mT):
+
+                def loss(s, w, f=f, key=key):
+                    return (iv.where(ROWS[:, None], f(s, w), 0.0)[key] ** 2).sum()
+
+                found, expected = (iv.grad(loss, 1)(x, iv.asarray(W)) for x in (s, iv.asarray(given)))
+                assert np.isfinite(found.numpy()).all()
+                np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
 
 
 def test_the_two_sides_of_a_selection_are_added_by_one_select():

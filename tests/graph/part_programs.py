@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import iverson as iv
+from iverson.core.table import F
 
 Random = np.random.Generator
 SHAPES = ((3, 4), (4,))
@@ -108,6 +109,15 @@ def _product(rng: Random, p: Any, q: Any, y: Any) -> Any:
     return out.mT if out.ndim > 1 and rng.integers(2) else (iv.permute_dims(w, (1, 0)) @ p[..., None])[..., 0]
 
 
+def _padded(rng: Random, p: Any, q: Any, y: Any) -> Any:
+    """Rows of a product, which constants or entries tell; the others are inf and nan in one factor."""
+    n = 4 if p.ndim == 1 else p.shape[-2]
+    rows = rng.random((n, 1)) < 0.6 if rng.integers(2) else _filled(p, (n, 1)) < 0.5
+    x = np.sign(rng.normal(size=(n, 3)).round()) / iv.where(rows, 1.0, 0.0)
+    w = _filled(q, (3, 2)) * (1.0 if rng.integers(2) else _filled(p, (2, 3, 2)))
+    return iv.where(rows, x @ w, 0.0) if rng.integers(2) else iv.where(rows.mT, w.mT @ x.mT, 0.0)
+
+
 def _taken(rng: Random, p: Any, q: Any, y: Any) -> Any:
     axis = int(rng.integers(p.ndim))
     at = rng.integers(0, p.shape[axis], 3)
@@ -148,7 +158,7 @@ def _both(rng: Random, p: Any, q: Any, y: Any) -> Any:
 
 
 STEPS = (
-    *(_selected, _selected, _guarded, _placed, _assigned, _joined, _summed, _product, _taken),
+    *(_selected, _selected, _guarded, _placed, _assigned, _joined, _summed, _product, _padded, _taken),
     *(_moved, _moved, _lines, _each, _both, _both, _halves, lambda rng, p, q, y: p[key_of(rng, p.shape)]),
 )
 
@@ -157,6 +167,17 @@ def read(seed: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """A part of each array, chosen by a number."""
     rng = np.random.default_rng(seed)
     return tuple(x[key_of(rng, x.shape)] for x in arrays)
+
+
+def held(rng: Random, x: np.ndarray) -> Any:
+    """An array of which a part, a selection, both or all is held."""
+    rows = sorted(rng.integers(0, len(x) + 1, 2).tolist())
+    key = (slice(*rows), *(slice(n) for n in x.shape[1:]))
+    there = np.broadcast_to(rng.random(tuple(n if rng.integers(2) else 1 for n in x.shape)) < 0.6, x.shape)
+    found = iv.asarray(x)
+    if rng.integers(2) and rows[0] < rows[1]:
+        found = F.embed(iv.asarray(x[key]), key=key, shape=x.shape)
+    return F.bracket(there, found, negated=bool(rng.integers(2))) if rng.integers(2) else found
 
 
 def part_program(seed: int, steps: int = 5) -> tuple[Callable[..., tuple[Any, ...]], list[np.ndarray]]:

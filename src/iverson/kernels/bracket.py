@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.entries import hull
 from iverson.core.op import Op
+from iverson.core.region import Region
 from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE
-from iverson.kernels import keys
+from iverson.kernels import box, keys
 from iverson.kernels.registry import ANY_OP, register, run, zeros_like_result
 from iverson.kernels.sparse_forms import read
 from iverson.layouts import (
@@ -29,6 +31,7 @@ from iverson.layouts import (
     is_strided,
     layouts_by_type,
     select,
+    support_of,
     to_strided,
 )
 from iverson.layouts.bracket import by_line, held
@@ -208,21 +211,55 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     or nan across from them is not multiplied with their zeros; they are looked for where the product is not
     finite. Rows of a (columns of b) left out by a condition that does not vary along them stay left out.
     """
+    kinds = [type(getattr(v, "values", v)) for v in values]
+    if Box in kinds and all(k is Box or k is np.ndarray for k in kinds):
+        return _product_of_boxes(op, values, params)
     a, b = select(values[0]), select(values[1])
-    if not is_strided(a) or not is_strided(b):
-        return run(op, (a, b), params)
-    out = op.forward(a, b, **params)
+    plain = is_strided(a) and is_strided(b)
+    out = op.forward(a, b, **params) if plain else run(op, (a, b), params)
+    entries = getattr(out, "inner", out)
     # One pass; where only the squares overflow, it costs a closer look.
-    if not math.isfinite(np.vdot(out, out).real):
+    if is_strided(entries) and not math.isfinite(np.vdot(entries, entries).real):
         kept = _contracted(values)
         if not kept.all():
-            a, b = to_strided(a)[..., kept], to_strided(b)[..., kept, :]
-            out = op.forward(a, b, **params)
+            out = run(op, (_taken(a, kept, -1), _taken(b, kept, -2)), params)
     rows, columns = _lines_left_out(values[0], -1), _lines_left_out(values[1], -2)
-    if rows is None and columns is None:
+    if (rows is None and columns is None) or not is_strided(out):
         return out
     conditions = [np.broadcast_to(c, out.shape) for c in (rows, columns) if c is not None]
     return Bracket(out, reduce(np.logical_and, conditions))
+
+
+def _product_of_boxes(op: Op, values: Values, params: Params) -> Any:
+    """The product of what is in the boxes, of values or of selections."""
+    a, b = values
+    shape = zeros_like_result(op, values, params).shape
+    of_a, of_b = (hull(support_of(v), v.shape) for v in values)
+    region, of_a, of_b = box.factors(of_a, of_b, (a.shape, b.shape), shape)
+    if not region.size or not of_a.size:
+        return Zero(shape, np.result_type(a.dtype, b.dtype))
+    inner = run(op, (_cut(a, of_a), _cut(b, of_b)), params)
+    if type(inner) is not Bracket:
+        return box.make(shape, region, inner)
+    values, condition = (box.make(shape, region, x) for x in (inner.values, inner.condition))
+    return Bracket(values, condition, inner.negated)
+
+
+def _cut(x: Any, region: Region) -> Any:
+    """The entries in a region, strided or a selection."""
+    if type(x) is not Bracket:
+        return box.read(x, region)
+    return Bracket(box.read(x.values, region), box.read(x.condition, region), x.negated, is_made=x.is_made)
+
+
+def _taken(x: Any, kept: Any, axis: int) -> Any:
+    """Slices of one of the last axes."""
+    if is_strided(x):
+        return x[(..., kept, *(slice(None),) * (-1 - axis))]
+    at = len(x.shape) + axis
+    found = run(TABLE["gather"], (x, np.flatnonzero(kept)), {"axes": (at,)})  # they come first
+    order = (*range(1, at + 1), 0, *range(at + 1, len(x.shape)))
+    return run(TABLE["permute_dims"], (found,), {"axes": order})
 
 
 def _contracted(values: Values) -> Any:
@@ -238,11 +275,11 @@ def _contracted(values: Values) -> Any:
 
 
 def _lines_left_out(x: Any, axis: int) -> Any:
-    """The condition of whole rows of a (columns of b), where it is broadcast along them."""
-    if type(x) is not Bracket:
+    """The condition of whole rows of a (columns of b), of one entry or where it is broadcast along them."""
+    if type(x) is not Bracket or not is_strided(x.condition):
         return None
     condition = x.condition
-    if condition.shape[axis] < 2 or condition.strides[axis] != 0:
+    if not condition.shape[axis] or (condition.shape[axis] > 1 and condition.strides[axis]):
         return None
     line = condition[..., :1] if axis == -1 else condition[..., :1, :]
     return ~line if x.negated else line

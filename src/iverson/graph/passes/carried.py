@@ -64,8 +64,12 @@ def _within(condition: Any, x: Any, negated: bool, shape: Any, dtype: Any = None
 
 
 def _selected(e: Equation, given: Sequence[Any], need: Entries) -> Any:
+    """The selection made where it is read."""
     (x,) = given
-    return Part(x.shape, x.region, selected(x.inner)) if isinstance(x, Part) else selected(x)
+    if not isinstance(x, Held | Part):
+        return x
+    region = region_of(x).intersect(hull(plain(need, x.shape), x.shape))
+    return part(x.shape, region, selected(read(x, region))) if region.size else _zero(e)
 
 
 def _embed(e: Equation, given: Sequence[Any], need: Entries) -> Any:

@@ -123,7 +123,17 @@ def _moved_back(equation: Equation, i: int, where: Entries) -> Entries:
 
 
 def demands(graph: Graph) -> Graph:
-    """The graph with zeros for operands of which nothing is read."""
+    """The graph with zeros for operands of which nothing is read.
+
+    What is computed of these is zero, and its operands may be unread: until there are no more.
+    """
+    made = _with_zeros(graph)
+    while len(made.constants) > len(graph.constants):
+        graph, made = made, _with_zeros(made)
+    return made
+
+
+def _with_zeros(graph: Graph) -> Graph:
     zeros: dict[Any, Value] = {}
     known_zero = {v for v, held in graph.constants if type(held) is Zero}
     short, read, supports = demanded(graph)

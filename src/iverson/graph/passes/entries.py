@@ -34,6 +34,7 @@ from iverson.autograd.mode import no_grad
 from iverson.autograd.node import differentiated
 from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
+from iverson.core.entries import Bracket as SelectedEntries
 from iverson.core.op import Op, frozen
 from iverson.core.table import F
 from iverson.graph.dead_code import dead_code
@@ -53,12 +54,15 @@ def entries(graph: Graph) -> Graph:
     """The graph in which each value is computed where it may be nonzero and is read.
 
     Where a value is cut to its support, less is read of what it was computed from: until no less is computed.
+    A graph without selections of which no less would be computed stays as it is.
     """
     made, cut = _cut(graph)
-    while cut or _computed(made) < _computed(graph):
+    if _work(made) >= _work(graph) and not any(map(_is_selection, graph.equations)):
+        return graph
+    while cut or _work(made) < _work(graph):
         graph = made
         again, cut = _cut(graph)
-        if _computed(again) >= _computed(graph):
+        if _work(again) >= _work(graph):
             break
         made = again
     return made
@@ -81,10 +85,16 @@ def _cut(graph: Graph) -> tuple[Graph, bool]:
     return _ordered(_late(dead_code(made))), bool(level.parts)
 
 
-def _computed(graph: Graph) -> int:
-    """How many entries are computed, without those that are taken from a value or put in place."""
-    made = (v.shape for e in graph.equations if e.op.name not in _PLACING for v in e.results)
-    return sum(prod(shape) for shape in made if shape is not None)
+def _work(graph: Graph) -> tuple[int, ...]:
+    """How many entries are computed, how many taken or put in place, and by how many equations."""
+    found = [0, 0]
+    for e in graph.equations:
+        found[e.op.name in _PLACING] += sum(prod(v.shape) for v in e.results if v.shape is not None)
+    return *found, len(graph.equations)
+
+
+def _is_selection(e: Equation) -> bool:
+    return any(type(x.aval.support) is SelectedEntries for x in (*values_of(e.operands), *e.results))
 
 
 #: How parts are taken and put in place.
@@ -120,6 +130,13 @@ class _Parts(Trace):
             known = self.placed if op.name == "embed" else self.taken_from
             known[made.value] = self.handle(x), params["key"]
         return self.parts[key]
+
+    def constant_part(self, x: Value, held: BoxLayout) -> Any:
+        """What a constant holds in a box: put in place, it is that constant."""
+        inner = self.operand(make_handle(held.inner))
+        self.taken_from[inner] = self.handle(x), held.region.slices
+        self.placed[x] = self.handle(inner), held.region.slices
+        return self.placed[x][0]
 
     def _put_back(self, x: Operand, key: Any, shape: Any) -> Any:
         """A value of which all that it holds was taken, and is put where it was."""
@@ -189,7 +206,7 @@ _HELD = frozenset((Held, Part))
 class _Walk:
     """What values have become: handles of the trace, `Held` or `Part`."""
 
-    def __init__(self, level: Trace, graph: Graph) -> None:
+    def __init__(self, level: _Parts, graph: Graph) -> None:
         self.level = level
         self.constants = dict(graph.constants)
         _, self.demands, _ = demanded(graph)
@@ -207,14 +224,29 @@ class _Walk:
     def _found(self, x: Value) -> Any:
         """A value that is there from the start, or that an equation made which is as it was."""
         held: Any = self.constants.get(x)
-        if type(held) is BoxLayout:
-            return Part(held.shape, held.region, make_handle(held.inner))
-        if type(held) is Bracket:
-            return _bracket_constant(held)
         handle = self.level.handle(x)
+        if type(held) is BoxLayout:
+            return Part(held.shape, held.region, self.level.constant_part(x, held))
+        if type(held) is Bracket:
+            return self._bracket(held)
         if held is None and isinstance(support := x.aval.support, Box):
             return Part(x.shape, support.region, read(handle, support.region))
         return handle
+
+    def _bracket(self, held: Bracket) -> Any:
+        """A constant of which a selection is held: of a part of it, or with a condition once along axes."""
+        values, condition = held.values, held.condition
+        if type(values) is BoxLayout:
+            inner = Held(self._constant(values.inner), self._constant(condition.inner), held.negated)
+            return Part(values.shape, values.region, inner)
+        once = tuple(
+            slice(1) if s == 0 and n else slice(None)
+            for s, n in zip(condition.strides, condition.shape, strict=True)
+        )
+        return Held(self._constant(values), self._constant(condition[(*once, ...)]), held.negated)
+
+    def _constant(self, held: Any) -> Any:
+        return self.level.handle(self.level.operand(make_handle(held)))
 
     def made(self, x: Any) -> Any:
         """An operand with all of its entries, its selection made."""
@@ -271,19 +303,6 @@ def _is_sparse(x: Any) -> bool:
 def _selects(e: Equation) -> bool:
     """Whether what is known of a result is of operands that were not made yet."""
     return any(v.aval.support is not FULL for v in e.results)
-
-
-def _bracket_constant(held: Bracket) -> Any:
-    if type(held.values) is BoxLayout:
-        box = held.values
-        inner = Held(make_handle(box.inner), make_handle(held.condition.inner), held.negated)
-        return Part(box.shape, box.region, inner)
-    condition = held.condition
-    once = tuple(
-        slice(1) if s == 0 and n else slice(None)
-        for s, n in zip(condition.strides, condition.shape, strict=True)
-    )
-    return Held(make_handle(held.values), make_handle(condition[(*once, ...)]), held.negated)
 
 
 def _evaluated(e: Equation, args: Sequence[Any]) -> Sequence[Any]:

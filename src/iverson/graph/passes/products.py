@@ -15,7 +15,7 @@ from iverson.graph.nodes import Equation, Graph, values_of
 from iverson.graph.operations import mended
 from iverson.graph.passes.held import Held, selected
 from iverson.graph.regions import closed, opened, rewritten
-from iverson.graph.trace import Traced, trace_flat
+from iverson.graph.trace import trace_flat
 
 
 def multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:
@@ -39,19 +39,15 @@ def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
     kept : of a and of b, where slices of the contracted axis hold anything; None if all do. That is found in
         the branch, from what conditions compare.
     """
-    held = value_of(out)
-    if not isinstance(held, Traced):  # of constants
-        return _without(a, b, kept)
-    level: Any = held._level
+    level: Any = value_of(out)._level
     with level.region() as equations:
         made = level.operand(_without(a, b, kept))
     known: dict[Any, Any] = {}
     before = opened(Graph((), tuple(_conditions(equations, level.equations)), (), ()), (), known)
     own = [rewritten(e, known) for e in equations]
     again = closed([*before, *own], [made], level.constants)
-    looked_at = min(
-        [out, *(x for x, k in ((a, kept[0]), (b, kept[1])) if k is None)], key=lambda x: prod(x.shape)
-    )
+    across = [x for x, k in ((a, kept[0]), (b, kept[1])) if k is None]
+    looked_at = min([out, *across], key=lambda x: prod(x.shape))
     looked_at = _unmoved(level, looked_at)
     finite, _, _ = trace_flat(_is_finite, [Aval(looked_at.shape, looked_at.dtype)], "is_finite")
     given = (out, looked_at, *map(level.handle, again.inputs))
