@@ -34,7 +34,6 @@ from iverson.autograd.mode import no_grad
 from iverson.autograd.node import differentiated
 from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
-from iverson.core.entries import Bracket as SelectedEntries
 from iverson.core.op import Op, frozen
 from iverson.core.table import F
 from iverson.graph.dead_code import dead_code
@@ -54,15 +53,12 @@ def entries(graph: Graph) -> Graph:
     """The graph in which each value is computed where it may be nonzero and is read.
 
     Where a value is cut to its support, less is read of what it was computed from: until no less is computed.
-    A graph without selections of which no less would be computed stays as it is.
     """
     made, cut = _cut(graph)
-    if _work(made) >= _work(graph) and not any(map(_is_selection, graph.equations)):
-        return graph
-    while cut or _work(made) < _work(graph):
+    while cut or _computed(made) < _computed(graph):
         graph = made
         again, cut = _cut(graph)
-        if _work(again) >= _work(graph):
+        if _computed(again) >= _computed(graph):
             break
         made = again
     return made
@@ -85,16 +81,10 @@ def _cut(graph: Graph) -> tuple[Graph, bool]:
     return _ordered(_late(dead_code(made))), bool(level.parts)
 
 
-def _work(graph: Graph) -> tuple[int, ...]:
-    """How many entries are computed, how many taken or put in place, and by how many equations."""
-    found = [0, 0]
-    for e in graph.equations:
-        found[e.op.name in _PLACING] += sum(prod(v.shape) for v in e.results if v.shape is not None)
-    return *found, len(graph.equations)
-
-
-def _is_selection(e: Equation) -> bool:
-    return any(type(x.aval.support) is SelectedEntries for x in (*values_of(e.operands), *e.results))
+def _computed(graph: Graph) -> int:
+    """How many entries are computed, without those that are taken from a value or put in place."""
+    made = (v.shape for e in graph.equations if e.op.name not in _PLACING for v in e.results)
+    return sum(prod(shape) for shape in made if shape is not None)
 
 
 #: How parts are taken and put in place.
