@@ -14,8 +14,18 @@ try:
 except ImportError as error:
     raise ImportError('iverson.interop.dask needs Dask: pip install "iverson[dask]"') from error
 
+from iverson.interop.dask.blocks import from_dask, map_blocks, map_blocks_vjp, to_dask
 from iverson.interop.dask.gradients import ValueAndGrad, value_and_grad
 from iverson.interop.dask.partitions import partitions
 from iverson.interop.dask.table import PartitionedTable
 
-__all__ = ["PartitionedTable", "ValueAndGrad", "partitions", "value_and_grad"]
+__all__ = [
+    "PartitionedTable",
+    "ValueAndGrad",
+    "from_dask",
+    "map_blocks",
+    "map_blocks_vjp",
+    "partitions",
+    "to_dask",
+    "value_and_grad",
+]

@@ -1,0 +1,225 @@
+"""Dask arrays whose blocks are tensors, sparse and masked ones too, and derivatives of their functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.array.dispatch import concatenate_lookup, numel_lookup, tensordot_lookup
+from dask.sizeof import sizeof
+
+import iverson as iv
+from iverson.core.arguments import as_function
+from iverson.core.dispatch import unwrap, value_of
+from iverson.core.errors import ArgumentTypeError, ShapeError, described
+from iverson.interop.packing import summed
+from iverson.layouts import layout_of
+from iverson.masked import MaskedTensor
+from iverson.tensor import Tensor, asarray
+
+Block = Tensor | MaskedTensor
+
+
+def _bytes(x: Any) -> int:
+    value = value_of(unwrap(x), None)
+    return (
+        0
+        if value is None
+        else sum(b.nbytes for b in (*layout_of(value).buffers(value), *layout_of(value).structure(value)))
+    )
+
+
+def _count(x: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    """How many entries each entry of a reduction is made of: the specified ones of a masked block."""
+    if isinstance(x, MaskedTensor):
+        return iv.astype(x.get_mask(), "float64").sum(axis=axis, keepdims=keepdims)
+    chosen = range(x.ndim) if axis is None else [k % x.ndim for k in np.atleast_1d(axis).tolist()]
+    shape = [1 if k in chosen else n for k, n in enumerate(x.shape) if keepdims or k not in chosen]
+    return iv.full(tuple(shape), float(np.prod([x.shape[k] for k in chosen], dtype=np.int64)))
+
+
+for _kind in (Tensor, MaskedTensor):
+    sizeof.register(_kind, _bytes)
+    concatenate_lookup.register(_kind, lambda parts, axis=0: iv.concat(list(parts), axis=axis))
+    tensordot_lookup.register(_kind, lambda a, b, axes=2: iv.tensordot(a, b, axes=axes))
+    numel_lookup.register(_kind, _count)
+
+
+def to_dask(x: Any, chunks: Any = "auto") -> Any:
+    """A tensor as a dask array whose blocks are tensors in its layout, masked where it is.
+
+    x : a Tensor or MaskedTensor that tracks no gradients. chunks : as `dask.array.from_array` takes them.
+
+    Sums, elementwise functions and products of dask are then Iverson's, of each block. A product of masked
+    blocks counts where both factors are specified if the contracted axis is one chunk (``x.rechunk({1:
+    -1})``): dask adds products of several chunks entry by entry, and keeps what all of them specify. Raises
+    ArgumentTypeError for what is no tensor.
+
+    >>> import iverson as iv
+    >>> x = to_dask(iv.eye(4, layout="csr"), chunks=(2, 4))
+    >>> x.numblocks, from_dask(x).layout
+    ((2, 1), 'csr')
+    """
+    if not isinstance(x, Block):
+        raise ArgumentTypeError("to_dask", "x", got=described(x), expected="a Tensor or a MaskedTensor")
+    x = x.detach()
+    sizes = da.core.normalize_chunks(chunks, x.shape, dtype=x.dtype)
+    starts = [np.cumsum([0, *own]).tolist() for own in sizes]
+    grid = np.empty(tuple(map(len, sizes)), object)
+    for at in np.ndindex(grid.shape):
+        window = tuple(slice(starts[k][n], starts[k][n + 1]) for k, n in enumerate(at))
+        grid[at] = dask.delayed(_in_layout(x[window], x.layout) if x.shape else x, traverse=False)
+    return _assembled(grid, sizes, _meta(x))
+
+
+def from_dask(x: Any) -> Any:
+    """A dask array as a tensor: all of its blocks, computed and put together, in the layout they have.
+
+    >>> import dask.array as da
+    >>> from_dask(da.arange(3, chunks=2) * 2.0)
+    iverson.Tensor([0., 2., 4.])
+    """
+    if not isinstance(x, da.Array):
+        raise ArgumentTypeError("from_dask", "x", got=described(x), expected="a dask array")
+    grid = x.to_delayed()
+    blocks = np.empty(grid.shape, object)
+    for at, block in zip(np.ndindex(grid.shape), dask.compute(*grid.ravel()), strict=True):
+        blocks[at] = tensor_of(block)
+    layouts = {block.layout for block in blocks.ravel()}
+    for axis in reversed(range(blocks.ndim)):
+        joined = np.empty(blocks.shape[:axis], object)
+        for at in np.ndindex(joined.shape):
+            parts = list(blocks[at])
+            joined[at] = parts[0] if len(parts) == 1 else iv.concat(parts, axis=axis)
+        blocks = joined
+    whole = blocks[()]
+    return _in_layout(whole, layouts.pop()) if len(layouts) == 1 else whole
+
+
+def map_blocks(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
+    """What a function of tensors makes of each block: ``dask.array.map_blocks`` with tensors for blocks.
+
+    options : of ``dask.array.map_blocks`` (``dtype``, ``chunks``, ``drop_axis``, ...).
+
+    See `map_blocks_vjp` for derivatives.
+
+    >>> import dask.array as da, iverson as iv
+    >>> from_dask(map_blocks(iv.exp, da.zeros(4, chunks=2)))
+    iverson.Tensor([1., 1., 1., 1.])
+    """
+    as_function(function, "map_blocks", "function")
+    options.setdefault("dtype", getattr(arrays[0], "dtype", None) if arrays else None)
+    options.setdefault(
+        "meta", asarray(np.zeros((0,) * max((x.ndim for x in arrays), default=0), options["dtype"]))
+    )
+    return da.map_blocks(_called, function, *arrays, **options)
+
+
+def map_blocks_vjp(
+    function: Callable[..., Any], *arrays: Any, **options: Any
+) -> tuple[Any, Callable[[Any], Any]]:
+    """As `map_blocks`, with the pullback: a function of a cotangent, to a dask array for each argument.
+
+    The cotangent is a dask array of the result's blocks. Each block of a gradient is computed from the
+    blocks it depends on, when it is asked for; where one block met several, their gradients are summed.
+    Raises ShapeError where the function does not keep the number of blocks of its arguments along each axis.
+
+    >>> import dask.array as da, iverson as iv
+    >>> x = da.arange(4, chunks=2) * 1.0
+    >>> y, pull = map_blocks_vjp(lambda x: x * x, x)
+    >>> (gradient,) = pull(da.ones(4, chunks=2))
+    >>> from_dask(gradient)
+    iverson.Tensor([0., 2., 4., 6.])
+    """
+    result = map_blocks(function, *arrays, **options)
+    widest = tuple(max(n) for n in zip(*(_padded(x.numblocks, result.ndim) for x in arrays), strict=True))
+    if widest != result.numblocks:
+        raise ShapeError(
+            "map_blocks_vjp",
+            "function",
+            got=f"{result.numblocks} blocks from {widest}",
+            expected="a block for each block of the arguments",
+            remedy="sum over blocks afterwards, or use value_and_grad over partitions",
+        )
+
+    def pull(cotangent: Any) -> tuple[Any, ...]:
+        if getattr(cotangent, "chunks", None) != result.chunks:
+            raise ShapeError(
+                "pullback",
+                "cotangent",
+                got=described(cotangent),
+                expected=f"a dask array of chunks {result.chunks}",
+            )
+        given, seeds = [x.to_delayed() for x in arrays], cotangent.to_delayed()
+        terms = [np.frompyfunc(lambda _: [], 1, 1)(np.empty(x.numblocks, object)) for x in arrays]
+        for at in np.ndindex(seeds.shape):
+            places = [_place(at, x.numblocks) for x in arrays]
+            blocks = [own[place] for own, place in zip(given, places, strict=True)]
+            found = dask.delayed(_pulled, pure=False, nout=len(arrays))(function, blocks, seeds[at])
+            for k, place in enumerate(places):
+                terms[k][place].append(found[k])
+        return tuple(
+            _assembled(np.frompyfunc(_total, 1, 1)(own), x.chunks, _meta(x))
+            for own, x in zip(terms, arrays, strict=True)
+        )
+
+    return result, pull
+
+
+def tensor_of(block: Any) -> Any:
+    """A block as a tensor: what is one is itself, NumPy's masked arrays are masked tensors."""
+    if isinstance(block, Block):
+        return block
+    if isinstance(block, np.ma.MaskedArray):
+        return iv.masked_tensor(block.data, ~np.ma.getmaskarray(block))
+    if hasattr(block, "tocoo"):
+        return iv.from_scipy(block)
+    return asarray(np.require(block, requirements="A"))
+
+
+def _in_layout(x: Any, layout: str) -> Any:
+    return x if x.layout == layout or isinstance(x, MaskedTensor) else iv.to_layout(x, layout)
+
+
+def _called(function: Callable[..., Any], *blocks: Any, **options: Any) -> Any:
+    return function(*map(tensor_of, blocks), **options)
+
+
+def _pulled(function: Callable[..., Any], blocks: Sequence[Any], seed: Any) -> tuple[Any, ...]:
+    _, pull = iv.vjp(function, *map(tensor_of, blocks))
+    found = pull(tensor_of(seed))
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _total(terms: list[Any]) -> Any:
+    return terms[0] if len(terms) == 1 else dask.delayed(summed)(terms)
+
+
+def _padded(numblocks: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    return (1,) * (ndim - len(numblocks)) + numblocks
+
+
+def _place(at: tuple[int, ...], numblocks: tuple[int, ...]) -> tuple[int, ...]:
+    """The block of an argument that meets one of the result: axes are aligned at the end."""
+    return tuple(0 if n == 1 else k for k, n in zip(at[len(at) - len(numblocks) :], numblocks, strict=True))
+
+
+def _meta(x: Any) -> Any:
+    return asarray(np.zeros((0,) * x.ndim, x.dtype))
+
+
+def _assembled(grid: Any, chunks: Any, meta: Any) -> Any:
+    """The dask array of delayed blocks."""
+    if not grid.ndim:
+        return da.from_delayed(grid[()], (), dtype=meta.dtype, meta=meta)
+    parts = np.empty(grid.shape, object)
+    for at in np.ndindex(grid.shape):
+        shape = tuple(chunks[k][n] for k, n in enumerate(at))
+        parts[at] = da.from_delayed(grid[at], shape, dtype=meta.dtype, meta=meta)
+    return da.block(parts.tolist())
+
+
+__all__ = ["from_dask", "map_blocks", "map_blocks_vjp", "tensor_of", "to_dask"]
