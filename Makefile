@@ -17,13 +17,16 @@ DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers lint format stubs docs bench mutate clean
+.PHONY: help demo demo-dask test test-all test-peers lint format stubs docs bench mutate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.stamp-dev  ## run the demo: make demo DEMO_ARGS=--quick
 	$(PY) examples/demo.py $(DEMO_ARGS)
+
+demo-dask: $(VENV)/.stamp-peers  ## fit a recommender on a cluster of two workers: make demo-dask DEMO_ARGS=--quick
+	$(PY) examples/ratings.py $(DEMO_ARGS)
 
 test: $(VENV)/.stamp-dev  ## run the tests and the examples in docstrings
 	$(PYTEST) -m "not peers"
