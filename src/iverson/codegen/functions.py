@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from iverson.codegen import ir, ufuncs, vecmath
+from iverson.codegen import halves, ir, ufuncs, vecmath
 from iverson.codegen.ir import Builder, Pair, Value
+from iverson.core import dtypes
 from iverson.core.scalars import SCALARS
 from iverson.expr.functions import COMBINE
 from iverson.expr.nodes import DType
@@ -22,7 +23,7 @@ Emitter = Callable[..., Value]
 
 def supported(name: str, dtype: DType) -> bool:
     """Whether a function on operands of this dtype can be compiled."""
-    if dtype.kind not in "biufc" or name not in SCALARS:
+    if dtype.kind not in "biufc" or dtypes.is_half(dtype) or name not in SCALARS:
         return False
     if dtype.kind == "c":
         return name in _COMPLEX
@@ -70,6 +71,13 @@ def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
     to = ir.as_type(target, x.type.lanes)
     if source == target:
         return x
+    if dtypes.is_half(source):
+        return cast(b, halves.widened(b, x, source), dtypes.float32, target)
+    if dtypes.is_half(target):
+        # To float16 from double it is rounded once, as by NumPy; to bfloat16 twice, as by ml_dtypes.
+        odd = source == dtypes.float64 and target == dtypes.float16
+        single = halves.to_odd(b, x) if odd else cast(b, x, source, dtypes.float32)
+        return halves.narrowed(b, single, target)
     if isinstance(x, Pair):
         if target.kind == "b":
             return x.re.ne(0.0) | x.im.ne(0.0)

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64, "ptr": 64}
+from iverson.core import dtypes
+
+_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64, "ptr": 64}
 #: What a complex number, which LLVM does not have, is two of.
 _PARTS = {"complex64": "float", "complex128": "double"}
 
@@ -225,14 +227,15 @@ class Builder:
 
     flags : fast-math flags put on float ``+ - * /`` (with a trailing blank), "" for none.
     has_fma : whether `fma` is one instruction; else it is a product and a sum, rounded twice.
+    has_half : whether float16 is converted to and from float by an instruction.
     """
 
-    def __init__(self, *, has_fma: bool = True) -> None:
+    def __init__(self, *, has_fma: bool = True, has_half: bool = False) -> None:
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.declarations: dict[str, str] = {}
         self.functions: dict[str, str] = {}
-        self.has_fma = has_fma
+        self.has_fma, self.has_half = has_fma, has_half
         self.flags = ""
         self.block = "entry"
         self._seen: dict[str, Value] = {}
@@ -242,7 +245,7 @@ class Builder:
 
     def nested(self) -> Builder:
         """A builder for another function of the same module."""
-        other = Builder(has_fma=self.has_fma)
+        other = Builder(has_fma=self.has_fma, has_half=self.has_half)
         other.declarations, other.functions = self.declarations, self.functions
         return other
 
@@ -461,7 +464,9 @@ def module_text(b: Builder, functions: Iterable[str], attributes: str) -> str:
 
 
 def as_type(dtype: np.dtype[Any], lanes: int = 1) -> Type:
-    """The type of a value of this dtype in a register (bool is one bit)."""
+    """The type of a value of this dtype in a register (bool is a bit, half precision its bits: `halves`)."""
+    if dtypes.is_half(dtype):
+        return Type("i16", lanes)
     if dtype.kind == "f":
         return Type("float" if dtype.itemsize == 4 else "double", lanes)
     if dtype.kind == "b":

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iverson.codegen import functions, memory
+from iverson.codegen import functions, halves, memory
 from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type
 from iverson.codegen.memory import Address
 from iverson.codegen.nodes import Buffer, Load, Local, Size, Store, Var
 from iverson.codegen.plan import Plan
+from iverson.core import dtypes
 from iverson.expr.affine import LINEAR
 from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, subexpressions
 
@@ -111,6 +112,8 @@ class Machine:
     def _value(self, e: Expr, p: Point) -> Value:
         b = self.b
         if isinstance(e, Const):
+            if dtypes.is_half(e.dtype):
+                return halves.constant(b, e.value, e.dtype)
             return b.const(e.value, as_type(e.dtype))
         if isinstance(e, (Var, Local)):
             return self._name(e.name, p)

@@ -35,7 +35,7 @@ def emit(kernel: Kernel, target: Target, plan: Plan | None = None) -> str:
     """The LLVM module of a verified kernel."""
     plan = plan or plan_of(kernel)
     texts = []
-    shared = Builder(has_fma=target.has_fma)
+    shared = Builder(has_fma=target.has_fma, has_half=target.has_half)
     for k, phase in enumerate(kernel.phases):
         texts += _phase(kernel, phase, k, target, plan, shared)
     attributes = 'nounwind "no-trapping-math"="true"'

@@ -17,6 +17,7 @@ from iverson.codegen.nodes import (
     expressions,
     statements,
 )
+from iverson.core import dtypes
 from iverson.expr.nodes import Apply, Const, DType, Expr, subexpressions
 
 
@@ -97,9 +98,9 @@ def width(s: Loop, vector_bytes: int) -> int:
         for e in expressions(item):
             for x in subexpressions(e):
                 if isinstance(x, (Load, Local, Const)):
-                    (floats if x.dtype.kind in "fc" else others).append(_in_register(x.dtype))
+                    (floats if dtypes.is_inexact(x.dtype) else others).append(_in_register(x.dtype))
         if isinstance(item, Store):
-            kind = floats if item.buffer.dtype.kind in "fc" else others
+            kind = floats if dtypes.is_inexact(item.buffer.dtype) else others
             kind.append(_in_register(item.buffer.dtype))
     widest = max(floats) if len(floats) > 1 else max(others)
     lanes = min(vector_bytes // widest, 32)
@@ -110,7 +111,8 @@ def width(s: Loop, vector_bytes: int) -> int:
 
 
 def _in_register(dtype: DType) -> int:
-    """Bytes of a lane; a complex number has its parts in two registers."""
+    """Bytes of a lane; the parts of a complex number are in two registers, half precision in single."""
+    dtype = dtypes.widened(dtype)
     return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
 

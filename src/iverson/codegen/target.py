@@ -21,6 +21,7 @@ class Machine:
 
     vector_bytes : the width of its vector registers.
     has_fma : whether a fused multiply-add is one instruction.
+    has_half : whether conversions between float16 and float are.
     """
 
     triple: str
@@ -28,6 +29,7 @@ class Machine:
     features: str
     vector_bytes: int
     has_fma: bool
+    has_half: bool = False
 
 
 @functools.cache
@@ -49,6 +51,7 @@ def host() -> Machine:
         features.flatten(),
         64 if wide else 32 if medium else 16,
         bool(features.get("fma", False)) or arm,
+        bool(features.get("f16c", False)) or arm,
     )
 
 

@@ -30,6 +30,7 @@ from iverson.codegen.nodes import (
     Var,
     expressions,
 )
+from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.core.scalars import SCALARS, result_dtype
 from iverson.expr.nodes import Apply, Cast, DType, Expr, Select, postorder
@@ -52,7 +53,7 @@ def verify(kernel: Kernel) -> Kernel:
     for b in kernel.buffers:
         _require(b.role in ROLES, kernel, b.name, b.role, f"one of {ROLES}")
         _require(
-            b.dtype.kind in "biufc" and b.dtype.itemsize <= 16,
+            dtypes.is_compiled(b.dtype) and b.dtype.itemsize <= 16,
             kernel,
             b.name,
             b.dtype.name,
@@ -142,6 +143,8 @@ def _store(kernel: Kernel, s: Store) -> None:
     )
     whole = not s.atomic or (s.shared and s.combine == "sum" and s.buffer.dtype.kind in "iuf")
     _require(whole, kernel, name, f"an atomic {s.combine}", "a shared sum of numbers")
+    single = s.combine == "assign" or not dtypes.is_half(s.buffer.dtype)
+    _require(single, kernel, name, f"a {s.combine} in {s.buffer.dtype}", "one in float32")
     _indices(kernel, s)
     _same(kernel, name, s.value.dtype, s.buffer.dtype)
 
@@ -183,7 +186,7 @@ def _node(kernel: Kernel, e: Expr, scope: _Scope) -> None:
     elif isinstance(e, Apply):
         _call(kernel, e)
     elif isinstance(e, Cast):
-        _require(np.dtype(e.dtype).kind in "biufc", kernel, "cast", e.dtype.name, "a number's dtype")
+        _require(dtypes.is_compiled(np.dtype(e.dtype)), kernel, "cast", e.dtype.name, "a number's dtype")
 
 
 def _call(kernel: Kernel, e: Apply) -> None:

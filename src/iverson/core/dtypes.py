@@ -119,7 +119,7 @@ def is_known(dtype: np.dtype[Any]) -> builtins.bool:
 
 def is_compiled(dtype: np.dtype[Any]) -> builtins.bool:
     """Whether compiled loops have values of a dtype."""
-    return dtype.kind in "biufc" and not is_half(dtype)
+    return kind_of(dtype) in "biufc"
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> builtins.bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from iverson.codegen import cache
 from iverson.codegen.target import host
-from iverson.core import locks
+from iverson.core import dtypes, locks
 from iverson.core.dispatch import value_of
 from iverson.core.op import Op
 from iverson.graph.expressions import expression, is_expression, placeholder
@@ -88,13 +88,13 @@ def _keep(key: str, facts: Any) -> Any:
 
 def as_json(array: Any) -> list[Any]:
     """A small array as what JSON can say."""
-    return [array.dtype.str, array.shape, array.tobytes().hex()]
+    return [array.dtype.name, array.shape, array.tobytes().hex()]
 
 
 def from_json(held: Sequence[Any]) -> Any:
     """The array that `as_json` said."""
     dtype, shape, data = held
-    return np.frombuffer(bytes.fromhex(data), dtype).reshape(shape).copy()
+    return np.frombuffer(bytes.fromhex(data), dtypes.as_dtype(dtype)).reshape(shape).copy()
 
 
 def forget() -> None:

@@ -236,7 +236,10 @@ class Translation:
         if isinstance(e, Select):
             return Select(*below)
         if isinstance(e, Cast):
-            return Cast(below[0], e.dtype)
+            (x,) = below
+            if isinstance(x, Cast) and x.operand.dtype == e.dtype and dtypes.is_half(e.dtype):
+                return x.operand  # to a wider dtype and back
+            return Cast(x, e.dtype)
         assert isinstance(e, Apply)
         if below and below[0].dtype.kind == "c":
             return Apply(e.name, below, e.dtype)

@@ -25,7 +25,7 @@ from iverson.codegen.programs.print import program_text, structure
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.programs.workers import TEAM
 from iverson.codegen.target import Machine, host
-from iverson.core import locks
+from iverson.core import dtypes, locks
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 Array = np.ndarray[Any, Any]
@@ -71,14 +71,14 @@ class Calling:
 
     def as_json(self) -> list[Any]:
         """It as what JSON can say; `from_json` reads it back."""
-        outputs = [[shape, dtype.str] for shape, dtype in self.outputs]
+        outputs = [[shape, dtype.name] for shape, dtype in self.outputs]
         numbers = self.inputs, outputs, self.constants, self.arena, self.places
         return [*numbers, self.routines, self.shared_out, self.shared_products]
 
     @classmethod
     def from_json(cls, held: Sequence[Any]) -> Calling:
         inputs, outputs, constants, arena, places, routines, *shared = held
-        made = tuple((tuple(shape), np.dtype(dtype)) for shape, dtype in outputs)
+        made = tuple((tuple(shape), dtypes.as_dtype(dtype)) for shape, dtype in outputs)
         return cls(inputs, made, constants, arena, places, tuple(routines), *shared)
 
 

@@ -137,7 +137,7 @@ def layout(program: Program) -> Layout:
 
 def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
     """The LLVM module of a verified and planned program."""
-    shared = Builder(has_fma=target.has_fma)
+    shared = Builder(has_fma=target.has_fma, has_half=target.has_half)
     texts = []
     numbers: dict[str, int] = {}
     for text, (kernel, plan, _) in known.nests.items():

@@ -23,6 +23,7 @@ from iverson.codegen.programs.nodes import (
     extents,
     is_zero,
 )
+from iverson.core import dtypes
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +46,7 @@ def run(
 
 
 def _nothing(dtype: np.dtype[Any]) -> Any:
-    return np.nan if dtype.kind in "fc" else True if dtype.kind == "b" else np.iinfo(dtype).max
+    return np.nan if dtypes.is_inexact(dtype) else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
 def _block(steps: tuple[Step, ...], memory: dict[str, Array], at: dict[str, int]) -> None:

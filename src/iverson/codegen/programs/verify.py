@@ -21,6 +21,7 @@ from iverson.codegen.programs.nodes import (
     size,
 )
 from iverson.codegen.verify import verify as verify_kernel
+from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import DType
 
@@ -58,7 +59,7 @@ class _Verifier:
         self.require(len(set(names)) == len(names), "buffers", str(names), "distinct names")
         for b in self.program.buffers:
             self.require(b.role in ROLES, b.name, b.role, f"one of {ROLES}")
-            self.require(b.dtype.kind in "biufc", b.name, b.dtype.name, "a number's dtype")
+            self.require(dtypes.is_compiled(b.dtype), b.name, b.dtype.name, "a number's dtype")
             constant = len(extents(b)) == len(b.shape) and b.strides is None
             self.require(constant, b.name, f"shape {b.shape}", "constant extents in C order")
         held = {b.name: (extents(b), b.dtype) for b in self.program.of("const")}

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
+
 _BITS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 _SMALL = 512  # below this, setting up the three passes costs more than the branches
 
@@ -34,6 +36,8 @@ def converted(x: Any, dtype: Any) -> Any:
     of it: the lowest integer of 32 bits, or of 64 for types of 64, of which narrower types take the low bits.
     For uint32 NumPy's result depends on where in the array an entry is; it goes by way of 64 bits here.
     """
+    if dtypes.is_half(x.dtype) and dtype.kind not in "fV":
+        x = x.astype(np.float32)
     if dtype == np.uint32 and x.dtype.kind == "f":
         x = x.astype(np.int64)
     return x.astype(dtype, copy=False)

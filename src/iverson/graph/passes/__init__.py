@@ -16,6 +16,7 @@ from iverson.graph.passes.contraction import contraction
 from iverson.graph.passes.demands import demands
 from iverson.graph.passes.entries import entries
 from iverson.graph.passes.folding import folding
+from iverson.graph.passes.halves import halves
 from iverson.graph.regions import inline
 
 Pass = Callable[[Graph], Graph]
@@ -26,6 +27,7 @@ PASSES: tuple[Pass, ...] = (
     demands,
     dead_code,
     entries,
+    halves,
     algebra,
     constants,
     algebra,
