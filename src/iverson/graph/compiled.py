@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from iverson.autograd.joint import JointOp
@@ -38,11 +40,22 @@ from iverson.graph.operations import is_absent
 from iverson.graph.padding import with_counts
 from iverson.graph.passes import simplified
 from iverson.graph.passes.demands import demands
-from iverson.graph.symbols import binding_of, inputs_on_symbols, on_actual
+from iverson.graph.print import numbers
+from iverson.graph.symbols import binding_of, bounds, inputs_on_symbols, on_actual
 from iverson.kernels.registry import register
 from iverson.layouts import are_strided, holds_alone, support_of, to_strided
-from iverson.layouts.symbols import Binding, PatternRead, symbol_for
+from iverson.layouts.symbols import (
+    Binding,
+    Counts,
+    PatternRead,
+    PatternSymbol,
+    capacity,
+    examples,
+    symbol_for,
+)
 
+#: How many entries there is always room for.
+LEAST = 1 << 12
 #: For how many patterns a graph is kept that is made for each.
 _PATTERNS = 8
 
@@ -79,6 +92,7 @@ class Compiled:
         self._is_defined = all(x is not UNDEFINED for x in graph.outputs)
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
         self._at: dict[Any, Compiled] = {}
+        self._fitted: dict[Any, Compiled] = {}
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
         """The outputs (UNDEFINED for those that are), from one handle an input; UNDEFINED for one that is,
@@ -93,8 +107,14 @@ class Compiled:
                 return [x if x is UNDEFINED else make_handle(x) for x in self.run(values)]
         tracked = tuple(map(is_tracked, handles))
         if True in tracked and is_grad_enabled():
-            try:
+            if not self._on_symbols:
                 return self.differentiable(tracked)(handles)
+            binding = binding_of(self.graph, values)
+            if (other := self._fitting(binding)) is not self:
+                return other(handles)
+            try:
+                with examples(binding):
+                    return self.differentiable(tracked)(handles)
             except PatternRead:
                 return self.at(values)(handles)
         results = self.run(values, handles)
@@ -108,16 +128,52 @@ class Compiled:
             with no_grad():
                 given = [x if x is UNDEFINED else make_handle(x) for x in values]
                 return [value_of(x, x) for x in interpret(self._actual(values), given)]
+        if not self._on_symbols:
+            return self._executable().run(self._owned(values, handles))
+        binding = binding_of(self.graph, values)
+        if (other := self._fitting(binding)) is not self:
+            return other.run(values, handles)
+        try:
+            with examples(binding):
+                program = self._executable()
+        except PatternRead:
+            return self.at(values).run(values, handles)
+        return program.run(self._owned(values, handles), binding)
+
+    @cached_property
+    def _on_symbols(self) -> bool:
+        return bool(inputs_on_symbols(self.graph))
+
+    def _executable(self) -> Executable:
         if self._program is None:
-            try:
-                self._program = executable(simplified(self.graph), self.donated)
-            except PatternRead:
-                return self.at(values).run(values, handles)
+            self._program = executable(simplified(self.graph), self.donated)
+        return self._program
+
+    def _owned(self, values: Sequence[Any], handles: Sequence[Any]) -> Sequence[Any]:
+        """The values, with copies of those that are donated and not a handle's alone."""
+        assert self._program is not None
         if handles and self._program.reused:
             _own(values, handles, self._program.reused)
-        if not inputs_on_symbols(self.graph):
-            return self._program.run(values)
-        return self._program.run(values, binding_of(self.graph, values))
+        return values
+
+    def _fitting(self, binding: Binding) -> Compiled:
+        """The same for at least as many entries as patterns that follow from those of a call have, and not
+        for far more."""
+        own = bounds(self.graph)
+        counts = {s: s.at(binding).stored_shape[0] for s in own if s.follows and s.known_from is None}
+        if all(n <= s.stored_shape[0] <= max(4 * n, LEAST) for s, n in counts.items()):
+            return self
+        key = tuple([capacity(n) for n in counts.values()])
+        if key not in self._fitted:
+            taken = Counts(numbers(self.graph))
+            wider: Binding = {s: s for s in binding}
+            wider |= {
+                s: s.with_capacity(taken.of((n, *s.stored_shape[1:])), taken) for s, n in counts.items()
+            }
+            self._fitted[key] = Compiled(self._on(wider), self.name, native=self.native, donated=self.donated)
+            while len(self._fitted) > _PATTERNS:
+                self._fitted.pop(next(iter(self._fitted)), None)
+        return self._fitted[key]
 
     def _actual(self, values: Sequence[Any]) -> Graph:
         """The graph, with the patterns of values for its inputs in place of symbols."""
@@ -125,13 +181,15 @@ class Compiled:
 
     def _on(self, binding: Binding) -> Graph:
         """The graph with patterns, or other symbols, in place of symbols."""
+        binding = dict(binding)
+        with examples({s: p for s, p in binding.items() if not isinstance(p, PatternSymbol)}):
+            graph = on_actual(self.graph, binding)  # which finds what follows from those
         counts = {
             m: n
             for s, p in binding.items()
             if s.capacity
             for m, n in zip(s.extents, (p.stored_shape[0], p.count), strict=True)
         }
-        graph = on_actual(self.graph, binding)
         return with_counts(graph, counts) if counts else graph
 
     def at(self, values: Sequence[Any]) -> Compiled:
@@ -142,9 +200,9 @@ class Compiled:
         key = tuple([p.stored_shape[0] for p in binding.values()]) if bounded else tuple(binding.values())
         found = self._at.get(key)
         if found is None:
-            if bounded:
-                binding = {s: symbol_for(p) or p for s, p in binding.items()}
-            graph = self._on(binding)
+            made = {s: symbol_for(p) or p for s, p in binding.items()} if bounded else binding
+            with examples({s: binding[r] for r, s in made.items() if isinstance(s, PatternSymbol)}):
+                graph = self._on(made)
             found = self._at[key] = Compiled(graph, self.name, native=self.native, donated=self.donated)
             while len(self._at) > _PATTERNS:
                 self._at.pop(next(iter(self._at)), None)
@@ -219,6 +277,7 @@ class _Differentiable:
         found: list[Any] = [None] * len(demands)
         variant, captures = self._variant(
             ("pull", avals, wanted, recording),
+            node,
             lambda: self.recorded.pullback(avals, wanted, recording=recording),
         )
         args = [*(x for x in cotangents if x is not None), *self._captured(captures, node)]
@@ -231,18 +290,23 @@ class _Differentiable:
         given = tuple(t is not None for t in tangents)
         recording = is_grad_enabled()
         variant, captures = self._variant(
-            ("push", given, recording), lambda: self.recorded.pushforward(given, recording=recording)
+            ("push", given, recording), node, lambda: self.recorded.pushforward(given, recording=recording)
         )
         args = [*(t for t in tangents if t is not None), *self._captured(captures, node)]
         pushed = variant(args)
         return [None if pushed[k] is UNDEFINED else pushed[k] for k in self.given]
 
-    def _variant(self, key: Any, make: Callable[[], tuple[Graph, tuple[Capture, ...]]]) -> Any:
+    def _variant(self, key: Any, node: Any, make: Callable[[], tuple[Graph, tuple[Capture, ...]]]) -> Any:
         found = self._variants.get(key)
         if found is None:
+            given: Any = nullcontext()
+            if inputs_on_symbols(self.graph):
+                held = list(map(value_of, node.inputs()))
+                given = examples(binding_of(self.graph, held))
             with self._lock:
                 if key not in self._variants:
-                    graph, captures = make()
+                    with given:
+                        graph, captures = make()
                     self._variants[key] = self._compiled(graph, key[0]), captures
                 found = self._variants[key]
         return found

@@ -12,7 +12,7 @@ et al., You Only Linearize Once (2023).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, valu
 from iverson.graph.operations import autograd_add, grad_of, is_of_the_library
 from iverson.graph.regions import closed
 from iverson.graph.shapeless import pullback
-from iverson.graph.symbols import roots, symbol_of
+from iverson.graph.symbols import symbol_of, unknown
 from iverson.graph.trace import Trace, Traced
 from iverson.layouts import Zero
 
@@ -216,9 +216,9 @@ class Recorded:
                     found.setdefault(e.operands[0], (parent, node.indices[0]))
         return found
 
-    def _on_roots(self, equations: Sequence[Equation], captured: Collection[Value]) -> set[Value]:
+    def _on_roots(self, equations: Sequence[Equation], captured: Sequence[Value]) -> set[Value]:
         """Inputs that say which patterns symbols in equations are, where what is captured does not."""
-        wanted = roots(Graph((), tuple(equations), ())) - {symbol_of(v) for v in captured}
+        wanted = unknown(Graph((), tuple(equations), ()), captured)
         return {v for v in reversed(self.primal.inputs) if (s := symbol_of(v)) in wanted and s is not None}
 
     def closed(

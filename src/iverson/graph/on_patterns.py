@@ -26,14 +26,16 @@ from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING, Stored
 from iverson.core.op import Op
 from iverson.core.table import TABLE
+from iverson.graph.kinds import Kinds
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.padding import entry_axis, guarded, padded, trimmed
-from iverson.graph.stored_ops import stored_product, stored_samples
-from iverson.graph.symbols import inputs_on_symbols, roots
+from iverson.graph.stored_ops import stored_product, stored_read, stored_samples
+from iverson.graph.symbols import bounds, named, unknown
 from iverson.kernels.registry import run_in_layouts
+from iverson.kernels.sparse_forms import read
 from iverson.layouts import Pattern, Sparse, is_strided, to_strided
 from iverson.layouts.placement import rows
-from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, actual
+from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, actual, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,52 @@ class Valid:
 
     pattern: PatternSymbol
     extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An op that puts each entry of stored operands to a place of its own in the result.
+
+    key : tells the op, its parameters and other operands.
+    values : ``values(which, patterns)`` gives the result, where the operand of that number holds the
+        number of each of its entries, from 1, and the others nothing that changes it.
+    """
+
+    key: Any
+    values: Callable[[int, Sequence[Pattern]], Any] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """An input of the core that says, for each entry of a pattern, which entry of one of some others it is,
+    -1 for none: the same entry of the tensor, or the one that an op moves there."""
+
+    at: Pattern
+    of: tuple[Pattern, ...]
+    which: int = 0
+    move: Move | None = None
+    dense: tuple[int, ...] = ()
+
+    def found(self, binding: Binding) -> Any:
+        """The array, for a call."""
+        at, *of = (actual(p, binding) for p in (self.at, *self.of))
+        extent = self.at.count
+        key = "places", extent, self.which, self.move and self.move.key, self.dense
+        return kept(key, (at, *of), lambda: padded(self._found(at, of), 0, extent, -1))
+
+    def _found(self, at: Pattern, of: Sequence[Pattern]) -> Any:
+        if self.move is None:
+            found = read(numbered(of[self.which], self.dense), at, at.shape)
+        else:
+            value = self.move.values(self.which, of)
+            found = read(value, at, value.shape)
+        return np.asarray(found, np.int64).reshape(at.count) - 1
+
+
+def numbered(pattern: Pattern, dense: Sequence[int] = ()) -> Any:
+    """A value that holds the number of each of its entries, from 1, with ``dense`` axes behind."""
+    count = pattern.count
+    return pattern.value(np.arange(1, count * prod(dense) + 1).reshape((count, *dense)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +191,8 @@ def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
         return values[take.number]
     if type(take) is Beyond:
         return padded(to_strided(values[take.number]), take.axis, take.extent)
+    if type(take) is Places:
+        return take.found(binding)
     own: Any = take.pattern  # type: ignore[union-attr]
     pattern, count = actual(own, binding), own.count
     if type(take) is Along:
@@ -175,14 +225,14 @@ def entries_of(value: Any, pattern: Pattern) -> Any:
     return found.reshape((pattern.count, *found.shape[len(pattern.stored_shape) :]))
 
 
-Take = Given | Entries | Along | Rows | Valid | Beyond
+Take = Given | Entries | Along | Rows | Places | Valid | Beyond
 
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
     """The graph on values and index arrays; None for one in which nothing is sparse."""
     if not _names_patterns(graph):
         return None
-    bounded = {n: s for _, s in inputs_on_symbols(graph) if s.root.capacity for n in s.root.extents}
+    bounded = {n: s for s in reversed(bounds(graph)) for n in s.extents}
     return _Opening(graph, bounded).run()
 
 
@@ -257,9 +307,9 @@ class _Opening:
                 self.takes[Given(k)] = v
         for e in g.equations:
             self.where = e.where
-            rule = RULES.get(e.op.name) or (_elementwise if e.op.elementwise else None)
             sparse = e.op.name in RULES or any(map(_is_stored, (*e.operands, *e.results)))
-            if not (rule and sparse and _is_of_numbers(e) and rule(self, e)):
+            rules = [_rule_of(e.op), _on_every_entry] if sparse and _is_of_numbers(e) else []
+            if not any(rule is not None and rule(self, e) for rule in rules):
                 self.library(e)
 
     def bound(self, outputs: Sequence[Operand]) -> None:
@@ -309,7 +359,7 @@ class _Opening:
         """An equation as it is, on packed values. Raises PatternRead where graphs of it name patterns that no
         input of theirs is on."""
         for _, body in subgraphs(e):
-            if roots(body) - {s.root for _, s in inputs_on_symbols(body)}:
+            if unknown(body):
                 raise PatternRead
         self.equations.append(replace(e, operands=tuple(map(self.given, e.operands))))
         self.whole.update(e.results)
@@ -369,6 +419,28 @@ class _Opening:
             self.constants[self.held[key]] = array
         return self.held[key]
 
+    def at(self, x: Value, p: Pattern) -> Value | None:
+        """The entries of a sparse value at a pattern over the same axes, or over all of those that it is
+        broadcast to; None at others."""
+        own = _pattern(x)
+        if own is p:
+            return self.open(x)
+        if own.shape == p.shape:
+            return self.bind(stored_read, self.open(x), self.at_places(Places(p, (own,))), flat=False)
+        if p.ndim < len(x.shape):
+            return None
+        places = Places(p, (own,), dense=x.shape[own.ndim :])
+        return self.bind(stored_read, self.open(x), self.at_places(places), flat=True)
+
+    def at_places(self, key: Places) -> Value:
+        aval = Aval((key.at.count,), np.dtype(np.int64))
+        if any(isinstance(p, PatternSymbol) for p in (key.at, *key.of)):
+            return self.takes.setdefault(key, Value(aval))
+        if key not in self.held:
+            self.held[key] = Value(aval)
+            self.constants[self.held[key]] = key.found({})
+        return self.held[key]
+
     def operand(self, take: Any, operands: Sequence[Operand]) -> Operand:
         """What a graph inside takes, of an equation with these operands; None where it is not there."""
         if type(take) is Given:
@@ -377,6 +449,8 @@ class _Opening:
             return self.along(take.pattern, take.axis)
         if type(take) is Rows:
             return self.of_rows(take)
+        if type(take) is Places:
+            return self.at_places(take)
         if type(take) is Valid:
             return self.takes.setdefault(take, Value(Aval((take.extent,), np.dtype(bool))))
         x = operands[take.number]
@@ -391,6 +465,13 @@ class _Opening:
         found = Value(Aval(aval.shape, aval.dtype))
         self.equations.append(Equation(op, operands, params, (found,), self.where))
         return found
+
+    def combined(self, parts: Sequence[Value], op: str, dtype: Any) -> Value:
+        """The sum or product of values, in a dtype."""
+        found = parts[0]
+        for x in parts[1:]:
+            found = self.bind(op, found, x)
+        return found if found.dtype == dtype else self.bind("astype", found, dtype=dtype)
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
         return x if x.shape == shape else self.bind("reshape", x, shape=shape)
@@ -434,7 +515,7 @@ def _read_at(o: _Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Ope
     if type(x) is not Value:
         return x
     if _is_stored(x):
-        return o.open(x) if _pattern(x) is p and x.shape == shape else None
+        return o.at(x, p) if x.shape == shape or p.ndim == len(shape) else None
     if x.aval.support is NOTHING or (x.shape and p.ndim < len(shape)):
         return None
     lead = len(shape) - len(x.shape)
@@ -448,9 +529,10 @@ def _read_at(o: _Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Ope
 def _same(o: _Opening, e: Equation) -> bool:
     """An op that gives its operand."""
     (x,), (v,) = e.operands, e.results
-    if not (_is_stored(x) and _is_stored(v) and _pattern(x) is _pattern(v)):
+    if not (_is_stored(x) and _is_stored(v) and _pattern(x).ndim == _pattern(v).ndim):
         return False
-    return o.is_open(e, o.open(x))
+    entries = o.at(x, _pattern(v))
+    return entries is not None and o.is_open(e, entries)
 
 
 def _from_values(o: _Opening, e: Equation) -> bool:
@@ -461,7 +543,8 @@ def _from_values(o: _Opening, e: Equation) -> bool:
 def _values_at(o: _Opening, e: Equation) -> bool:
     x, p = e.operands[0], e.params["pattern"]
     if _is_stored(x):
-        return _pattern(x) is p and o.is_dense(e, o.open(x))
+        entries = o.at(x, p) if _pattern(x).ndim == p.ndim else None
+        return entries is not None and o.is_dense(e, entries)
     if x.aval.support is NOTHING:
         return False
     return o.is_dense(e, o.bind("gather", o.given(x), *o.places(p), axes=tuple(range(p.ndim))))
@@ -469,6 +552,8 @@ def _values_at(o: _Opening, e: Equation) -> bool:
 
 def _to_dense(o: _Opening, e: Equation) -> bool:
     (x,) = e.operands
+    if _is_stored(e.results[0]):
+        return _same(o, e)
     strided = e.params.get("layout", "strided") == "strided"
     return strided and _is_stored(x) and o.is_dense(e, o.dense(x))
 
@@ -488,9 +573,9 @@ def _permute(o: _Opening, e: Equation) -> bool:
     if sorted(axes[: p.ndim]) != list(range(p.ndim)) or axes[p.ndim :] != tuple(range(p.ndim, len(axes))):
         return False
     if p.permuted(axes[: p.ndim]) is not _pattern(v):
-        return False
+        return _moved(o, e)
     if p.blocksize and axes[-2:] != (p.ndim - 1, p.ndim - 2):
-        return False
+        return _moved(o, e)
     return o.is_open(e, _turned_entries(o, p, o.open(x)))
 
 
@@ -553,6 +638,52 @@ def _turned_entries(o: _Opening, p: Pattern, entries: Value) -> Value:
     return o.reshaped(_transposed(o, o.reshaped(entries, p.stored_shape)), (p.count,))
 
 
+def _moved(o: _Opening, e: Equation) -> bool:
+    """An op that puts each entry of stored operands to a place of its own, where they are read."""
+    (v,) = e.results
+    xs = [x for x in e.operands if _is_stored(x)]
+    if not _is_stored(v) or prod(v.shape[_pattern(v).ndim :]) > 1:
+        return False
+    jointly = len(e.op.groups(len(e.operands))) == 1
+    move = _move(o, e, jointly)
+    if move is None:
+        return False
+    p, of = _pattern(v), tuple(map(_pattern, xs))
+    parts = [
+        o.bind(stored_read, o.open(x), o.at_places(Places(p, of, k, move)), flat=True)
+        for k, x in enumerate(xs)
+    ]
+    return o.is_open(e, o.combined(parts, "add" if jointly else "multiply", v.dtype))
+
+
+def _move(o: _Opening, e: Equation, jointly: bool) -> Move | None:
+    """What an equation does to entries; None where other operands are not known."""
+    others: dict[int, Any] = {}
+    dense = [x.shape[_pattern(x).ndim :] if _is_stored(x) else () for x in e.operands]
+    for k, x in enumerate(e.operands):
+        held = o.constants.get(x) if type(x) is Value else x
+        if not _is_stored(x):
+            if held is None or (type(x) is Value and not is_strided(value_of(held, held))):
+                return None
+            others[k] = value_of(held, held)
+
+    def values(which: int, patterns: Sequence[Pattern]) -> Any:
+        numbers = iter(range(len(patterns)))
+        given: list[Any] = []
+        for k in range(len(e.operands)):
+            if k in others:
+                given.append(others[k])
+            elif (n := next(numbers)) == which:
+                given.append(numbered(patterns[n], dense[k]))
+            else:
+                ones = np.full((patterns[n].count, *dense[k]), not jointly, np.int64)
+                given.append(patterns[n].value(ones))
+        return run_in_layouts(e.op, tuple(given), dict(e.params))
+
+    arrays = [(k, id(x) if hasattr(x, "shape") else x) for k, x in others.items()]
+    return Move((e.op.name, repr(e.params), tuple(arrays), len(e.operands)), values)
+
+
 #: Of ops that run graphs, how many operands come before those of the graphs.
 BLOCKS = {"scan": 0, "while": 0, "cond": 1, "checkpoint": 0}
 
@@ -598,7 +729,7 @@ def _is_left(inner: _Opening) -> bool:
     """Whether an equation names a pattern that is not known yet, or reads a value packed."""
     made = inner.equations
     return any(
-        isinstance(p, PatternSymbol) or (isinstance(p, Graph) and roots(p))
+        isinstance(p, PatternSymbol) or (isinstance(p, Graph) and any(named(p)))
         for e in made
         for p in e.params.values()
     ) or any(_is_stored(v) for take, v in inner.takes.items() if type(take) is Given)
@@ -614,7 +745,33 @@ def _sampled(o: _Opening, e: Equation) -> bool:
     return o.is_dense(e, o.bind(stored_samples, o.given(a), o.given(b), *o.places(p)))
 
 
-#: By name; ops entry by entry besides.
+#: An array of so many entries may be made in place of one that is stored, or of as many as the result has.
+_SMALL = 1 << 20
+
+
+def _on_every_entry(o: _Opening, e: Equation) -> bool:
+    """An op of which every entry is a number: on every entry of its operands, where that is native and makes
+    nothing much larger than what is there."""
+    if any(map(_is_stored, e.results)) or any(subgraphs(e)):
+        return False
+    if e.op.name == "matmul":  # of what is stored it takes less
+        return False
+    stored = [x for x in e.operands if _is_stored(x)]
+    most = max(_SMALL, *(prod(v.shape) for v in e.results))
+    if not stored or any(prod(x.shape) > max(most, 8 * _pattern(x).count) for x in stored):
+        return False
+    if any(type(x) is Value and x.aval.support is NOTHING for x in e.operands) or UNDEFINED in e.operands:
+        return False
+    alike = [Value(Aval(x.shape, x.dtype)) if type(x) is Value else x for x in e.operands]
+    results = tuple(Value(Aval(v.shape, v.dtype)) for v in e.results)
+    on_all = replace(e, operands=tuple(alike), results=results)
+    if Kinds(Graph((), (on_all,), ())).of(on_all) == "library":
+        return False
+    o.equations.append(replace(e, operands=tuple(map(o.dense, e.operands))))
+    return True
+
+
+#: By name; ops entry by entry besides, and ops that move entries.
 RULES: dict[str, Rule] = {
     "add_n": _elementwise,
     "checkpoint": _block,
@@ -624,6 +781,7 @@ RULES: dict[str, Rule] = {
     "from_values": _from_values,
     "identity": _same,
     "index_array": _index_array,
+    "kron": _moved,
     "matmul": _matmul,
     "permute_dims": _permute,
     "sampled_product": _sampled,
@@ -634,5 +792,13 @@ RULES: dict[str, Rule] = {
     "values_at": _values_at,
     "while": _block,
 }
+
+
+def _rule_of(op: Op) -> Rule | None:
+    """The rule of an op; None where it has none."""
+    if op.name in RULES:
+        return RULES[op.name]
+    return _elementwise if op.elementwise else _moved if op.entry_map.moves else None
+
 
 __all__ = ["OnPatterns", "on_patterns"]

@@ -25,7 +25,7 @@ from iverson.core.entries import Box
 from iverson.core.region import Region
 from iverson.core.table import TABLE
 from iverson.graph.nodes import Equation, Graph, Operand, Value, subgraphs
-from iverson.graph.symbols import roots
+from iverson.graph.symbols import named
 from iverson.layouts import Zero
 from iverson.layouts.symbols import PatternRead
 
@@ -122,6 +122,13 @@ def _product(g: _Guarding, e: Equation) -> Equation:
     return e
 
 
+def _read(g: _Guarding, e: Equation) -> Equation:
+    """At places among a pattern's own entries."""
+    entries, places = e.operands
+    g.require(g.axis(entries) in (None, 0) and len(places.shape) == 1)
+    return e
+
+
 def _samples(g: _Guarding, e: Equation) -> Equation:
     g.require(all(g.axis(x) is None for x in e.operands[:2]))
     return e
@@ -164,7 +171,7 @@ def _part(g: _Guarding, e: Equation) -> Equation:
 
 def _block(g: _Guarding, e: Equation) -> Equation:
     """A loop or branch, of whose graphs this was done."""
-    g.require(not any(roots(body) for _, body in subgraphs(e)))
+    g.require(not any(any(named(body)) for _, body in subgraphs(e)))
     return e
 
 
@@ -191,8 +198,10 @@ RULES: dict[str, Rule] = {
     "squeeze": _free,
     "stack": _free,
     "stored_product": _product,
+    "stored_read": _read,
     "stored_samples": _samples,
     "sum": _reduced,
+    "to_dense": _free,
     "values_at": _free,
     "while": _block,
 }
@@ -252,12 +261,12 @@ def _filled(held: Any, like: Value) -> Any:
     return np.full(like.shape, array.flat[0], array.dtype)
 
 
-def padded(array: Any, axis: int, count: int) -> Any:
-    """An array with zeros after its entries along an axis, so that there are so many."""
+def padded(array: Any, axis: int, count: int, fill: int = 0) -> Any:
+    """An array with zeros, or another number, after its entries along an axis, so that there are so many."""
     if array.shape[axis] == count:
         return array
     shape = (*array.shape[:axis], count, *array.shape[axis + 1 :])
-    out = np.zeros(shape, array.dtype)
+    out = np.full(shape, fill, array.dtype)
     out[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
     return out
 
@@ -267,18 +276,4 @@ def trimmed(array: Any, axis: int, count: int) -> Any:
     return array[(slice(None),) * axis + (slice(count),)]
 
 
-def capacity(count: int, taken: Any) -> int:
-    """A number of entries that a program is made for: at least ``count``, and none that is ``taken``.
-
-    At most a quarter of them is beyond the count, but for small ones.
-    """
-    found = 64
-    while found < count:
-        step = 1 << max(found.bit_length() - 3, 0)
-        found += step
-    while found in taken:
-        found += 1
-    return found
-
-
-__all__ = ["capacity", "entry_axis", "guarded", "padded", "trimmed", "with_counts"]
+__all__ = ["entry_axis", "guarded", "padded", "trimmed", "with_counts"]

@@ -31,6 +31,11 @@ def show(graph: Graph, *, types: bool = True) -> str:
 Graph.__str__ = show  # type: ignore[assignment,method-assign]
 
 
+def numbers(graph: Graph) -> set[int]:
+    """The numbers in a graph's text."""
+    return set(map(int, re.findall(r"\d+", text_and_objects(graph)[0])))
+
+
 def text_and_objects(graph: Graph) -> tuple[str, list[Any]]:
     """The text of a graph and the objects that ``@k`` in it stands for: what `parse` takes."""
     printer = Printer(True)

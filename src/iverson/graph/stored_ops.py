@@ -102,6 +102,37 @@ index_array = Op(
     abstract=lambda *, pattern, axis: Aval((pattern.count,), pattern.index_dtype),
 )
 
+
+def _read_abstract(entries: Any, places: Any, *, flat: bool) -> Aval:
+    return Aval((*places.shape, *(() if flat else entries.shape[1:])), entries.dtype)
+
+
+def _read(entries: Array, places: Array, *, flat: bool) -> Array:
+    entries = entries.ravel() if flat else entries
+    found = np.zeros((*places.shape, *entries.shape[1:]), entries.dtype)
+    found[places >= 0] = entries[places[places >= 0]]
+    return found
+
+
+def _read_loops(T: Any, aval: Any, entries: Any, places: Any, *, flat: bool) -> Any:
+    if 0 in entries.shape:
+        return over(T, aval, lambda: 0)
+
+    def entry(e: Any, *rest: Any) -> Any:
+        at = places[e]
+        within: list[Any] = []
+        for n in entries.shape[:0:-1] if flat else ():
+            within.insert(0, T.clamp(at % n, 0, n - 1))
+            at = at // n
+        return T.select(places[e] >= 0, entries[(T.clamp(at, 0, entries.shape[0] - 1), *within, *rest)], 0)
+
+    return T.compute(aval.shape, entry)
+
+
+#: Entries of a pattern at those of another one: entries[places[e]], 0 where there is none (-1). They may be
+#: slices; with ``flat``, places are those of numbers.
+stored_read = Op(name="stored_read", forward=_read, abstract=_read_abstract, loops=_read_loops)
+
 #: Those that are products.
 STORED_OPS = (stored_product, stored_samples)
 
@@ -115,4 +146,4 @@ def stored_work(e: Any) -> int:
     return int(e.operands[0].shape[0] * matrices * shape[-1])
 
 
-__all__ = ["STORED_OPS", "index_array", "stored_product", "stored_samples", "stored_work"]
+__all__ = ["STORED_OPS", "index_array", "stored_product", "stored_read", "stored_samples", "stored_work"]

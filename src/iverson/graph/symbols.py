@@ -48,21 +48,46 @@ def _held(value: Any) -> Any:
     return value.pattern if isinstance(value, LevelValue) else support_pattern(value)
 
 
-def roots(graph: Graph) -> set[PatternSymbol]:
-    """The symbols that a graph cannot do without: those that its equations name follow from them."""
-    return {s.root for s in _named(graph)}
+def unknown(graph: Graph, given: Sequence[Value] | None = None) -> set[PatternSymbol]:
+    """The symbols that inputs of a graph (or other values) would have to be stored on, and are not, for those
+    that it names to be found."""
+    known: set[PatternSymbol] = set()
+    for v in graph.inputs if given is None else given:
+        s = symbol_of(v)
+        while s is not None:
+            known.add(s)
+            s = s.known_from
+    return {r for s in named(graph) for r in _needed(s, known)}
 
 
-def _named(graph: Graph) -> Iterator[PatternSymbol]:
+def _needed(s: PatternSymbol, known: set[PatternSymbol]) -> Iterator[PatternSymbol]:
+    if s not in known and not s.follows:
+        yield s
+    elif s not in known:
+        for p in s.sources:
+            if isinstance(p, PatternSymbol):
+                yield from _needed(p, known)
+
+
+def named(graph: Graph) -> Iterator[PatternSymbol]:
+    """The symbols that a graph, or one inside, names, in order."""
+    values = [*graph.inputs, *(v for v, _ in graph.constants)]
     for e in graph.equations:
         for p in e.params.values():
             if isinstance(p, PatternSymbol):
                 yield p
             elif isinstance(p, Graph):
-                yield from _named(p)
-        for v in (*values_of(e.operands), *e.results):
-            if (s := symbol_of(v)) is not None:
-                yield s
+                yield from named(p)
+        values += (*values_of(e.operands), *e.results)
+    yield from (s for v in values if (s := symbol_of(v)) is not None)
+
+
+def bounds(graph: Graph) -> dict[PatternSymbol, None]:
+    """The symbols with a capacity that a graph names."""
+    found: dict[PatternSymbol, None] = graph.once(
+        "bounds", lambda: dict.fromkeys(s for s in named(graph) if s.capacity)
+    )
+    return found
 
 
 def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = None) -> Graph:
@@ -99,4 +124,4 @@ def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = 
     return Graph(tuple(map(now, graph.inputs)), equations, tuple(map(now, graph.outputs)), constants)
 
 
-__all__ = ["binding_of", "inputs_on_symbols", "on_actual", "roots", "symbol_of"]
+__all__ = ["binding_of", "bounds", "inputs_on_symbols", "named", "on_actual", "symbol_of", "unknown"]

@@ -36,7 +36,7 @@ from iverson.graph.operations import FunctionCall, function_op, random
 from iverson.graph.regions import closed
 from iverson.graph.shapeless import without_shape
 from iverson.graph.stored_ops import index_array
-from iverson.graph.symbols import symbol_of
+from iverson.graph.symbols import unknown
 from iverson.layouts import Layout, register
 
 _NUMBERS = (bool, int, float, complex)
@@ -224,9 +224,10 @@ class Trace(Level):
 
     def index_array(self, pattern: Any, axis: int) -> Any:
         """An equation of its own, if an input of the trace is stored on the pattern that it follows from."""
-        if not any(symbol_of(v) is pattern.root for v in self.inputs):
+        params = {"pattern": pattern, "axis": axis}
+        if unknown(Graph((), (Equation(index_array, (), params, ()),), ()), self.inputs):
             return None
-        return make_handle(self.bind(index_array, (), {"pattern": pattern, "axis": axis}))
+        return make_handle(self.bind(index_array, (), params))
 
     def drawn(self, draw: Draw) -> Any:
         """An equation that draws when the graph runs."""

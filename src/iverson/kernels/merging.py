@@ -20,6 +20,7 @@ from iverson.layouts.conversion import from_keys
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.placement import Placement, Source, converted, placements, reordered
+from iverson.layouts.symbols import PatternSymbol, follows
 from iverson.layouts.weak import ForOthers
 
 
@@ -95,9 +96,16 @@ def _shared(source: Source, at: Marked) -> Array:
 def union(patterns: list[Pattern], model: Pattern) -> Pattern:
     """The entries that any of the patterns, each of distinct ones, stores; in the layout of a model.
 
-    All are of one shape.
+    All are of one shape. A symbol where one of them is.
     """
-    return _folded(patterns, model, "union")
+    apart = list(dict.fromkeys(patterns))
+    if len(apart) == 1 or not any(isinstance(p, PatternSymbol) for p in apart):
+        return _folded(patterns, model, "union")
+    held = model.model if isinstance(model, PatternSymbol) else model
+    key = "union", held.layout, held.blocksize
+    found = follows(key, lambda *own: _folded(list(own), held, "union"), *apart)
+    assert found is not None
+    return found
 
 
 def intersection(patterns: list[Pattern], model: Pattern) -> Pattern:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,6 +17,7 @@ from iverson.kernels.sparse_moves import embedded
 from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, index_dtype
+from iverson.layouts.symbols import follows
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -124,12 +126,18 @@ def places_on(axes: Shape, indices: list[Any], shape: Shape) -> Array:
     return addresses(np.stack([i.ravel() for i in at]), tuple(shape[k] for k in axes))
 
 
+def _put(key: Key, shape: Shape, v: Pattern) -> Pattern:
+    return embedded(v.value(np.ones(v.count, bool)), key, shape).pattern  # type: ignore[no-any-return]
+
+
 def places_read(x: Pattern | None, v: Pattern | None, region: Any, key: Key, shape: Shape) -> Pattern:
     """Where a cotangent of ``x[key] = v`` is read, for that of x at a pattern, and for that of v at one too,
     or (with a region) everywhere."""
     patterns = [] if x is None else [x]
     if v is not None:
-        patterns.append(embedded(v.value(np.ones(v.count, bool)), key, shape).pattern)
+        put = follows(("put", repr(key), shape), partial(_put, key, shape), v)
+        assert put is not None
+        patterns.append(put)
     if region is not None:
         inside = np.indices(region.shape).reshape(len(shape), -1) + np.array(region.start)[:, None]
         patterns.append(CooPattern(shape, inside, True))

@@ -13,6 +13,7 @@ from iverson.core.table import TABLE
 from iverson.kernels.registry import run_in_layouts
 from iverson.kernels.sparse_forms import broadcast
 from iverson.layouts import Pattern
+from iverson.layouts.symbols import PatternSymbol, follows
 from iverson.layouts.weak import ForOthers
 
 
@@ -26,8 +27,15 @@ def stretched(pattern: Pattern, own: Shape, out: Shape, factors: Sequence[Patter
     """Where the entries of an array of shape ``own`` on a pattern of its first axes go if it is broadcast to
     ``out``, and the factors over all axes, broadcast too, are stored; None if that is most of the result.
 
-    The same object each time.
+    The same object each time. Of symbols it is one.
     """
+    sparse = out[: len(out) - len(own) + pattern.ndim]
+    if not factors and sparse == pattern.shape:
+        return pattern
+    if any(isinstance(p, PatternSymbol) for p in (pattern, *factors[:1])):
+        return follows(
+            ("stretched", own, out), lambda p, *of: stretched(p, own, out, of), pattern, *factors[:1]
+        )
     if factors:
         first = factors[0]
         known: Any = pattern.once(("stretched", own, out), ForOthers)
@@ -40,9 +48,6 @@ def stretched(pattern: Pattern, own: Shape, out: Shape, factors: Sequence[Patter
             )
             found = known[first] = run_in_layouts(TABLE["multiply"], ones, {}).pattern
         return stretched(found, found.shape, out)
-    sparse = out[: len(out) - len(own) + pattern.ndim]
-    if sparse == pattern.shape:
-        return pattern
     if 2 * extent(pattern, own, out) > prod(sparse):
         return None
     made: Pattern = pattern.once(

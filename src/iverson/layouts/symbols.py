@@ -1,13 +1,21 @@
 """Patterns that are known only when a program runs: symbols, equal where the patterns are.
 
 A symbol stands for any pattern of a layout, shape and number of entries. What follows from these is known of
-it, and what else follows from a pattern is another symbol (its transpose), found in the pattern itself when a
-call says which that is (`Binding`). Where entries are can't be read: `PatternRead` says that it was tried.
+it, and what else follows from patterns (a transpose, a union, a row) is another symbol, found in the patterns
+themselves when a call says which these are (`Binding`). Where entries are can't be read: `PatternRead` says
+that it was tried.
+
+How many entries such a union or row has depends on the call. Its symbol has a *capacity*, at least as many as
+in the call that is traced (`examples`): it is in the same layout for all calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from math import isqrt, prod
 from typing import Any, NoReturn
 from weakref import ref
 
@@ -19,10 +27,14 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern
-from iverson.layouts.pattern import Array, Pattern
+from iverson.layouts.pattern import Array, Pattern, coordinates_of
+from iverson.layouts.placement import converted
+from iverson.layouts.weak import ForOthers, StillUsed
 
 #: Which pattern each symbol is, in a call.
 Binding = dict["PatternSymbol", Pattern]
+#: Gives the pattern that follows from others, the same object each time; None where there is none.
+Make = Callable[..., Pattern | None]
 
 
 class PatternRead(GraphError):
@@ -46,10 +58,6 @@ def _compared(how: Callable[..., Any]) -> Any:
     return compare
 
 
-def _unchanged(pattern: Pattern) -> Pattern:
-    return pattern
-
-
 class StandIn(int):
     """A number of entries that stands for any: who is not of the package can compute with it, but not compare
     it, since a trace goes one way."""
@@ -67,6 +75,39 @@ class StandIn(int):
     __rmul__ = __mul__
 
 
+class Counts:
+    """Numbers of entries for the symbols of one trace, each of which occurs nowhere else in it.
+
+    taken : numbers that occur. kind : of the numbers; those of `StandIn` need not be enough for any pattern.
+    """
+
+    def __init__(self, taken: set[int], kind: type[int] = int) -> None:
+        self._taken, self._kind = taken, kind
+
+    def of(self, stored_shape: Shape) -> int:
+        """A number of entries, or blocks, for a symbol of patterns like one."""
+        count, *block = stored_shape
+        n = max(count, 1) + 1 if self._kind is StandIn else capacity(count)
+        while self._taken & {n, n * prod(block)}:
+            n = n + 1 if self._kind is StandIn else capacity(n + 1)
+        self._taken |= {n, n * prod(block)}
+        return self._kind(n)
+
+
+def capacity(count: int) -> int:
+    """A number of entries that a program is made for: at least ``count``, and a prime, so that it is no
+    product of other extents.
+
+    At most a quarter of them is beyond the count, but for small ones.
+    """
+    found = 64
+    while found < count:
+        found += 1 << max(found.bit_length() - 3, 0)
+    while not all(found % k for k in range(2, isqrt(found) + 1)):
+        found += 1
+    return found
+
+
 class PatternSymbol(Pattern):
     """A pattern of which all is known but where its entries are.
 
@@ -74,57 +115,74 @@ class PatternSymbol(Pattern):
     count : how many entries are stored, or blocks.
     capacity : whether that many is at most how many entries there are.
     by_rows : as of patterns; what follows from another symbol is so where its layout says it.
-    how : of one that follows from another symbol, how: from that one's pattern to its own, and back.
+    sources : of one that follows from others, what gives these; None where one is gone.
+    how : gives its pattern, from theirs; ``back`` that of the only one, from its own.
+    counts : gives numbers of entries for symbols that follow from it.
     """
 
-    __slots__ = ("_back", "_by_rows", "_how", "_source", "capacity", "kind", "layout", "model")
+    __slots__ = ("_back", "_by_rows", "_how", "_sources", "capacity", "counts", "kind", "layout", "model")
 
     def __init__(
         self,
         model: Any,
         count: int,
-        source: PatternSymbol | None = None,
-        how: tuple[Callable[[Any], Pattern], Callable[[Any], Pattern]] | None = None,
+        sources: Sequence[Callable[[], Pattern | None]] = (),
+        how: Callable[..., Pattern] | None = None,
+        back: Callable[[Any], Pattern] | None = None,
         *,
         capacity: bool = False,
         by_rows: bool = False,
+        counts: Counts | None = None,
     ) -> None:
         super().__init__(model.shape, (count, *model.stored_shape[1:]))
         self.model = model
         self.layout, self.kind = model.layout, model.kind
-        self._how: Callable[[Any], Pattern]
-        self._back: Callable[[Any], Pattern]
-        self._how, self._back = how or (_unchanged, _unchanged)
+        self._how, self._back = how, back
         self.capacity = capacity
         self._by_rows = by_rows
-        #: What it follows from: a part of that, or kept as long as that is.
-        self._source: Any = None if source is None else ref(source)
+        self._sources = tuple(sources)
+        self.counts = counts or Counts({*model.shape, count})
 
     def at(self, binding: Binding) -> Pattern:
-        """The pattern that it stands for."""
+        """The pattern that it stands for. Raises PatternRead where a binding does not say that."""
         found = binding.get(self)
         if found is None:
-            source = None if self._source is None else self._source()
-            assert source is not None, "a symbol that no input has"
-            found = binding[self] = self._how(source.at(binding))
+            if self._how is None:
+                raise PatternRead
+            found = binding[self] = self._how(*[actual(p, binding) for p in self.sources])
         return found
 
-    def with_capacity(self, count: int) -> PatternSymbol:
+    def with_capacity(self, count: int, counts: Counts | None = None) -> PatternSymbol:
         """A new symbol for patterns like its own that store at most so many entries, or blocks."""
-        return PatternSymbol(self.model, count, capacity=True, by_rows=self._by_rows)
+        how = self._sources, self._how, self._back
+        counts = counts or self.counts
+        return PatternSymbol(self.model, count, *how, capacity=True, by_rows=self._by_rows, counts=counts)
 
     @property
-    def root(self) -> PatternSymbol:
-        """The symbol that it follows from in the end."""
-        source = None if self._source is None else self._source()
-        return self if source is None else source.root
+    def sources(self) -> list[Pattern]:
+        """What it follows from. Raises PatternRead where that is gone."""
+        found = [p() for p in self._sources]
+        if None in found:
+            raise PatternRead
+        return found  # type: ignore[return-value]
+
+    @property
+    def follows(self) -> bool:
+        """Whether it follows from other patterns."""
+        return self._how is not None
 
     def bind(self, pattern: Pattern, binding: Binding) -> None:
-        """Say which pattern it stands for, and so which those that it follows from do."""
+        """Say which pattern it stands for, and so which that it follows from does, where it says that."""
         binding[self] = pattern
-        source = None if self._source is None else self._source()
-        if source is not None and source not in binding:
+        source = self._sources[0]() if self._back is not None else None
+        if isinstance(source, PatternSymbol) and self._back is not None and source not in binding:
             source.bind(self._back(pattern), binding)
+
+    @property
+    def known_from(self) -> PatternSymbol | None:
+        """What it follows from, if the one is known where the other is."""
+        found = self._sources[0]() if self._back is not None else None
+        return found if isinstance(found, PatternSymbol) else None
 
     @property
     def extents(self) -> tuple[int, int]:
@@ -158,8 +216,15 @@ class PatternSymbol(Pattern):
 
         def make() -> PatternSymbol:
             turned = self.model.permuted(axes)
-            how = lambda p: p.permuted(axes), lambda p: p.permuted(back)
-            made = PatternSymbol(turned, self.stored_shape[0], self, how, capacity=self.capacity)
+            made = PatternSymbol(
+                turned,
+                self.stored_shape[0],
+                (ref(self),),
+                lambda p: p.permuted(axes),
+                lambda p: p.permuted(back),
+                capacity=self.capacity,
+                counts=self.counts,
+            )
             made._facts["back", back] = ref(self)
             return made
 
@@ -168,11 +233,19 @@ class PatternSymbol(Pattern):
 
     def within(self, region: Region) -> Pattern:
         """As `Pattern.within`."""
-        return self if region.covers((*self.shape, *region.stop[self.ndim :])) else self._unknown()
+        if region.covers((*self.shape, *region.stop[self.ndim :])):
+            return self
+        found = follows(("within", region), lambda p: p.within(region), self)
+        assert found is not None
+        return found
 
     def met_with(self, other: Pattern) -> Pattern:
         """As `Pattern.met_with`."""
-        return self if other is self else self._unknown()
+        if other is self:
+            return self
+        found = follows(("met with",), lambda p, q: p.met_with(q), self, other)
+        assert found is not None
+        return found
 
     def _unknown(self, *_: Any) -> NoReturn:
         raise PatternRead
@@ -193,19 +266,141 @@ class PatternSymbol(Pattern):
         raise TypeError("a symbol stands for a pattern of one process")
 
 
-def symbol_for(pattern: Pattern, count: int | None = None) -> PatternSymbol | None:
+def symbol_for(
+    pattern: Pattern, count: int | None = None, counts: Counts | None = None
+) -> PatternSymbol | None:
     """A new symbol for patterns like one, with so many entries or blocks (by default as many); None for
     patterns that have no symbols."""
     count = pattern.stored_shape[0] if count is None else count
+    model = _model_of(pattern)
+    by_rows = model is not None and pattern.layout == "coo" and pattern.by_rows
+    return None if model is None else PatternSymbol(model, count, by_rows=by_rows, counts=counts)
+
+
+def _model_of(pattern: Pattern) -> Pattern | None:
+    """A pattern like one that stores nothing."""
     if type(pattern) is CooPattern:
-        nowhere = np.zeros((pattern.ndim, 0), pattern.index_dtype)
-        return PatternSymbol(CooPattern(pattern.shape, nowhere, True), count, by_rows=pattern.by_rows)
+        return CooPattern(pattern.shape, np.zeros((pattern.ndim, 0), pattern.index_dtype), True)
     if type(pattern) is CompressedPattern:
         starts = np.zeros(pattern.indptr.size, pattern.index_dtype)
         empty = np.zeros(0, pattern.index_dtype)
-        model = CompressedPattern(pattern.shape, starts, empty, pattern.axis, pattern.blocks)
-        return PatternSymbol(model, count)
+        return CompressedPattern(pattern.shape, starts, empty, pattern.axis, pattern.blocks)
     return None
+
+
+# --- what follows from patterns ---------------------------------------------------------------------
+
+_examples: ContextVar[Binding | None] = ContextVar("iverson_examples", default=None)
+
+
+@contextmanager
+def examples(binding: Binding) -> Iterator[None]:
+    """A block in which symbols that follow from these are made: the patterns of a call, of which new symbols
+    learn their layout, and how many entries there are about."""
+    outer = _examples.get() or {}
+    found: Binding = {**outer, **{s: actual(p, outer) for s, p in binding.items()}}
+    before = _examples.set(found)
+    try:
+        yield
+    finally:
+        _examples.reset(before)
+
+
+def follows(key: Any, make: Make, *sources: Pattern) -> Pattern | None:
+    """What ``make`` gives for patterns. Where one of them is a symbol it is one, the same as long as it is
+    used, of the layout that ``make`` gives for the examples; None where it gives None for these.
+
+    key : tells what ``make`` does. Raises PatternRead where there are no examples.
+    """
+    if not any(isinstance(p, PatternSymbol) for p in sources):
+        return make(*sources)
+    known = _known(sources).get((key, tuple(map(id, sources))))
+    if known is not None:
+        return known
+    given = _examples.get()
+    if given is None:
+        raise PatternRead
+    example = make(*[actual(p, given) for p in sources])
+    if example is None:
+        return None
+    model = _model_of(example)
+    if model is None:
+        raise PatternRead
+    return _symbol(key, make, model, sources)
+
+
+def _known(sources: Sequence[Pattern]) -> StillUsed[PatternSymbol]:
+    """What follows from patterns, of which one is a symbol, and is used."""
+    first = next(p for p in sources if isinstance(p, PatternSymbol))
+    found: StillUsed[PatternSymbol] = first.once("followed by", StillUsed)
+    return found
+
+
+def _symbol(key: Any, make: Make, model: Pattern, sources: Sequence[Pattern]) -> PatternSymbol:
+    """The symbol of what follows from patterns, like a model."""
+    full = key, tuple(map(id, sources))
+    found = _known(sources).get(full)
+    if found is None:
+        given = _examples.get()
+        if given is None:
+            raise PatternRead
+        example = _followed(key, make, model, *[actual(p, given) for p in sources])
+        counts = next(p.counts for p in sources if isinstance(p, PatternSymbol))
+        found = _known(sources)[full] = PatternSymbol(
+            model,
+            counts.of(example.stored_shape),
+            [partial(_held, p) for p in sources],
+            partial(_followed, key, make, model),
+            capacity=True,
+            counts=counts,
+        )
+    return found
+
+
+def _held(pattern: Pattern) -> Pattern:
+    return pattern
+
+
+def _followed(key: Any, make: Make, model: Pattern, *sources: Pattern) -> Pattern:
+    """What follows from patterns, like a model; kept as long as these live."""
+    if any(isinstance(p, PatternSymbol) for p in sources):
+        return _symbol(key, make, model, sources)
+    like = model.layout, model.blocksize, len(sources)
+
+    def make_like() -> Callable[[], Pattern | None]:
+        made = _like(make(*sources), model)
+        itself = any(made is p for p in sources)  # a pattern does not keep itself
+        return ref(made) if itself else partial(_held, made)
+
+    return kept(("followed by", key, like), sources, make_like)()  # type: ignore[no-any-return]
+
+
+def kept(key: Any, patterns: Sequence[Pattern], make: Callable[[], Any]) -> Any:
+    """What follows from patterns under a key, made at the first call and kept as long as all of them live."""
+    first, *others = patterns
+    if not others:
+        return first.once(key, make)
+    table: ForOthers[Any] = first.once(key, ForOthers)
+    for p in others[:-1]:
+        inner: ForOthers[Any] | None = table.get(p)
+        if inner is None:
+            inner = table[p] = ForOthers()
+        table = inner
+    found = table.get(others[-1])
+    if found is None:
+        made = make()
+        found = table[others[-1]] = (made,)
+    return found[0]
+
+
+def _like(pattern: Pattern | None, model: Pattern) -> Pattern:
+    """A pattern of at least the entries of one (None: all), each once, in the layout of a model."""
+    if pattern is None:
+        keys = np.arange(prod(model.shape))
+        pattern = CooPattern(model.shape, coordinates_of(keys, model.shape, model.index_dtype), True)
+    if not pattern.distinct:
+        pattern = pattern.coalescing()[0]  # type: ignore[attr-defined]
+    return converted(pattern, model.layout, model.blocksize)[0]
 
 
 def actual(pattern: Pattern, binding: Binding) -> Pattern:
@@ -224,4 +419,18 @@ def kind_key(pattern: Pattern) -> Any:
     return type(pattern), *own, pattern.by_rows
 
 
-__all__ = ["Binding", "PatternRead", "PatternSymbol", "actual", "bound", "kind_key", "symbol_for"]
+__all__ = [
+    "Binding",
+    "Counts",
+    "PatternRead",
+    "PatternSymbol",
+    "StandIn",
+    "actual",
+    "bound",
+    "capacity",
+    "examples",
+    "follows",
+    "kept",
+    "kind_key",
+    "symbol_for",
+]

@@ -18,7 +18,8 @@ from iverson.kernels import regions
 from iverson.kernels.merging import union
 from iverson.kernels.registry import run_in_layouts
 from iverson.kernels.stretched import stretched
-from iverson.layouts import Zero, layouts_by_type, support_pattern
+from iverson.layouts import Pattern, Zero, layouts_by_type, support_pattern
+from iverson.layouts.symbols import PatternSymbol, follows
 
 Params = Mapping[str, Any]
 
@@ -48,6 +49,8 @@ class Elementwise(EntryMap):
             bound = _at_factors(op, demands, inputs, shape)
             if bound is not None:
                 return bound
+        if op.zero_preserving and (merged := union_of_symbols(demands, shape)) is not None:
+            return merged
         return join(_within_boxes(op, k, need, inputs, shape) for k, need in enumerate(demands))
 
     def support(
@@ -86,6 +89,17 @@ def _one_pattern(demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape
     return found
 
 
+def union_of_symbols(demands: Sequence[Entries], shape: Shape) -> Entries | None:
+    """The entries of any operand, where all are stored on patterns over all axes of which some are symbols;
+    of patterns that are known, to merge them mostly costs more than it saves."""
+    patterns = [need.pattern for need in demands if isinstance(need, Stored)]
+    if len(patterns) < len(demands) or not any(isinstance(p, PatternSymbol) for p in patterns):
+        return None
+    if any(p.shape != shape for p in patterns):
+        return None
+    return Stored(union(patterns, patterns[0]))
+
+
 def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: Shape) -> Entries:
     """Where entries of input k go, within the boxes of factors: the op is zero outside of these."""
     found = _broadcast(need, getattr(inputs[k], "shape", ()), shape)
@@ -120,7 +134,8 @@ def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape
     if any(p.ndim != bounds[0].ndim for p in bounds):
         return None
     whole = union(bounds, bounds[0])
-    return Stored(whole) if len(set(bounds)) == 1 or 2 * whole.count < prod(whole.shape) else None
+    few = isinstance(whole, PatternSymbol) or 2 * whole.count < prod(whole.shape)
+    return Stored(whole) if few or len(set(bounds)) == 1 else None
 
 
 def _is_stored(x: Any) -> bool:
@@ -165,20 +180,26 @@ class Moved(EntryMap):
 
 def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], params: Params) -> Entries:
     """Where an op that moves entries takes those of demanded patterns: found by moving a value on them."""
-    if not any(isinstance(need, Stored) for need in demands):
+    patterns = [need.pattern for need in demands if isinstance(need, Stored)]
+    if not patterns or any(need is not NOTHING and not isinstance(need, Stored) for need in demands):
         return FULL
-    values: list[Any] = []
     linear = {k for group in op.groups(len(inputs)) for k in group}
-    for k, (x, need) in enumerate(zip(inputs, demands, strict=True)):
-        if isinstance(need, Stored):
-            stored = (need.pattern.count, *x.shape[need.pattern.ndim :])
-            values.append(need.pattern.value(np.ones(stored, bool)))
-        elif need is not NOTHING:
-            return FULL
-        else:
-            values.append(Zero(x.shape, x.dtype) if k in linear else x)
-    found = run_in_layouts(op, tuple(values), dict(params))
-    pattern = support_pattern(found) if type(found) in layouts_by_type else None
+
+    def make(*patterns: Pattern) -> Pattern | None:
+        own = iter(patterns)
+        values: list[Any] = []
+        for k, (x, need) in enumerate(zip(inputs, demands, strict=True)):
+            if isinstance(need, Stored):
+                p = next(own)
+                values.append(p.value(np.ones((p.count, *x.shape[p.ndim :]), bool)))
+            else:
+                values.append(Zero(x.shape, x.dtype) if k in linear else x)
+        found = run_in_layouts(op, tuple(values), dict(params))
+        return support_pattern(found) if type(found) in layouts_by_type else None
+
+    arrays = [id(x) for k, x in enumerate(inputs) if k not in linear]
+    key = op.name, repr(params), tuple(x.shape for x in inputs), tuple(map(type, demands)), tuple(arrays)
+    pattern = follows(key, make, *patterns)
     return FULL if pattern is None else Stored(pattern)
 
 

@@ -19,6 +19,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import merging, sparse_kron
 from iverson.layouts import CooPattern, Pattern, is_strided
 from iverson.layouts.batches import of_all
+from iverson.layouts.symbols import follows
 from iverson.ops.batching import Examples, next_axis
 from iverson.ops.notation import lazy_te
 
@@ -111,10 +112,22 @@ class Pairwise(EntryMap):
                     return FACTORED if len(shape) == 2 else FULL
                 if not any(isinstance(x, Pattern) for x in pair):
                     return FULL
-                found.append(
-                    sparse_kron.pairs(*sparse_kron.operands(*(pair if k == 0 else pair[::-1]))).pattern
-                )
+                found.append(_pairs(*(pair if k == 0 else pair[::-1])))
         return Stored(merging.union(found, found[0]), products=len(shape) == 2)
+
+
+def _pairs(a: Pattern | Shape, b: Pattern | Shape) -> Pattern:
+    """Where the products of entries of two factors are."""
+
+    def make(*patterns: Pattern) -> Pattern:
+        own = iter(patterns)
+        pair = (x if isinstance(x, tuple) else next(own) for x in (a, b))
+        return sparse_kron.pairs(*sparse_kron.operands(*pair)).pattern
+
+    key = "kron", *(x if isinstance(x, tuple) else None for x in (a, b))
+    found = follows(key, make, *(x for x in (a, b) if isinstance(x, Pattern)))
+    assert found is not None
+    return found
 
 
 def _known(need: Entries, shape: Shape) -> Any:

@@ -27,7 +27,7 @@ from iverson.kernels import keys, regions, strided
 from iverson.layouts import Zero, to_strided
 from iverson.ops import elementwise, loops
 from iverson.ops.batching import leading, next_axis, padded
-from iverson.ops.entry_maps import ELEMENTWISE, SAME, Moved, moved
+from iverson.ops.entry_maps import ELEMENTWISE, SAME, Moved, moved, union_of_symbols
 from iverson.ops.notation import lazy_te, stretched_index
 from iverson.ops.notation import moved as moved_in_notation
 
@@ -517,9 +517,10 @@ def diag(x: Any) -> Any:
 class Added(EntryMap):
     """A sum of operands of one shape."""
 
-    def demand(self, _op: Op, demands: Sequence[Entries], *_: Any) -> Entries:
+    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
         """What is demanded of any of them."""
-        return join(demands)
+        merged = union_of_symbols(demands, out.shape)
+        return join(demands) if merged is None else merged
 
     def support(self, _op: Op, where: Entries, *_: Any) -> Entries:
         """The same entries."""

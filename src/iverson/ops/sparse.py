@@ -34,7 +34,7 @@ from iverson.layouts import (
 )
 from iverson.layouts.batches import in_layout, of_all
 from iverson.layouts.placement import ByPattern
-from iverson.layouts.symbols import PatternSymbol
+from iverson.layouts.symbols import PatternSymbol, follows
 from iverson.ops.batching import Examples, leading
 from iverson.ops.entry_maps import ELEMENTWISE
 
@@ -305,8 +305,12 @@ class Converted(EntryMap):
             return need
         if not isinstance(held, ByPattern):
             return need
-        pattern = held.converted(need.pattern, params["blocksize"])[0]
-        return need if pattern is need.pattern else Stored(pattern)
+        own = params["layout"], params["blocksize"]
+        if own == (need.pattern.layout, need.pattern.blocksize):
+            return need
+        pattern = follows(("converted", *own), lambda p: held.converted(p, own[1])[0], need.pattern)
+        assert pattern is not None
+        return Stored(pattern)
 
 
 define(

@@ -8,18 +8,16 @@ A function that compares such a number is not traced for any (`iverson.layouts.s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
 from iverson.core.dispatch import Operand
 from iverson.graph.nodes import Graph
-from iverson.graph.padding import capacity, with_counts
-from iverson.graph.print import text_and_objects
+from iverson.graph.padding import with_counts
+from iverson.graph.print import numbers, text_and_objects
 from iverson.graph.symbols import on_actual
 from iverson.layouts import Pattern, Strided, Zero
-from iverson.layouts.symbols import PatternSymbol, StandIn, symbol_for
+from iverson.layouts.symbols import Binding, Counts, PatternSymbol, StandIn, examples, symbol_for
 from iverson.transforms.tracing import TracedFunction
 
 #: Constants of both traces are compared if they have at most so many entries.
@@ -30,20 +28,8 @@ Symbols = Mapping[Pattern, PatternSymbol]
 
 def stand_ins(patterns: Sequence[Pattern], traced: TracedFunction) -> dict[Pattern, PatternSymbol]:
     """A symbol for each pattern, that stores a number of entries that occurs nowhere in a trace."""
-    taken = _numbers(traced.graph)
-    made = {}
-    for p in patterns:
-        n = max(p.stored_shape[0], 1) + 1
-        while n in taken or n * prod(p.stored_shape[1:]) in taken:
-            n += 1
-        made[p] = symbol_for(p, StandIn(n))
-        taken |= {n, n * prod(p.stored_shape[1:])}
-    return made  # type: ignore[return-value]
-
-
-def _numbers(graph: Graph) -> set[int]:
-    """The numbers in a graph's text."""
-    return set(map(int, re.findall(r"\d+", text_and_objects(graph)[0])))
+    counts = Counts(numbers(traced.graph), StandIn)
+    return {p: symbol_for(p, counts.of(p.stored_shape), counts) for p in patterns}  # type: ignore[misc]
 
 
 class AnyCount:
@@ -54,7 +40,7 @@ class AnyCount:
 
     def __init__(self, traced: TracedFunction, symbols: Sequence[PatternSymbol]) -> None:
         self.traced, self.symbols = traced, tuple(symbols)
-        self._taken = _numbers(traced.graph)
+        self._taken = numbers(traced.graph)
 
     def agrees(self, other: TracedFunction, symbols: Sequence[PatternSymbol]) -> bool:
         """Whether the trace for these symbols is the same but for the numbers of entries."""
@@ -64,28 +50,34 @@ class AnyCount:
         pairs = [(a.captured, b.captured), ([c for c, _ in a.put], [c for c, _ in b.put])]
         if not alike or not all(_are_same(x, y) for x, y in pairs):
             return False
-        (text, objects), (other_text, others) = map(text_and_objects, (self._graph(symbols), other.graph))
+        graphs = self._graph(symbols), other.graph
+        (text, objects), (other_text, others) = map(text_and_objects, graphs)
         same = text == other_text and len(objects) == len(others)
         return same and all(map(_is_same, objects, others))
 
     def capacities(self, counts: Sequence[int]) -> tuple[int, ...]:
         """Numbers of entries that programs are made for, for patterns that store so many."""
-        taken = set(self._taken)
-        found = []
-        for n in counts:
-            found.append(capacity(n, taken))
-            taken.add(found[-1])
-        return tuple(found)
+        taken = Counts(set(self._taken))
+        pairs = zip(counts, self.symbols, strict=True)
+        return tuple([taken.of((n, *s.stored_shape[1:])) for n, s in pairs])
 
-    def graph(self, capacities: Sequence[int]) -> Graph:
-        """The graph for at most so many entries."""
-        pairs = zip(self.symbols, capacities, strict=True)
-        return self._graph([s.with_capacity(n) for s, n in pairs])
+    def graph(self, patterns: Sequence[Pattern], capacities: Sequence[int] | None = None) -> Graph:
+        """The graph for at most so many entries, or for as many as patterns have; what follows from them may
+        have about as many as it has of these."""
+        counts = Counts({*self._taken, *(capacities or ()), *(p.stored_shape[0] for p in patterns)})
+        if capacities is None:
+            made: list[Any] = [symbol_for(p, counts=counts) for p in patterns]
+        else:
+            made = [s.with_capacity(n, counts) for s, n in zip(self.symbols, capacities, strict=True)]
+        with examples(dict(zip(made, patterns, strict=True))):
+            return self._graph(made)
 
     def _graph(self, symbols: Sequence[PatternSymbol]) -> Graph:
-        pairs = list(zip(self.symbols, symbols, strict=True))
+        binding: Binding = dict(zip(self.symbols, symbols, strict=True))
+        graph = on_actual(self.traced.graph, binding)  # which finds symbols that follow from these
+        pairs: Any = binding.items()
         counts = {m: n for old, new in pairs for m, n in zip(old.extents, new.extents, strict=True)}
-        return with_counts(on_actual(self.traced.graph, dict(pairs)), counts)
+        return with_counts(graph, counts)
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:

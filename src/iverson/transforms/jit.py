@@ -36,6 +36,7 @@ from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
 from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.graph.symbols import bounds
 from iverson.layouts import (
     Pattern,
     Sparse,
@@ -46,7 +47,7 @@ from iverson.layouts import (
     support_of,
     support_pattern,
 )
-from iverson.layouts.symbols import PatternRead, PatternSymbol, kind_key, symbol_for
+from iverson.layouts.symbols import Counts, PatternRead, PatternSymbol, examples, kind_key, symbol_for
 from iverson.tensor import Tensor, asarray
 from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
 from iverson.transforms.guards import guards_of
@@ -134,7 +135,8 @@ def _any_count(
     """A trace like one, for any number of entries; None where what it computes depends on that."""
     others = stand_ins(list(symbols), entry.traced)
     try:
-        general = trace(others)
+        with examples({s: p for p, s in others.items()}):
+            general = trace(others)
         found = AnyCount(general.traced, list(others.values()))
         return (general, found) if found.agrees(entry.traced, list(symbols.values())) else None
     except Exception:  # shapes that fit, or a function that works, for these numbers of entries alone
@@ -199,7 +201,9 @@ class _Given:
 
     def symbols(self) -> dict[Pattern, PatternSymbol]:
         """A symbol for each pattern."""
-        return {p: symbol_for(p) for p in self.patterns}  # type: ignore[misc]
+        extents = {n for h in self.handles for n in h.shape}
+        counts = Counts(extents.union(*(p.stored_shape for p in self.patterns)))
+        return {p: symbol_for(p, counts=counts) for p in self.patterns}  # type: ignore[misc]
 
     def avals(self, symbols: Symbols) -> list[Aval]:
         """What is known of the handles, with symbols in place of patterns."""
@@ -478,15 +482,23 @@ class Jitted(Generic[P, R]):
             general = self._any_count.pop(kind, None)
             if general is not None and key[1] == "capacities" and general[0].holds():
                 self._any_count[kind] = general
-                return general[0].on(general[1].graph(key[2])), key
+                return general[0].on(general[1].graph(list(given.patterns), key[2])), key
             symbols = given.symbols()
+            self._tries[kind] = tries = self._tries.get(kind, 0) + 1
+            general = None
             try:
-                entry = trace(symbols)
+                with examples({s: p for p, s in symbols.items()}):
+                    entry = trace(symbols)
+                    if tries <= _TRIES:
+                        general = _any_count(entry, symbols, trace)
+                if bounds(entry.traced.graph):
+                    if general is None:  # numbers of entries that follow from patterns are in the trace
+                        raise PatternRead
+                    entry = general[0].on(general[1].graph(list(given.patterns)))
             except PatternRead:
                 self._by_pattern.add(kind)
                 return trace(), (kind, "patterns", tuple(given.patterns))
-            self._tries[kind] = tries = self._tries.get(kind, 0) + 1
-            if tries <= _TRIES and (general := _any_count(entry, symbols, trace)) is not None:
+            if general is not None:
                 self._any_count[kind] = general
             return entry, (kind, "counts", given.counts)
         return trace(), key
@@ -524,9 +536,9 @@ def jit(
     The function is run once for each structure of arguments, with shapes, dtypes and layouts but no entries,
     and what it computes is written down, simplified and run as one program from then on. Of sparse operands,
     where entries are stored is read at each call: a new pattern of the same layout and shape is not a new
-    structure, unless what the function computes depends on it (the sum of two patterns, rows of a sparse
-    matrix): then it is traced for each pattern, or for each number of entries, where it reads that. Whether
-    it does is found by a second trace, the first time.
+    structure, also where others follow from it (the union of two patterns, rows of a sparse matrix), unless
+    what the function computes depends on it otherwise: then it is traced for each pattern, or for each number
+    of entries, where it reads that. Whether it does is found by a second trace, the first time.
 
     Parameters
     ----------
