@@ -23,9 +23,9 @@ from tests.conformance.product import dtypes_of, ops, samples_of
 #: Ops that a program leaves to Python, by what they are.
 EXCEPTIONS = {
     "solves and decompositions, by LAPACK": {
-        "adjugate", "adjugate_derivative", "cholesky", "det", "eig", "eigh", "eigvalsh", "free_of_basis",
-        "inv", "pinv", "qr", "qr_complete", "slogdet", "solve", "solve_triangular", "svd", "svd_full",
-        "svdvals",
+        "adjugate", "adjugate_derivative", "bordered_solve", "cholesky", "det", "eig", "eigh", "eigsh",
+        "eigvalsh", "free_of_basis", "inv", "iterative_solve", "pinv", "qr", "qr_complete", "slogdet",
+        "solve", "solve_triangular", "svd", "svd_full", "svdvals",
     },
     "Fourier transforms": {"fftn", "ifftn", "rfft", "irfft"},
     "sparse results, of other sparse ones": {
