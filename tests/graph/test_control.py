@@ -189,6 +189,29 @@ def test_a_checkpointed_loop_keeps_less(checkpoint: Any) -> None:
     assert again <= 0.4 * kept
 
 
+@pytest.mark.parametrize("width", [0, 3])
+def test_a_tangent_may_read_what_no_cotangent_does(width: int) -> None:
+    """Of parameters without entries no pullback reads anything: what their tangents read is computed again."""
+    index, xs = np.arange(width) % 2, iv.asarray(RNG.normal(size=(4, 2)))
+    p, t = (iv.asarray(RNG.normal(size=(2, width))) for _ in range(2))
+
+    def step(p: Any, h: Any, x: Any) -> Any:
+        factors = 1 + iv.tanh(iv.take(h, iv.asarray(index), axis=0)) * iv.ones((2, 1))
+        h = iv.tanh(h + iv.sum(iv.special.log_softmax(p * factors, axis=1))) + x
+        return h, h * x[0]
+
+    def unrolled(p: Any) -> Any:
+        h, ys = iv.ones(2), []
+        for x in xs:
+            h, y = step(p, h, x)
+            ys.append(y)
+        return iv.stack(ys)
+
+    found = iv.jvp(lambda p: iv.scan(lambda h, x: step(p, h, x), iv.ones(2), xs)[1], (p,), (t,))
+    for a, b in zip(found, iv.jvp(unrolled, (p,), (t,)), strict=True):
+        close(a, b)
+
+
 @given(loops())
 @settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
 def test_random_loops_agree(loop: Loop) -> None:
