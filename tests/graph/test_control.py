@@ -191,7 +191,7 @@ def test_a_checkpointed_loop_keeps_less(checkpoint: Any) -> None:
 
 @pytest.mark.parametrize("width", [0, 3])
 def test_a_tangent_may_read_what_no_cotangent_does(width: int) -> None:
-    """Of parameters without entries no pullback reads anything: what their tangents read is computed again."""
+    """Of parameters without entries no pullback reads anything: what tangents read is computed again."""
     index, xs = np.arange(width) % 2, iv.asarray(RNG.normal(size=(4, 2)))
     p, t = (iv.asarray(RNG.normal(size=(2, width))) for _ in range(2))
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.autograd.mode import no_grad
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Nothing, join, meet, plain
 from iverson.core.entry_map import ANY
@@ -140,8 +140,10 @@ def _with_zeros(graph: Graph) -> Graph:
     equations: list[Equation] = []
 
     def unread(x: Value, need: Entries) -> bool:
-        """Whether nothing is read of a value where it may be nonzero."""
-        return _met(need, x, supports.get(x, x.aval.support)) is NOTHING
+        """Whether there are entries, and none is read where it may be nonzero."""
+        return _met(need, x, supports.get(x, x.aval.support)) is NOTHING and not (
+            has_shape(x) and 0 in x.shape
+        )
 
     for equation in short:
         where = [read.get(v, NOTHING) for v in equation.results]
