@@ -3,13 +3,23 @@
 import typing as _typing
 
 from iverson.array_api.linalg import *
-from iverson.transforms.krylov import *
 
-if not _typing.TYPE_CHECKING:  # checkers read the stars
+if _typing.TYPE_CHECKING:  # checkers read the stars
+    from iverson.transforms.krylov import *
+else:
     from iverson.array_api import linalg as _matrices
-    from iverson.transforms import krylov as _krylov
 
-    __all__ = sorted({*_matrices.__all__, *_krylov.__all__})
+    #: Imported with `iverson.transforms`, when first asked for.
+    _KRYLOV = ("LinearOperator", "bicgstab", "cg", "eigsh", "gmres", "lobpcg", "minres")
+    __all__ = sorted([*_matrices.__all__, *_KRYLOV])
 
     def __dir__() -> list[str]:
         return __all__
+
+    def __getattr__(name: str) -> _typing.Any:
+        if name not in _KRYLOV:
+            raise AttributeError(f"module 'iverson.linalg' has no attribute '{name}'")
+        from iverson.transforms import krylov
+
+        globals()[name] = value = getattr(krylov, name)
+        return value
