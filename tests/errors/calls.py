@@ -319,6 +319,11 @@ SPECIAL: dict[str, Callable[[], Given | list[Given]]] = {
     "log_softmax": lambda: Given(vector(), axis=0),
     "logsumexp": lambda: Given(vector(), axis=0, b=vector(), keepdims=True),
     "polygamma": lambda: Given(1, vector()),
+    "exp2": lambda: Given(vector()),
+    "psi": lambda: Given(vector()),
+    "multigammaln": lambda: Given(vector(2.0, 3.0), 2),
+    **{name: lambda: Given(2.0, vector()) for name in ("huber", "pdtr", "pdtrc", "pseudo_huber")},
+    **{name: lambda: Given(2.0, 3.0, vector()) for name in ("fdtr", "fdtrc", "gdtr", "gdtrc", "radian")},
     "softmax": lambda: Given(matrix(), axis=None),
     "zeta": lambda: Given(vector(2.0, 3.0), 1.5),
 }

@@ -510,3 +510,605 @@ def betainc(a: A | ArrayLike, b: A | ArrayLike, x: A | ArrayLike, /) -> A:
     iverson.Tensor([0.875 , 0.6875])
     """
 
+def cbrt(x: A | ArrayLike, /) -> A:
+    """The real cube root.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Notes
+    -----
+    Derivative: at 0 the derivative is inf.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> cbrt(asarray([8., -1.]))
+    iverson.Tensor([ 2., -1.])
+    """
+
+def exp10(x: A | ArrayLike, /) -> A:
+    """10**x.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> exp10(asarray([0., 2.]))
+    iverson.Tensor([  1., 100.])
+    """
+
+def exprel(x: A | ArrayLike, /) -> A:
+    """(exp(x) - 1) / x, 1 at 0.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> exprel(asarray([0., 1.]))
+    iverson.Tensor([1.        , 1.71828183])
+    """
+
+def cosm1(x: A | ArrayLike, /) -> A:
+    """cos(x) - 1.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> cosm1(asarray([0., 1.]))
+    iverson.Tensor([ 0.        , -0.45969769])
+    """
+
+def sindg(x: A | ArrayLike, /) -> A:
+    """The sine of an angle in degrees.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> sindg(asarray([30., 90.]))
+    iverson.Tensor([0.5, 1. ])
+    """
+
+def cosdg(x: A | ArrayLike, /) -> A:
+    """The cosine of an angle in degrees.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> cosdg(asarray([60., 180.]))
+    iverson.Tensor([ 0.5, -1. ])
+    """
+
+def tandg(x: A | ArrayLike, /) -> A:
+    """The tangent of an angle in degrees.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> tandg(asarray([0., 45.]))
+    iverson.Tensor([0., 1.])
+    """
+
+def boxcox(x: A | ArrayLike, lmbda: A | ArrayLike, /) -> A:
+    """The Box-Cox transformation (x**lmbda - 1) / lmbda, log(x) for lmbda = 0.
+
+    Parameters
+    ----------
+    x, lmbda : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> boxcox(asarray([1., 4.]), 0.5)
+    iverson.Tensor([0., 2.])
+    """
+
+def boxcox1p(x: A | ArrayLike, lmbda: A | ArrayLike, /) -> A:
+    """The Box-Cox transformation of 1 + x.
+
+    Parameters
+    ----------
+    x, lmbda : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> boxcox1p(asarray([0., 3.]), 0.5)
+    iverson.Tensor([0., 2.])
+    """
+
+def inv_boxcox(y: A | ArrayLike, lmbda: A | ArrayLike, /) -> A:
+    """The inverse of the Box-Cox transformation in its first argument.
+
+    Parameters
+    ----------
+    y, lmbda : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> inv_boxcox(asarray([0., 2.]), 0.5)
+    iverson.Tensor([1., 4.])
+    """
+
+def inv_boxcox1p(y: A | ArrayLike, lmbda: A | ArrayLike, /) -> A:
+    """The inverse of `boxcox1p` in its first argument.
+
+    Parameters
+    ----------
+    y, lmbda : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> inv_boxcox1p(asarray([0., 2.]), 0.5)
+    iverson.Tensor([0., 3.])
+    """
+
+def gamma(x: A | ArrayLike, /) -> A:
+    """The gamma function.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> gamma(asarray([1., 5.]))
+    iverson.Tensor([ 1., 24.])
+    """
+
+def rgamma(x: A | ArrayLike, /) -> A:
+    """1 / gamma(x).
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Notes
+    -----
+    Derivative: at 0, -1, -2, ... the derivative is nan.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> rgamma(asarray([1., 3.]))
+    iverson.Tensor([1. , 0.5])
+    """
+
+def loggamma(x: A | ArrayLike, /) -> A:
+    """The principal branch of the logarithm of the gamma function: nan for x < 0.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> loggamma(asarray([1., 3.]))
+    iverson.Tensor([0.        , 0.69314718])
+    """
+
+def beta(a: A | ArrayLike, b: A | ArrayLike, /) -> A:
+    """The beta function gamma(a) gamma(b) / gamma(a + b).
+
+    Parameters
+    ----------
+    a, b : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> beta(asarray([1., 2.]), 2.)
+    iverson.Tensor([0.5       , 0.16666667])
+    """
+
+def binom(n: A | ArrayLike, k: A | ArrayLike, /) -> A:
+    """The binomial coefficient, of real n and k too.
+
+    Parameters
+    ----------
+    n, k : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> binom(asarray([4., 5.]), 2.)
+    iverson.Tensor([ 6., 10.])
+    """
+
+def poch(z: A | ArrayLike, m: A | ArrayLike, /) -> A:
+    """The Pochhammer symbol gamma(z + m) / gamma(z).
+
+    Parameters
+    ----------
+    z, m : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> poch(asarray([1., 2.]), 3.)
+    iverson.Tensor([ 6., 24.])
+    """
+
+def zetac(x: A | ArrayLike, /) -> A:
+    """Riemann's zeta function less 1. The derivative is for x > 1.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> zetac(asarray([2., 4.]))
+    iverson.Tensor([0.64493407, 0.08232323])
+    """
+
+def exp1(x: A | ArrayLike, /) -> A:
+    """The exponential integral E1.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> exp1(asarray([1., 2.]))
+    iverson.Tensor([0.21938393, 0.04890051])
+    """
+
+def expi(x: A | ArrayLike, /) -> A:
+    """The exponential integral Ei.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> expi(asarray([1., 2.]))
+    iverson.Tensor([1.89511782, 4.95423436])
+    """
+
+def spence(x: A | ArrayLike, /) -> A:
+    """Spence's function, the integral of log(t) / (1 - t) from 1 to x.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> spence(asarray([1., 2.]))
+    iverson.Tensor([ 0.        , -0.82246703])
+    """
+
+def k0(x: A | ArrayLike, /) -> A:
+    """The modified Bessel function of the second kind of order 0.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> k0(asarray([1., 2.]))
+    iverson.Tensor([0.42102444, 0.11389387])
+    """
+
+def k1(x: A | ArrayLike, /) -> A:
+    """The modified Bessel function of the second kind of order 1.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> k1(asarray([1., 2.]))
+    iverson.Tensor([0.60190723, 0.13986588])
+    """
+
+def k0e(x: A | ArrayLike, /) -> A:
+    """exp(x) * k0(x).
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> k0e(asarray([1., 2.]))
+    iverson.Tensor([1.14446308, 0.84156822])
+    """
+
+def k1e(x: A | ArrayLike, /) -> A:
+    """exp(x) * k1(x).
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> k1e(asarray([1., 2.]))
+    iverson.Tensor([1.63615349, 1.03347685])
+    """
+
+def y0(x: A | ArrayLike, /) -> A:
+    """The Bessel function of the second kind of order 0.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> y0(asarray([1., 2.]))
+    iverson.Tensor([0.08825696, 0.51037567])
+    """
+
+def y1(x: A | ArrayLike, /) -> A:
+    """The Bessel function of the second kind of order 1.
+
+    Parameters
+    ----------
+    x : an array or a number, of a real dtype.
+
+    Returns
+    -------
+    An array of x's shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> y1(asarray([1., 2.]))
+    iverson.Tensor([-0.78121282, -0.10703243])
+    """
+

@@ -85,7 +85,7 @@ def _operand(x: Any, name: str) -> Any:
 
 def _of_ufunc(name: str, method: str) -> Callable[..., Any] | None:
     if method == "__call__":
-        return _ours("", _NAMES.get(name, name))
+        return _ours("", _NAMES.get(name, name)) or _ours("special", name)  # SciPy's have no module
     if method == "reduce" and name in _REDUCED:
         fold: Any = _ours("", _REDUCED[name])
         return lambda x, axis=0, keepdims=False: fold(x, axis=axis, keepdims=keepdims)

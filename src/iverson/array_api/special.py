@@ -6,21 +6,23 @@ gamma and beta functions in their parameters are by `iverson.core.scalars.incomp
 
 from __future__ import annotations
 
+import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from iverson.array_api.arguments import SCALARS as NUMBERS
 from iverson.array_api.arguments import as_inexact, as_operand, as_weak, check_kind, named
-from iverson.array_api.elementwise import digamma, documented, erf, erfc, lgamma, sigmoid
+from iverson.array_api.elementwise import digamma, documented, erf, erfc, exp2, lgamma, sigmoid
 from iverson.array_api.nn import log_softmax as _log_softmax
 from iverson.array_api.nn import softmax as _softmax
 from iverson.array_api.reductions import logsumexp as _logsumexp
 from iverson.core.arguments import checked
 from iverson.core.dispatch import bind
-from iverson.core.errors import ArgumentTypeError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.scalars import SCALARS, Scalar
-from iverson.core.shapes import normalize_axes
+from iverson.core.shapes import as_int, normalize_axes
 from iverson.ops import TABLE, F
 
 if TYPE_CHECKING:
@@ -57,6 +59,151 @@ globals().update(_FROM_RECORDS)
 
 expit = sigmoid
 gammaln = lgamma
+psi = digamma
+
+
+def _read(name: str, **given: Any) -> list[Any]:
+    """Operands of a function that is made of others; Python numbers stay what they are beside arrays."""
+    read = as_operand if all(type(x) in NUMBERS for x in given.values()) else as_weak
+    found = [read(x, name, argument) for argument, x in given.items()]
+    for x, argument in zip(found, given, strict=True):
+        check_kind(x, "iuf", name, argument) if type(x) not in NUMBERS else None
+    return found
+
+
+def huber(delta: A | ArrayLike, r: A | ArrayLike, /) -> A:
+    """r**2 / 2 where abs(r) <= delta, else delta * (abs(r) - delta / 2); inf for negative delta.
+
+    Raises DTypeError for dtypes that are not real, ShapeError where shapes do not fit.
+
+    >>> from iverson import asarray
+    >>> huber(1., asarray([0.5, 2.]))
+    iverson.Tensor([0.125, 1.5  ])
+    """
+    bound, x = _read("huber", delta=delta, r=r)
+    size = F.abs(x)
+    found = F.where(F.less_equal(size, bound), 0.5 * x * x, bound * (size - 0.5 * bound))
+    return F.where(F.less(bound, 0), float("inf"), found)
+
+
+def pseudo_huber(delta: A | ArrayLike, r: A | ArrayLike, /) -> A:
+    """delta**2 * (sqrt(1 + (r / delta)**2) - 1), smooth everywhere; inf for negative delta.
+
+    Raises DTypeError for dtypes that are not real, ShapeError where shapes do not fit.
+
+    >>> from iverson import asarray
+    >>> pseudo_huber(1., asarray([0., 2.]))
+    iverson.Tensor([0.        , 1.23606798])
+    """
+    bound, x = _read("pseudo_huber", delta=delta, r=r)
+    none = F.equal(bound, 0)
+    u = x / F.where(none, 1.0, bound)
+    found = F.where(none, 0.0, x * x / (F.sqrt(1 + u * u) + 1))
+    return F.where(F.less(bound, 0), float("inf"), found)
+
+
+def radian(d: A | ArrayLike, m: A | ArrayLike, s: A | ArrayLike, /) -> A:
+    """The angle of d degrees, m minutes and s seconds, in radians.
+
+    Raises DTypeError for dtypes that are not real, ShapeError where shapes do not fit.
+
+    >>> from iverson import asarray
+    >>> radian(asarray([180.]), 0., 0.)
+    iverson.Tensor([3.14159265])
+    """
+    degrees, minutes, seconds = _read("radian", d=d, m=m, s=s)
+    return (degrees + (minutes + seconds / 60) / 60) * (math.pi / 180)
+
+
+def gdtr(a: A | ArrayLike, b: A | ArrayLike, x: A | ArrayLike, /) -> A:
+    """The distribution function at x of the gamma distribution of rate a and shape b.
+
+    Raises DTypeError for dtypes that are not real, ShapeError where shapes do not fit.
+
+    >>> from iverson import asarray
+    >>> gdtr(1., 1., asarray([1., 2.]))
+    iverson.Tensor([0.63212056, 0.86466472])
+    """
+    rate, shape, at = _read("gdtr", a=a, b=b, x=x)
+    return F.gammainc(shape, rate * at)
+
+
+def gdtrc(a: A | ArrayLike, b: A | ArrayLike, x: A | ArrayLike, /) -> A:
+    """1 - gdtr(a, b, x), exact in the tail.
+
+    >>> from iverson import asarray
+    >>> gdtrc(1., 1., asarray([1., 2.]))
+    iverson.Tensor([0.36787944, 0.13533528])
+    """
+    rate, shape, at = _read("gdtrc", a=a, b=b, x=x)
+    return F.gammaincc(shape, rate * at)
+
+
+def pdtr(k: A | ArrayLike, m: A | ArrayLike, /) -> A:
+    """The distribution function at k of the Poisson distribution of mean m; differentiable in m.
+
+    >>> from iverson import asarray
+    >>> pdtr(1., asarray([1., 2.]))
+    iverson.Tensor([0.73575888, 0.40600585])
+    """
+    k, m = _read("pdtr", k=k, m=m)
+    return F.gammaincc(F.floor(k) + 1.0, m)
+
+
+def pdtrc(k: A | ArrayLike, m: A | ArrayLike, /) -> A:
+    """1 - pdtr(k, m), exact in the tail; differentiable in m.
+
+    >>> from iverson import asarray
+    >>> pdtrc(1., asarray([1., 2.]))
+    iverson.Tensor([0.26424112, 0.59399415])
+    """
+    k, m = _read("pdtrc", k=k, m=m)
+    return F.gammainc(F.floor(k) + 1.0, m)
+
+
+def fdtr(dfn: A | ArrayLike, dfd: A | ArrayLike, x: A | ArrayLike, /) -> A:
+    """The distribution function at x of the F distribution of dfn and dfd degrees of freedom.
+
+    Raises DTypeError for dtypes that are not real, ShapeError where shapes do not fit.
+
+    >>> from iverson import asarray
+    >>> fdtr(2., 2., asarray([1., 3.]))
+    iverson.Tensor([0.5 , 0.75])
+    """
+    n, d, at = _read("fdtr", dfn=dfn, dfd=dfd, x=x)
+    return F.betainc(0.5 * n, 0.5 * d, n * at / (d + n * at))
+
+
+def fdtrc(dfn: A | ArrayLike, dfd: A | ArrayLike, x: A | ArrayLike, /) -> A:
+    """1 - fdtr(dfn, dfd, x), exact in the tail.
+
+    >>> from iverson import asarray
+    >>> fdtrc(2., 2., asarray([1., 3.]))
+    iverson.Tensor([0.5 , 0.25])
+    """
+    n, d, at = _read("fdtrc", dfn=dfn, dfd=dfd, x=x)
+    return F.betainc(0.5 * d, 0.5 * n, d / (d + n * at))
+
+
+def multigammaln(a: A | ArrayLike, d: int, /) -> A:
+    """The logarithm of the multivariate gamma function of dimension d, for a > (d - 1) / 2.
+
+    Raises DTypeError for dtypes that are not real, ArgumentError for d below 1.
+
+    >>> from iverson import asarray
+    >>> multigammaln(asarray([2., 3.]), 2)
+    iverson.Tensor([0.45158271, 1.4310842 ])
+    """
+    (x,), d = _read("multigammaln", a=a), as_int(d, "multigammaln", "d")
+    if d < 1:
+        raise ArgumentError("multigammaln", "d", got=str(d), expected="a dimension, 1 or more")
+    shifted = [F.lgamma(x - 0.5 * j) for j in range(d)]
+    return functools.reduce(F.add, shifted) + d * (d - 1) / 4 * math.log(math.pi)
+
+
+_MADE = (
+    "fdtr", "fdtrc", "gdtr", "gdtrc", "huber", "multigammaln", "pdtr", "pdtrc", "pseudo_huber", "radian",
+)  # fmt: skip
 
 
 def polygamma(n: A | ArrayLike, x: A | ArrayLike, /) -> A:
@@ -168,14 +315,17 @@ if not TYPE_CHECKING:
         "digamma",
         "erf",
         "erfc",
+        "exp2",
         "expit",
         "gammaln",
         "log_softmax",
         "logsumexp",
         "polygamma",
+        "psi",
         "softmax",
         "zeta",
         *_FROM_RECORDS,
+        *_MADE,
     ]
 
     def __dir__() -> list[str]:

@@ -234,6 +234,19 @@ def _spherical_j(b: Builder, n: Value, x: Value) -> Value:
     return b.select((order & 1).eq(1) & (x < 0.0), -found, found)
 
 
+def _exprel_order(b: Builder, k: Value, x: Value) -> Value:
+    """The integral of t^k exp(x t) over [0, 1]."""
+    return _scipy("hyp1f1")(b, k + 1.0, k + 2.0, x) / (k + 1.0)
+
+
+def _log1prel_order(b: Builder, k: Value, x: Value) -> Value:
+    """The integral of (-t)^k k! / (1 + x t)^(k+1) over [0, 1]."""
+    odd = (b.cast("fptosi", k, k.type.as_int) & 1).eq(1)
+    sign = b.select(odd, b.const(-1.0, x.type), b.const(1.0, x.type))
+    found = _scipy("hyp2f1")(b, k + 1.0, k + 1.0, k + 2.0, -x)
+    return sign * _scipy("gamma")(b, k + 1.0) / (k + 1.0) * found
+
+
 _maximum, _minimum = _extremum("gt"), _extremum("lt")
 
 
@@ -395,12 +408,17 @@ _FLOAT: dict[str, Emitter] = {
         for name in (
             "betainc", "betaln", "entr", "erfcx", "erfinv", "gammainc", "gammaincc", "i0", "i0e", "i1",
             "i1e", "j0", "j1", "kl_div", "log_ndtr", "logit", "ndtri", "rel_entr", "xlog1py", "xlogy",
+            "beta", "binom", "boxcox", "boxcox1p", "cbrt", "cosdg", "cosm1", "exp1", "exp10", "expi",
+            "gamma", "inv_boxcox", "inv_boxcox1p", "k0", "k0e", "k1", "k1e", "loggamma", "poch", "rgamma",
+            "exprel", "sindg", "spence", "tandg", "y0", "y1", "zetac",
         )
     },
     "digamma": _digamma,
     "bessel_i": _in_double(_scipy("iv")),
     "bessel_j": _in_double(_scipy("jv")),
     "spherical_j": _in_double(_spherical_j),
+    "exprel_order": _in_double(_exprel_order),
+    "log1prel_order": _in_double(_log1prel_order),
     "polygamma": _in_double(_polygamma),
     "zeta": _zeta,
 }  # fmt: skip

@@ -254,6 +254,93 @@ def zeta(x: Expr | complex, q: Expr | complex, /) -> Expr:
 def zeta_order(m: Expr | complex, x: Expr | complex, q: Expr | complex, /) -> Expr:
     ...
 
+def cbrt(x: Expr | complex, /) -> Expr:
+    """The real cube root."""
+
+def exp10(x: Expr | complex, /) -> Expr:
+    """10**x."""
+
+def exprel(x: Expr | complex, /) -> Expr:
+    """(exp(x) - 1) / x, 1 at 0."""
+
+def exprel_order(k: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def log1prel_order(k: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def cosm1(x: Expr | complex, /) -> Expr:
+    """cos(x) - 1."""
+
+def sindg(x: Expr | complex, /) -> Expr:
+    """The sine of an angle in degrees."""
+
+def cosdg(x: Expr | complex, /) -> Expr:
+    """The cosine of an angle in degrees."""
+
+def tandg(x: Expr | complex, /) -> Expr:
+    """The tangent of an angle in degrees."""
+
+def boxcox(x: Expr | complex, lmbda: Expr | complex, /) -> Expr:
+    """The Box-Cox transformation (x**lmbda - 1) / lmbda, log(x) for lmbda = 0."""
+
+def boxcox1p(x: Expr | complex, lmbda: Expr | complex, /) -> Expr:
+    """The Box-Cox transformation of 1 + x."""
+
+def inv_boxcox(y: Expr | complex, lmbda: Expr | complex, /) -> Expr:
+    """The inverse of the Box-Cox transformation in its first argument."""
+
+def inv_boxcox1p(y: Expr | complex, lmbda: Expr | complex, /) -> Expr:
+    """The inverse of `boxcox1p` in its first argument."""
+
+def gamma(x: Expr | complex, /) -> Expr:
+    """The gamma function."""
+
+def rgamma(x: Expr | complex, /) -> Expr:
+    """1 / gamma(x)."""
+
+def loggamma(x: Expr | complex, /) -> Expr:
+    """The principal branch of the logarithm of the gamma function: nan for x < 0."""
+
+def beta(a: Expr | complex, b: Expr | complex, /) -> Expr:
+    """The beta function gamma(a) gamma(b) / gamma(a + b)."""
+
+def binom(n: Expr | complex, k: Expr | complex, /) -> Expr:
+    """The binomial coefficient, of real n and k too."""
+
+def poch(z: Expr | complex, m: Expr | complex, /) -> Expr:
+    """The Pochhammer symbol gamma(z + m) / gamma(z)."""
+
+def zetac(x: Expr | complex, /) -> Expr:
+    """Riemann's zeta function less 1. The derivative is for x > 1."""
+
+def exp1(x: Expr | complex, /) -> Expr:
+    """The exponential integral E1."""
+
+def expi(x: Expr | complex, /) -> Expr:
+    """The exponential integral Ei."""
+
+def spence(x: Expr | complex, /) -> Expr:
+    """Spence's function, the integral of log(t) / (1 - t) from 1 to x."""
+
+def k0(x: Expr | complex, /) -> Expr:
+    """The modified Bessel function of the second kind of order 0."""
+
+def k1(x: Expr | complex, /) -> Expr:
+    """The modified Bessel function of the second kind of order 1."""
+
+def k0e(x: Expr | complex, /) -> Expr:
+    """exp(x) * k0(x)."""
+
+def k1e(x: Expr | complex, /) -> Expr:
+    """exp(x) * k1(x)."""
+
+def y0(x: Expr | complex, /) -> Expr:
+    """The Bessel function of the second kind of order 0."""
+
+def y1(x: Expr | complex, /) -> Expr:
+    """The Bessel function of the second kind of order 1."""
+
 def floor(x: Expr | complex, /) -> Expr:
     """The largest integer not above x."""
 

@@ -13,6 +13,7 @@ from iverson.core.scalars.bodies import converted, keep_where
 from iverson.core.scalars.choice import CHOICE
 from iverson.core.scalars.distributions import DISTRIBUTIONS
 from iverson.core.scalars.exponential import EXPONENTIAL
+from iverson.core.scalars.functions import FUNCTIONS
 from iverson.core.scalars.incomplete import INCOMPLETE
 from iverson.core.scalars.parts import COMPLEX, ROUNDING
 from iverson.core.scalars.predicates import BITWISE, PREDICATES
@@ -32,6 +33,7 @@ SCALARS: dict[str, Scalar] = {
         DISTRIBUTIONS,
         BESSEL,
         INCOMPLETE,
+        FUNCTIONS,
         ROUNDING,
         COMPLEX,
         PREDICATES,
