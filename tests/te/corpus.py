@@ -257,7 +257,7 @@ def bicubic_resize(x: Any) -> Any:
     return te.compute((2, 20, 20), entry)
 
 
-def _sampled(x: Any, c: Any, y: Any, z: Any) -> Any:
+def sampled(x: Any, c: Any, y: Any, z: Any) -> Any:
     """Between the four entries around a place, 0 outside."""
     h, w = x.shape[1:]
     p, q = te.F.floor(y).astype("int64"), te.F.floor(z).astype("int64")
@@ -273,7 +273,7 @@ def _sampled(x: Any, c: Any, y: Any, z: Any) -> Any:
 
 @kernel(x=(3, 12, 12), grid=places(10, 10, 2, upto=10.8))
 def spatial_transformer(x: Any, grid: Any) -> Any:
-    return te.compute((3, 10, 10), lambda c, i, j: _sampled(x, c, grid[i, j, 0], grid[i, j, 1]))
+    return te.compute((3, 10, 10), lambda c, i, j: sampled(x, c, grid[i, j, 0], grid[i, j, 1]))
 
 
 @kernel(x=(2, 10, 10), offset=places(8, 8, 3, 3, 2, upto=0.8), w=(3, 2, 3, 3))
@@ -283,7 +283,7 @@ def deformable_conv(x: Any, offset: Any, w: Any) -> Any:
     def near(c: Any, i: Any, j: Any, r: Any, s: Any) -> Any:
         y = (i + r).astype("float64") + offset[i, j, r, s, 0]
         z = (j + s).astype("float64") + offset[i, j, r, s, 1]
-        return _sampled(x, c, y, z)
+        return sampled(x, c, y, z)
 
     columns = te.compute((2, 8, 8, 3, 3), near)
     return te.compute((3, 8, 8), lambda f, i, j: te.sum(columns[c, i, j, r, s] * w[f, c, r, s], (c, r, s)))

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from iverson import te
+from iverson.codegen.nodes import Load, Loop, expressions, statements
+from iverson.codegen.task import motion
+from iverson.expr.nodes import subexpressions
 from iverson.te.interpret import run
-from iverson.te.lower import Lowered, lower
+from iverson.te.lower import Lowered, Run, lower
 from iverson.te.work import Work, work
 
-from .corpus import KERNELS
+from .corpus import KERNELS, sampled
 
 #: A gradient of all inputs visits at most so many points for each of the forward, and moves so many bytes.
 POINTS, BYTES = 4, 6
@@ -94,3 +97,19 @@ def test_gradients_are_right(name: str) -> None:
     )
     differences = [(h * (a - b)).sum() / (2 * step) for h, a, b in zip(heads, ahead, behind, strict=True)]
     np.testing.assert_allclose(pushed, sum(differences), rtol=2e-5, atol=2e-5)
+
+
+def test_the_lanes_of_a_sampler_s_gradient_are_those_of_its_places() -> None:
+    """What is read once for an entry weighs little beside what is read for each channel, far apart."""
+    x, grid = te.placeholder((32, 64, 64), "float32", "x"), te.placeholder((64, 64, 2), "float32", "grid")
+    made = te.compute((32, 64, 64), lambda c, i, j: sampled(x, c, grid[i, j, 0], grid[i, j, 1]))
+    head = te.placeholder(made.shape, "float32", "head")
+    code = lower(te.eliminate(te.program_of(list(te.differentiate(made, grid, head)))))
+    (kernel,) = (s.kernel for s in code.steps if isinstance(s, Run))
+    (lanes,) = {s.var for s in statements(kernel.phases) if isinstance(s, Loop) and s.mark == "vector"}
+    loads = {
+        x for p in kernel.phases for s in statements((p,)) for e in expressions(s) for x in subexpressions(e)
+    }
+    heads = [e for e in loads if isinstance(e, Load) and e.buffer.name.startswith("head")]
+    assert all(motion(e, lanes) == 1 for e in heads)
+    assert heads

@@ -138,7 +138,9 @@ class Choice:
     def weight(self, a: Axis, known: Mapping[Load, float] | None = None) -> float:
         """What an entry costs if this axis is the vector's, some reads at a known cost; lower is better."""
         cost, known = MOTION_COST, known or {}
-        total = 0.5 + sum(known.get(x, cost[motion(x, a.name, self.task.lets)]) for x in self.task.loads)
+        total = 0.5 + sum(
+            known.get(x, cost[motion(x, a.name, self.task.lets)]) / self.terms(x) for x in self.task.loads
+        )
         if a in self.outer:
             total += cost[motion(self.store, a.name)] / (16 if self.task.reduces else 1)
         else:
@@ -146,6 +148,13 @@ class Choice:
         extent = a.extent
         used = 1.0 if extent is None else extent / (-(-extent // LANES) * LANES or 1)
         return total / max(used, 1e-3)
+
+    def terms(self, x: Load) -> int:
+        """How many terms of an entry share a read that then stands outside of their loops; at most LANES."""
+        own = [a for a in self.reduced if motion(x, a.name, self.task.lets) == 0]
+        if not self.reduced or len(own) < len(self.reduced) or self.task.walk is not None:
+            return 1
+        return min(prod(LANES if a.extent is None else a.extent for a in own), LANES)
 
     def _vector_axis(self) -> Axis | None:
         walk = self.task.walk
