@@ -279,7 +279,7 @@ class Choice:
             enough = 4 * available()
             many = (a for a in rest if a in self.plain and (a.extent is None or a.extent >= enough))
             first = next(many, first)
-        first = self.asked if self.asked in rest else first
+        first = next((a for a in rest if a is self.asked), first)
         if first is None and not self.task.owned and self.task.combine == "assign" and rest:
             first = rest[0]
         shared = None

@@ -65,7 +65,8 @@ def _choice(tensor: Compute, own: Sequence[Statement], readers: Sequence[Stateme
         return Choice(False, "the steps of a scan read it")
     if len(own) != 1:
         return Choice(False, f"{len(own)} statements add to it")
-    reduced = [v.name for v in own[0].domain.axes if v not in variables(own[0].write)]
+    written = set(variables(own[0].write))
+    reduced = [v.name for v in own[0].domain.axes if v not in written]
     if not readers or not _whole(own[0]):
         return Choice(False, f"{own[0].combine} over {', '.join(reduced)}" if reduced else "made in parts")
     if any(s.walk for s in readers):
