@@ -35,7 +35,7 @@ from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Extent, Placeholder, Tensor
 from iverson.te.forward import jvp
 from iverson.te.index_maps import IndexMaps, Relation
-from iverson.te.language import placeholder
+from iverson.te.language import compute, placeholder
 from iverson.te.lower import Lowered, lower
 from iverson.te.nodes import Program, program_of
 from iverson.te.part import has_parts, part_of
@@ -71,6 +71,20 @@ class Compiled:
         return self.lower()
 
 
+def _in_single(x: Placeholder) -> Any:
+    """A placeholder, or what it holds in float32 where that is of half precision."""
+    if not dtypes.is_half(x.dtype):
+        return x
+    return compute(x.shape, lambda *i: x[i], x.name, dtypes.float32)
+
+
+def _stored_as(t: Tensor, dtype: Any) -> Tensor:
+    """A result in float32, in the dtype of half precision that its operands have."""
+    if t.dtype != dtypes.float32 or not dtypes.is_half(dtype):
+        return t
+    return compute(t.shape, lambda *i: t[i], t.name, dtype)
+
+
 class Expression:
     """A function of placeholders, compiled per shape, with its derivatives as further Expressions.
 
@@ -101,6 +115,7 @@ class Expression:
             jvp=tuple(partial(self._jvp, i) for i in range(arity)),
             entry_map=IndexMaps(self._relation),
             multiple=multiple,
+            as_stored=True,
             batch=self._batch,
             te=build,
         )
@@ -163,8 +178,12 @@ class Expression:
         )
 
     def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
-        """What the function makes of placeholders, checked to be tensors."""
-        made = self.build(*inputs, **params)
+        """What the function makes of placeholders, checked to be tensors.
+
+        Those of half precision come to it in float32, by a stage that loops carry out where they read. What
+        it makes of them, and of nothing wider, is rounded when it is stored.
+        """
+        made = self.build(*map(_in_single, inputs), **params)
         outputs = tuple(made) if isinstance(made, (tuple, list)) else (made,)
         if self.multiple != isinstance(made, (tuple, list)) or not all(
             isinstance(t, Tensor) for t in outputs
@@ -175,6 +194,9 @@ class Expression:
                 got=f"a function that returns {made!r}",
                 expected="a tuple of tensors" if self.multiple else "a tensor from te.compute or te.scatter",
             )
+        if any(dtypes.is_half(x.dtype) for x in inputs):
+            to = dtypes.result_type(*(x.dtype for x in inputs if dtypes.is_inexact(x.dtype)))
+            outputs = tuple([_stored_as(t, to) for t in outputs])
         return outputs
 
     def _forward(self, *values: Any, **params: Any) -> Any:
