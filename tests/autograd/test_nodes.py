@@ -8,7 +8,7 @@ from types import CodeType
 import numpy as np
 
 import iverson as iv
-from iverson.autograd.node import grad_slot, line_of, reachable
+from iverson.autograd.node import grad_slot, line_of, reachable, user_call
 from iverson.core.aval import Aval
 
 
@@ -35,6 +35,11 @@ def test_lines_are_those_that_the_disassembler_knows():
             assert line_of((code, step.offset)) == f"{__file__}:{step.positions.lineno}"
         assert line_of((code, -1)) == f"{__file__}:{code.co_firstlineno}"  # before the first one
     assert len(codes) > 2
+
+
+def test_a_call_is_in_the_innermost_frame_of_the_user():
+    code, _ = user_call(0)
+    assert code is test_a_call_is_in_the_innermost_frame_of_the_user.__code__
 
 
 def test_of_a_result_shape_and_dtype_are_known():
@@ -66,7 +71,7 @@ def test_what_is_reachable_are_all_ancestors_from_a_number_on():
     def ancestors(node):
         return {node}.union(*(ancestors(p) for p in node.parents if p is not None))
 
-    for roots in ([y], [z], [y, z], [x, y], [w], []):
+    for roots in ([y], [z], [y, z, y], [x, y], [w], []):
         above = set().union(*(ancestors(root._node) for root in roots))
         for floor in range(x._node.number - 1, z._node.number + 2):
             found = reachable([root._node for root in roots], floor)

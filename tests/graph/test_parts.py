@@ -90,3 +90,32 @@ graph(%0: float64[2, 2]) {
 }"""
     once = demands(check(parse(text, [Zero((2, 2), np.dtype(float))])))
     assert show(demands(once)) == show(once)
+
+
+@pytest.mark.parametrize(
+    ("made", "read", "left"),
+    [
+        (  # of an op that knows nothing of its entries, either
+            "%4: float64[2, 2] = inv(%3)\n  %5: float64[2, 2, 2] = stack[axis=0](%4, %3)",
+            "index_basic[key=(1, 0, slice(0, 2, 1))](%5)",
+            ["stack[axis=0](%0, %3)", "stack[axis=0](%4, %5)"],
+        ),
+        (  # by a product of what is in a box, of which all is read
+            "%4: float64[2, 2] box (0, 0) (2, 1) = embed[key=(slice(0, 2, 1), slice(0, 1, 1)), shape=(2, 2)](%2)"
+            "\n  %5: float64[2, 2] = matmul(%4, %3)",
+            "sum[axis=(0,), keepdims=False](%5)",
+            ["stack[axis=0](%0, %3)"],
+        ),
+    ],
+)
+def test_what_is_unread_is_zero(made: str, read: str, left: list[str]) -> None:
+    """%3 is two rows, of which the second is not read."""
+    text = f"""\
+graph(%0: float64[2], %1: float64[2], %2: float64[2, 1]) {{
+  %3: float64[2, 2] = stack[axis=0](%0, %1)
+  {made}
+  %6: float64[2] = {read}
+  return (%6)
+}}"""
+    found = show(demands(check(parse(text))))
+    assert all(line in found for line in left)

@@ -183,7 +183,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not isinstance(x, type)": "a class gives its descriptor, which is watched as its own",
     },
     "iverson.transforms.jit": {
-        "delete the guard: if type(value) is np.ndarray": "a shortcut: the layout says the same",
+        "delete the guard: if type(value) is Strided": "a shortcut: the layout says the same",
         "True -> False in plain =": "a shortcut: whether any is traced is asked of all",
         "False -> True in plain =": "a shortcut: whether any is traced is asked of all",
         "drop: not plain": "a shortcut: strided arrays are not traced",
@@ -208,6 +208,13 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: x.name in scope.lets": "what has an unknown name is not steady, which is asked first",
         "drop: inside(a, ranges)": "a shortcut: the facts are not asked for",
         "0 -> 1": "any interval with ends; comparisons have operands of one dtype",
+    },
+    "iverson.autograd.node": {
+        "0 -> 1 in return min(": "of no results nothing is looked for",
+    },
+    "iverson.graph.passes.products": {
+        "0 -> 1 in left = F.where": "across from it is a zero",
+        "0 -> 1 in right = F.where": "across from it is a zero",
     },
     "iverson.autograd.plan": {
         "drop: any(map(in_products, demands))": "a shortcut: demands that nothing reads as products stay",

@@ -92,11 +92,8 @@ def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value,
     op = equation.op
     if op.multiple or op.entry_map is ANY:
         return [FULL] * len(operands)
-    if op.entry_map.moves and not callable(op.vjp):
-        return [
-            plain(_moved_back(equation, i, first), x.shape) if type(x) is Value else FULL
-            for i, x in enumerate(operands)
-        ]
+    if op.entry_map.moves and not callable(op.vjp) and type(operands[0]) is Value:
+        return [plain(_moved_back(equation, first), operands[0].shape)]
     avals = [_bounded(x, supports) if type(x) is Value else x for x in operands]
     if first is FULL and Box not in [type(getattr(a, "support", FULL)) for a in avals]:
         return [FULL] * len(operands)
@@ -109,16 +106,14 @@ def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value,
     return found
 
 
-def _moved_back(equation: Equation, i: int, where: Entries) -> Entries:
-    """Where entries of the result of an op that moves entries come from: its pullback moves them back."""
-    rule = equation.op.vjp[i] if i < len(equation.op.vjp) else None  # type: ignore[arg-type,index]
-    if rule is None:
-        return FULL
-    out = equation.results[0]
+def _moved_back(equation: Equation, where: Entries) -> Entries:
+    """Where an op that moves the entries of its operand takes these from: its pullback moves them back."""
+    rule: Any = equation.op.vjp[0]  # type: ignore[index]
+    (out,) = equation.results
     with Trace("demands") as level, no_grad():
         g = level.handle(Value(Aval(out.shape, out.dtype, where)))
-        inputs = [level.handle(x) if type(x) is Value else x for x in equation.operands]
-        ct = value_of(rule(F, g, out.aval, *inputs, **equation.params))
+        (x,) = map(level.handle, equation.operands)
+        ct = value_of(rule(F, g, out.aval, x, **equation.params))
     return support_of(ct)
 
 

@@ -57,8 +57,9 @@ def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
 def _without(a: Any, b: Any, kept: Sequence[Any]) -> Any:
     """The product without the slices of the contracted axis that hold nothing in one of the factors."""
     there = reduce(F.logical_and, [k for k in kept if k is not None])
-    left = F.where(there, a, 0) if kept[1] is not None else a
-    right = F.where(F.expand_dims(there, axis=(1,)), b, 0) if kept[0] is not None else b
+    of_a, of_b = kept
+    left = F.where(there, a, 0) if of_b is not None else a
+    right = F.where(F.expand_dims(there, axis=(1,)), b, 0) if of_a is not None else b
     return F.matmul(left, right)
 
 
