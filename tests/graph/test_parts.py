@@ -101,8 +101,11 @@ graph(%0: float64[2, 2]) {
             ["stack[axis=0](%0, %3)", "stack[axis=0](%4, %5)"],
         ),
         (  # by a product of what is in a box, of which all is read
-            "%4: float64[2, 2] box (0, 0) (2, 1) = embed[key=(slice(0, 2, 1), slice(0, 1, 1)), shape=(2, 2)](%2)"
-            "\n  %5: float64[2, 2] = matmul(%4, %3)",
+            (
+                "%4: float64[2, 2] box (0, 0) (2, 1) ="
+                " embed[key=(slice(0, 2, 1), slice(0, 1, 1)), shape=(2, 2)](%2)\n"
+                "  %5: float64[2, 2] = matmul(%4, %3)"
+            ),
             "sum[axis=(0,), keepdims=False](%5)",
             ["stack[axis=0](%0, %3)"],
         ),
