@@ -23,10 +23,10 @@ def leaf(*shape: int):
     return iv.asarray(rng.standard_normal(shape), requires_grad=True)
 
 
-def test_two_hundred_thousand_chained_ops_differentiate_and_are_freed():
+def test_a_hundred_thousand_chained_ops_differentiate_and_are_freed():
     x = iv.asarray(1.0, requires_grad=True)
     y = x
-    for _ in range(200_000):
+    for _ in range(100_000):
         y = y + 1.0
     assert grad(y, x).item() == 1.0
     del y  # freeing the chain must not recurse either

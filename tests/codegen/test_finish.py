@@ -18,6 +18,7 @@ from iverson.te.expressions import Tensor
 from iverson.te.functions import F
 from iverson.te.nodes import program_of
 from tests.codegen.test_lower import agree
+from tests.conformance.product import EXHAUSTIVE
 
 X = te.placeholder((6, 40), "float32", "X")
 B = te.placeholder((6,), "float32", "B")
@@ -126,7 +127,7 @@ def scaled(name: str) -> Callable[..., Any]:
     return lambda r, *_: getattr(F, name)(0.01 * r)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=150 if EXHAUSTIVE else 9, deadline=None)
 @given(
     n=st.integers(1, 70),
     m=st.integers(1, 70),
@@ -167,7 +168,7 @@ SUMS = (
 EXTENTS = st.sampled_from((1, 2, 5, 17, 33))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=400 if EXHAUSTIVE else 24, deadline=None)
 @given(
     shape=st.tuples(EXTENTS, EXTENTS, EXTENTS),
     reduction=st.sampled_from(SUMS),

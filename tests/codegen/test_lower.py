@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Tensor
 from iverson.te.nodes import Program, program_of
+from tests.conformance.product import EXHAUSTIVE, SEED
 
 F32 = "float32"
 
@@ -172,8 +174,9 @@ def test_gradients(name: str) -> None:
     wanted = [t for t in program_of([output]).inputs if t.dtype.kind == "f"]
     head = te.placeholder(output.shape, output.dtype, "G")
     program = program_of(list(differentiate(output, wanted, head=head)))
-    agree(program)
     agree(eliminate(program))
+    if EXHAUSTIVE or crc32(name.encode(), SEED) % 3 == 0:  # as differentiated, with all its conditions
+        agree(program)
 
 
 def product_program(shapes: Sequence[Sequence[int]], entry: Callable[..., Any]) -> Program:

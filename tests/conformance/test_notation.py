@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ from iverson.te.operator import Expression
 from iverson.tensor import Tensor
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp, vjp
-from tests.conformance.product import EXHAUSTIVE, dtypes_of, each, floating, ops, samples_of
+from tests.conformance.product import EXHAUSTIVE, SEED, dtypes_of, each, floating, ops, samples_of
 
 #: Functions of orders have a derivative in index notation where these are numbers.
 OF_ORDERS = {s.name: s.orders for s in SCALARS.values() if s.orders and TABLE[s.name].differentiable}
@@ -46,17 +48,9 @@ def setup(name, dtype, k):
     return op, sample, Expression(build, f"{name} in notation", names, multiple=False).op
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_notation_is_the_op(name):
-    each(notation_is_the_op, cases_of(name))
-
-
-def notation_is_the_op(case):
-    op, sample, said_op = setup(*case)
-    wanted = bind(op, sample.args, dict(sample.params)).numpy()
-    found = bind(said_op, sample.args, dict(sample.params)).numpy()
-    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
-    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
+def turn(name, count):
+    """A number below a count, another one for another op."""
+    return crc32(name.encode(), SEED) % count
 
 
 class Interpreted:
@@ -69,20 +63,43 @@ class Interpreted:
         return interpret.run(self.program, arrays)
 
 
+def carried_out(check, case, compiled):
+    """The check of a case, compiled or interpreted: compiling takes longest."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not (compiled or EXHAUSTIVE):
+            patch.setattr(operator, "lower", Interpreted)
+        check(case)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_notation_is_the_op(name):
+    """Compiled for the first sample of a dtype and one other."""
+
+    def checked(case):
+        _, dtype, k = case
+        others = max(1, len(samples_of(TABLE[name], dtype)) - 1)
+        carried_out(notation_is_the_op, case, k in (0, 1 + turn(name, others)))
+
+    each(checked, cases_of(name))
+
+
+def notation_is_the_op(case):
+    op, sample, said_op = setup(*case)
+    wanted = bind(op, sample.args, dict(sample.params)).numpy()
+    found = bind(said_op, sample.args, dict(sample.params)).numpy()
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_derived_rules_agree_with_hand_written_ones(name):
-    """Compiled for the first sample of a dtype, interpreted for the others: compiling takes longest."""
-    each(derived_rules_agree, cases_of(name))
+    """Compiled for the first sample of one dtype, the one whose turn it is."""
+    dtypes = dtypes_of(TABLE[name])
+    first = (name, dtypes[turn(name, len(dtypes))], 0)
+    each(lambda case: carried_out(derived_rules_agree, case, case == first), cases_of(name))
 
 
 def derived_rules_agree(case):
-    with pytest.MonkeyPatch.context() as patch:
-        if case[-1] and not EXHAUSTIVE:
-            patch.setattr(operator, "lower", Interpreted)
-        derived_rules_agree_at(case)
-
-
-def derived_rules_agree_at(case):
     op, sample, said_op = setup(*case)
     rng = np.random.default_rng(0)
 

@@ -8,7 +8,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
@@ -152,6 +152,7 @@ def eager(program, args, cotangents, defined, needs):
 TURNS = 1 if EXHAUSTIVE else 3
 
 
+@settings(max_examples=500 if EXHAUSTIVE else 50)
 @given(seed=st.integers(0, 10**6))
 def test_every_pattern_of_cotangents_and_needs_agrees_with_the_engine(seed):
     program, arrays = random_program(seed, 5), matrices(seed)

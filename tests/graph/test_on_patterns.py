@@ -19,6 +19,7 @@ from iverson.graph.interpret import interpret
 from iverson.graph.lower import Native
 from iverson.graph.symbols import binding_of
 from iverson.transforms.tracing import TracedFunction
+from tests.conformance.product import EXHAUSTIVE
 
 RNG = np.random.default_rng(0)
 X, W = RNG.standard_normal((6, 3)), RNG.standard_normal((3, 2))
@@ -321,7 +322,7 @@ def several(s, x, y):
 
 
 @given(st.sampled_from(["csr", "coo", "csc"]), st.integers(0, 20), st.integers(0, 99), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=400 if EXHAUSTIVE else 25, deadline=None)
 def test_drawn_patterns_agree_with_scipy(layout, count, seed, is_twice):
     """Empty ones, empty rows, full ones, and in COO entries in no order, some stored twice."""
     rng = np.random.default_rng(seed)

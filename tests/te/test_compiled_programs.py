@@ -23,6 +23,7 @@ from iverson.te.expressions import Tensor, Var
 from iverson.te.interpret import run
 from iverson.te.lower import lower
 from iverson.te.verify import check
+from tests.conformance.product import EXHAUSTIVE
 
 F = te.F
 DATA = 20  # how often an index read from data is wrong: once in so many
@@ -119,7 +120,7 @@ class Programs:
         return te.compute(shape, self.entry, "T")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=400 if EXHAUSTIVE else 36)
 @given(st.data(), st.integers(0, 2**31))
 def test_compiled_as_interpreted(data: st.DataObject, seed: int) -> None:
     made = Programs(data.draw)

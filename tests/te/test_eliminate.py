@@ -21,6 +21,7 @@ from iverson.te.interpret import Visits, run
 from iverson.te.lower import lower
 from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.verify import check
+from tests.conformance.product import EXHAUSTIVE
 
 
 @st.composite
@@ -84,13 +85,13 @@ def _agree(out: Compute) -> te.Program:
     return found
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=3000 if EXHAUSTIVE else 150)
 @given(scatters())
 def test_random_accesses(out: Compute) -> None:
     _agree(out)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=600 if EXHAUSTIVE else 40)
 @given(scatters())
 def test_fallback_without_isl(out: Compute) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -16,6 +16,7 @@ from iverson import te
 from iverson.expr.nodes import Expr
 from iverson.te.expressions import Tensor, Var
 from iverson.te.interpret import run
+from tests.conformance.product import EXHAUSTIVE
 
 F = te.F
 N = 4
@@ -70,7 +71,7 @@ def programs(draw: Any) -> tuple[te.Placeholder, te.Placeholder, te.Compute]:
     return X, at, output
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=800 if EXHAUSTIVE else 50)
 @given(programs(), st.integers(0, 2**31))
 def test_gradients_of_random_programs(
     made: tuple[te.Placeholder, te.Placeholder, te.Compute], seed: int

@@ -22,6 +22,7 @@ from iverson.te.interpret import run
 from iverson.te.lower import lower
 from iverson.te.nodes import Compute, Domain, Recurrence, Statement
 from iverson.te.verify import check
+from tests.conformance.product import EXHAUSTIVE
 
 from .oracles import check_derivatives
 
@@ -142,7 +143,7 @@ def values(steps: int, width: int) -> list[Any]:
 
 
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=200 if EXHAUSTIVE else 15, deadline=None)
 def test_values_and_derivatives_of_drawn_recurrences(data: Any) -> None:
     case = Recurrences(data.draw)
     inputs = placeholders(case.steps, case.width)

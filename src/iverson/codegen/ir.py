@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from ctypes import c_float
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,8 +82,7 @@ I1, I8, I32, I64, F32, F64, PTR = (Type(e) for e in ("i1", "i8", "i32", "i64", "
 def literal(value: Any, type: Type) -> str:
     """A constant's text (a splat for vectors). Floats are rounded to the type first."""
     if type.is_float:
-        with np.errstate(over="ignore"):
-            rounded = float(np.float32(value)) if type.elem == "float" else float(value)
+        rounded = c_float(value).value if type.elem == "float" else float(value)
         text = f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
     elif type.elem == "i1":
         text = "true" if value else "false"

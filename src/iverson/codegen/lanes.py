@@ -13,7 +13,7 @@ from typing import Any
 from iverson.codegen import functions, halves, memory
 from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type
 from iverson.codegen.memory import Address
-from iverson.codegen.nodes import Buffer, Load, Local, Size, Store, Var
+from iverson.codegen.nodes import INT64, Buffer, Load, Local, Size, Store, Var
 from iverson.codegen.plan import Plan
 from iverson.core import dtypes
 from iverson.expr.affine import LINEAR
@@ -198,8 +198,8 @@ class Machine:
                 return Lane(found, 0)
             return None
         if isinstance(e, Const):
-            return Lane(self.b.const(e.value, I64), 0) if e.dtype.name == "int64" else None
-        if not isinstance(e, Apply) or e.dtype.name != "int64" or e.name not in LINEAR:
+            return Lane(self.b.const(e.value, I64), 0) if e.dtype == INT64 else None
+        if not isinstance(e, Apply) or e.dtype != INT64 or e.name not in LINEAR:
             return None
         if e.name == "multiply" and not any(isinstance(a, Const) for a in e.args):
             return None

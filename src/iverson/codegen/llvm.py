@@ -19,7 +19,7 @@ from dataclasses import replace
 from iverson.codegen import bounds, functions, loops, memory
 from iverson.codegen.ir import I64, PTR, Builder, Value, as_type, function_text, module_text
 from iverson.codegen.lanes import Machine, Point, Slot, add
-from iverson.codegen.nodes import Declare, If, Kernel, Let, Loop, Stmt, Store, Update, UpdateArg
+from iverson.codegen.nodes import INT64, Declare, If, Kernel, Let, Loop, Stmt, Store, Update, UpdateArg
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.target import Machine as Target
@@ -108,7 +108,7 @@ class _Emitter:
         else:
             for p in points:
                 if isinstance(s, Let):
-                    lane = self.m.linear(s.value, p) if s.value.dtype.name == "int64" else None
+                    lane = self.m.linear(s.value, p) if s.value.dtype == INT64 else None
                     p.env[s.name] = lane if lane and lane.step else self.m.value(s.value, p)
                 elif isinstance(s, Declare):
                     type = as_type(s.dtype, p.lanes)
