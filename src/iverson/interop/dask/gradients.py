@@ -13,14 +13,14 @@ from distributed import Client
 import iverson as iv
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
-from iverson.core.dispatch import alias, make_handle, rewrap, unwrap
+from iverson.core.dispatch import alias, make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, DTypeError, IversonError, ShapeError, described
 from iverson.core.shapes import check_choice
 from iverson.interop.dask.broadcast import Broadcast, replica
 from iverson.interop.dask.partitions import Partitions, client_of, waiting
 from iverson.interop.dask.table import PartitionedTable, TableRows
 from iverson.interop.packing import Packed, pack, summed, unpack
-from iverson.layouts import Zero
+from iverson.layouts import Zero, layout_of
 from iverson.tensor import asarray
 from iverson.transforms.trees import flatten, tensors, unflatten
 
@@ -75,7 +75,7 @@ class ValueAndGrad:
                 NAME, "data", got="partitions without any example", expected="at least one example"
             )
         scale = 1 / count if self._mean else 1.0
-        gradients = [rewrap(x, unwrap(g) * scale) for x, g in zip(leaves, gradients, strict=True)]
+        gradients = [rewrap(x, _scaled(unwrap(g), scale)) for x, g in zip(leaves, gradients, strict=True)]
         return asarray(np.asarray(value * scale)), unflatten(structure, gradients)
 
     def _sent(self, message: Packed) -> Any:
@@ -139,6 +139,16 @@ def value_and_grad(
     (iverson.Tensor(9.), iverson.Tensor([6., 6.]))
     """
     return ValueAndGrad(loss, reduction, client=client, timeout=timeout)
+
+
+def _scaled(x: Any, scale: float) -> Any:
+    """A tensor times a number, without a call of an op for each of many parameters."""
+    value = value_of(x)
+    layout = layout_of(value)
+    buffers = layout.buffers(value)
+    if not buffers or scale == 1:
+        return x
+    return make_handle(layout.rebuild(value, (*buffers[:-1], buffers[-1] * buffers[-1].dtype.type(scale))))
 
 
 def _parameter(k: int, x: Any) -> Any:
