@@ -39,10 +39,10 @@ class Engine:
     fan_in: int
 
 
-#: Seconds are measured on two cores (`--measure`); the bandwidth is that of a network of 10 Gbit/s, of which
-#: a loopback interface says nothing.
+#: Dask's seconds are measured on two cores (`--measure`), the latency with that of submitting each task. Of a
+#: network a loopback interface says nothing: 10 Gbit/s, and 30 us for a message under MPI, are assumed.
 NETWORK = 1.1e9
-DASK = Engine("Dask", central=0.4e-3, latency=4e-3, bandwidth=NETWORK, fan_in=8)
+DASK = Engine("Dask", central=1.8e-3, latency=16e-3, bandwidth=NETWORK, fan_in=8)
 MPI = Engine("MPI", central=0.0, latency=30e-6, bandwidth=NETWORK, fan_in=2)
 
 
@@ -174,8 +174,11 @@ def table(dask: Engine, mpi: Engine) -> str:
 
 
 def measured() -> tuple[Engine, Engine]:
-    """Constants on this machine. Dask's are processor time, which other programs on the machine do not change: that of
-    the scheduler and client for a task, and of all processes for each link of a chain over two workers."""
+    """Constants on this machine.
+
+    Dask's are processor time, which other programs on the machine change little: that of the scheduler and
+    the client for a task, and that of all processes for each link of a chain over two workers.
+    """
     from time import process_time
 
     import dask
@@ -212,7 +215,8 @@ def _latency_of_mpi() -> float:
     """Half the time of the smallest allreduce of two processes."""
     program = (
         "from mpi4py import MPI; import numpy as np; c = MPI.COMM_WORLD; a = np.zeros(1); b = np.zeros(1)\n"
-        "def call():\n  t = MPI.Wtime()\n  for _ in range(100): c.Allreduce(a, b)\n  return (MPI.Wtime() - t) / 100\n"
+        "def call():\n  t = MPI.Wtime()\n"
+        "  for _ in range(100): c.Allreduce(a, b)\n  return (MPI.Wtime() - t) / 100\n"
         "best = min(call() for _ in range(200))\nif c.rank == 0: print(best)"
     )
     command = ["mpiexec", "-n", "2", sys.executable, "-c", program]
