@@ -148,7 +148,9 @@ def _scaled(x: Any, scale: float) -> Any:
     buffers = layout.buffers(value)
     if not buffers or scale == 1:
         return x
-    return make_handle(layout.rebuild(value, (*buffers[:-1], buffers[-1] * buffers[-1].dtype.type(scale))))
+    return make_handle(
+        layout.rebuild(value, (*buffers[:-1], np.asarray(buffers[-1] * buffers[-1].dtype.type(scale))))
+    )
 
 
 def _parameter(k: int, x: Any) -> Any:
