@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from iverson.codegen import cost
+from iverson.codegen import contract, cost, one_thread
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import (
     Product,
@@ -141,12 +141,43 @@ def threads_of_blas() -> int:
 
 def test_a_blas_is_on_one_thread_until_all_calls_have_ended() -> None:
     said = [7]
-    alone = blas.OneThread(lambda: said[-1], said.append)
+    alone = one_thread.OneThread(lambda: said[-1], said.append)
     with alone:
         with alone:
             assert said == [7, 1]
         assert said == [7, 1]
     assert said == [7, 1, 7]
+
+
+@pytest.mark.parametrize(("rows", "threads"), [(4, 2), (64, 1), (256, 2)])
+def test_a_product_that_is_short_for_threads_keeps_numpys_blas_on_one(
+    rows: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with 256 x 64 factors: the threads of an OpenBLAS spin longer than it takes."""
+    set_to, seen = [2], list[int]()
+    alone = one_thread.OneThread(lambda: set_to[-1], set_to.append)
+    monkeypatch.setattr(contract, "numpys", lambda: alone)
+    matmul = np.matmul
+    monkeypatch.setattr(contract.np, "matmul", lambda *a, **k: seen.append(set_to[-1]) or matmul(*a, **k))
+    a, b, o = Buffer("a", F64, (rows, 256)), Buffer("b", F64, (256, 64)), Buffer("o", F64, (rows, 64))
+    axes = (((), (0,), (1,)), ((), (0,), (1,)), ((), (0,), (1,)))
+    made = contract.Product(o, a, b, *axes, ((), (rows,), (256,), (64,)), True)
+    arrays = {x.name: np.ones(x.shape) for x in (a, b, o)}
+    made.run(arrays)
+    assert seen == [threads]
+    assert set_to[-1] == 2
+    assert (arrays["o"] == 256).all()
+
+
+def test_numpys_blas_is_told_where_it_is_an_openblas() -> None:
+    alone = one_thread.numpys()
+    if np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"].endswith("openblas"):
+        assert alone is not None
+    if alone is not None:
+        before = alone._get()
+        with alone:
+            assert alone._get() == 1
+        assert alone._get() == before
 
 
 def test_a_blas_that_cannot_be_told_has_its_products_whole() -> None:

@@ -8,6 +8,7 @@ only are contracted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.nodes import Buffer, Load, Var
+from iverson.codegen.one_thread import numpys
 from iverson.codegen.task import Task
 from iverson.core import work
 from iverson.expr.nodes import Apply, is_number
@@ -23,6 +25,8 @@ Array = np.ndarray[Any, Any]
 #: Products with fewer multiplications than this are left to compiled loops.
 WORTH_BLAS = 32**3
 SMALLEST = 8
+#: Multiply-adds from which an OpenBLAS has threads share a product, and up to which that does not pay.
+SHARED, WORTH_TWO = 1 << 17, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,11 @@ class Product:
         view = arrays[self.out.name].transpose(order)
         shape = (batch, rows, columns)
         work.product(rows, inner, columns, batch)
-        if self.fresh and view.flags.c_contiguous:
-            np.matmul(a, b, out=view.reshape(shape))
-            return
-        result = np.matmul(a, b).reshape(view.shape)
+        with _threads(rows * inner * columns):
+            if self.fresh and view.flags.c_contiguous:
+                np.matmul(a, b, out=view.reshape(shape))
+                return
+            result = np.matmul(a, b).reshape(view.shape)
         if self.fresh:
             view[...] = result
         else:
@@ -63,6 +68,12 @@ class Product:
     @staticmethod
     def _grouped(array: Array, groups: tuple[tuple[int, ...], ...], shape: tuple[int, ...]) -> Array:
         return array.transpose([k for group in groups for k in group]).reshape(shape)
+
+
+def _threads(points: int) -> AbstractContextManager[None]:
+    """One thread for a product that takes others longer to start than to carry out."""
+    alone = numpys() if SHARED <= points <= WORTH_TWO else None
+    return nullcontext() if alone is None else alone
 
 
 def product(task: Task, *, any_size: bool = False) -> Product | None:

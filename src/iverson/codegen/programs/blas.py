@@ -9,8 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -19,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from iverson.codegen.one_thread import OneThread, one_thread
 from iverson.codegen.programs.nodes import Product, View, is_zero
-from iverson.core import locks
 
 #: BLAS's letter for each dtype it knows.
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -38,54 +36,6 @@ class Table:
     alone: OneThread | None = None
 
 
-class OneThread:
-    """A context in which a BLAS runs on the thread that calls it, in whichever threads.
-
-    The last of those that are in it puts back what was set before the first.
-    """
-
-    def __init__(self, get: Callable[[], int], put: Callable[[int], object]) -> None:
-        self._get, self._put = get, put
-        self._lock = locks.lock()
-        self._inside = self._before = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = self._get()
-                self._put(1)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._put(self._before)
-
-    def forget(self) -> None:
-        """In a child process, where no other thread is left that would put it back."""
-        if self._inside:
-            self._inside = 0
-            self._put(self._before)
-
-
-def _one_thread(module: Any) -> OneThread | None:
-    """How an OpenBLAS that a module is linked with is told; None where it is another BLAS."""
-    try:
-        library = ctypes.PyDLL(module.__file__)
-    except OSError:
-        return None
-    for prefix in ("scipy_openblas", "openblas"):
-        for suffix in ("", "64_"):
-            get, put = (getattr(library, f"{prefix}_{x}_num_threads{suffix}", None) for x in ("get", "set"))
-            if get is not None and put is not None:
-                made = OneThread(get, put)
-                if hasattr(os, "register_at_fork"):
-                    os.register_at_fork(after_in_child=made.forget)
-                return made
-    return None
-
-
 @functools.cache
 def scipy_table() -> Table:
     """The BLAS that SciPy is linked with."""
@@ -98,7 +48,7 @@ def scipy_table() -> Table:
     capsules = module.__pyx_capi__
     wanted = [letter + "gemm" for letter in LETTERS.values()]
     addresses = {n: pointer_of(capsules[n], name_of(capsules[n])) for n in wanted}
-    return Table("scipy", addresses, _one_thread(module))
+    return Table("scipy", addresses, one_thread(module))
 
 
 def _cython_blas() -> Any:

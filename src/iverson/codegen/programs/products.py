@@ -2,7 +2,7 @@
 
 A product that is long enough is shared out to the team (`workers`): a batch by its matrices, a single product
 in panels of the rows or the columns of its result, one for each thread. Each part is one call of a BLAS that
-runs on one thread (`blas.OneThread`), as two sets of threads on the same processors wait for each other.
+runs on one thread (`codegen.one_thread`), as two sets of threads on the same processors wait for each other.
 """
 
 from __future__ import annotations
