@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +66,4 @@ def one_thread(module: Any) -> OneThread | None:
 @functools.cache
 def numpys() -> OneThread | None:
     """That of `numpy.matmul`."""
-    from numpy._core import _multiarray_umath
-
-    return one_thread(_multiarray_umath)
+    return one_thread(importlib.import_module("numpy._core._multiarray_umath"))
