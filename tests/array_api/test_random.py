@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import iverson as iv
 from iverson import random
@@ -122,7 +123,7 @@ def test_errors():
     rng = random.default_rng(0)
     with pytest.raises(ArgumentTypeError, match="default_rng: argument 'seed'"):
         random.default_rng("x")
-    with pytest.raises(DTypeError, match="float32 or float64"):
+    with pytest.raises(DTypeError, match="real floating"):
         rng.random(3, dtype="int32")
     with pytest.raises(ShapeError, match="normal"):
         rng.normal(np.zeros(2), 1.0, (3,))
@@ -130,3 +131,69 @@ def test_errors():
         rng.random((-1,))
     with pytest.raises(ArgumentTypeError, match="normal: argument 'loc'"):
         rng.normal([0.0], 1.0)
+
+
+#: By name: the parameters, and SciPy's frozen distribution of them.
+CONTINUOUS = {
+    "beta": ((0.6, 2.0), stats.beta(0.6, 2.0)),
+    "gamma": ((0.7, 2.0), stats.gamma(0.7, scale=2.0)),
+    "gumbel": ((1.0, 2.0), stats.gumbel_r(1.0, 2.0)),
+    "laplace": ((1.0, 2.0), stats.laplace(1.0, 2.0)),
+    "truncated_normal": ((3.0, 9.0, 1.0, 2.0), stats.truncnorm(1.0, 4.0, 1.0, 2.0)),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_distributions_and_their_derivatives(name):
+    """Draws have the distribution, and move with parameters as quantiles do: at a fixed uniform draw."""
+    given, exact = CONTINUOUS[name]
+    drawn = getattr(random.default_rng(0), name)(*given, 4000)
+    assert stats.kstest(drawn.numpy(), exact.cdf).pvalue > 1e-3
+    assert getattr(random.default_rng(0), name)(*given, 2, dtype="float32").dtype == iv.float32
+
+    def of(*parameters):
+        return getattr(random.default_rng(1), name)(*parameters, 3)
+
+    inputs = tuple(iv.asarray(x, requires_grad=True) for x in given)
+    assert iv.testing.gradcheck(of, inputs)
+    assert iv.testing.gradgradcheck(of, inputs)
+    shape = iv.vmap(lambda p: getattr(random.default_rng(2), name)(p, *given[1:]))(iv.full(3, given[0])).shape
+    assert shape == (3,)
+    rng = random.default_rng(3)
+    step = iv.jit(lambda p: getattr(rng, name)(p, *given[1:]))
+    assert float(step(inputs[0].detach())) != float(step(inputs[0].detach()))
+
+
+def test_vectors_of_draws():
+    rng, alpha = random.default_rng(0), np.array([0.5, 1.0, 2.5])
+    parts = rng.dirichlet(alpha, 4000)
+    np.testing.assert_allclose(parts.sum(axis=1), 1.0)
+    np.testing.assert_allclose(parts.mean(axis=0), alpha / 4, atol=0.02)
+    cov = np.array([[2.0, 0.5], [0.5, 1.0]])
+    normal = rng.multivariate_normal(np.array([1.0, -1.0]), cov, 4000).numpy()
+    np.testing.assert_allclose(np.cov(normal.T), cov, atol=0.15)
+    np.testing.assert_allclose(normal.mean(axis=0), [1, -1], atol=0.1)
+    for name, given in (("dirichlet", (alpha,)), ("multivariate_normal", (np.zeros(2), cov))):
+        inputs = tuple(iv.asarray(x, requires_grad=True) for x in given)
+        assert iv.testing.gradcheck(lambda *p, n=name: getattr(random.default_rng(1), n)(*p), inputs)
+    logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]))
+    chosen = rng.categorical(logits, (4000, 2)).numpy()
+    np.testing.assert_allclose((chosen == 2).mean(axis=0), [0.25, 0.8], atol=0.03)
+    assert rng.categorical(logits, axis=0).shape == (3,)
+
+
+def test_counts_are_numpys():
+    ours, numpys = both()
+    same(ours.poisson(3.0, (2, 3)), numpys.poisson(3.0, (2, 3)))
+    same(ours.binomial(np.array([3, 9]), 0.5), numpys.binomial(np.array([3, 9]), 0.5))
+    same(ours.multinomial(5, np.array([0.25, 0.75]), 4), numpys.multinomial(5, [0.25, 0.75], 4))
+    for error, call in (
+        (ArgumentError, lambda: ours.poisson(-1.0)),
+        (ArgumentError, lambda: ours.binomial(3, 1.5)),
+        (ArgumentError, lambda: ours.multinomial(3, np.array([0.75, 0.75]))),
+        (ShapeError, lambda: ours.multivariate_normal(np.zeros(2), np.eye(3))),
+        (ShapeError, lambda: ours.dirichlet(1.0)),
+        (DTypeError, lambda: ours.gamma(2.0, dtype="int64")),
+    ):
+        with pytest.raises(error):
+            call()

@@ -449,6 +449,17 @@ INIT: dict[str, Callable[[], Given | list[Given]]] = {
 }
 RANDOM: dict[str, Callable[[], Given | list[Given]]] = {
     "bernoulli": lambda: Given(0.5, (2, 3)),
+    "beta": lambda: Given(2.0, 3.0, 3, **DRAWN),
+    "binomial": lambda: Given(4, 0.5, (2, 3)),
+    "categorical": lambda: Given(vector(), (2,), axis=-1),
+    "dirichlet": lambda: Given(vector(), (2,), **DRAWN),
+    "gamma": lambda: Given(2.0, 1.0, 3, **DRAWN),
+    "gumbel": lambda: Given(0.0, 1.0, 3, **DRAWN),
+    "laplace": lambda: Given(0.0, 1.0, 3, **DRAWN),
+    "multinomial": lambda: Given(4, vector(0.25, 0.75), (2,)),
+    "multivariate_normal": lambda: Given(vector(), matrix(), (2,), **DRAWN),
+    "poisson": lambda: Given(2.0, (2, 3)),
+    "truncated_normal": lambda: Given(-1.0, 2.0, 0.0, 1.0, 3, **DRAWN),
     "choice": lambda: Given(vector(), 2, replace=False, p=vector(0.5, 0.25, 0.25), axis=0),
     "exponential": lambda: Given(1.0, 3, **DRAWN),
     "integers": lambda: Given(0, 5, (2, 3), dtype="int64", endpoint=True),

@@ -510,6 +510,50 @@ def betainc(a: A | ArrayLike, b: A | ArrayLike, x: A | ArrayLike, /) -> A:
     iverson.Tensor([0.875 , 0.6875])
     """
 
+def gammaincinv(a: A | ArrayLike, p: A | ArrayLike, /) -> A:
+    """The x with gammainc(a, x) = p.
+
+    Parameters
+    ----------
+    a, p : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> gammaincinv(asarray([1., 2.]), 0.5)
+    iverson.Tensor([0.69314718, 1.67834699])
+    """
+
+def betaincinv(a: A | ArrayLike, b: A | ArrayLike, p: A | ArrayLike, /) -> A:
+    """The x with betainc(a, b, x) = p.
+
+    Parameters
+    ----------
+    a, b, p : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> betaincinv(asarray([1., 2.]), 2., 0.5)
+    iverson.Tensor([0.29289322, 0.5       ])
+    """
+
 def cbrt(x: A | ArrayLike, /) -> A:
     """The real cube root.
 

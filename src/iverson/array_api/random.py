@@ -17,7 +17,7 @@ from iverson.array_api.joining import take_positions
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import drawn, levels
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, speaking_as
 from iverson.core.shapes import Shape, as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
 from iverson.ops import F
 from iverson.tensor import Tensor
@@ -46,6 +46,15 @@ def _count(x: int, operation: str) -> int:
     """How many numbers there are below x."""
     if not 0 <= x < 2**60:
         raise ArgumentError(operation, "x", got=str(x), expected="a number of entries, in [0, 2**60)")
+    return x
+
+
+def _vectors(x: Any, operation: str, argument: str) -> Any:
+    """Real numbers along a last axis."""
+    x = as_operand(x, operation, argument)
+    check_kind(x, "iuf", operation, argument)
+    if not x.ndim:
+        raise ShapeError(operation, argument, got="shape ()", expected="at least one axis")
     return x
 
 
@@ -167,6 +176,219 @@ class Generator:
         """Exponential draws with mean ``scale``, differentiable in it."""
         scale = as_weak(scale, "exponential", "scale")
         return self._scaled("standard_exponential", size, 0.0, scale, dtype, requires_grad)
+
+    @checked
+    def laplace(
+        self,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Laplace draws, of density exp(-abs(x - loc) / scale) / (2 scale), differentiable in both."""
+        loc, scale = as_weak(loc, "laplace", "loc"), as_weak(scale, "laplace", "scale")
+        one, other = (self._named("laplace", "standard_exponential", size, (loc, scale), dtype) for _ in "ab")
+        return self._finished((one - other) * scale + loc, requires_grad)
+
+    @checked
+    def gumbel(
+        self,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Gumbel draws, the distribution of greatest values, differentiable in both parameters."""
+        loc, scale = as_weak(loc, "gumbel", "loc"), as_weak(scale, "gumbel", "scale")
+        drawn = self._named("gumbel", "standard_exponential", size, (loc, scale), dtype)
+        return self._finished(loc - scale * F.log(drawn), requires_grad)
+
+    @checked
+    def truncated_normal(
+        self,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Normal draws with mean ``loc`` and standard deviation ``scale`` before what is outside of [lower,
+        upper] is left out. By the inverse of the distribution function: differentiable in all parameters."""
+        given = {"lower": lower, "upper": upper, "loc": loc, "scale": scale}
+        a, b, mean, width = (as_weak(x, "truncated_normal", k) for k, x in given.items())
+        u = self._inside("truncated_normal", size, (a, b, mean, width), dtype)
+        a, b = ((u * 0.0 + x - mean) / width for x in (a, b))
+        upside = F.greater(a, 0)  # in the upper tail 1 - ndtr would cancel
+        low, high = F.where(upside, -b, a), F.where(upside, -a, b)
+        first, last = F.ndtr(low), F.ndtr(high)
+        x = F.clip(F.ndtri(first + u * (last - first)), low, high)
+        return self._finished(F.where(upside, -x, x) * width + mean, requires_grad)
+
+    @checked
+    def gamma(
+        self,
+        shape: ArrayLike,
+        scale: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Gamma draws of density x**(shape - 1) exp(-x / scale), differentiable in both parameters.
+
+        By the inverse of the distribution function, whose derivative in the shape is that of M. Figurnov, S.
+        Mohamed and A. Mnih, Implicit reparameterization gradients (2018).
+        """
+        a, scale = as_weak(shape, "gamma", "shape"), as_weak(scale, "gamma", "scale")
+        return self._finished(self._gamma("gamma", a, size, (scale,), dtype) * scale, requires_grad)
+
+    @checked
+    def beta(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Beta draws of density x**(a - 1) (1 - x)**(b - 1), differentiable in both, as `gamma`."""
+        a, b = as_weak(a, "beta", "a"), as_weak(b, "beta", "b")
+        u = self._inside("beta", size, (a, b), dtype)
+        return self._finished(F.betaincinv(a, b, u), requires_grad)
+
+    @checked
+    def dirichlet(
+        self,
+        alpha: ArrayLike,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Dirichlet draws along the last axis, of shape ``size`` + that of ``alpha``.
+
+        Differentiable in alpha, as `gamma`.
+
+        alpha : of shape (..., k). Raises ShapeError without an axis.
+        """
+        a = _vectors(alpha, "dirichlet", "alpha")
+        shape = a.shape if size is None else (*as_shape(size, "dirichlet"), *a.shape)
+        drawn = self._gamma("dirichlet", a, shape, (), dtype)
+        return self._finished(drawn / F.sum(drawn, axis=(drawn.ndim - 1,), keepdims=True), requires_grad)
+
+    @checked
+    def multivariate_normal(
+        self,
+        mean: ArrayLike,
+        cov: ArrayLike,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Normal vectors of shape ``size`` + (n,), with a mean of n entries and a covariance (n, n).
+
+        By the Cholesky factor of the covariance: differentiable in both. Raises ShapeError,
+        LinearAlgebraError for a covariance that is not positive definite.
+        """
+        name = "multivariate_normal"
+        center, spread = _vectors(mean, name, "mean"), as_operand(cov, name, "cov")
+        n = center.shape[-1]
+        if center.ndim != 1 or spread.shape != (n, n):
+            raise ShapeError(
+                name,
+                "cov",
+                got=f"shapes {center.shape} and {spread.shape}",
+                expected="shapes (n,) and (n, n)",
+            )
+        shape = (*(() if size is None else as_shape(size, name)), n)
+        drawn = self._named(name, "standard_normal", shape, (center,), dtype)
+        turned = F.matmul(F.reshape(drawn, shape=(prod(shape[:-1]), n)), F.mT(F.cholesky(spread)))
+        return self._finished(F.reshape(turned, shape=shape) + center, requires_grad)
+
+    @checked
+    def categorical(self, logits: ArrayLike, size: ShapeLike | None = None, *, axis: Axis = -1) -> Tensor:
+        """Integers k with probabilities in proportion to exp(logits[k]) along an axis, which is left out.
+
+        The shape is that of the other axes, or ``size``, to which they broadcast. By the place of the largest
+        of logits + Gumbel noise (E. J. Gumbel, 1954). Raises AxisError, ShapeError.
+        """
+        x = _vectors(logits, "categorical", "logits")
+        k = normalize_axis(axis, x.ndim, "categorical")
+        x = F.permute_dims(x, axes=(*(j for j in range(x.ndim) if j != k), k))
+        shape = x.shape if size is None else (*as_shape(size, "categorical"), x.shape[-1])
+        broadcast_shapes("categorical", x.shape, shape)
+        noise = -F.log(self._named("categorical", "standard_exponential", shape, (x,), None))
+        return F.argmax(x + noise, axis=len(shape) - 1, keepdims=False)
+
+    def poisson(self, lam: ArrayLike = 1.0, size: ShapeLike | None = None) -> Tensor:
+        """Counts with mean ``lam``, as int64. Raises ArgumentError for a negative mean."""
+        return self._counts("poisson", size, lam=lam)
+
+    def binomial(self, n: ArrayLike, p: ArrayLike, size: ShapeLike | None = None) -> Tensor:
+        """How many of ``n`` trials succeed, each with probability ``p``.
+
+        Raises ArgumentError for either out of range.
+        """
+        return self._counts("binomial", size, n=n, p=p)
+
+    def multinomial(self, n: int, pvals: ArrayLike, size: ShapeLike | None = None) -> Tensor:
+        """How many of ``n`` trials have which outcome: of shape ``size`` + (outcomes,), by the outcomes'
+        probabilities. Raises ArgumentError where these are not a distribution, ShapeError unless a vector."""
+        values = F.to_numpy(_vectors(pvals, "multinomial", "pvals"))
+        count = as_int(n, "multinomial", "n")
+        if values.ndim != 1:
+            raise ShapeError("multinomial", "pvals", got=f"shape {values.shape}", expected="a vector")
+        if not abs(values.sum() - 1) < 1e-6:
+            raise ArgumentError("multinomial", "pvals", got=f"a sum of {values.sum()}", expected="1")
+        own = () if size is None else as_shape(size, "multinomial")
+        check_storable((*own, *values.shape), dtypes.default_int, "multinomial", "size")
+        return self._drawn("multinomial", "pvals", own, count, values)
+
+    def _counts(self, name: str, size: Any, **given: Any) -> Any:
+        """NumPy's draws of whole numbers, which have no derivative."""
+        numbers = []
+        for argument, x in given.items():
+            x = as_operand(x, name, argument)
+            check_kind(x, "iuf", name, argument)
+            numbers.append(F.to_numpy(x))
+        own = broadcast_shapes(name, *(x.shape for x in numbers))
+        shape = own if size is None else as_shape(size, name)
+        broadcast_shapes(name, own, shape)
+        check_storable(shape, dtypes.default_int, name, "size")
+        return self._drawn(name, next(iter(given)), shape, *numbers)
+
+    def _drawn(self, name: str, argument: str, shape: Shape, *numbers: Any) -> Any:
+        draw: Any = getattr(self._bits, name)
+        try:
+            return self._each(lambda lead: draw(*numbers, size=lead + shape))
+        except ValueError as error:
+            raise ArgumentError(name, argument, got=f"{numbers}", remedy=str(error)) from None
+
+    def _named(self, name: str, draw: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
+        """Standard draws for a distribution made of them."""
+        with speaking_as(name):
+            return self._standard(draw, size, parameters, dtype)
+
+    def _inside(self, name: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
+        """Uniform draws from inside of (0, 1): at the ends, inverses have no derivative."""
+        drawn = self._named(name, "random", size, parameters, dtype)
+        return drawn + (2.0**-25 if drawn.dtype == dtypes.float32 else 2.0**-54)
+
+    def _gamma(self, name: str, a: Any, size: Any, others: tuple[Any, ...], dtype: Any) -> Any:
+        return F.gammaincinv(a, self._inside(name, size, (a, *others), dtype))
+
+    @staticmethod
+    def _finished(result: Any, grad: bool) -> Any:
+        return result.requires_grad_() if grad else result
 
     def bernoulli(self, p: ArrayLike = 0.5, size: ShapeLike | None = None) -> Tensor:
         """bool draws, True with probability ``p``. Raises ArgumentError for p outside [0, 1]."""

@@ -248,6 +248,12 @@ def betainc(a: Expr | complex, b: Expr | complex, x: Expr | complex, /) -> Expr:
 def betainc_order(m: Expr | complex, n: Expr | complex, a: Expr | complex, b: Expr | complex, x: Expr | complex, /) -> Expr:
     ...
 
+def gammaincinv(a: Expr | complex, p: Expr | complex, /) -> Expr:
+    """The x with gammainc(a, x) = p."""
+
+def betaincinv(a: Expr | complex, b: Expr | complex, p: Expr | complex, /) -> Expr:
+    """The x with betainc(a, b, x) = p."""
+
 def zeta(x: Expr | complex, q: Expr | complex, /) -> Expr:
     ...
 

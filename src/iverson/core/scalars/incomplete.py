@@ -271,6 +271,33 @@ INCOMPLETE = (
         result="float",
         series=_beta_order,
     ),
+    # x with P(a, x) = p has dx = (dp - P_a da) / density(x): the derivative of a draw, for a uniform p (M.
+    # Figurnov, S. Mohamed, A. Mnih, Implicit reparameterization gradients, 2018).
+    of_scipy(
+        "gammaincinv",
+        scipy_special("gammaincinv"),
+        (
+            lambda F, x, a, _p: -F.gammainc_order(1, a, x) / _gamma_density(F, 0, a, x),
+            lambda F, x, a, _p: 1 / _gamma_density(F, 0, a, x),
+        ),
+        domain=(_SHAPE, (0.1, 0.9)),
+        names=("a", "p"),
+        summary="The x with gammainc(a, x) = p.",
+        example=("[1., 2.]", "0.5", "[0.69314718, 1.67834699]"),
+    ),
+    of_scipy(
+        "betaincinv",
+        scipy_special("betaincinv"),
+        (
+            lambda F, x, a, b, _p: -F.betainc_order(1, 0, a, b, x) / _beta_density(F, 0, 0, a, b, x),
+            lambda F, x, a, b, _p: -F.betainc_order(0, 1, a, b, x) / _beta_density(F, 0, 0, a, b, x),
+            lambda F, x, a, b, _p: 1 / _beta_density(F, 0, 0, a, b, x),
+        ),
+        domain=(_SHAPE, _SHAPE, (0.1, 0.9)),
+        names=("a", "b", "p"),
+        summary="The x with betainc(a, b, x) = p.",
+        example=("[1., 2.]", "2.", "0.5", "[0.29289322, 0.5       ]"),
+    ),
     of_scipy(
         "zeta",
         zeta,
