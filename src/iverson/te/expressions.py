@@ -5,7 +5,7 @@ Their grammar is in `nodes`, which exports what is here; the other nodes are tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar, TypeVar
@@ -239,6 +239,6 @@ def tied_together(
     return groups
 
 
-def variables(roots: Iterable[Expr]) -> list[Var]:
-    """The variables under the roots, each once."""
-    return [n for n in postorder(roots) if isinstance(n, Var)]
+def variables(roots: Iterable[Expr]) -> KeysView[Var]:
+    """The variables under the roots, each once; asked for one, the view compares by identity."""
+    return dict.fromkeys(n for n in postorder(roots) if isinstance(n, Var)).keys()
