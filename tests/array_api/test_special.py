@@ -23,6 +23,7 @@ ALIASES = {
     "digamma": "psi",
     "erf": "erf",
     "erfc": "erfc",
+    "exp2": "exp2",
     "expit": "expit",
     "gammaln": "gammaln",
     "psi": "psi",
