@@ -184,6 +184,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "iverson.transforms.jit": {
         "delete the guard: if type(value) is Strided": "a shortcut: the layout says the same",
+        "delete the guard: if self._is_closed": "a shortcut: the call does the same",
+        "delete the guard: if traced.is_pure": "a shortcut: nothing is written and put back below",
         "True -> False in plain =": "a shortcut: whether any is traced is asked of all",
         "False -> True in plain =": "a shortcut: whether any is traced is asked of all",
         "drop: not plain": "a shortcut: strided arrays are not traced",

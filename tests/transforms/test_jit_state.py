@@ -304,3 +304,27 @@ def test_a_call_goes_through_few_python_calls():
     profile = Profile()
     profile.runcall(f, x)
     assert sum(entry.callcount for entry in profile.getstats()) <= 42
+
+
+def test_gradients_that_are_put_and_not_read():
+    """Of a variable that nothing else is done with: each call puts its own."""
+    w = iv.zeros(2).requires_grad_()
+
+    @iv.jit
+    def f(x):
+        w.grad = x * 2
+        return x + 1
+
+    for k in range(3):
+        f(iv.asarray([1.0, k]))
+        np.testing.assert_array_equal(w.grad.numpy(), [2.0, 2.0 * k])
+
+
+def test_arguments_by_name_are_read_in_each_call():
+    """Tensors and constants, after calls that the same positional arguments would find again."""
+    f = iv.jit(lambda x, y=None, k=1: x * k if y is None else x * k + y)
+    x, y = iv.asarray(X), iv.asarray(X**2)
+    for options in ({}, {"k": 2}, {"k": 3}, {"y": y}, {"y": -y, "k": 2}, {"y": y}):
+        for _ in range(2):
+            expected = X * options.get("k", 1) + (options["y"].numpy() if "y" in options else 0)
+            np.testing.assert_allclose(f(x, **options).numpy(), expected)

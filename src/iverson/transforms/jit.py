@@ -86,7 +86,6 @@ class _Entry:
         self._is_closed = (
             self.traced.is_pure
             and not self.traced.captured
-            and not donated
             and all(x is not UNDEFINED for x in self.traced.graph.outputs)
         )
 
