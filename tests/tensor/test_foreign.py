@@ -140,3 +140,16 @@ def test_masks_of_numpy_are_read():
 def test_masks_of_numpy_are_not_dropped(use):
     with pytest.raises(ArgumentTypeError, match=r"numpy\.ma.*masked_tensor.*filled"):
         use(MASKED)
+
+
+def test_arrays_that_are_not_aligned_are_copied():
+    """In the middle of a message, say: else sums would depend in their last bit on where an array lies."""
+    x = np.random.default_rng(0).standard_normal((9, 3))
+    memory = np.zeros(x.nbytes + 1, np.uint8)
+    shifted = memory[1:].view(np.float64).reshape(x.shape)
+    shifted[...] = x
+    assert not shifted.flags.aligned
+    found = iv.asarray(shifted)
+    assert found.numpy().flags.aligned
+    np.testing.assert_array_equal(found.numpy(), x)
+    assert np.shares_memory(iv.asarray(shifted, copy=False).numpy(), shifted)

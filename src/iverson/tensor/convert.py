@@ -70,6 +70,8 @@ def asarray(
             raise ArgumentError("asarray", "copy", got="False", expected="True or None: a sequence is copied")
         return _from_handle(_stacked(obj, dtypes.result_type(*_leaves(obj))), wanted, None, requires_grad)
     array = _to_numpy(obj, wanted, copy)
+    if not array.flags.aligned and copy is not False:  # NumPy adds such entries in another order
+        array = np.require(array, requirements="A")
     return Tensor(array).requires_grad_(requires_grad) if requires_grad else Tensor(array)
 
 
