@@ -141,8 +141,8 @@ class OnDemand(dict[str, Any]):
 
 def renewed(pattern: Any) -> Any:
     """The same pattern with nothing known of it."""
-    made, arguments = pattern.__reduce__()
-    return made(*arguments)
+    _, (_, kind, arguments) = pattern.__reduce__()  # to make one again gives the one that lives
+    return kind(*arguments)
 
 
 # --- operations -------------------------------------------------------------------

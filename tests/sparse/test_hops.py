@@ -43,8 +43,8 @@ def on_new_patterns() -> Any:
 
 
 def renewed(pattern: Any) -> Any:
-    made, arguments = pattern.__reduce__()
-    return made(*arguments)
+    _, (_, kind, arguments) = pattern.__reduce__()  # to make one again gives the one that lives
+    return kind(*arguments)
 
 
 def gradient(call: Any) -> Any:

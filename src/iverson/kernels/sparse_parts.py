@@ -133,7 +133,7 @@ def diagonal(x: Sparse, offset: int) -> Any:
 def _diagonal(pattern: Any, offset: int) -> tuple[CooPattern, Array]:
     n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
     at = counting.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
-    kept = at.nonzero()[0]
+    kept = (at != 0).nonzero()[0]  # of flags, many times as fast as of numbers
     made = CooPattern(at.shape, kept.astype(pattern.index_dtype)[None], True)
     places = at[kept] - np.int64(1)
     made._facts["diagonal of"] = ref(pattern), offset, places
