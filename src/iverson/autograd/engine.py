@@ -14,7 +14,17 @@ import numpy as np
 from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
 from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
-from iverson.autograd.node import _GIVEN, Node, differentiated, first, line_of, make_node, oldest, reachable
+from iverson.autograd.node import (
+    _GIVEN,
+    WHOLE,
+    Node,
+    differentiated,
+    first,
+    line_of,
+    make_node,
+    oldest,
+    reachable,
+)
 from iverson.autograd.plan import Kind, Plan, on_demand, on_values, pullback
 from iverson.autograd.record import selected
 from iverson.autograd.skipped import report_planned, report_unreached
@@ -199,7 +209,7 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
     op: Any = node.op
     try:
         plan = None
-        if node.asked is FULL and type(getattr(g, "_value", None)) is Strided and not overrides():
+        if node.reads is WHOLE and type(getattr(g, "_value", None)) is Strided and not overrides():
             plan = op.plans.get(demands)
         if plan is None:
             plan = _planned(node, op, g, demands, recording)
@@ -262,7 +272,7 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> P
         return pullback(op, demands) if overrides() else on_demand(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
-    asked = node.asked
+    asked = node.reads[0]
     if type(asked) is Stored and asked.pattern is getattr(g._value, "pattern", None) and not recording:
         for need in demands:
             if need is not asked and need is not NOTHING and need != asked:
@@ -281,7 +291,7 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
     """The cotangents that the rules give for the arguments that are needed."""
     inputs = args = node.args
     y, params, parents = node.out, node.params, node.parents
-    is_plain = node.asked is FULL  # then no argument is sparse
+    is_plain = node.reads is WHOLE  # then no argument is sparse
     if not _GIVEN.issuperset(map(type, args)):
         inputs = node.inputs()
     if type(y) is not Aval:

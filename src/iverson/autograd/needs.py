@@ -64,7 +64,7 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bo
                 is_read = any(need is not NOTHING for need in demands)
             if is_read:
                 of_args[node] = demands
-                own, asked = node.read, node.asked
+                asked, own = node.reads
                 for need in demands:
                     if (
                         need is not asked

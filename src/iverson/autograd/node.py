@@ -18,7 +18,7 @@ from weakref import ref
 from iverson.core.aval import Aval
 from iverson.core.caller import user_frame
 from iverson.core.dispatch import make_handle
-from iverson.core.entries import Entries
+from iverson.core.entries import FULL, Entries
 from iverson.core.op import Op
 
 #: What rules get of an argument as it is held.
@@ -38,15 +38,14 @@ class Node:
         Python scalar.
     parents, indices : for each argument the node it came from (or None) and which of its results it was.
     out : the result, held in the same way; a tuple where the op has several.
-    asked, read : where the demand of each argument is ``asked`` or nothing, that of the result is ``read``:
-        Full where no argument had a support, and a pattern where all that is stored is on that one. None
-        where nothing is known before `iverson.autograd.plan.demanded` is asked.
+    reads : where the demand of each argument is the first of these or nothing, that of the result is the
+        second. Both are Full (`WHOLE`) where no argument had a support, and a pattern where all that is
+        stored is on that one. `UNKNOWN` where `iverson.autograd.plan.demanded` has to be asked.
     where : the code object and instruction of the user's call.
     """
 
     __slots__ = (
         "args",
-        "asked",
         "indices",
         "meta",
         "multiple",
@@ -55,7 +54,7 @@ class Node:
         "out",
         "params",
         "parents",
-        "read",
+        "reads",
         "where",
     )
 
@@ -67,8 +66,7 @@ class Node:
     indices: tuple[int, ...]
     out: Any
     where: Where | None
-    asked: Entries | None
-    read: Entries | None
+    reads: tuple[Entries | None, Any]
     number: int
     meta: NodeMeta | None
 
@@ -109,8 +107,7 @@ def make_node(
     indices: tuple[int, ...],
     out: Any,
     where: Where | None,
-    asked: Entries | None = None,
-    read: Entries | None = None,
+    reads: tuple[Entries | None, Any] = (None, None),
 ) -> Node:
     """A new node. A function in place of ``__init__``, which takes three times as long to be called."""
     made = _new(Node)
@@ -122,14 +119,17 @@ def make_node(
     made.indices = indices
     made.out = out
     made.where = where
-    made.asked = asked
-    made.read = read
+    made.reads = reads
     made.number = next_number()
     made.meta = None
     return made
 
 
 _new = object.__new__
+
+#: What `Node.reads` is where no argument had a support, and where nothing is known.
+WHOLE: tuple[Entries | None, Any] = (FULL, FULL)
+UNKNOWN: tuple[Entries | None, Any] = (None, None)
 
 
 class GradSlot:

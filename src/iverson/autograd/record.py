@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.autograd import unrecorded
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, differentiated, make_node, user_call
+from iverson.autograd.node import UNKNOWN, WHOLE, Node, differentiated, make_node, user_call
 from iverson.core import cost, dispatch, work
 from iverson.core import entries as entries_of
 from iverson.core.arrays import plain
@@ -51,13 +51,15 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The op's result as a handle (a tuple of handles where it has several)."""
     handle = _handle_type[0]
     values: list[Any] = []
+    parents: list[Node | None] = []
     tracked = in_level = False
     plain = True
     for a in args:
         if type(a) is handle:
             v = a._value
-            if a._node is not None:
+            if (node := a._node) is not None:
                 tracked = True
+            parents.append(node)
             if type(v) is not _ndarray:
                 plain = False
                 if isinstance(v, LevelValue):
@@ -66,12 +68,14 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
                 plain = False
         elif type(a) in _SCALARS or type(a) is _ndarray:
             v = a
+            parents.append(None)
             if type(a) is _ndarray and v.itemsize == 2:
                 plain = False
         elif (other := dispatch.foreign(args)) is not None:
             return other.bind(op, args, params)
         else:
             v = _value_of(op, a)
+            parents.append(getattr(a, "_node", None))
             plain = plain and type(v) is _ndarray and v.itemsize != 2
             in_level = in_level or isinstance(v, LevelValue)
         values.append(v)
@@ -82,7 +86,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if relaying is not state:
             token = set_error_state(relaying)
     try:
-        if tracked and dispatch.levels() and (cells := _cells_for(values)) is not None:
+        if tracked and not in_level and dispatch.levels() and (cells := dispatch.cells()) is not None:
             plain = False
             out = cells.bind(op, args, params)
         elif plain:
@@ -117,20 +121,14 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if unrecorded.calls.count:
             unrecorded.mark(made if op.multiple else (made,), args)
         return made
-    parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))
     if unrecorded.calls.count:
         parents = unrecorded.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
 
 
-def _cells_for(values: list[Any]) -> dispatch.Cells | None:
-    """What takes in tracked operands, none of which belongs to a level."""
-    return dispatch.cells() if dispatch.level_of(values) is None else None
-
-
 def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params: dict[str, Any]) -> Any:
     """The op's result as a value of a level, unless operands that are zero make it one of no level."""
-    if op.linear_in and annihilated(op, tuple(values)) is not None:
+    if Zero in map(type, values) and op.linear_in and annihilated(op, tuple(values)) is not None:
         if work.active.count:
             where = differentiated.get() or user_call()
             work.note(work.Annihilated(op, tuple(map(_avals, values)), params, where))
@@ -162,44 +160,44 @@ def _record(
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
     if not plain and Zero in map(type, out if op.multiple else (out,)):
         out = _recorded_zeros(op, values, out)
-    tracked = tuple(map(is_not, parents, _NONES))
+    tracked = tuple(map(is_not, parents, _NONES)) if None in parents else (True,) * len(parents)
     saved, result_saved = op.plans.get(tracked) or op.saves(tracked)
     if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
     indices = (0,) * len(parents)
     for k, keep in enumerate(saved):
-        parent, v = parents[k], values[k]
-        if parent is not None and parent.multiple:
-            indices = (*indices[:k], max(args[k]._index, 0), *indices[k + 1 :])
-        if keep or type(v) in _SCALARS:
-            continue
-        known = None if parent is None else parent.out
-        # What its own node knows of it serves this one too.
-        if type(known) is Aval and (
-            known.support is FULL if type(v) is _ndarray else _is_on_pattern(known.support, v)
-        ):
-            values[k] = known
-        else:
-            values[k] = Aval(v.shape, v.dtype) if type(v) is _ndarray else _known(v)
-    entry_map = op.entry_map
-    asked: Any = FULL if plain else None
-    read = asked
-    if op.multiple:
+        known = None
+        if (parent := parents[k]) is not None:
+            known = parent.out
+            if parent.multiple:
+                indices = (*indices[:k], max(args[k]._index, 0), *indices[k + 1 :])
+        if not keep:
+            v = values[k]
+            if type(v) is _ndarray:  # what its own node knows of it serves this one too
+                if type(known) is Aval and known.support is FULL:
+                    values[k] = known
+                else:
+                    values[k] = Aval(v.shape, v.dtype)
+            elif type(v) not in _SCALARS:
+                values[k] = known if type(known) is Aval and _is_on_pattern(known.support, v) else _known(v)
+    reads = WHOLE if plain and not op.entry_map.partial else UNKNOWN
+    if type(out) is _ndarray:
+        kept_out: Any = out if result_saved else Aval(out.shape, out.dtype)
+    elif op.multiple:
         each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
-        kept_out: Any = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
-    elif type(out) is _ndarray:
-        kept_out = out if result_saved else Aval(out.shape, out.dtype)
-    elif plain or not (entry_map.elementwise and isinstance(out, Sparse) and op.vjp_at is not None):
-        kept_out = out if result_saved else _known(out)
+        kept_out = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
     else:
-        asked = read = _on_one_pattern(values, parents, out)
-        kept_out = out if result_saved else _known(out) if read is None else Aval(out.shape, out.dtype, read)
-    if plain and entry_map.partial:
-        read = kept_out.support if entry_map.stored and type(kept_out) is Aval else None
-        asked = asked if read is not None else None
+        pattern = _on_one_pattern(op, values, parents, out)
+        if pattern is not None:
+            reads = pattern, pattern
+            kept_out = out if result_saved else Aval(out.shape, out.dtype, pattern)
+        else:
+            kept_out = out if result_saved else _known(out)
+            if plain and op.entry_map.stored and type(kept_out) is Aval:
+                reads = FULL, kept_out.support
     frame = user_frame(2)
     where = None if frame is None else (frame.f_code, frame.f_lasti)
-    node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, where, asked, read)
+    node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, where, reads)
     if op.multiple:
         return tuple(handle(o, node, k) if o.dtype.kind in "fcV" else handle(o) for k, o in enumerate(out))
     made = _new(handle)
@@ -222,8 +220,11 @@ def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
     return tuple(found) if op.multiple else found[0]
 
 
-def _on_one_pattern(values: list[Any], parents: list[Node | None], out: Sparse) -> Stored | None:
-    """The pattern of a sparse result, if all operands but numbers have its shape and are on that pattern."""
+def _on_one_pattern(op: Op, values: list[Any], parents: list[Node | None], out: Any) -> Stored | None:
+    """The pattern of the sparse result of an elementwise op, if all operands but numbers have its shape and
+    are on that pattern."""
+    if not (op.entry_map.elementwise and isinstance(out, Sparse) and op.vjp_at is not None):
+        return None
     pattern, shape = out.pattern, out.shape
     for v in values:
         if type(v) is Aval:
@@ -232,8 +233,8 @@ def _on_one_pattern(values: list[Any], parents: list[Node | None], out: Sparse) 
         elif type(v) not in _SCALARS and (getattr(v, "pattern", None) is not pattern or v.shape != shape):
             return None
     for parent in parents:  # the demands of a chain of such calls are one object
-        if parent is not None and type(parent.read) is Stored and parent.read.pattern is pattern:
-            return parent.read
+        if parent is not None and type(read := parent.reads[1]) is Stored and read.pattern is pattern:
+            return read
     return Stored(pattern)
 
 

@@ -195,7 +195,6 @@ def gather_put(x: Array, v: Any, *indices: Array, axes: Shape) -> Array:
 def index_along(shape: Shape, positions: Any, axis: int) -> tuple[Any, ...]:
     """The index that reads, for each entry of the other axes, the given positions of one axis."""
     last = len(shape) - 1
-    return tuple(
-        positions if k == axis else np.arange(n).reshape((n,) + (1,) * (last - k))
-        for k, n in enumerate(shape)
-    )
+    places = [np.arange(n).reshape((n,) + (1,) * (last - k)) for k, n in enumerate(shape) if k != axis]
+    places.insert(axis, positions)
+    return tuple(places)

@@ -36,6 +36,8 @@ class Examples(NamedTuple):
         """
         ranks = [len(getattr(a, "shape", ())) - b for a, b in zip(args, self.of, strict=True)]
         rank = max(ranks) if rank is None else rank
+        if ranks.count(rank) == len(ranks):
+            return list(args)
         of = zip(args, self.of, ranks, strict=True)
         return [padded(F, a, rank) if b and n < rank else a for a, b, n in of]
 
@@ -62,7 +64,7 @@ def rule_of(op: Op, params: dict[str, Any]) -> Rule | None:
     """The rule of an op for a call with these parameters, or None where none is known."""
     if op.batch is not None:
         return op.batch
-    if op.elementwise:
+    if op.entry_map.elementwise:
         return broadcasting
     return with_axes if not _SHIFTS.keys().isdisjoint(params) else None
 

@@ -91,13 +91,16 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     """g summed over the axes along which an operand of ``shape`` was broadcast."""
 
-    if g.shape == shape:
+    own = g.shape
+    if own == shape:
         return g
-    lead = g.ndim - len(shape)
-    stretched = tuple(lead + k for k, n in enumerate(shape) if n == 1 and g.shape[lead + k] != 1)
+    lead = len(own) - len(shape)
     if lead:
         g = namespace.sum(g, axis=tuple(range(lead)), keepdims=False)
-        stretched = tuple(k - lead for k in stretched)
+        own = own[lead:]
+        if own == shape:
+            return g
+    stretched = tuple([k for k, n in enumerate(shape) if n == 1 != own[k]])
     return namespace.sum(g, axis=stretched, keepdims=True) if stretched else g
 
 

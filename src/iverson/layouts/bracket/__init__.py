@@ -7,7 +7,8 @@ nothing. Only derivatives are held so; what leaves a pass is selected first.
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,13 +44,17 @@ class Bracket:
             self._condition = self._condition()
         return self._condition
 
-    @property
-    def shape(self) -> Shape:
-        return self.values.shape  # type: ignore[no-any-return]
+    if TYPE_CHECKING:
 
-    @property
-    def dtype(self) -> Any:
-        return self.values.dtype
+        @property
+        def shape(self) -> Shape: ...
+
+        @property
+        def dtype(self) -> Any: ...
+
+    else:  # read without entering a Python function: rules ask for them several times each
+        shape = property(attrgetter("values.shape"))
+        dtype = property(attrgetter("values.dtype"))
 
     def __repr__(self) -> str:
         return f"Bracket({self.values!r}, {'not ' * self.negated}{self.condition!r})"
