@@ -99,7 +99,7 @@ def union(patterns: list[Pattern], model: Pattern) -> Pattern:
     All are of one shape. A symbol where one of them is.
     """
     apart = list(dict.fromkeys(patterns))
-    if len(apart) == 1 or not any(isinstance(p, PatternSymbol) for p in apart):
+    if len(apart) == 1 or PatternSymbol not in map(type, apart):
         return _folded(patterns, model, "union")
     held = model.model if isinstance(model, PatternSymbol) else model
     key = "union", held.layout, held.blocksize

@@ -312,7 +312,7 @@ def follows(key: Any, make: Make, *sources: Pattern) -> Pattern | None:
 
     key : tells what ``make`` does. Raises PatternRead where there are no examples.
     """
-    if not any(isinstance(p, PatternSymbol) for p in sources):
+    if PatternSymbol not in map(type, sources):
         return make(*sources)
     known = _known(sources).get((key, tuple(map(id, sources))))
     if known is not None:

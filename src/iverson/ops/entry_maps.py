@@ -178,10 +178,13 @@ class Moved(EntryMap):
         return moved(op, demands, inputs, params)
 
 
+_STORED_OR_NOTHING = frozenset((Stored, type(NOTHING)))
+
+
 def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], params: Params) -> Entries:
     """Where an op that moves entries takes those of demanded patterns: found by moving a value on them."""
     patterns = [need.pattern for need in demands if isinstance(need, Stored)]
-    if not patterns or any(need is not NOTHING and not isinstance(need, Stored) for need in demands):
+    if not patterns or not _STORED_OR_NOTHING.issuperset(map(type, demands)):
         return FULL
     linear = {k for group in op.groups(len(inputs)) for k in group}
 
@@ -197,9 +200,12 @@ def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], params: Par
         found = run_in_layouts(op, tuple(values), dict(params))
         return support_pattern(found) if type(found) in layouts_by_type else None
 
-    arrays = [id(x) for k, x in enumerate(inputs) if k not in linear]
-    key = op.name, repr(params), tuple(x.shape for x in inputs), tuple(map(type, demands)), tuple(arrays)
-    pattern = follows(key, make, *patterns)
+    if PatternSymbol not in map(type, patterns):
+        pattern = make(*patterns)
+    else:
+        arrays = [id(x) for k, x in enumerate(inputs) if k not in linear]
+        key = op.name, repr(params), tuple(x.shape for x in inputs), tuple(map(type, demands)), tuple(arrays)
+        pattern = follows(key, make, *patterns)
     return FULL if pattern is None else Stored(pattern)
 
 
