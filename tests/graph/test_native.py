@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from iverson.graph.kinds import Kinds
 from iverson.graph.lower import Native
 from iverson.graph.on_patterns import on_patterns
 from iverson.graph.passes import simplified
+from iverson.layouts import Sparse
 from iverson.ops import TABLE
-from tests.conformance.product import dtypes_of, ops, samples_of
+from tests.conformance.product import Case, dtypes_of, held_and_dense, ops, samples_of
 
 #: Ops that a program leaves to Python, by what they are.
 EXCEPTIONS = {
@@ -54,7 +56,7 @@ def cases():
 def calls(op, sample):
     """The op, and the gradient of its squared results, as functions of its arrays; handles of these."""
     args = list(sample.args)
-    at = [k for k, a in enumerate(args) if isinstance(a, np.ndarray)]
+    at = [k for k, a in enumerate(args) if hasattr(a, "shape")]
 
     def forward(*arrays):
         full = list(args)
@@ -89,6 +91,52 @@ def test_ops_that_are_not_native_are_listed():
         assert names <= NAMES, case.id
         found |= names
     assert found == NAMES
+
+
+#: Of sparse operands, what is left to Python besides: of an op, or of its gradient.
+SPARSE_EXCEPTIONS = {
+    "products of two sparse matrices, and parts of them": {"matmul", "sampled_product", "kron_sampled"},
+    "entries that are where an array is not zero": {"to_layout", "pack"},
+    "entries are overwritten": {"index_put"},
+    "ties at entries of a pattern": {"extremum_shares_at"},
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ops_on_sparse_operands_that_are_not_native_are_listed():
+    """Of each op that takes one, and of its gradient, on its first sample in CSR."""
+    allowed = NAMES | set().union(*SPARSE_EXCEPTIONS.values())
+    found = set()
+    for name in ops():
+        sample = next(sparse_samples(name), None)
+        if sample is None:
+            continue
+        forward, gradient, handles = calls(TABLE[name], sample)
+        outs = forward(*handles)
+        steps = {e.op.name for e in library_steps(forward, handles)}
+        floating = any(x.dtype.kind in "fc" for x in (outs if isinstance(outs, tuple) else (outs,)))
+        if not steps and gradient is not None and TABLE[name].differentiable and floating:
+            steps = {e.op.name for e in library_steps(gradient, handles)}
+        assert steps <= allowed, (name, steps - allowed)
+        found |= steps
+    assert found >= set().union(*SPARSE_EXCEPTIONS.values())
+
+
+def sparse_samples(name):
+    """The calls of an op with arguments in CSR, where it takes them."""
+    for k, sample in enumerate(samples_of(TABLE[name], "float64")):
+        held, _ = held_and_dense(Case(name, "csr", "float64", k, (), 0))
+        if not any(isinstance(x, Sparse) for x in held) or name == "from_values":  # which takes entries
+            continue
+        try:
+            bind(TABLE[name], tuple(map(handle_of, held)), dict(sample.params))
+        except iv.errors.LinearAlgebraError:
+            continue
+        yield replace(sample, args=held)
+
+
+def handle_of(x):
+    return make_handle(x) if hasattr(x, "shape") else x
 
 
 #: Where special functions are compared: their domains, edges, and beyond; and where sums of series do not

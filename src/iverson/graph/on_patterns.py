@@ -580,18 +580,16 @@ def _permute(o: _Opening, e: Equation) -> bool:
 
 
 def _sum(o: _Opening, e: Equation) -> bool:
-    """Sums of all entries, or of lines along all axes but one."""
+    """Sums of all entries, or of those of lines, as an array."""
     (x,), (v,) = e.operands, e.results
     if not _is_stored(x) or _is_stored(v) or _pattern(x).ndim != len(x.shape):
         return False
     p, entries = _pattern(x), o.open(x)
     left = [k for k in range(p.ndim) if k not in e.params["axis"]]
-    if len(left) > 1:
-        return False
     if not left:
         return o.is_dense(e, o.bind("sum", entries, axis=(0,), keepdims=False))
-    at, shape = o.along(p, left[0]), (x.shape[left[0]],)
-    return o.is_dense(e, o.bind("scatter_add", entries, at, axes=(0,), shape=shape))
+    at, shape = [o.along(p, k) for k in left], tuple(x.shape[k] for k in left)
+    return o.is_dense(e, o.bind("scatter_add", entries, *at, axes=tuple(range(len(left))), shape=shape))
 
 
 def _matmul(o: _Opening, e: Equation) -> bool:
