@@ -135,3 +135,12 @@ def test_ops_that_make_patterns_are_native_and_traced_once_for_all_patterns(name
 def test_programs_agree_with_eager_calls_over_changing_patterns(traces, names, end, layout, derived, seed):
     f = program(names, end)
     check(f if derived is None else derived(f), layout, seed, traces, COUNTS[1:6])
+
+
+def test_a_cotangent_of_ones_is_stored_on_any_pattern(traces):
+    compiled = iv.jit(iv.grad(lambda s: (s * s * 2).sum()))
+    for k in range(3):
+        s = drawn(np.random.default_rng(k), "csr", 8)
+        traces.clear()
+        agree(compiled(s), 4 * s)
+        assert len(traces) == (0 if k else 2)

@@ -256,7 +256,10 @@ class PatternSymbol(Pattern):
     sorted = property(_unknown)
     indices = property(_unknown)
     indptr = property(_unknown)
-    _coordinates = along = index_array = lines_along = find = subset = check = _unknown  # type: ignore[assignment]
+    _coordinates = along = index_array = lines_along = find = subset = _unknown  # type: ignore[assignment]
+
+    def check(self) -> None:
+        """As `Pattern.check`: nothing is known here that could be wrong."""
 
     def coalescing(self) -> tuple[Pattern, Array]:
         """Its entries are distinct."""
