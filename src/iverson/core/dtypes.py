@@ -72,7 +72,7 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
     >>> as_dtype("float32")
     dtype('float32')
     """
-    if dtype == _BFLOAT16 and isinstance(dtype, str):
+    if isinstance(dtype, str) and dtype == _BFLOAT16:
         return load_bfloat16()
     try:
         if isinstance(getattr(dtype, "shape", None), tuple) and not isinstance(dtype, np.dtype):
@@ -211,7 +211,7 @@ def result_type(*operands: Any) -> np.dtype[Any]:
     if isinstance(first, np.dtype) and is_known(first) and items.count(first) == len(items):
         return first
     try:
-        if any((isinstance(d, np.dtype) and d.kind == "V") or d == _BFLOAT16 for d in items):
+        if any(map(_names_bfloat16, items)):
             return _with_bfloat16(items)
         return as_dtype(np.result_type(*items), "result_type")
     except (TypeError, ValueError) as error:
@@ -220,6 +220,10 @@ def result_type(*operands: Any) -> np.dtype[Any]:
         raise DTypeError(
             "result_type", got=", ".join(map(repr, items)) or "nothing", expected="arrays, dtypes or scalars"
         ) from error
+
+
+def _names_bfloat16(item: Any) -> builtins.bool:
+    return item == _BFLOAT16 if isinstance(item, str) else builtins.bool(getattr(item, "kind", "") == "V")
 
 
 def _with_bfloat16(items: list[Any]) -> np.dtype[Any]:
