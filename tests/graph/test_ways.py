@@ -6,8 +6,12 @@ all orders and 10,000 programs, in machine code; a run of the tests draws some, 
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import iverson as iv
 from iverson.ops import TABLE
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.graph.programs import as_tuple
@@ -42,6 +46,21 @@ def test_every_op(name: str) -> None:
             which,
             EXHAUSTIVE,
         )
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+@pytest.mark.parametrize("name", ["eigh", "qr", "slogdet", "svd"])
+def test_results_of_which_a_derivative_reads_some(name: str, turn: int) -> None:
+    """In a branch, derivatives make again what was not kept of an op's results, and are given what was."""
+
+    def program(x: Any, p: Any) -> Any:
+        def inside(x: Any) -> Any:
+            return getattr(iv.linalg, name)(x @ x.mT + 0.1 * iv.eye(3))[turn]
+
+        return iv.cond(p > 0, inside, lambda x: 3 * inside(x), x)
+
+    rng = np.random.default_rng(0)
+    all_ways_agree(program, [rng.standard_normal((3, 4)), np.ones(())], (0, 1), (0,), False)
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

@@ -243,7 +243,8 @@ class Recorded:
                 again.append(equation)
                 needed.update(values_of(equation.operands))
         needed |= self._on_roots([*again, *equations], [v for v in kept if v in needed])
-        captured = [v for v in kept if v in needed]
+        made = {v for e in again for v in e.results}  # beside what is not kept, it may make what is
+        captured = [v for v in kept if v in needed and v not in made]
         captured.sort(key=lambda v: kept[v])
         graph = Graph(
             (*seeds, *captured), (*reversed(again), *equations), tuple(outputs), tuple(self.level.constants)

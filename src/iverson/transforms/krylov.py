@@ -150,9 +150,9 @@ def _solved(method: str, a: Any, b: Any, x0: Any, rtol: Any, atol: Any, maxiter:
     name = method.partition("(")[0]
     a = a if isinstance(a, LinearOperator) else as_inexact(a, name, "a")
     b = as_inexact(b, name, "b")
-    n = a.shape[-1]
-    if len(a.shape) < 2 or a.shape[-2] != n:
+    if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
         raise ShapeError(name, "a", got=f"shape {a.shape}", expected="square matrices")
+    n = a.shape[-1]
     if not b.ndim or b.shape[max(b.ndim - 2, 0)] != n:
         raise ShapeError(
             name,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from iverson.core import locks
 from iverson.core.dispatch import Wrapper, make_handle, rewrap, unwrap, value_of
 from iverson.interop.packing import Packed, pack, structures, unpack
 from iverson.layouts import Sparse, layout_of, to_strided
@@ -81,7 +81,7 @@ class Replica:
         self._buffers = [_buffer(x) for x in self._leaves]
         self._own = [False] * len(self._leaves)
         self._applied = 0
-        self._lock = Lock()
+        self._lock = locks.lock()
 
     def leaves(self, changes: Sequence[Packed]) -> list[Any]:
         """The parameters when all messages after the first are applied: new handles."""
@@ -102,7 +102,7 @@ class Replica:
         self._own[k] = rows is not None
 
 
-_opening = Lock()
+_opening = locks.lock()
 
 
 def replica(first: Packed) -> Replica:
