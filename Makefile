@@ -38,6 +38,7 @@ test-all: $(VENV)/.stamp-peers  ## run every test at full size, peers included
 
 test-peers: $(VENV)/.stamp-peers  ## run the tests that need PyTorch, JAX, scikit-learn, Dask or MPI
 	$(PYTEST) -m peers
+	$(PYTEST) --doctest-modules src/iverson/interop/dask
 
 lint: $(VENV)/.stamp-dev  ## check style, types and import directions
 	$(VENV)/bin/ruff check .

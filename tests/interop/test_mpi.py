@@ -52,6 +52,12 @@ def test_what_processes_compute_together():
     assert run(2, "-m", "tests.interop.mpi_program").count("holds:") == 5
 
 
+def test_examples_in_docstrings():
+    assert "passed" in run(
+        1, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--doctest-modules", "src/iverson/interop/mpi"
+    )
+
+
 def test_the_example_trains_alike_on_any_number_of_processes():
     one, two = (run(n, "examples/data_parallel.py", "--quick") for n in (1, 2))
     assert one.splitlines()[-1] == two.splitlines()[-1]
