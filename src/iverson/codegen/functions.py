@@ -15,6 +15,7 @@ from iverson.codegen import halves, ir, ufuncs, vecmath
 from iverson.codegen.ir import Builder, Pair, Value
 from iverson.core import dtypes
 from iverson.core.scalars import SCALARS
+from iverson.core.scalars.functions import FAR
 from iverson.expr.functions import COMBINE
 from iverson.expr.nodes import DType
 
@@ -235,16 +236,23 @@ def _spherical_j(b: Builder, n: Value, x: Value) -> Value:
 
 
 def _exprel_order(b: Builder, k: Value, x: Value) -> Value:
-    """The integral of t^k exp(x t) over [0, 1]."""
-    return _scipy("hyp1f1")(b, k + 1.0, k + 2.0, x) / (k + 1.0)
+    """As of `iverson.core.scalars.functions`."""
+    within = b.select(x > 800.0, b.const(800.0, x.type), x)
+    found = _scipy("hyp1f1")(b, k + 1.0, k + 2.0, within) / (k + 1.0)
+    return b.select(x.eq(-math.inf), b.const(0.0, x.type), found)
 
 
 def _log1prel_order(b: Builder, k: Value, x: Value) -> Value:
-    """The integral of (-t)^k k! / (1 + x t)^(k+1) over [0, 1]."""
+    """As of `iverson.core.scalars.functions`."""
     odd = (b.cast("fptosi", k, k.type.as_int) & 1).eq(1)
     sign = b.select(odd, b.const(-1.0, x.type), b.const(1.0, x.type))
-    found = _scipy("hyp2f1")(b, k + 1.0, k + 1.0, k + 2.0, -x)
-    return sign * _scipy("gamma")(b, k + 1.0) / (k + 1.0) * found
+    n = k + 1.0
+    near = _scipy("hyp2f1")(b, n, n, k + 2.0, -b.select(x > FAR, b.const(FAR, x.type), x)) / n
+    near = b.select(x < -1.0, b.const(math.nan, x.type), near)
+    sums = _scipy("psi")(b, n) + np.euler_gamma - k / (1.0 + x)
+    far = (_vector("log1p")(b, x) - sums) / _vector("pow")(b, x, n)
+    far = b.select(x.eq(math.inf), b.const(0.0, x.type), far)
+    return sign * _scipy("gamma")(b, n) * b.select(x > FAR, far, near)
 
 
 _maximum, _minimum = _extremum("gt"), _extremum("lt")

@@ -16,17 +16,31 @@ from iverson.core.scalars.special import scipy_special
 
 _DEGREE = math.pi / 180
 _ABOVE = (1.5, 3.0)
+#: Beyond, log(1 + x) / x is differentiated by Leibniz' rule.
+FAR = 1e6
 _hyp1f1, _hyp2f1 = scipy_special("hyp1f1"), scipy_special("hyp2f1")
 
 
 def _exprel_order(_F: Any, k: int, x: Any) -> Any:
-    """The k-th derivative of (exp(x) - 1) / x, the integral of t^k exp(x t) over [0, 1] (13.4.1)."""
-    return _hyp1f1(k + 1.0, k + 2.0, x) / (k + 1)
+    """The k-th derivative of (exp(x) - 1) / x, the integral of t^k exp(x t) over [0, 1] (13.4.1).
+
+    Where exp(x) is out of range SciPy's series may not end, and at -inf it is nan.
+    """
+    x = np.asarray(x)
+    return np.where(np.isneginf(x), 0.0, _hyp1f1(k + 1.0, k + 2.0, np.minimum(x, 800.0)) / (k + 1))
 
 
 def _log1prel_order(_F: Any, k: int, x: Any) -> Any:
-    """The k-th derivative of log(1 + x) / x: of (-t)^k k! / (1 + x t)^(k+1) the integral (15.6.1)."""
-    return (-1) ** k * math.factorial(k) / (k + 1) * _hyp2f1(k + 1.0, k + 1.0, k + 2.0, -np.asarray(x))
+    """The k-th derivative of log(1 + x) / x: of (-t)^k k! / (1 + x t)^(k+1) the integral (15.6.1).
+
+    For large x, by Leibniz' rule, to the first order of 1 / x: there SciPy's function overflows.
+    """
+    x = np.asarray(x)
+    n = k + 1.0
+    near = np.where(x < -1, np.nan, _hyp2f1(n, n, n + 1, -np.minimum(x, FAR)) / n)
+    sums = sum(1 / j for j in range(1, k + 1)) - k / (1 + x)
+    far = np.where(np.isposinf(x), 0.0, (np.log1p(x) - sums) / x**n)
+    return (-1) ** k * math.factorial(k) * np.where(x > FAR, far, near)
 
 
 def _one(name: str, rule: Derivative, summary: str, example: tuple[str, str], **facts: Any) -> Scalar:
