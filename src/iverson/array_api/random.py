@@ -370,7 +370,7 @@ class Generator:
         draw: Any = getattr(self._bits, name)
         try:
             return self._each(lambda lead: draw(*numbers, size=lead + shape))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ArgumentError(name, argument, got=f"{numbers}", remedy=str(error)) from None
 
     def _named(self, name: str, draw: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:

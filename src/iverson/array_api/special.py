@@ -192,13 +192,15 @@ def multigammaln(a: A | ArrayLike, d: int, /) -> A:
 
     >>> from iverson import asarray
     >>> multigammaln(asarray([2., 3.]), 2)
-    iverson.Tensor([0.45158271, 1.4310842 ])
+    iverson.Tensor([0.45158271, 1.55019499])
     """
     (x,), d = _read("multigammaln", a=a), as_int(d, "multigammaln", "d")
     if d < 1:
         raise ArgumentError("multigammaln", "d", got=str(d), expected="a dimension, 1 or more")
-    shifted = [F.lgamma(x - 0.5 * j) for j in range(d)]
-    return functools.reduce(F.add, shifted) + d * (d - 1) / 4 * math.log(math.pi)
+    from iverson.array_api.creation import arange
+
+    shifted = F.lgamma(F.expand_dims(x, axis=(x.ndim,)) - 0.5 * arange(d, dtype=x.dtype))
+    return F.sum(shifted, axis=(x.ndim,), keepdims=False) + d * (d - 1) / 4 * math.log(math.pi)
 
 
 _MADE = (
