@@ -347,8 +347,10 @@ class Generator:
         count = as_int(n, "multinomial", "n")
         if values.ndim != 1:
             raise ShapeError("multinomial", "pvals", got=f"shape {values.shape}", expected="a vector")
-        if not abs(values.sum() - 1) < 1e-6:
-            raise ArgumentError("multinomial", "pvals", got=f"a sum of {values.sum()}", expected="1")
+        with np.errstate(over="ignore"):
+            total = values.sum()
+        if not abs(total - 1) < 1e-6:
+            raise ArgumentError("multinomial", "pvals", got=f"a sum of {total}", expected="1")
         own = () if size is None else as_shape(size, "multinomial")
         check_storable((*own, *values.shape), dtypes.default_int, "multinomial", "size")
         return self._drawn("multinomial", "pvals", own, count, values)

@@ -87,9 +87,10 @@ def iterated(matrix: Any, b: Array, *, method: str, rtol: float, atol: float, ma
     options["M"] = preconditioned(matrix, m, name)
     x = np.zeros_like(b)
     for k in range(b.shape[1]):
-        with np.errstate(all="ignore"):  # what diverges is seen below
+        with np.errstate(all="ignore"):  # what diverges is seen by its residual
             found, _ = getattr(linalg, name)(matrix, b[:, k], **options)
-        _check(name, matrix, b[:, k], found, max(rtol * float(np.linalg.norm(b[:, k])), atol))
+            tolerance = max(rtol * float(np.linalg.norm(b[:, k])), atol)
+        _check(name, matrix, b[:, k], found, tolerance)
         x[:, k] = found
     return x
 
