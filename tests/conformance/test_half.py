@@ -20,6 +20,7 @@ from iverson.core.factorisations import FACTORISATIONS
 from iverson.kernels.registry import in_dtype
 from iverson.layouts import layout_of, layouts, to_strided
 from iverson.ops import TABLE
+from iverson.ops.linalg import ITERATIONS
 from iverson.tensor import Tensor
 from tests.conformance.product import EXHAUSTIVE, SEED, floating, in_layout, ops, samples_of
 from tests.conformance.test_table import as_tuple, pull
@@ -32,7 +33,7 @@ pytest.importorskip("ml_dtypes")
 HALVES = ("float16", "bfloat16")
 SINGLE = np.dtype("float32")
 #: Ops that NumPy and PyTorch refuse too: LAPACK has no routine in half precision.
-REFUSED = frozenset(FACTORISATIONS)
+REFUSED = frozenset((*FACTORISATIONS, *ITERATIONS))
 
 
 def layouts_for(name: str) -> list[str]:

@@ -17,6 +17,7 @@ from iverson.graph.passes import simplified
 from iverson.graph.passes.halves import halves
 from iverson.graph.verify import check
 from iverson.layouts import to_strided
+from iverson.ops.linalg import ITERATIONS
 from tests.conformance.product import EXHAUSTIVE, SEED, ops
 from tests.graph.programs import as_tuple, calls_of, traced
 
@@ -29,7 +30,7 @@ SINGLE = np.dtype("float32")
 
 
 def drawn_ops(count: int = 16) -> list[str]:
-    known = sorted(set(ops()) - {*FACTORISATIONS, "pack", "unpack"})
+    known = sorted(set(ops()) - {*FACTORISATIONS, *ITERATIONS, "pack", "unpack"})
     chosen = np.random.default_rng(SEED).permutation(len(known))[: None if EXHAUSTIVE else count]
     return [known[k] for k in sorted(chosen)]
 

@@ -27,10 +27,13 @@ from iverson.layouts import CooPattern
 from iverson.ops.batching import Examples, apart, beside, leading
 from iverson.ops.matmul import cut, product_at
 
+#: What iterates to a tolerance, or solves by SciPy's sparse factors, that half precision does not reach.
+ITERATIONS = ("iterative_solve", "eigsh", "bordered_solve")
+
 
 def _of_single(op: Op) -> Op:
     """A factorisation refuses half precision, as NumPy's and PyTorch's do: LAPACK has no routine for it."""
-    if op.name not in FACTORISATIONS:
+    if op.name not in FACTORISATIONS and op.name not in ITERATIONS:
         return op
 
     names = list(signature(op.abstract).parameters)
