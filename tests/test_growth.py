@@ -34,7 +34,6 @@ CUBE_PLUS = Op(
     ),
     jvp=(lambda F, t, _out, x, _y: 3 * x * x * t, lambda F, t, _out, _x, _y: t),
     entry_map=Elementwise(keeps_zeros=True),
-    family="elementwise",
     samples=lambda s: [Sample((s((2, 3)), s((3,))))],
 )
 

@@ -63,6 +63,7 @@ def cases(name: str, layout: str) -> list[tuple[Any, Any, int]]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore::iverson.errors.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning", "ignore::RuntimeWarning")
 @pytest.mark.parametrize("layout", [found.name for found in layouts() if found.name != "strided"])
 def test_only_the_identity_hands_an_operand_back(layout):

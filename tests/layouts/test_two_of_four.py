@@ -258,6 +258,14 @@ CALLS = {
     ],
     "scatter_add": [call("scatter_add", after=(np.array([2, 0, 2, 1]),), axes=(0,), shape=(3, 8))],
     "selected": [call("selected")],
+    "bordered_solve": [
+        lambda x: bind(
+            TABLE["bordered_solve"], (dominant(x), np.array([0.3, 0.7]), D[:, :2], D[:, 2:4], D[0, :2]), {}
+        )[0]
+    ],
+    "eigsh": [lambda x: iv.linalg.eigsh(dominant(x) + dominant(x).mT, 1)[0]],
+    "iterative_solve": [lambda x: iv.linalg.gmres(dominant(x), D, rtol=1e-13)],
+    "slogdet": [lambda x: iv.linalg.slogdet(dominant(x))[1]],
     "solve": [
         lambda x: iv.linalg.solve(dominant(x), D),
         lambda x: iv.linalg.solve(D[:, :4] + 5 * np.eye(4), x),

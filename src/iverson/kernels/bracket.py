@@ -211,8 +211,8 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     or nan across from them is not multiplied with their zeros; they are looked for where the product is not
     finite. Rows of a (columns of b) left out by a condition that does not vary along them stay left out.
     """
-    kinds = [type(getattr(v, "values", v)) for v in values]
-    if Box in kinds and all(k is Box or k is np.ndarray for k in kinds):
+    held = [v.values if type(v) is Bracket else v for v in values]
+    if Box in map(type, held) and all(type(v) is Box or is_strided(v) for v in held):
         return _product_of_boxes(op, values, params)
     a, b = select(values[0]), select(values[1])
     plain = is_strided(a) and is_strided(b)

@@ -19,7 +19,7 @@ from iverson.kernels import sparse_batches
 from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import is_sparse, sparse, sparse_only
 from iverson.kernels.sparse_products import to_scipy
-from iverson.layouts import coalesced, to_strided
+from iverson.layouts import coalesced, is_strided, to_strided
 
 Array = np.ndarray[Any, Any]
 Params = dict[str, Any]
@@ -149,7 +149,7 @@ def of_sparse(op: Op, values: Values, params: Params) -> Any:
 
 def hermitian_part(a: Any) -> Any:
     """(A + A^H) / 2 of an array or a SciPy matrix, along the last two axes."""
-    turned = a.conj().swapaxes(-1, -2) if isinstance(a, np.ndarray) else a.conj().T
+    turned = a.conj().swapaxes(-1, -2) if is_strided(a) else a.conj().T
     return (a + turned) * 0.5
 
 

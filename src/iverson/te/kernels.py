@@ -29,7 +29,7 @@ def kernels_text(program: Program) -> list[str]:
     """Lines on the kernels, stages and levers of a program whose walks are chosen."""
     lowered = lower(program)
     if program.sizes:
-        lowered = lowered.at({v: v.typical for v in program.sizes})
+        lowered = lowered.at({v: v.typical for v in lowered.program.sizes})
     lines = []
     for k, part in enumerate(_parts(lowered, peak()), 1):
         lines += [f"kernel {k}: {part[0]}", *part[1:]]
