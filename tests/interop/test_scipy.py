@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 #: What SciPy carries out in NumPy alone, of all arrays.
 IN_NUMPY = {
     "special": "ellipk ellipkm1 hyp1f1",
-    "stats": "f_oneway levene",
     "fft": "dct idct dst idst dctn idctn dstn idstn",
     "integrate": "simpson",
     "linalg": "det inv expm pinv solve",
