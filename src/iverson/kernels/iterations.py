@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,8 @@ import numpy as np
 from iverson.core.caller import warn
 from iverson.core.errors import ConvergenceWarning, LinearAlgebraError
 from iverson.core.op import Op
-from iverson.kernels import sparse_batches
-from iverson.kernels.registry import zeros_like_result
 from iverson.kernels.sparse_forms import is_sparse, sparse, sparse_only
-from iverson.kernels.sparse_products import to_scipy
+from iverson.kernels.sparse_products import solved, to_scipy
 from iverson.layouts import coalesced, is_strided, to_strided
 
 Array = np.ndarray[Any, Any]
@@ -129,19 +126,8 @@ def iterative_solve(a: Array, b: Array, *, method: str, **options: Any) -> Array
 
 @sparse("iterative_solve")
 def of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """The same with a sparse matrix; of a batch, with its matrices on the diagonal of one."""
-    a, b = values
-    if not is_sparse(a):
-        return NotImplemented
-    result = zeros_like_result(op, values, params)
-    if not prod(result.shape):
-        return np.zeros(result.shape, result.dtype)
-    right = to_strided(b).astype(result.dtype, copy=False)
-
-    def each(s: Any, b: Array) -> Array:
-        return iterated(to_scipy(s), b, **params)
-
-    return sparse_batches.times(coalesced(sparse_only(a)), right, each, stack=False)
+    """The same with a sparse matrix."""
+    return solved(op, values, params, lambda _: lambda s, b: iterated(to_scipy(s), b, **params))
 
 
 # --- eigenpairs ---------------------------------------------------------------------------------------

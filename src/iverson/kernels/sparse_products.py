@@ -7,6 +7,7 @@ the pattern.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from math import prod
@@ -325,11 +326,10 @@ def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
     return out
 
 
-@sparse("solve")
-def solve(op: Op, values: Values, params: Params) -> Any:
-    """A x = b with a sparse A by SciPy's SuperLU; a batch is one matrix with its matrices on the diagonal.
+def solved(op: Op, values: Values, params: Params, each: Callable[[Any], Callable[..., Any]]) -> Any:
+    """A x = b with a sparse A; a batch is one matrix with its matrices on the diagonal.
 
-    The factors of a matrix serve every solve with it, and those with its transpose.
+    each : of A, without duplicates, the function of one such matrix and strided columns that solves.
     """
     a, b = values
     if not is_sparse(a):
@@ -339,8 +339,18 @@ def solve(op: Op, values: Values, params: Params) -> Any:
         return np.zeros(result.shape, result.dtype)
     right = to_strided(b).astype(result.dtype, copy=False)
     a = coalesced(sparse_only(a))
-    factors, how = factors_for(a, result.dtype)
-    return sparse_batches.times(a, right, lambda _, b: factors.solve(b, how), stack=False)
+    return sparse_batches.times(a, right, each(a), stack=False)
+
+
+@sparse("solve")
+def solve(op: Op, values: Values, params: Params) -> Any:
+    """By SciPy's SuperLU: the factors of a matrix serve every solve with it, and those with its transpose."""
+
+    def each(a: Any) -> Callable[..., Any]:
+        factors, how = factors_for(a, zeros_like_result(op, values, params).dtype)
+        return lambda _, b: factors.solve(b, how)
+
+    return solved(op, values, params, each)
 
 
 @sparse("slogdet")
