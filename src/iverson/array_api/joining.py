@@ -188,9 +188,9 @@ def take_positions(x: Any, positions: np.ndarray[Any, Any], axis: int) -> Any:
 def diff(
     x: A | ArrayLike,
     /,
+    n: SupportsIndex = 1,
     *,
     axis: Axis = -1,
-    n: SupportsIndex = 1,
     prepend: A | ArrayLike | None = None,
     append: A | ArrayLike | None = None,
 ) -> A:
@@ -201,7 +201,7 @@ def diff(
     fit, AxisError.
 
     >>> from iverson import asarray
-    >>> diff(asarray([1, 4, 9])), diff(asarray([1, 4, 9]), n=2)
+    >>> diff(asarray([1, 4, 9])), diff(asarray([1, 4, 9]), 2)
     (iverson.Tensor([3, 5]), iverson.Tensor([2]))
     """
     x = as_operand(x, "diff")

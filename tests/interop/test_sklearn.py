@@ -1,0 +1,50 @@
+"""scikit-learn's estimators and metrics on tensors, by its array API dispatch: right values, no gradient cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.peers
+pytest.importorskip("sklearn", reason="a peer")
+
+ROOT = Path(__file__).parents[2]
+
+#: What differs, and why.
+OTHERWISE = {
+    "GaussianMixture full",  # adds reg_covar to a slice in place: slices are copies here
+    "silhouette_score",  # not dispatched: asks for the attribute `flat`
+    "roc_auc_score",  # call where(condition)
+    "roc_curve",
+}
+
+#: What reads entries as Python numbers on the way; metrics that give floats do, too.
+WITHOUT_GRADIENTS = {"PoissonRegressor", "LogisticRegression", "CalibratedClassifierCV"}
+
+
+def test_estimators_and_metrics_are_right_or_refuse() -> None:
+    run = subprocess.run(
+        (sys.executable, "-m", "tests.interop.sklearn_calls"),
+        cwd=ROOT,
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    values = {name: value for name, (value, _) in found.items() if value != "right"}
+    assert {name: value for name, value in values.items() if name not in OTHERWISE} == {}
+    assert [n for n, value in values.items() if not value.startswith("raised")] == ["GaussianMixture full"]
+    refused = {name: end for name, (_, end) in found.items() if end.startswith("refused")}
+    assert all("detach()" in end for end in refused.values()), refused
+    estimators = {name for name in found if name[0].isupper()}
+    assert estimators & set(refused) == WITHOUT_GRADIENTS
+    others = {name: end for name, (_, end) in found.items() if end not in ("right", "no floats")}
+    assert set(others) - set(refused) <= OTHERWISE
+    assert sum(end == "right" for _, end in found.values()) >= 37
