@@ -1,4 +1,4 @@
-"""scikit-learn's estimators and metrics on tensors, by its array API dispatch: right values, no gradient cut."""
+"""scikit-learn's estimators and metrics on tensors, by array API dispatch: right values, no gradient cut."""
 
 from __future__ import annotations
 
