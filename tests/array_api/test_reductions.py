@@ -27,6 +27,7 @@ SCANS = {"cumulative_sum": np.cumulative_sum, "cumulative_prod": np.cumulative_p
 ARGS = {"argmax": np.argmax, "argmin": np.argmin}
 COVERED = {*ORACLES, *SCANS, *ARGS}
 CASES = [((), None), ((), ()), ((4,), 0), ((2, 3), None), ((2, 3), -1), ((2, 3, 2), (0, -1)), ((2, 1), 1)]
+CASES += [((4, 9, 3), -1), ((40, 1), (1,))]  # many short rows
 
 
 def wide(dtype):
@@ -77,6 +78,15 @@ def test_nothing_to_choose_from(name):
     with pytest.raises(ArgumentError, match=f"{name}.*entr"):
         getattr(iv, name)(np.zeros((2, 0)), axis=1)
     assert getattr(iv, name)(np.zeros((0, 2)), axis=1).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_a_nan_in_one_of_many_short_rows_is_its_extremum(name):
+    x = np.arange(120.0).reshape(40, 3)
+    x[np.arange(0, 40, 3), np.arange(14) % 3] = np.nan
+    with np.errstate(invalid="ignore"):
+        same(getattr(iv, name)(x, axis=1), getattr(np, name)(x, axis=1))
+        same(getattr(iv, name)(x[::-1, ::-1], axis=-1), getattr(np, name)(x[::-1, ::-1], axis=-1))
 
 
 @pytest.mark.parametrize("name", ARGS)

@@ -18,7 +18,7 @@ from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.op import Op, Sample
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.core.table import define
-from iverson.kernels import sparse_values
+from iverson.kernels import sparse_values, strided
 from iverson.layouts import CooPattern
 from iverson.layouts.batches import of_all
 from iverson.ops import loops
@@ -155,12 +155,11 @@ define(
 )
 
 
-_EXTREMA: dict[str, Callable[..., Any]] = {"max": np.max, "min": np.min}
-for _name, _body in _EXTREMA.items():
+for _name, _ufunc in {"max": np.maximum, "min": np.minimum}.items():
     define(
         Op(
             name=_name,
-            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
+            forward=partial(strided.extremum, _ufunc),
             abstract=_check_extremum(_name),
             te=reduction(_name),
             vjp=(partial(_extremum_vjp, largest=_name == "max"),),

@@ -74,7 +74,7 @@ define(
 
 
 def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
-    shifted = x - np.maximum.reduce(x, axis=axis, keepdims=True)
+    shifted = x - strided.extremum(np.maximum, x, axis=axis, keepdims=True)
     chosen = shifted[strided.index_along(x.shape, classes, axis)]
     # The classes have extent 1 along the axis.
     losses = np.log(np.add.reduce(np.exp(shifted, out=shifted), axis=axis, keepdims=True)) - chosen
