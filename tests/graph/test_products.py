@@ -35,6 +35,12 @@ FOLDED = {
         2 * 6 * 5 * 7,
     ),
     "what is read twice is not folded": (lambda a, x, y: (a @ x + a @ y) * (a @ x), (A, X, Y), 2, 420),
+    "factors that are products of a shared factor": (
+        lambda a, x, y, c: a @ (x @ c) + a @ (y @ c),
+        (A, X, Y, X.T),
+        2,
+        5 * 7 * 5 + 6 * 5 * 5,
+    ),
     "a gradient of a sum": (iv.grad(lambda a, b: (a @ b).sum()), (A, B), 1, 4 * 5),
     "columns that repeat": (lambda a, x: a @ iv.broadcast_to(x[:, :1], (5, 9)), (A, X), 1, 6 * 5),
     "a batch of vectors": (iv.vmap(lambda a, x: a @ x, (None, 0)), (A, BATCH), 1, 3 * 6 * 5),
@@ -98,3 +104,32 @@ def test_random_chains(seed, count):
         (found,) = interpret(simplified(graph), args)
     assert work.multiply_adds == cheapest([a.shape for a in arrays])[1]
     np.testing.assert_allclose(found.numpy(), np.linalg.multi_dot(arrays), rtol=1e-9, atol=1e-12)
+
+
+@given(data=st.data())
+def test_random_sums_of_products(data):
+    """What is folded has nothing left to fold, makes no more products, and the same sum."""
+    factors = [RNG.normal(size=(3, 3)) for _ in range(4)]
+    chain = st.lists(st.integers(0, 3), min_size=1, max_size=4)
+    sums = data.draw(st.lists(st.lists(chain, min_size=1, max_size=4), min_size=1, max_size=3))
+
+    def product(args, chain):
+        first, *rest = reversed(chain)
+        found = args[first]
+        for k in rest:
+            found = args[k] @ found
+        return found
+
+    def f(*args):
+        found = [sum((product(args, chain) for chain in chains), start=0.0) for chains in sums]
+        return sum((args[n % 4] @ x for n, x in enumerate(found)), start=0.0), *found[1:]
+
+    args = list(map(iv.asarray, factors))
+    graph = iv.jit(f).graph(*args)
+    once = folding(graph)
+    assert show(folding(check(once))) == show(once)
+    assert sum(e.op.name == "matmul" for e in once.equations) <= sum(
+        e.op.name == "matmul" for e in graph.equations
+    )
+    for found, expected in zip(interpret(once, args), f(*args), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)

@@ -52,10 +52,8 @@ def _is_sum(e: Equation) -> bool:
 
 def _sum(writer: Writer, e: Equation) -> None:
     """Terms that share a factor are multiplied with it once."""
-    before = terms = _terms(writer, e)
-    for side in (0, 1):
-        terms = _shared(writer, terms, side, e.where)
-    if len(terms) == len(before):
+    terms = _folded(writer, e.operands, e.where)
+    if terms is None:
         writer.keep(e)
     elif len(terms) == 1:
         product = writer.made[terms[0]]
@@ -65,13 +63,27 @@ def _sum(writer: Writer, e: Equation) -> None:
         writer.write("add_n", *terms, where=e.where, result=e.results[0])
 
 
-def _terms(writer: Writer, e: Equation) -> list[Any]:
+def _folded(writer: Writer, operands: Sequence[Any], where: Any) -> list[Any] | None:
+    """The terms of a sum, fewer than there were; None where no two share a factor."""
+    before = terms = _terms(writer, operands)
+    for side in (0, 1):
+        terms = _shared(writer, terms, side, where)
+    return None if len(terms) == len(before) else terms
+
+
+def _terms(writer: Writer, operands: Sequence[Any]) -> list[Any]:
     """The terms of a sum, and of sums among them that nothing else reads."""
     found: list[Any] = []
-    for x in e.operands:
+    for x in operands:
         inner = writer.by(x, "add", alone=True) or writer.by(x, "add_n", alone=True)
-        found += _terms(writer, inner) if inner is not None and _is_sum(inner) else [x]
+        found += _terms(writer, inner.operands) if inner is not None and _is_sum(inner) else [x]
     return found
+
+
+def _total(writer: Writer, operands: Sequence[Any], where: Any) -> Any:
+    """The sum of factors, which may be products of a shared factor themselves."""
+    terms = _folded(writer, operands, where) or operands
+    return terms[0] if len(terms) == 1 else writer.write("add_n", *terms, where=where)
 
 
 def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Any) -> list[Any]:
@@ -87,7 +99,7 @@ def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Any) -> list
         if len(at) < 2:
             continue
         others = [writer.made[terms[n]].operands[1 - side] for n in at]
-        total = writer.write("add_n", *others, where=where)
+        total = _total(writer, others, where)
         made = writer.write("matmul", *((factor, total) if side == 0 else (total, factor)), where=where)
         writer.reads[made] = 1
         found[at[0]] = made
