@@ -13,10 +13,6 @@ from importlib import import_module as _import_module
 from iverson import array_api as _array_api
 from iverson import autograd as autograd
 from iverson import errors as errors
-from iverson import fft as fft
-from iverson import linalg as linalg
-from iverson import random as random
-from iverson import special as special
 from iverson.array_api import *
 from iverson.array_api.info import array_namespace_info as __array_namespace_info__
 from iverson.autograd import mode as _mode
@@ -27,9 +23,13 @@ from iverson.tensor import Tensor as Tensor
 
 if _typing.TYPE_CHECKING:
     from iverson import explain as explain
+    from iverson import fft as fft
+    from iverson import linalg as linalg
     from iverson import masked as masked
     from iverson import nn as nn
     from iverson import optim as optim
+    from iverson import random as random
+    from iverson import special as special
     from iverson import te as te
     from iverson import testing as testing
     from iverson import transforms as transforms
@@ -41,9 +41,11 @@ if _typing.TYPE_CHECKING:
 __array_api_version__ = "2025.12"
 __version__ = "0.1.0"
 
-_NAMESPACES = ("autograd", "errors", "fft", "linalg", "random", "special")
+_NAMESPACES = ("autograd", "errors")
 #: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
-_ON_DEMAND = ("explain", "masked", "nn", "optim", "te", "testing", "transforms")
+_ON_DEMAND = (
+    "explain", "fft", "linalg", "masked", "nn", "optim", "random", "special", "te", "testing", "transforms",
+)  # fmt: skip
 _LENT = ("masked.construct", "saving", "transforms")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,30 +15,9 @@ from iverson.core.errors import DTypeError
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.array_api.limits import FloatInfo, IntInfo
     from iverson.tensor.array import Array
     from iverson.tensor.typing import A, ArrayLike, Device, DTypeLike
-
-
-@dataclass(frozen=True, slots=True)
-class FloatInfo:
-    """The limits of a floating dtype, of its parts where it is complex."""
-
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: np.dtype[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class IntInfo:
-    """The limits of an integer dtype."""
-
-    bits: int
-    max: int
-    min: int
-    dtype: np.dtype[Any]
 
 
 def _named(type: Any, operation: str) -> Any:
@@ -91,6 +69,8 @@ def finfo(type: Array | DTypeLike, /) -> FloatInfo:
     >>> finfo("float32").bits
     32
     """
+    from iverson.array_api.limits import FloatInfo
+
     dtype = _named(type, "finfo")
     if not dtypes.is_inexact(dtype):
         raise DTypeError("finfo", "type", got=str(dtype), expected="a floating dtype", remedy="use iinfo")
@@ -113,6 +93,8 @@ def iinfo(type: Array | DTypeLike, /) -> IntInfo:
     >>> iinfo("int8").max
     127
     """
+    from iverson.array_api.limits import IntInfo
+
     dtype = _named(type, "iinfo")
     if dtype.kind not in "iu":
         raise DTypeError("iinfo", "type", got=str(dtype), expected="an integer dtype", remedy="use finfo")

@@ -7,9 +7,9 @@ gamma and beta functions in their parameters are by `iverson.core.scalars.incomp
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from iverson.array_api.arguments import SCALARS as NUMBERS
@@ -48,9 +48,8 @@ def _of_record(scalar: Scalar) -> Callable[..., Any]:
         return called(x1, x2, x3)
 
     function: Any = (of_one, of_two, of_three)[scalar.arity - 1]
-    signature = inspect.signature(function)
-    given = zip(signature.parameters.values(), names, strict=True)
-    function.__signature__ = signature.replace(parameters=[p.replace(name=n) for p, n in given])
+    given = [Parameter(n, Parameter.POSITIONAL_ONLY, annotation="A | ArrayLike") for n in names]
+    function.__signature__ = Signature(given, return_annotation="A")
     return named(function, name, documented(scalar))
 
 

@@ -27,7 +27,6 @@ from iverson.autograd.node import (
 )
 from iverson.autograd.plan import Kind, Plan, on_demand, on_values, pullback
 from iverson.autograd.record import selected
-from iverson.autograd.skipped import report_planned, report_unreached
 from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.aval import Aval
@@ -104,6 +103,8 @@ def _walk(
         g = arrived.pop(node, None)
         if g is None:
             if work.active.count:
+                from iverson.autograd.skipped import report_unreached
+
                 report_unreached(node, needs)
             continue
         if node.multiple or type(g) is Sum or node.meta is not None or node in asked:
@@ -214,6 +215,8 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
         if plan is None:
             plan = _planned(node, op, g, demands, recording)
         if work.active.count:
+            from iverson.autograd.skipped import report_planned
+
             report_planned(node, demands, plan)
         if plan.on_values:
             return _carried_out_on_values(plan, node, g, demands)

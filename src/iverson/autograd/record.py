@@ -130,8 +130,10 @@ def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params
     """The op's result as a value of a level, unless operands that are zero make it one of no level."""
     if Zero in map(type, values) and op.linear_in and annihilated(op, tuple(values)) is not None:
         if work.active.count:
+            from iverson.core.notes import Annihilated
+
             where = differentiated.get() or user_call()
-            work.note(work.Annihilated(op, tuple(map(_avals, values)), params, where))
+            work.note(Annihilated(op, tuple(map(_avals, values)), params, where))
         return zeros_like_result(op, tuple(values), params)
     return level.bind(op, dispatch.seen_from(level, args, values), params)
 

@@ -11,7 +11,7 @@ from iverson.autograd.plan import Kind, Plan
 from iverson.core import work
 from iverson.core.dtypes import is_inexact
 from iverson.core.entries import NOTHING, Box, Entries, Stored
-from iverson.core.work import Skip
+from iverson.core.notes import Skip
 
 
 def report_unreached(node: Node, needs: Needs) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
 
 from iverson.core.errors import ArgumentTypeError, described
+from iverson.core.parameters import positional
 from iverson.core.shapes import as_int
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
@@ -86,16 +86,12 @@ def checked(function: AnyFunction, name: str = "") -> AnyFunction:
     ``name`` is what errors call it; by default its own name. A function without such parameters is returned
     as it is.
     """
-    if not hasattr(function, "__signature__") and CHECKS.keys().isdisjoint(function.__annotations__.values()):
-        return function  # most are: reading signatures is a part of what importing takes
-    operation = name or function.__name__.strip("_")
-    parameters = list(signature(function).parameters.items())
-    named = {p: CHECKS[a.annotation] for p, a in parameters if a.annotation in CHECKS}
-    placed = [
-        (k, p, named[p]) for k, (p, a) in enumerate(parameters) if p in named and a.kind is not a.KEYWORD_ONLY
-    ]
+    annotations = function.__annotations__.items()
+    named = {p: CHECKS[a] for p, a in annotations if a in CHECKS and p != "return"}
     if not named:
         return function
+    operation = name or function.__name__.strip("_")
+    placed = [(k, p, named[p]) for k, p in enumerate(positional(function)[0]) if p in named]
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

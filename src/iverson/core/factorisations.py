@@ -10,17 +10,25 @@ another share of these; they grow with the sizes in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core.entries import FULL
 
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+
+def _ratio(a: int, b: int) -> Fraction:
+    from fractions import Fraction  # only what counts work asks for one
+
+    return Fraction(a, b)
+
 
 def _lu(n: int, *_: int) -> Fraction:
-    return Fraction(n**3, 3)
+    return _ratio(n**3, 3)
 
 
 def _solve(n: int, _: int, __: int, columns: int) -> Fraction:
@@ -35,17 +43,17 @@ def _qr(rows: int, columns: int) -> Fraction:
 def _qr_complete(rows: int, columns: int) -> Fraction:
     """R and a square Q: reflections of an identity, the first of which changes its last column alone."""
     k = min(rows, columns)
-    return _triangle(rows, columns) + 2 * rows * (rows - k) * k + Fraction(2 * k**3, 3)
+    return _triangle(rows, columns) + 2 * rows * (rows - k) * k + _ratio(2 * k**3, 3)
 
 
 def _triangle(rows: int, columns: int) -> Fraction:
     """R alone: k reflections, k = min(rows, columns), of what is below and to the right of each."""
     k = min(rows, columns)
-    return rows * columns * k * 2 - (rows + columns) * k**2 + Fraction(2 * k**3, 3)
+    return rows * columns * k * 2 - (rows + columns) * k**2 + _ratio(2 * k**3, 3)
 
 
 def _first_columns(rows: int, k: int) -> Fraction:
-    return rows * k**2 - Fraction(k**3, 3)
+    return rows * k**2 - _ratio(k**3, 3)
 
 
 def _svd(rows: int, columns: int) -> int:
@@ -55,27 +63,27 @@ def _svd(rows: int, columns: int) -> int:
 
 def _svd_full(rows: int, columns: int) -> Fraction:
     m, n = max(rows, columns), min(rows, columns)
-    return 2 * m**2 * n + 4 * m * n**2 + Fraction(9 * n**3, 2)
+    return 2 * m**2 * n + 4 * m * n**2 + _ratio(9 * n**3, 2)
 
 
 def _svdvals(rows: int, columns: int) -> Fraction:
     m, n = max(rows, columns), min(rows, columns)
-    return 2 * m * n**2 - Fraction(2 * n**3, 3)
+    return 2 * m * n**2 - _ratio(2 * n**3, 3)
 
 
 #: By op, from the last two sizes of each operand, of one matrix.
 FACTORISATIONS: dict[str, Callable[..., Fraction | int]] = {
     "solve": _solve,
-    "solve_triangular": lambda n, _, __, columns: Fraction(n**2 * columns, 2),
+    "solve_triangular": lambda n, _, __, columns: _ratio(n**2 * columns, 2),
     "inv": lambda n, _: n**3,
     "det": _lu,
     "slogdet": _lu,
-    "cholesky": lambda n, _: Fraction(n**3, 6),
+    "cholesky": lambda n, _: _ratio(n**3, 6),
     "qr": _qr,
     "qr_complete": _qr_complete,
-    "eigh": lambda n, _: Fraction(9 * n**3, 2),
-    "eigvalsh": lambda n, _: Fraction(2 * n**3, 3),
-    "eig": lambda n, _: Fraction(25 * n**3, 2),
+    "eigh": lambda n, _: _ratio(9 * n**3, 2),
+    "eigvalsh": lambda n, _: _ratio(2 * n**3, 3),
+    "eig": lambda n, _: _ratio(25 * n**3, 2),
     "svd": _svd,
     "svd_full": _svd_full,
     "svdvals": _svdvals,

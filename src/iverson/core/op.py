@@ -7,7 +7,6 @@ is one of which the rule uses at most ``shape`` and ``dtype``, and its value is 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, reduce, wraps
@@ -18,6 +17,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plain
 from iverson.core.entry_map import ANY, EntryMap
+from iverson.core.parameters import positional
 from iverson.core.shapes import Shape
 
 Rule = Callable[..., Any]
@@ -263,19 +263,11 @@ def reads(rule: Rule, skip: int, count: int, of: int = 0) -> frozenset[int | str
     declared = getattr(rule, "reads", None)
     if declared is not None:
         return frozenset(declared[of] if isinstance(declared, Mapping) else declared)
-    parameters = list(inspect.signature(rule).parameters.values())[skip:]
-    found: set[int | str] = set()
-    position = -1
-    for p in parameters:
-        if p.kind is p.KEYWORD_ONLY or p.kind is p.VAR_KEYWORD:
-            break
-        if p.kind is p.VAR_POSITIONAL:
-            if not p.name.startswith("_"):
-                found |= set(range(max(position, 0), count))
-            break
-        if not p.name.startswith("_"):
-            found.add("y" if position < 0 else position)
-        position += 1
+    names, starred = positional(rule)
+    named = enumerate(names[skip:], -1)
+    found: set[int | str] = {"y" if k < 0 else k for k, name in named if not name.startswith("_")}
+    if starred and not starred.startswith("_"):
+        found |= set(range(max(len(names) - skip - 1, 0), count))
     return frozenset(found)
 
 

@@ -15,7 +15,8 @@ from iverson.core.aval import Aval
 from iverson.core.cost import PRODUCTS, Cost
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Bracket, Stored
-from iverson.core.work import Annihilated, Called, Skip, Unspecified, Work, counting
+from iverson.core.notes import Annihilated, Called, Skip, Unspecified
+from iverson.core.work import Work, counting
 from iverson.explain.model import Body, Found, Line, Piece, Step
 from iverson.explain.program import called_programs, steps_of
 from iverson.explain.rules import RuleCosts, of_equation

@@ -11,7 +11,7 @@ from iverson.codegen.programs.nodes import Branch, Nest, Product, Repeat, Step
 from iverson.core.dispatch import is_tracked
 from iverson.core.dtypes import is_inexact
 from iverson.core.entries import Stored
-from iverson.core.work import Called
+from iverson.core.notes import Called
 from iverson.explain.model import ProgramStep
 from iverson.graph.compiled import Compiled
 from iverson.graph.executable import executable

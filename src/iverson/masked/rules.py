@@ -19,6 +19,7 @@ from iverson.core import work
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import LevelValue, bind, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError
+from iverson.core.notes import Unspecified
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided
@@ -249,4 +250,4 @@ def _report(op: Op, args: Args, out: Any) -> None:
     largest = max(masked, key=lambda x: prod(x.shape))
     size, specified = prod(largest.shape), min(x._mask.count for x in masked if x.shape == largest.shape)
     if specified < size:
-        work.note(work.Unspecified(op.name, size, specified, largest.dtype.itemsize, user_call()))
+        work.note(Unspecified(op.name, size, specified, largest.dtype.itemsize, user_call()))

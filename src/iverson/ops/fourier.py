@@ -33,11 +33,11 @@ def _samples(s: Any) -> list[Sample]:
     ]
 
 
-def _define_pair(name: str, inverse: str, body: Any) -> None:
+def _define_pair(name: str, inverse: str) -> None:
     define(
         Op(
             name=name,
-            forward=lambda x, *, axes, norm: body(x, axes=axes, norm=norm),
+            forward=lambda x, *, axes, norm: getattr(np.fft, name)(x, axes=axes, norm=norm),
             abstract=_complex_abstract,
             vjp=(
                 lambda F, g, _y, _x, *, axes, norm: getattr(F, inverse)(
@@ -51,8 +51,8 @@ def _define_pair(name: str, inverse: str, body: Any) -> None:
     )
 
 
-_define_pair("fftn", "ifftn", np.fft.fftn)
-_define_pair("ifftn", "fftn", np.fft.ifftn)
+_define_pair("fftn", "ifftn")
+_define_pair("ifftn", "fftn")
 
 
 def _rfft_shape(shape: Shape, axis: int) -> Shape:

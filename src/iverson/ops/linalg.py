@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from iverson.core.entries import Box, Entries, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
 from iverson.core.factorisations import FACTORISATIONS
 from iverson.core.op import Body, Op, Rule, Sample, Wanted, reading
+from iverson.core.parameters import positional
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define, definition_hooks
@@ -36,7 +36,7 @@ def _of_single(op: Op) -> Op:
     if op.name not in FACTORISATIONS and op.name not in ITERATIONS:
         return op
 
-    names = list(signature(op.abstract).parameters)
+    names, _ = positional(op.abstract)
 
     def abstract(*avals: Any, **params: Any) -> Any:
         for k, x in enumerate(avals):

@@ -138,7 +138,7 @@ class Methods:
         """An angle in degrees, in radians."""
     def diagonal(self, /, *, offset: SupportsIndex = 0) -> Self:
         """The ``offset``-th diagonals of the matrices in the last two axes, as the last axis."""
-    def diff(self, /, *, axis: Axis = -1, n: SupportsIndex = 1, prepend: Self | ArrayLike | None = None, append: Self | ArrayLike | None = None) -> Self:
+    def diff(self, /, n: SupportsIndex = 1, *, axis: Axis = -1, prepend: Self | ArrayLike | None = None, append: Self | ArrayLike | None = None) -> Self:
         """The differences of neighbours along an axis, taken ``n`` times."""
     def digamma(self, /) -> Self:
         """The derivative of lgamma; next to its zeros at negative x within 1e-15."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from iverson.core.dispatch import has_entries
@@ -25,6 +24,8 @@ def show(x: Any) -> str:
 
 def page(kind: str, layout: str, x: Any, facts: list[str], picture: Picture | None) -> str:
     """A line of facts, the picture if there is one, and the text."""
+    from html import escape
+
     shape = " × ".join(map(str, x.shape)) or "rank 0"
     tracked = ["requires grad"] if x.requires_grad else []
     line = ", ".join([shape, str(x.dtype), layout, *facts, *tracked])

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 from os import PathLike
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core.entries import Box, Entries, Full, Nothing, Stored
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import addresses
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Array = np.ndarray[Any, Any]
 
@@ -65,6 +67,8 @@ class Picture:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the picture into an SVG file, whose path it returns."""
+        from pathlib import Path
+
         where = Path(path)
         namespace = '<svg xmlns="http://www.w3.org/2000/svg"'
         where.write_text(self.svg.replace("<svg", namespace, 1), encoding="utf-8")

@@ -30,12 +30,12 @@ from iverson.core.float_warnings import cast
 from iverson.layouts import holds_alone, layout_of, read_only, to_strided
 from iverson.layouts.registry import support_of
 from iverson.ops import TABLE
-from iverson.tensor import notebook, printing, spy
+from iverson.tensor import printing
 from iverson.tensor.array import Array
-from iverson.tensor.spy import Picture
 
 if TYPE_CHECKING:
     from iverson.tensor._methods import TensorMethods
+    from iverson.tensor.spy import Picture
 else:
     TensorMethods = object  # as `iverson.tensor.array.Methods`
 
@@ -293,6 +293,8 @@ class Tensor(Handle, Array, TensorMethods):
         return printing.show(self)
 
     def _repr_html_(self) -> str:
+        from iverson.tensor import notebook
+
         return notebook.show(self)
 
     def spy(self) -> Picture:
@@ -310,6 +312,8 @@ class Tensor(Handle, Array, TensorMethods):
         |  #|
         +---+
         """
+        from iverson.tensor import spy
+
         value = self._value
         known = None if type(value) is np.ndarray else spy.of_entries(support_of(value), self.shape)
         return known or spy.of_array(to_strided(value) != 0)

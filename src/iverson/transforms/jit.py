@@ -31,6 +31,7 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import Box, Stored
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.notes import Called
 from iverson.core.table import overrides
 from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
@@ -414,10 +415,10 @@ class Jitted(Generic[P, R]):
             give_away([given.handles[k] for k in given.donated if k not in kept], self._name)
         return result  # type: ignore[no-any-return]
 
-    def _called(self, given: _Given) -> work.Called:
+    def _called(self, given: _Given) -> Called:
         """A note of a call with such arguments."""
         args, kwargs = given.rebuilt([make_handle(_zeros_like(value_of(h))) for h in given.handles])
-        return work.Called(self, args, kwargs, tuple(map(is_tracked, given.handles)))
+        return Called(self, args, kwargs, tuple(map(is_tracked, given.handles)))
 
     def graph(self, *args: P.args, **kwargs: P.kwargs) -> Graph:
         """The graph for such arguments; tracked tensors that the function closes over are its last inputs."""

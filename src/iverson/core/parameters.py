@@ -1,0 +1,35 @@
+"""Names of a function's parameters. Imports nothing of the package.
+
+Records and public functions are looked at while the package is imported: there are hundreds, and
+`inspect.signature` takes some 50 µs for each, the code of a function less than one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+_VARARGS = inspect.CO_VARARGS
+_ELSEWHERE = frozenset(("__wrapped__", "__signature__"))
+
+
+def positional(function: Callable[..., Any]) -> tuple[tuple[str, ...], str]:
+    """The names of the parameters that arguments are given to by position, and that of ``*args`` ("": none).
+
+    Of a wrapped function, those of what it wraps.
+
+    >>> positional(lambda F, g, *xs, axis: g)
+    (('F', 'g'), 'xs')
+    """
+    if type(function) is FunctionType and function.__dict__.keys().isdisjoint(
+        ("__wrapped__", "__signature__")
+    ):
+        code = function.__code__
+        count = code.co_argcount
+        starred = code.co_varnames[count + code.co_kwonlyargcount] if code.co_flags & _VARARGS else ""
+        return code.co_varnames[:count], starred
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return tuple(names), next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
