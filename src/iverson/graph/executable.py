@@ -11,8 +11,9 @@ from iverson.graph.dead_code import dead_code
 from iverson.graph.flags import OnFlags, on_flags
 from iverson.graph.lower import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, Native, lower
 from iverson.graph.nodes import Graph
-from iverson.graph.on_patterns import Given, OnPatterns, on_patterns
+from iverson.graph.on_patterns import on_patterns
 from iverson.graph.passes.common import common
+from iverson.graph.takes import Given, OnPatterns
 from iverson.layouts.symbols import Binding
 
 

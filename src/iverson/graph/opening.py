@@ -1,0 +1,288 @@
+"""A graph on sparse values while it becomes one on their entries and index arrays, equation by equation.
+
+Where a rule makes an equation of native ones, its sparse operands are opened; else it stays a library step on
+packed values. Which rules there are is said in `graph.on_patterns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
+from iverson.core.entries import Stored
+from iverson.core.op import Op
+from iverson.core.table import TABLE
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.padding import entry_axis, guarded
+from iverson.graph.stored_ops import stored_read
+from iverson.graph.symbols import unknown
+from iverson.graph.takes import (
+    Along,
+    Beyond,
+    Entries,
+    Given,
+    OnPatterns,
+    Packed,
+    Places,
+    Rows,
+    Valid,
+    entries_of,
+)
+from iverson.layouts import Pattern
+from iverson.layouts.placement import rows
+from iverson.layouts.symbols import PatternRead, PatternSymbol
+
+Rule: TypeAlias = "Callable[[Opening, Equation], bool]"
+
+
+def is_stored(x: Any) -> bool:
+    """Whether an operand is a value on a pattern."""
+    return type(x) is Value and isinstance(x.aval.support, Stored)
+
+
+def pattern_of(v: Value) -> Any:
+    """The pattern that a value is stored on."""
+    return v.aval.support.pattern  # type: ignore[union-attr]
+
+
+@dataclass(eq=False)
+class Opening:
+    """One graph: what is made of it so far.
+
+    entries : of values that are open, theirs. now : what stands for values of the graph that are dense.
+    whole : sparse values that are there packed. bounded : the pattern that an extent is the bound of.
+    rules_of : what to try with an equation, in order: a rule says whether it made it of native ones.
+    """
+
+    graph: Graph
+    bounded: Mapping[int, PatternSymbol]
+    rules_of: Callable[[Equation], Sequence[Rule]]
+    equations: list[Equation] = field(default_factory=list)
+    entries: dict[Value, Value] = field(default_factory=dict)
+    now: dict[Value, Value] = field(default_factory=dict)
+    whole: set[Value] = field(default_factory=set)
+    takes: dict[Any, Value] = field(default_factory=dict)
+    held: dict[Any, Value] = field(default_factory=dict)
+    where: Any = None
+
+    def inside(self, body: Graph) -> Opening:
+        """The same of a graph inside."""
+        return Opening(body, self.bounded, self.rules_of)
+
+    def run(self) -> OnPatterns:
+        """All of it, on what a call gives."""
+        self.open_all()
+        gives: list[Any] = []
+        outputs: list[Operand] = []
+        for x in self.graph.outputs:
+            if x is UNDEFINED:
+                gives.append(UNDEFINED)
+                continue
+            is_open = x in self.entries and x not in self.whole
+            gives.append(Packed(len(outputs), pattern_of(x)) if is_open else len(outputs))
+            outputs.append(self.entries[x] if is_open else self.given(x))
+        self.bound(outputs)
+        self.tell_beyond(outputs, gives)
+        return OnPatterns(self.core(outputs), tuple(self.takes), tuple(gives))
+
+    def core(self, outputs: Sequence[Operand]) -> Graph:
+        """What was made, with these outputs."""
+        read = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
+        constants = tuple((v, held) for v, held in self.constants.items() if v in read)
+        return Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
+
+    def open_all(self) -> None:
+        """The equations, one after the other."""
+        g = self.graph
+        self.numbers = {v: k for k, v in enumerate(g.inputs)}
+        self.constants = dict(g.constants)
+        self.whole.update((*g.inputs, *self.constants))
+        for k, v in enumerate(g.inputs):
+            if not is_stored(v):
+                self.takes[Given(k)] = v
+        for e in g.equations:
+            self.where = e.where
+            if not any(rule(self, e) for rule in self.rules_of(e)):
+                self.library(e)
+
+    def bound(self, outputs: Sequence[Operand]) -> None:
+        """Leave out what is beyond the entries of patterns."""
+        valid = {
+            n: self.takes.get(Valid(s, n)) or Value(Aval((n,), np.dtype(bool)))
+            for n, s in self.bounded.items()
+        }
+        if not valid:
+            return
+        graph = Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs))
+        self.equations = list(guarded(graph, valid).equations)
+        for n, own in valid.items():
+            if any(own in e.operands for e in self.equations):
+                self.takes[Valid(self.bounded[n], n)] = own
+
+    def tell_beyond(self, outputs: Sequence[Operand], gives: list[Any]) -> None:
+        """Tell what inputs and outputs have beyond the entries of patterns."""
+        bounded = self.bounded
+        for take, v in list(self.takes.items()):
+            if type(take) is Given and (k := entry_axis(v, bounded)) is not None:
+                extent = v.shape[k]
+                self.takes[Beyond(take.number, k, bounded[extent], extent)] = v
+                del self.takes[take]
+        for m, g in enumerate(gives):
+            k = entry_axis(outputs[g], bounded) if type(g) is int else None
+            if k is not None:
+                extent = outputs[g].shape[k]
+                gives[m] = Beyond(g, k, bounded[extent], extent)
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def given(self, x: Operand) -> Operand:
+        """An operand as equations read it that take values packed."""
+        if type(x) is not Value or x in self.now:
+            return self.now.get(x, x) if type(x) is Value else x
+        if x in self.numbers:
+            return self.takes.setdefault(Given(self.numbers[x]), x)
+        if is_stored(x) and x not in self.whole:
+            p, entries = pattern_of(x), self.entries[x]
+            values = self.reshaped(entries, p.stored_shape + entries.shape[1:])
+            self.equations.append(Equation(TABLE["from_values"], (values,), {"pattern": p}, (x,), self.where))
+            self.whole.add(x)
+        return x
+
+    def library(self, e: Equation) -> None:
+        """An equation as it is, on packed values. Raises PatternRead where graphs of it name patterns that no
+        input of theirs is on."""
+        for _, body in subgraphs(e):
+            if unknown(body):
+                raise PatternRead
+        self.equations.append(replace(e, operands=tuple(map(self.given, e.operands))))
+        self.whole.update(e.results)
+
+    def dense(self, x: Operand) -> Operand:
+        """An operand with every entry."""
+        if not is_stored(x):
+            return self.given(x)
+        p = pattern_of(x)
+        axes = tuple(range(p.ndim))
+        return self.bind("scatter_add", self.open(x), *self.places(p), axes=axes, shape=x.shape)
+
+    def open(self, v: Value) -> Value:
+        """The entries of a sparse value: (count, *dense axes)."""
+        found = self.entries.get(v)
+        if found is None:
+            found = self.entries[v] = self._opened(v)
+        return found
+
+    def _opened(self, v: Value) -> Value:
+        p = pattern_of(v)
+        shape = (p.count, *v.shape[p.ndim :])
+        if v in self.numbers:
+            return self.takes.setdefault(Entries(self.numbers[v], p), Value(Aval(shape, v.dtype)))
+        if v not in self.constants or isinstance(p, PatternSymbol):
+            return self.reshaped(self.bind("values_at", v, pattern=p), shape)
+        found = Value(Aval(shape, v.dtype))
+        self.constants[found] = entries_of(value_of(self.constants[v], self.constants[v]), p)
+        return found
+
+    def places(self, p: Pattern) -> list[Value]:
+        """The index of each entry, along each sparse axis."""
+        return [self.along(p, k) for k in range(p.ndim)]
+
+    def along(self, pattern: Pattern, axis: int) -> Value:
+        p, key = pattern, Along(pattern, axis)
+        if isinstance(p, PatternSymbol):
+            return self.takes.setdefault(key, Value(Aval((p.count,), p.index_dtype)))
+        if key not in self.held:
+            array = p.index_array(axis)
+            self.held[key] = Value(Aval(array.shape, array.dtype))
+            self.constants[self.held[key]] = array
+        return self.held[key]
+
+    def rows(self, p: Pattern) -> list[Value]:
+        """A pattern by rows: what `stored_product` reads before and after its dense factor."""
+        parts = (0, 1) if p.by_rows else (0, 1, 2)
+        return [self.of_rows(Rows(p, k)) for k in parts]
+
+    def of_rows(self, key: Rows) -> Value:
+        p = key.pattern
+        if isinstance(p, PatternSymbol):
+            return self.takes.setdefault(key, Value(Aval(key.shape, p.index_dtype)))
+        if key not in self.held:
+            array = rows(p)[key.part]
+            self.held[key] = Value(Aval(array.shape, array.dtype))
+            self.constants[self.held[key]] = array
+        return self.held[key]
+
+    def at(self, x: Value, p: Pattern) -> Value | None:
+        """The entries of a sparse value at a pattern over the same axes, or over all of those that it is
+        broadcast to; None at others."""
+        own = pattern_of(x)
+        if own is p:
+            return self.open(x)
+        if own.shape == p.shape:
+            return self.bind(stored_read, self.open(x), self.at_places(Places(p, (own,))), flat=False)
+        if p.ndim < len(x.shape):
+            return None
+        places = Places(p, (own,), dense=x.shape[own.ndim :])
+        return self.bind(stored_read, self.open(x), self.at_places(places), flat=True)
+
+    def at_places(self, key: Places) -> Value:
+        aval = Aval((key.at.count,), np.dtype(np.int64))
+        if any(isinstance(p, PatternSymbol) for p in (key.at, *key.of)):
+            return self.takes.setdefault(key, Value(aval))
+        if key not in self.held:
+            self.held[key] = Value(aval)
+            self.constants[self.held[key]] = key.found({})
+        return self.held[key]
+
+    def operand(self, take: Any, operands: Sequence[Operand]) -> Operand:
+        """What a graph inside takes, of an equation with these operands; None where it is not there."""
+        if type(take) is Given:
+            return self.dense(operands[take.number])
+        if type(take) is Along:
+            return self.along(take.pattern, take.axis)
+        if type(take) is Rows:
+            return self.of_rows(take)
+        if type(take) is Places:
+            return self.at_places(take)
+        if type(take) is Valid:
+            return self.takes.setdefault(take, Value(Aval((take.extent,), np.dtype(bool))))
+        x = operands[take.number]
+        return self.open(x) if is_stored(x) and pattern_of(x) is take.pattern else None
+
+    # --- equations --------------------------------------------------------------------------------
+
+    def bind(self, op: str | Op, *operands: Operand, **params: Any) -> Value:
+        """The result of a new equation."""
+        op = TABLE[op] if isinstance(op, str) else op
+        aval = op.infer(*(x.aval if type(x) is Value else x for x in operands), **params)
+        found = Value(Aval(aval.shape, aval.dtype))
+        self.equations.append(Equation(op, operands, params, (found,), self.where))
+        return found
+
+    def combined(self, parts: Sequence[Value], op: str, dtype: Any) -> Value:
+        """The sum or product of values, in a dtype."""
+        found = parts[0]
+        for x in parts[1:]:
+            found = self.bind(op, found, x)
+        return found if found.dtype == dtype else self.bind("astype", found, dtype=dtype)
+
+    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        return x if x.shape == shape else self.bind("reshape", x, shape=shape)
+
+    def is_dense(self, e: Equation, found: Value) -> bool:
+        """What an equation gives is this, with every entry."""
+        (v,) = e.results
+        self.now[v] = self.reshaped(found, v.shape)
+        return True
+
+    def is_open(self, e: Equation, entries: Value) -> bool:
+        """What an equation gives is stored on its pattern, and these are the entries."""
+        (v,) = e.results
+        p = pattern_of(v)
+        self.entries[v] = self.reshaped(entries, (p.count, *v.shape[p.ndim :]))
+        return True
