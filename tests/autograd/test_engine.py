@@ -116,6 +116,20 @@ def test_unused_inputs():
         grad(y, z, unused="maybe")
 
 
+@pytest.mark.parametrize("asked", ["x", "y", "values", "x y values"])
+def test_outputs_are_pulled_back_together_as_one_by_one(asked):
+    """Also what is given twice, comes from another that is given, is asked for itself, or leads nowhere."""
+    x, other = leaf(3, 3), leaf(2)
+    y = iv.sin(x)
+    values, vectors = iv.linalg.eigh(y + y.mT)
+    outputs = [y, other * 2, y, values, y @ y, vectors**2, values, x, x]
+    seeds = [iv.asarray(rng.standard_normal(z.shape)) for z in outputs]
+    asked = [{"x": x, "y": y, "values": values}[name] for name in asked.split()]
+    one_by_one = [grad([z], asked, [g]) for z, g in zip(outputs, seeds, strict=True)]
+    for found, *parts in zip(grad(outputs, asked, seeds), *one_by_one, strict=True):
+        np.testing.assert_allclose(found.numpy(), sum(p.to_dense().numpy() for p in parts), atol=1e-12)
+
+
 def test_constant_output_gives_zero_not_an_error():
     x = leaf(2)
     g = grad(iv.asarray(1.0), x)

@@ -221,12 +221,11 @@ def test_seeds_are_of_their_outputs_shape_and_kind():
     with pytest.raises(DTypeError, match="real dtype"):
         grad([x * x], [x], [iv.asarray([1j, 1.0])])
     z = iv.asarray([1.0 + 1j, 2.0], requires_grad=True)
-    for seed in (
-        [1j, 1.0],
-        [1.0, 1.0],
-    ):  # a real cotangent of something complex is one with no imaginary part
+    # A real cotangent of something complex is one with no imaginary part.
+    for seed in (np.array([1j, 1.0]), np.array([1.0, 1.0]), np.array([1j, 1.0], "complex64")):
         (found,) = grad([z * z], [z], [iv.asarray(seed)])
-        np.testing.assert_allclose(found.numpy(), np.array(seed) * np.conj(2 * z.detach().numpy()))
+        assert found.dtype == z.dtype
+        np.testing.assert_allclose(found.numpy(), seed * np.conj(2 * z.detach().numpy()))
 
 
 def test_a_pass_counts_its_rules_and_what_it_leaves_out():
@@ -278,6 +277,16 @@ def test_what_a_cotangent_does_not_reach_is_not_computed(recorded):
     with iv.explain.count() as work:
         grad([y], [x], [g], create_graph=recorded)
     assert work.bytes["cos"] == 2 * 8
+
+
+def test_on_one_pattern_too_what_is_not_demanded_is_not_computed():
+    rows = iv.to_layout(iv.asarray(STORED[:1]), "csr").detach().requires_grad_()
+    x = iv.concat([rows, iv.to_layout(iv.asarray(STORED[1:]), "csr")])
+    y = x * iv.exp(x.detach().values()[0]) * x.detach()
+    g = iv.ops.F.from_values(np.ones(2), pattern=y._value.pattern)
+    with iv.explain.count() as work:
+        (found,) = grad([y], [rows], [g])
+    assert work.entries["multiply"] == 2 * found.nnz == 2
 
 
 class _Of:

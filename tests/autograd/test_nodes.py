@@ -42,6 +42,17 @@ def test_a_call_is_in_the_innermost_frame_of_the_user():
     assert code is test_a_call_is_in_the_innermost_frame_of_the_user.__code__
 
 
+def test_what_is_traced_names_the_line_that_is_differentiated_and_then_its_own():
+    def of_a_gradient(x):
+        g = iv.grad(lambda x: iv.sum(iv.sin(x) * x))(x)
+        return iv.exp(g)
+
+    equations = iv.jit(of_a_gradient).graph(iv.ones(3)).equations
+    first = of_a_gradient.__code__.co_firstlineno
+    lines = {e.op.name: int(line_of(e.where).rpartition(":")[2]) - first for e in equations}
+    assert (lines["cos"], lines["exp"]) == (1, 2)
+
+
 def test_of_a_result_shape_and_dtype_are_known():
     x = iv.asarray(np.ones((2, 3), "float32"), requires_grad=True)
     u, s, _ = iv.linalg.svd(x * x)

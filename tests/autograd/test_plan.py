@@ -15,7 +15,7 @@ from iverson.core.errors import IversonError, LinearAlgebraError
 from iverson.core.op import Sampler, frozen
 from iverson.core.region import Region
 from iverson.core.table import TABLE, override_vjp
-from iverson.layouts import from_strided, support_of
+from iverson.layouts import from_strided, support_of, to_strided
 from iverson.ops import F
 from iverson.transforms import jvp
 from tests.conformance.product import each, floating, in_layout, samples_of
@@ -192,9 +192,32 @@ def test_rules_on_values_give_what_rules_give(name, monkeypatch):
     if not y.requires_grad or getattr(y._value, "pattern", None) is not held.pattern:
         return  # it is not 0 at 0
     head = F.from_values(rng.standard_normal(held.values.shape).astype(y.dtype), pattern=held.pattern)
-    expected = grad(y, list(leaves.values()), head, create_graph=True)
+    rolled = from_strided(np.roll(to_strided(held), 1, axis=1), "csr").pattern
+    other = F.from_values(rng.standard_normal(held.values.shape).astype(y.dtype), pattern=rolled)
+    heads = [head, other]  # one as long, on another pattern: its entries are of other places
+    expected = [g for h in heads for g in grad(y, list(leaves.values()), h, create_graph=True)]
+    found = grad(y, list(leaves.values()), other)
     monkeypatch.setattr("iverson.autograd.engine._part", None)
-    found = grad(y, list(leaves.values()), head)
+    found = (*grad(y, list(leaves.values()), head), *found)
     for g, e in zip(found, expected, strict=True):
         assert g.dtype == e.dtype
         np.testing.assert_array_equal(g.to_dense().numpy(), e.detach().to_dense().numpy())
+
+
+@pytest.mark.parametrize("dtypes", ["float64 complex128", "complex128 float64", "float32 float64"])
+@pytest.mark.parametrize("name", ["multiply", "add", "subtract"])
+def test_rules_on_values_give_cotangents_of_their_inputs_dtypes(name, dtypes):
+    rng = np.random.default_rng(0)
+    pattern = from_strided(np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]]), "csr").pattern
+    drawn = lambda dtype: (rng.standard_normal(3) + (1j if dtype[0] == "c" else 0)).astype(dtype)
+    on_pattern = lambda x: F.from_values(x, pattern=pattern)
+    values = [drawn(dtype) for dtype in dtypes.split()]
+    dense, sparse = ([iv.asarray(x).requires_grad_() for x in xs] for xs in (values, map(on_pattern, values)))
+    y = getattr(F, name)(*dense)
+    head = drawn(str(y.dtype))
+    expected = grad(y, dense, iv.asarray(head))
+    for g, e, x in zip(
+        grad(getattr(F, name)(*sparse), sparse, on_pattern(head)), expected, dense, strict=True
+    ):
+        assert g.dtype == e.dtype == x.dtype
+        np.testing.assert_array_equal(g.values().numpy(), e.numpy())

@@ -216,44 +216,49 @@ def test_what_nobody_else_holds_is_written_in_place():
     assert address(world.w) != place
 
 
-def test_results_are_made_in_donated_memory():
+@pytest.mark.parametrize("kind", [np.asarray, iv.asarray])
+def test_results_are_made_in_donated_memory(kind):
+    """Also beside an array, and where all arguments are tensors, which are found in one step."""
+
     def step(params, x):
         return [p - 0.5 * x for p in params], (params[0] * x).sum()
 
-    f = iv.jit(step, donate=0)
+    f, x = iv.jit(step, donate=0), kind(X)
     params = [iv.asarray(X, copy=True), iv.asarray(2 * X, copy=True)]
     expected = [iv.asarray(X), iv.asarray(2 * X)]
     places = list(map(address, params))
     for _ in range(3):
         given = params
-        params, s = f(params, X)
+        params, s = f(params, x)
         expected, r = step(expected, X)
         assert list(map(address, params)) == places
         for a, b in zip(iv_leaves((params, s)), iv_leaves((expected, r)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-14)
-        for use in (lambda x: x + 1, lambda x: x.numpy(), lambda x: f([x, x], X), iv.vmap(lambda x: x * 2)):
+        for use in (lambda x: x + 1, lambda y: y.numpy(), lambda y: f([y, y], x), iv.vmap(lambda x: x * 2)):
             with pytest.raises(ArgumentError, match="donated"):
                 use(given[0])
         assert "donated" in repr(given[0])
 
 
-def test_memory_that_others_hold_is_not_donated():
+@pytest.mark.parametrize("kind", [np.asarray, iv.asarray])
+def test_memory_that_others_hold_is_not_donated(kind):
     f = iv.jit(lambda a, b: a * 2 + b, donate=("a",))
-    array = X.copy()
-    f(iv.asarray(array), X)  # the caller's array
-    np.testing.assert_array_equal(array, X)
-    base = iv.asarray(X, copy=True)
-    view = base[1:4]
-    f(view, X[:3])
-    np.testing.assert_array_equal(base.numpy(), X)
-    kept = base.numpy()
-    f(base, X)
-    np.testing.assert_array_equal(kept, X)
+    for _ in range(2):  # traced, and known
+        array = X.copy()
+        f(iv.asarray(array), kind(X))  # the caller's array
+        np.testing.assert_array_equal(array, X)
+        base = iv.asarray(X, copy=True)
+        view = base[1:4]
+        f(view, kind(X[:3]))
+        np.testing.assert_array_equal(base.numpy(), X)
+        kept = base.numpy()
+        f(base, kind(X))
+        np.testing.assert_array_equal(kept, X)
     x = iv.asarray(X, copy=True)
     np.testing.assert_array_equal(f(a=x, b=x).numpy(), 3 * X)  # twice
     leaf = iv.asarray(X, copy=True, requires_grad=True)
     y = leaf * 1
-    f(y, X).sum().backward()
+    f(y, kind(X)).sum().backward()
     np.testing.assert_array_equal(leaf.grad.numpy(), np.full(6, 2.0))
     with pytest.raises(ArgumentTypeError, match="'donate'"):
         iv.jit(lambda x: x, donate=1.5)

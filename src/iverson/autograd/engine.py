@@ -36,6 +36,7 @@ from iverson.core.entries import (
     NOTHING,
     Box,
     Entries,
+    Full,
     LowRank,
     Stored,
     covers,
@@ -74,8 +75,7 @@ def reverse(
         return _walk(order, needs, seeds, targets, create_graph)
     finally:
         reset_recording(token)
-        if levels():
-            differentiated.set(before)
+        differentiated.set(before)
 
 
 @silent
@@ -122,7 +122,7 @@ def _walk(
                     arrived[parent] = ct
     for node, g in arrived.items():  # of which no argument is asked for, in the order of arrival
         meta = node.meta
-        whole = type(g) is not Sum and not node.multiple and type(g) is not LowRank
+        whole = type(g) is not Sum and not node.multiple
         if whole and type(g._value) is Strided and (meta is None or not meta.hooks):
             found[node, 0] = g
         else:
@@ -180,8 +180,8 @@ def _completed(
     if node.meta is not None and node.meta.hooks.get(index):
         ct = _hooked(node, index, _exported(ct))
     if (node, index) in targets:
-        if type(ct) is LowRank or type(ct._value) is not np.ndarray:
-            ct = _exported(ct)
+        if type(ct._value) is not np.ndarray:
+            ct = selected(ct)
         found[node, index] = ct
     return ct
 
@@ -236,7 +236,7 @@ def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Any) -> Any:
         if ct.dtype == of.dtype:
             return ct
         ct = _multiplied(ct)
-    if work.active.count and (ct.dtype, ct.shape) != (of.dtype, of.shape):
+    if work.active.count:
         _report_cast(node, ct, of, g)
     ct = conform(ct, of, node)
     return ct if type(ct._value) is not Zero or ct._node is not None else None
@@ -278,7 +278,7 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> P
     asked = node.reads[0]
     if type(asked) is Stored and asked.pattern is getattr(g._value, "pattern", None) and not recording:
         for need in demands:
-            if need is not asked and need is not NOTHING and need != asked:
+            if need is not asked and need is not NOTHING and type(need) is not Full and need != asked:
                 break
         else:
             if op.name not in overrides():
@@ -368,7 +368,7 @@ def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> 
         if ct is None:
             continue
         value = ct._value
-        if type(value) is Strided and value.shape == shape and value.dtype == node.args[k].dtype:
+        if type(value) is Strided and value.dtype == node.args[k].dtype:
             given.append((k, make_handle(pattern.kind(pattern, value))))
         else:
             ct = _conformed(F.from_values(ct, pattern=pattern), node, k, demands, g)

@@ -36,7 +36,7 @@ from iverson.core.table import overrides
 from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
-from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.graph.nodes import Graph
 from iverson.graph.symbols import bounds
 from iverson.layouts import (
     Pattern,
@@ -84,11 +84,7 @@ class _Entry:
             guard.settle(self.traced.inputs())
         self._steps = self.traced.steps
         #: Whether it maps values to values, and nothing else.
-        self._is_closed = (
-            self.traced.is_pure
-            and not self.traced.captured
-            and all(x is not UNDEFINED for x in self.traced.graph.outputs)
-        )
+        self._is_closed = self.traced.is_pure and not self.traced.captured
 
     def on(self, graph: Graph) -> _Entry:
         """The same for another graph."""
