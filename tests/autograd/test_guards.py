@@ -338,6 +338,12 @@ def test_needs_follow_from_demands():
 
     assert need(iv.exp(x), part) == part
     assert need(iv.exp(x), FULL) is FULL
+    y, own = iv.exp(x), Demand(Region((0,), (2,)))
+    for targets, expected in (
+        ({(y._node, 0): own}, own),
+        ({(x._node, 0): part, (y._node, 0): own}, Demand(Region((0,), (3,)))),
+    ):
+        assert find_needs([x._node, y._node], targets).result(y._node, 0) == expected
     padded = iv.pad(x, ((1, 2),))
     assert need(padded, FULL) == Demand(Region((1,), (6,)))
     assert need(padded, part) == Demand(Region((2,), (4,)))
@@ -357,9 +363,12 @@ def test_needs_count_on_the_zeros_of_an_operand_that_stay(demand):
         y = x * factor
         return find_needs(reachable([y._node], 0), {(x._node, 0): demand}, recording).result(y._node, 0)
 
-    for factor, recording in ((iv.Tensor(held), False), (iv.Tensor(held), True), (variable(held), False)):
+    of_its_own = iv.sqrt(variable(held))  # kept by the call that made it
+    kept = [(factor, False) for factor in (iv.Tensor(held), variable(held), of_its_own)]
+    for factor, recording in (*kept, (iv.Tensor(held), True)):
         np.testing.assert_array_equal(needed(factor, recording).pattern.coordinates, np.nonzero(STORED))
-    assert needed(variable(held), True) == needed(W, False) == demand
+    for factor, recording in ((variable(held), True), (of_its_own, True), (W, False)):
+        assert needed(factor, recording) == demand
 
 
 def test_needs_of_several_results_are_each_of_its_own():

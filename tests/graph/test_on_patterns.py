@@ -406,6 +406,15 @@ def test_what_depends_on_the_number_of_entries_is_traced_for_each():
             agree(compiled, f, drawn("coo", count), iv.asarray(X))
 
 
+def test_surroundings_that_change_are_seen_for_any_number_of_entries():
+    f = lambda s, x: s @ x * scale
+    compiled, x = iv.jit(f), iv.asarray(X)
+    # Also where a program for more entries is made of what was traced.
+    for count, now in ((12, 2.0), (20, 2.0), (20, 3.0), (24, 4.0), (36, 5.0), (4, 5.0), (4, 2.0), (36, 2.0)):
+        scale = now
+        agree(compiled, f, drawn("csr", count), x)
+
+
 def test_what_is_beyond_the_entries_is_never_read():
     """Rows of the other factor that no entry meets may be inf or nan."""
     f = lambda s, x: (s @ x, s.mT @ x, (s * x[:, :1]).sum(axis=0), s * (x @ x.mT))

@@ -405,6 +405,18 @@ def test_it_converts_from_what_only_the_engine_makes():
         np.testing.assert_array_equal(entries(found), expected)
 
 
+def test_compiled_functions_are_traced_for_each_pattern():
+    f = lambda s, x: ((s * 2) @ x, s.sum(axis=1))
+    compiled, x = iv.jit(f), iv.asarray(D.T)
+    patterns = set()
+    for seed in (0, 1, 0):
+        s, _ = held(np.random.default_rng(seed).standard_normal(SHAPE))
+        patterns.add(s._value.pattern)
+        for a, b in zip(compiled(s, x), f(s, x), strict=True):
+            np.testing.assert_allclose(a.to_dense().numpy(), b.to_dense().numpy(), rtol=1e-12)
+    assert compiled.cache_size == len(patterns) > 1
+
+
 def test_functions_that_make_sparse_tensors_make_it():
     x = iv.asarray(PRUNED).to_layout("two_of_four")
     for found, expected in (

@@ -155,7 +155,8 @@ def mutants(source: str) -> Iterator[Mutant]:
         if isinstance(node, ast.Compare) and node in tested and type(node.ops[0]) not in _ORDER:
             continue  # the same as its negation
         for what, edit in _edits(node):
-            yield Mutant(getattr(node, "lineno", 0), what, _lines(statement[node]), source, number, edit)
+            line = getattr(node, "lineno", getattr(statement[node], "lineno", 0))
+            yield Mutant(line, what, _lines(statement[node]), source, number, edit)
 
 
 def _lines(statement: Any) -> range:

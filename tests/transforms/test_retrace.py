@@ -84,9 +84,15 @@ def test_static_arguments_by_position_and_name():
         ("n", (x,), {"n": 1}),
         (("n", "how"), (x,), {"n": 1, "how": "mean"}),
         ((1, "how"), (x, 1), {"how": "mean"}),
+        (1, (), {"n": 1, "x": x}),
+        (("n", "how"), (), {"how": "mean", "n": 1, "x": x}),
         ((), (x,), {}),
     ]:
         same(iv.jit(f, static=static)(*args, **kwargs), f(*args, **kwargs))
+    last = iv.jit(lambda *xs: xs[-1] ** xs[0], static=-2)  # of as many as there are
+    same(last(2, x), x**2)
+    hidden = iv.jit(lambda n, /, **named: named["n"] ** n, static=0)  # which only a position means
+    same(hidden(2, n=x), x**2)
     for static in (True, 1.5, (1, None), iv.asarray(1), [iv.asarray(1)]):
         with pytest.raises(ArgumentTypeError, match=r"jit.*static"):
             iv.jit(f, static=static)
@@ -105,8 +111,10 @@ def test_a_rule_that_replaces_another_is_traced_apart():
             np.testing.assert_allclose(f(x).numpy(), np.cos(X))
             with iv.ops.override_vjp("sin", lambda F, g, y, x: g * 7):
                 np.testing.assert_array_equal(f(x).numpy(), np.full(X.shape, 7.0))
+                np.testing.assert_array_equal(f(x).numpy(), np.full(X.shape, 7.0))
             with iv.ops.override_vjp("sin", lambda F, g, y, x: g * 8):
                 np.testing.assert_array_equal(f(x).numpy(), np.full(X.shape, 8.0))
+    assert compiled.cache_size == 5  # one for each block, which is entered anew
 
 
 def test_inside_of_another_it_is_a_part_of_that(monkeypatch):

@@ -280,6 +280,11 @@ def symbol_for(
     return None if model is None else PatternSymbol(model, count, by_rows=by_rows, counts=counts)
 
 
+def has_symbols(pattern: Pattern | None) -> bool:
+    """Whether a symbol can stand for patterns like one."""
+    return type(pattern) is CooPattern or type(pattern) is CompressedPattern
+
+
 def _model_of(pattern: Pattern) -> Pattern | None:
     """A pattern like one that stores nothing."""
     if type(pattern) is CooPattern:
@@ -433,6 +438,7 @@ __all__ = [
     "capacity",
     "examples",
     "follows",
+    "has_symbols",
     "kept",
     "kind_key",
     "symbol_for",

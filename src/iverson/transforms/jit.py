@@ -42,13 +42,20 @@ from iverson.layouts import (
     Pattern,
     Sparse,
     Strided,
-    Zero,
     layout_of,
     strided_operands,
     support_of,
     support_pattern,
 )
-from iverson.layouts.symbols import Counts, PatternRead, PatternSymbol, examples, kind_key, symbol_for
+from iverson.layouts.symbols import (
+    Counts,
+    PatternRead,
+    PatternSymbol,
+    examples,
+    has_symbols,
+    kind_key,
+    symbol_for,
+)
 from iverson.tensor import Tensor, asarray
 from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
 from iverson.transforms.guards import guards_of
@@ -249,15 +256,14 @@ def _key(value: Any) -> Any:
     if type(value) is Strided:
         return value.shape, value.dtype
     support = support_of(value)
-    pattern = getattr(value, "pattern", None)
-    known = support if isinstance(support, Box) or type(value) is Zero else pattern
+    known = support if isinstance(support, Box) else getattr(value, "pattern", None)
     return layout_of(value).name, value.shape, value.dtype, known
 
 
 def _zeros_like(value: Any) -> Any:
     """Zeros, stored where a value is known to be stored."""
     pattern = value.pattern if isinstance(value, Sparse | LevelValue) else None
-    if pattern is None or isinstance(pattern, PatternSymbol):
+    if pattern is None:
         return np.zeros(value.shape, value.dtype)
     return pattern.value(np.zeros((pattern.count, *value.shape[pattern.ndim :]), value.dtype))
 
@@ -265,7 +271,7 @@ def _zeros_like(value: Any) -> Any:
 def _symbolic(value: Any) -> Any:
     """The pattern that a value is stored on, if a trace may be of any like it."""
     pattern = support_pattern(value) if isinstance(value, Sparse) else None
-    return pattern if pattern is not None and symbol_for(pattern) is not None else None
+    return pattern if has_symbols(pattern) else None
 
 
 class _Same:
