@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from iverson.te.blocked import Blocked, lowered_in_blocks
 from iverson.te.eliminate import eliminate, is_chosen
 from iverson.te.expressions import Extent, Tensor, Var, at_sizes
 from iverson.te.language import bind, var
@@ -38,9 +39,9 @@ class ForShapes:
 
     extents: tuple[Extent, ...]
     program: Program
-    lowered: Lowered
+    lowered: Lowered | Blocked
 
-    def at(self, extents: Extents, program: Program) -> Lowered | None:
+    def at(self, extents: Extents, program: Program) -> Lowered | Blocked | None:
         """The code for a shape; None where it is not its program, with these sizes put in."""
         pairs = list(zip(self.extents, extents, strict=True))
         values = {own: n for own, n in pairs if isinstance(own, Var)}
@@ -55,16 +56,16 @@ class ForShapes:
 class AnyShape:
     """The programs with sizes of an op, for operands of given ranks and dtypes and given parameters.
 
-    build : the op's outputs for operands of given extents.
+    build : the op's outputs for operands of given extents. large : programs that run in blocks.
     """
 
-    def __init__(self, build: Callable[[Sequence[Extent]], tuple[Tensor, ...]]) -> None:
-        self._build = build
+    def __init__(self, build: Callable[[Sequence[Extent]], tuple[Tensor, ...]], large: bool = False) -> None:
+        self._build, self._large = build, large
         self._seen: list[Extents] = []
         self._made: list[ForShapes] = []
         self._tries = 0
 
-    def lowered(self, extents: Extents, program: Program) -> Lowered | None:
+    def lowered(self, extents: Extents, program: Program) -> Lowered | Blocked | None:
         """The code for a shape, whose program is given; None where it is to have its own."""
         if 0 in extents or not extents:
             return None
@@ -93,6 +94,9 @@ class AnyShape:
         values = {v: v.typical for v in sizes}
         if set(made.sizes) != set(values) or _at(made, values).key() != program.key():
             return None
+        if self._large:
+            blocked = lowered_in_blocks(made)
+            return None if blocked is None else ForShapes(tuple(own), made, blocked)
         walked = eliminate(made)
         if not is_chosen(walked) or not all(map(compiles, walked.statements)):
             return None

@@ -11,8 +11,9 @@ from iverson.codegen.launch import iterations
 from iverson.codegen.nodes import Loop, Stmt, Store, statements
 from iverson.codegen.peak import Peak, peak
 from iverson.codegen.visits import size_of
+from iverson.te.blocks import bytes_of, in_blocks, is_large
 from iverson.te.eliminate import is_symbolic
-from iverson.te.expressions import Var
+from iverson.te.expressions import Var, typical
 from iverson.te.inline import choices
 from iverson.te.lower import Fill, Interpreted, Lowered, Run, SomeProduct, lower
 from iverson.te.nodes import Program
@@ -33,7 +34,19 @@ def kernels_text(program: Program) -> list[str]:
     lines = []
     for k, part in enumerate(_parts(lowered, peak()), 1):
         lines += [f"kernel {k}: {part[0]}", *part[1:]]
-    return [*lines, *_stages(program), *_levers(program, lowered), *_fallbacks(program)]
+    return [*lines, *_stages(program), *_levers(program, lowered), *_fallbacks(program), *_blocks(program)]
+
+
+def _blocks(program: Program) -> Iterator[str]:
+    """How an op of this program runs, where what is between its inputs and results is large."""
+    found = in_blocks(program) if is_large(program) else None
+    if found is not None:
+        places = found.places({v: v.typical for v in program.sizes})
+        names = ", ".join(dict.fromkeys(v.name for v in found.axes.values()))
+        yield (
+            f"blocks    as an op, {places} places of {names} at a time, of {typical(found.extent)}: "
+            f"{sum(map(bytes_of, found.stored)) >> 20} MiB of temporaries are never whole"
+        )
 
 
 def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:

@@ -19,7 +19,16 @@ from iverson.expr.build import apply, as_expr, cast, select
 from iverson.expr.nodes import Const, Expr, postorder
 from iverson.te.expressions import Extent, Placeholder, Reduce, Tensor, Var, as_index, replacing, substitute
 from iverson.te.injective import is_injective
-from iverson.te.nodes import Compute, Domain, Recurrence, Statement, as_tensors, rebuilt, units_below
+from iverson.te.nodes import (
+    Compute,
+    Domain,
+    Recurrence,
+    Statement,
+    as_tensors,
+    rebuilt,
+    tensors_in,
+    units_below,
+)
 from iverson.te.ragged import bounded
 from iverson.te.site import operation
 from iverson.te.stages import check_scope, define, staged
@@ -256,7 +265,19 @@ def min(body: Any, axis: Any) -> Expr:
 def argmax(body: Any, axis: Any) -> Expr:
     """Where ``body`` is largest: the position, row by row, in the box of the axes; first of equals.
 
-    The position counts from 0 whatever the axes' lower bounds. A nan counts as the largest.
+    The position counts from 0 whatever the axes' lower bounds. A nan counts as the largest. What goes with
+    the largest value is read at the position; the value itself, if asked for too, is found in the same pass.
+
+    >>> import numpy as np
+    >>> from iverson import te
+    >>> @te.op
+    ... def nearest(distance, label):
+    ...     n, m = distance.shape
+    ...     k = te.reduce_axis(m)
+    ...     best = te.compute((n,), lambda i: te.argmin(distance[i, k], k))
+    ...     return te.compute((n,), lambda i: label[best[i]])
+    >>> nearest(np.array([[3.0, 1.0, 2.0], [0.5, 4.0, 1.0]]), np.array([10.0, 20.0, 30.0]))
+    iverson.Tensor([20., 10.])
     """
     return _reduction("argmax", body, axis)
 
@@ -301,8 +322,8 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
     return _rebuilt(tensors, values, {})
 
 
-def of_tensors(outputs: Sequence[Tensor], given: Mapping[Placeholder, Tensor]) -> tuple[Tensor, ...]:
-    """The outputs, which are defined on placeholders, of other tensors in place of these.
+def of_tensors(outputs: Sequence[Tensor], given: Mapping[Any, Tensor]) -> tuple[Tensor, ...]:
+    """The outputs, which are defined on tensors (placeholders as a rule), of others in place of these.
 
     So what a definition differentiates it differentiates in its own operands, whatever they are made of.
     """
@@ -310,7 +331,7 @@ def of_tensors(outputs: Sequence[Tensor], given: Mapping[Placeholder, Tensor]) -
 
 
 def _rebuilt(
-    tensors: Sequence[Tensor], values: Mapping[Expr, Expr], given: Mapping[Placeholder, Tensor]
+    tensors: Sequence[Tensor], values: Mapping[Expr, Expr], given: Mapping[Any, Tensor]
 ) -> tuple[Tensor, ...]:
     """The tensors with sizes at values, and tensors in place of some placeholders."""
     made = dict[Tensor, Tensor](given.items())
@@ -329,7 +350,7 @@ def _rebuilt(
         return s.mapped(replacing({**values, **axes}, made), own)
 
     for unit in units_below(tensors):
-        if unit in given:
+        if any(t in given for t in tensors_in([unit])):
             continue
         if isinstance(unit, Recurrence):
             axis = axes.setdefault(unit.axis, Var(unit.axis.name, 0, known(unit.axis.hi)))

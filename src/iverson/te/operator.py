@@ -30,6 +30,8 @@ from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, to_strid
 from iverson.layouts.bracket import held
 from iverson.te.any_shape import AnyShape
 from iverson.te.batch import over_examples
+from iverson.te.blocked import Blocked, lowered_in_blocks
+from iverson.te.blocks import is_large
 from iverson.te.differentiate import differentiable_below, differentiate
 from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Extent, Placeholder, Tensor
@@ -63,10 +65,10 @@ class Compiled:
     results: tuple[Aval, ...]
     relation: Relation
     reached: Callable[[tuple[int, ...]], frozenset[int]]
-    lower: Callable[[], Lowered]
+    lower: Callable[[], Lowered | Blocked]
 
     @cached_property
-    def lowered(self) -> Lowered:
+    def lowered(self) -> Lowered | Blocked:
         """The program's code."""
         return self.lower()
 
@@ -152,13 +154,16 @@ class Expression:
         lowered = partial(self._lower, avals, params, program)
         return Compiled(program, reads, results, relation, reached, lowered)
 
-    def _lower(self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program) -> Lowered:
-        """The code of a program: that for all shapes if there is one."""
-        key = tuple((len(o.shape), o.dtype) for o in operands), frozen(params)
+    def _lower(
+        self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program
+    ) -> Lowered | Blocked:
+        """The code of a program: that for all shapes if there is one; in blocks where much is between."""
+        large = is_large(program)
+        key = tuple((len(o.shape), o.dtype) for o in operands), frozen(params), large
         with self._lock:
             found = self._any_shape.get(key)
             if found is None:
-                found = AnyShape(lambda own: self.outputs(self._inputs(operands, own), params))
+                found = AnyShape(lambda own: self.outputs(self._inputs(operands, own), params), large)
                 self._any_shape[key] = found
                 while len(self._any_shape) > KEPT:
                     self._any_shape.popitem(last=False)
@@ -166,7 +171,7 @@ class Expression:
         if made is not None:
             return made
         self.alone += 1
-        return lower(eliminate(program))
+        return (lowered_in_blocks(program) if large else None) or lower(eliminate(program))
 
     def _inputs(self, operands: Sequence[Any], extents: Sequence[Extent]) -> tuple[Placeholder, ...]:
         """Placeholders for operands of these extents, one after the other."""
@@ -422,6 +427,25 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     more, for all shapes, when it meets a second shape (where fn needs numbers, or walks triangles or
     strides, for each shape). It differentiates in both modes to any order; the gradients that a call asks for
     are one program, which computes nothing for the others. It can be used as a decorator.
+
+    Where what is between operands and results is large (64 MiB, and twice these), a call runs in blocks along
+    an axis that it can be cut along, so that it takes memory for a block of it. Attention takes memory for
+    some rows of its scores, its derivatives likewise:
+
+    >>> from iverson import te
+    >>> @te.op
+    ... def attention(q, k, v):
+    ...     (n, d), (m, e) = q.shape, v.shape
+    ...     c, j = te.reduce_axis(d), te.reduce_axis(m)
+    ...     score = te.compute((n, m), lambda i, j: te.sum(q[i, c] * k[j, c], c))
+    ...     top = te.compute((n,), lambda i: te.max(score[i, j], j))
+    ...     w = te.compute((n, m), lambda i, j: te.exp(score[i, j] - top[i]))
+    ...     total = te.compute((n,), lambda i: te.sum(w[i, j], j))
+    ...     return te.compute((n, e), lambda i, x: te.sum(w[i, j] * v[j, x], j) / total[i])
+    >>> import numpy as np
+    >>> attention(np.eye(2), np.zeros((3, 2)), np.arange(3.0)[:, None])
+    iverson.Tensor([[1.],
+                    [1.]])
 
     Raises, at the call, what `compute` raises at definition.
 

@@ -107,7 +107,9 @@ def scan(
 
     Notes
     -----
-    Every step is kept, also of the tensors between the states, as the gradient needs them.
+    Every step is kept, also of the tensors between the states, as the gradient needs them; in an op that runs
+    in blocks (`op`) those of a block alone. A scan over the axis of a reduction, of which the last step is
+    read, is a reduction of several values by any rule.
 
     Examples
     --------
