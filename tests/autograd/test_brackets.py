@@ -48,6 +48,7 @@ def _unit(x: Any) -> Any:
     return iv.where(~ROWS[1:, None], x / iv.sqrt((x * x).sum(axis=1, keepdims=True)), 0.0)
 
 
+NONZERO = np.array([[0, 2], [1, 2], [2, 0]])
 NOT_0, CONSTANT = X != 0, np.array([[1.0, 3.0], [2.0, 3.0], [4.0, 3.0]])
 
 #: Functions and where they are differentiated.
@@ -76,6 +77,14 @@ CASES = {
     "steps": (lambda x: iv.where(NOT_0[::-2], (1 / x)[::-2], 0.0), X),
     "take": (lambda x: iv.where(NOT_0[[1, 3, 1, 0]], iv.take(1 / x, np.array([1, 3, 1, 0])), 0.0), X),
     "index arrays": (lambda x: iv.where(np.array([True, False]), (1 / x)[[0, 1], [2, 1]], 0.0), SQUARE),
+    "read by mask": (lambda x: iv.log(x)[NOT_0] ** 2, POSITIVE),
+    "read by index": (lambda x: (1 / x)[[3, 0, 3, 2]] ** 2, X),
+    "read by index in a box": (lambda x: (1 / x)[0, [0, 2]] ** 2, SQUARE),
+    "read in steps": (lambda x: (1 / x)[::2] ** 2, np.array([0.5, 0.0, 2.0, 0.0, 4.0])),
+    "read in steps, turned": (lambda x: (1 / x).mT[::-2, :1] ** 2, SQUARE),
+    "read along an axis": (lambda x: iv.take_along_axis(1 / x, NONZERO, axis=1).sum(axis=0) ** 2, SQUARE),
+    "read twice": (lambda x: (1 / x)[[0, 2]] + (1 / x)[2:4] + iv.log(x * x)[::3], X),
+    "the largest": (lambda x: (1 / x**2)[iv.argmax(x)], X),
     "concat": (lambda x: iv.where(np.r_[NOT_0, NOT_0], iv.concat([1 / x, iv.exp(1 / x)]), 0.0), X),
     "stack": (lambda x: iv.where(NOT_0, iv.stack([1 / x, iv.exp(1 / x)]), 0.0), X),
     "triangle": (lambda x: iv.where(SQUARE != 0, iv.triu(1 / x), 0.0), SQUARE),

@@ -198,7 +198,8 @@ class Trace(Level):
         several: tuple[Aval, ...] = found if op.multiple else (found,)
         supports = [type(x.aval.support) for x in operands if type(x) is Value]
         selects = Bracket in supports and op.name != "selected"
-        results = tuple([Value(_selecting(a) if selects or op.name == "bracket" else a) for a in several])
+        selects = selects or op.name == "bracket" or params.get("held", False)
+        results = tuple([Value(_selecting(a) if selects else a) for a in several])
         self.equations.append(
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())
         )

@@ -96,7 +96,26 @@ def diagonal(x: Box, region: Region, *, offset: int) -> Array:
     return np.diagonal(x.read(own), 0, -2, -1)
 
 
-@moving("embed")
+def holding(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As `moving`, of an op that leaves out what it puts nothing into, if ``held``: a bracket."""
+
+    def add(body: Callable[..., Any]) -> Callable[..., Any]:
+        register(name, Box)(partial(_holding, body))
+        return body
+
+    return add
+
+
+def _holding(body: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
+    found = _moved(body, op, values, plain := {k: v for k, v in params.items() if k != "held"})
+    x = values[0]
+    if len(plain) == len(params) or type(x) is not Box or found is NotImplemented or type(found) is Zero:
+        return found
+    ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
+    return bracket.made(found, _moved(body, op, (ones, *values[1:]), plain))
+
+
+@holding("embed")
 def embed(x: Box, _region: Region, *, key: keys.Key, shape: Shape) -> Array:
     embedded = strided.embed(x.inner, keys.cut(key, x.region), shape)
     return embedded.inner if type(embedded) is Box else np.asarray(embedded)
@@ -150,9 +169,10 @@ def _read_at(x: Box, region: Region, *indices: Array, axes: Shape) -> Array:
     return kept
 
 
-@moving("scatter_add")
+@holding("scatter_add")
 def scatter_add(x: Box, region: Region, *indices: Array, axes: Shape, shape: Shape) -> Array:
     lead = len(x.shape) - (len(shape) - len(axes))
     own = Region(x.region.start[:lead], x.region.stop[:lead])
     used = [n[own.slices] - region.start[k] for n, k in zip(np.broadcast_arrays(*indices), axes, strict=True)]
-    return strided.scatter_add(x.inner, *used, axes=axes, shape=region.shape)
+    found: Array = strided.scatter_add(x.inner, *used, axes=axes, shape=region.shape)
+    return found

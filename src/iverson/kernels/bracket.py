@@ -50,13 +50,16 @@ def made(values: Any, condition: Any, negated: bool = False) -> Any:
     condition = select(condition)
     if type(values) is Zero or type(condition) is Zero:
         return Zero(values.shape, values.dtype)
-    if type(values) is Box:
-        region = values.region
-        within = condition.read(region) if type(condition) is Box else to_strided(condition)[region.slices]
-        condition = Box(values.shape, region, within)
-    elif type(condition) is Box:
-        condition = to_strided(condition)
-    return Bracket(values, condition, negated)
+    return Bracket(values, _aligned(condition, values), negated)
+
+
+def _aligned(condition: Any, values: Any) -> Any:
+    """A condition as a bracket of these values holds it."""
+    if type(values) is not Box:
+        return to_strided(condition)
+    region = values.region
+    within = condition.read(region) if type(condition) is Box else to_strided(condition)[region.slices]
+    return Box(values.shape, region, within)
 
 
 def bracket(condition: Any, x: Any, *, negated: bool) -> Any:
@@ -148,8 +151,12 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     if op.zero_preserving and len(zeros) == count:
         groups.append(tuple(range(count)))
     chosen = _chosen(op, values)
-    if chosen is not None or not groups:
-        return NotImplemented if chosen is None else chosen
+    if chosen is not None:
+        return chosen
+    if not groups:  # of boxes among them, no entry outside of them is made
+        return run(op, tuple(map(select, values)), params)
+    if any(len(group) == count for group in op.groups(count)) and _are_made(values):
+        return _sum_of_made(op, values, params)
     shape = zeros_like_result(op, values, params).shape
     free: set[int] = set()
     conditions = []
@@ -164,6 +171,23 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     parts = [v.values if k in free and type(v) is Bracket else select(v) for k, v in enumerate(values)]
     out = run(op, tuple(parts), params)
     return NotImplemented if isinstance(out, Sparse | Packed) else made(out, *_met(conditions))
+
+
+def _are_made(values: Values) -> bool:
+    return all(v.is_made for v in values if type(v) is Bracket)
+
+
+def _sum_of_made(op: Op, values: Values, params: Params) -> Any:
+    """What is linear in all operands together, of selections that are made, is one that is made."""
+    out = run(op, tuple(map(select, values)), params)
+    if not is_strided(out) and type(out) is not Box:
+        return out
+    terms = [v for v in values if type(v) is Bracket]
+    return Bracket(out, lambda: _aligned(_held_by_any(terms, out.shape), out), is_made=True)
+
+
+def _held_by_any(terms: list[Bracket], shape: Shape) -> Any:
+    return select(reduce(_either, [held(_stretched(t, shape)) for t in terms]))
 
 
 def _stretched(x: Bracket, shape: Shape) -> Bracket:
@@ -300,13 +324,16 @@ def moved(op: Op, values: Values, params: Params) -> Any:
     data = {k for group in op.groups(len(values)) for k in group}
     if not all(k in data or is_strided(v) for k, v in enumerate(values)):
         return NotImplemented
-    parts, conditions = [], []
-    for k, v in enumerate(values):
-        if k in data and not is_strided(v) and type(v) not in (Box, Zero, Bracket):
-            return NotImplemented
-        parts.append(v.values if type(v) is Bracket else v)
-        conditions.append(_there(v) if k in data else v)
-    return made(run(op, tuple(parts), params), run(op, tuple(conditions), params))
+    if not all(is_strided(v) or type(v) in (Box, Zero, Bracket) for k, v in enumerate(values) if k in data):
+        return NotImplemented
+    out = run(op, tuple([v.values if type(v) is Bracket else v for v in values]), params)
+
+    def there() -> Any:
+        return run(op, tuple([_there(v) if k in data else v for k, v in enumerate(values)]), params)
+
+    if _are_made(values) and (is_strided(out) or type(out) is Box):
+        return Bracket(out, lambda: _aligned(select(there()), out), is_made=True)
+    return made(out, there())
 
 
 def _there(value: Any) -> Any:

@@ -111,7 +111,7 @@ def read(region: Region, shape: Shape, *, key: Key) -> Region | None:
     return region_through_key(region, key, shape)
 
 
-def embedded(region: Region, _shape: Shape, *, key: Key, shape: Shape) -> Region:
+def embedded(region: Region, _shape: Shape, *, key: Key, shape: Shape, held: bool = False) -> Region:
     """Of the adjoint of x[key]."""
     return key_region(cut(key, region), shape)
 
@@ -129,7 +129,9 @@ def gathered(region: Region, _shape: Shape, *indices: Array, axes: Shape) -> Reg
     return _of([*map(_span, np.argwhere(where).T), *zip(rest.start, rest.stop, strict=True)])
 
 
-def scattered(region: Region, _shape: Shape, *indices: Array, axes: Shape, shape: Shape) -> Region:
+def scattered(
+    region: Region, _shape: Shape, *indices: Array, axes: Shape, shape: Shape, held: bool = False
+) -> Region:
     """Of what is added at index arrays: from the first to the last place that is added to."""
     lead = len(region.start) - (len(shape) - len(axes))
     own = Region(region.start[:lead], region.stop[:lead])

@@ -31,7 +31,8 @@ def segment_max(x: Array, ids: Array, *, count: int) -> Array:
 
 
 def _sums(x: Array, ids: Array, count: int) -> Array:
-    return scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
+    added: Array = scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
+    return added
 
 
 def segment_softmax(x: Array, ids: Array, *, count: int) -> Array:

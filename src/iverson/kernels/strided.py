@@ -14,7 +14,7 @@ from iverson.core.float_warnings import trapping
 from iverson.core.shapes import Shape
 from iverson.kernels import fused, sparse_loops
 from iverson.kernels.keys import Key, key_region
-from iverson.layouts import Box, Zero, counting, segment_starts
+from iverson.layouts import Box, Bracket, Zero, counting, segment_starts
 
 Array = np.ndarray[Any, Any]
 
@@ -38,8 +38,11 @@ def broadcast_to(x: Any, *, shape: Shape) -> Array:
     return view
 
 
-def embed(g: Array, key: Key, shape: Shape) -> Any:
-    """The adjoint of ``x[key]``: g at the entries the key reads, zero elsewhere, as a box."""
+def embed(g: Array, key: Key, shape: Shape, held: bool = False) -> Any:
+    """The adjoint of ``x[key]``: g at the entries the key reads, zero elsewhere, as a box.
+
+    held : entries in the box that the key steps over are left out (a bracket), and not zeros.
+    """
     if not g.size:
         return Zero(shape, g.dtype)
     region = key_region(key, shape)
@@ -48,11 +51,15 @@ def embed(g: Array, key: Key, shape: Shape) -> Any:
     else:
         steps = [i.step if type(i) is slice else 1 for i in key if i is not None]
         inner = g[tuple([0 if i is None else _ALL if type(i) is slice else None for i in key])]
-    if steps.count(1) != len(steps):
+    dense = steps.count(1) == len(steps)
+    if not dense:
         spaced = np.zeros(region.shape, g.dtype)
         spaced[tuple([slice(None, None, step) for step in steps])] = inner
         inner = spaced
-    return inner if region.covers(shape) else Box(shape, region, inner)
+    found = inner if region.covers(shape) else Box(shape, region, inner)
+    if dense or not held:
+        return found
+    return Bracket(found, lambda: embed(np.ones(g.shape, bool), key, shape), is_made=True)
 
 
 _ALL, _SLICES, _step = slice(None), frozenset((slice,)), attrgetter("step")
@@ -72,11 +79,16 @@ def gather(x: Array, *indices: Array, axes: Shape) -> Array:
     return np.moveaxis(x, axes, range(len(axes)))[indices]
 
 
-def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
+def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape, held: bool = False) -> Any:
     """The adjoint of `gather`: g added into zeros at the indexed places, repeats summed.
 
     Addresses are made linear. Many terms are added in a compiled loop, fewer in SciPy's.
+
+    held : all other entries are left out (a bracket), and not zeros.
     """
+    if held:
+        added = scatter_add(g, *indices, axes=axes, shape=shape)
+        return Bracket(added, lambda: _read_at(indices, axes, shape), is_made=True)
     if len(shape) == 1 == len(indices) and g.ndim == 1 and sparse_loops.compiled_for_segments(g):
         starts = segment_starts(indices[0], shape[0])
         if starts is not None:
@@ -94,6 +106,13 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
         else:
             result = counting.added_rows(rows, addresses, terms)
     return np.moveaxis(result.reshape(lead + rest), range(len(axes)), axes)
+
+
+def _read_at(indices: tuple[Array, ...], axes: Shape, shape: Shape) -> Array:
+    """Which entries index arrays read."""
+    there = np.zeros(shape, bool)
+    np.moveaxis(there, axes, range(len(axes)))[indices] = True
+    return there
 
 
 def _linear(indices: tuple[Array, ...], extents: Shape) -> Array:

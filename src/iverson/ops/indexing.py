@@ -48,6 +48,12 @@ def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
     return tuple(result)
 
 
+def _index_basic_vjp(F: Any, g: Any, _y: Any, _x: Any, *, key: Any) -> Any:
+    """g where the key reads; what it steps over is left out."""
+    held = {} if keys.is_dense(key) else {"held": True}
+    return F.embed(g, key=key, shape=_x.shape, **held)
+
+
 def _gathered(T: Any, x: Any, indices: Any, axes: Shape) -> Any:
     shape = _gather_abstract(x, *indices, axes=axes).shape
     lead = len(shape) - (len(x.shape) - len(axes))
@@ -65,7 +71,7 @@ define(
         name="index_basic",
         forward=lambda x, *, key: np.asarray(x[key]),
         abstract=lambda x, *, key: Aval(keys.key_shape(key, x.shape), x.dtype),
-        vjp=(lambda F, g, _y, _x, *, key: F.embed(g, key=key, shape=_x.shape),),
+        vjp=(_index_basic_vjp,),
         linear_in=LINEAR,
         entry_map=Moved(regions.read),
         te=moved(lambda shape, *, key: keys.key_shape(key, shape), lambda shape, i, *, key: _read_at(i, key)),
@@ -83,8 +89,8 @@ define(
     Op(
         name="embed",
         forward=strided.embed,
-        abstract=lambda g, *, key, shape: Aval(shape, g.dtype),
-        vjp=(lambda F, g, _y, _x, *, key, shape: F.index_basic(g, key=key),),
+        abstract=lambda g, *, key, shape, held=False: Aval(shape, g.dtype),
+        vjp=(lambda F, g, _y, _x, *, key, shape, held=False: F.index_basic(g, key=key),),
         linear_in=LINEAR,
         entry_map=Moved(regions.embedded, partial=True),
         te=lazy_te(loops.embed),
@@ -252,13 +258,15 @@ def _batched_gather(F: Any, examples: Examples, x: Any, *indices: Any, axes: Sha
     )
 
 
-def _batched_scatter_add(F: Any, examples: Examples, g: Any, *indices: Any, axes: Shape, shape: Shape) -> Any:
+def _batched_scatter_add(
+    F: Any, examples: Examples, g: Any, *indices: Any, axes: Shape, shape: Shape, **held: Any
+) -> Any:
     of_g, *of = examples.of
     g = g if of_g else examples.repeated(F, g)
     axes, shape = next_axis(axes), (examples.size, *shape)
     if not any(of):
-        return F.scatter_add(_turned(F, g, 0, _lead(indices)), *indices, axes=axes, shape=shape)
-    return F.scatter_add(g, *_with_numbers(F, examples, indices, of), axes=(0, *axes), shape=shape)
+        return F.scatter_add(_turned(F, g, 0, _lead(indices)), *indices, axes=axes, shape=shape, **held)
+    return F.scatter_add(g, *_with_numbers(F, examples, indices, of), axes=(0, *axes), shape=shape, **held)
 
 
 def _batched_gather_put(F: Any, examples: Examples, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
@@ -283,11 +291,14 @@ _SMALL = 1 << 12
 
 @by_position
 def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape) -> Any:
-    """g added up at the indexed places: stored there alone if they are few, else as a box around them."""
+    """g added up at the indexed places: stored there alone if they are few, else in a box around them.
+
+    What else is in the box is left out.
+    """
     if i:
         return None
     if not all(map(has_entries, indices)):
-        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
     arrays = [F.to_numpy(n) for n in indices]
     region = _span(arrays, axes, _x.shape)
     if not region.size:
@@ -296,10 +307,12 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
     worth = 2 if axes == (0,) else 64
     if region.size > max(_SMALL, worth * g.size) and is_strided(value_of(g)):
         return _stored_at(F, g, _x.shape, list(np.broadcast_arrays(*arrays)), axes)
-    if region.covers(_x.shape) or isinstance(value_of(g), Sparse):
+    if isinstance(value_of(g), Sparse):
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
+    if region.covers(_x.shape):
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
     moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
-    ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape)
+    ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape, held=True)
     return F.embed(ct, key=region.slices, shape=_x.shape)
 
 
@@ -345,7 +358,7 @@ define(
 
 
 @by_position
-def _scatter_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape, shape: Shape) -> Any:
+def _scatter_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape, **_: Any) -> Any:
     return None if i else F.gather(g, *indices, axes=axes)
 
 
@@ -353,7 +366,7 @@ define(
     Op(
         name="scatter_add",
         forward=Body(strided.scatter_add, signals=True),
-        abstract=lambda g, *indices, axes, shape: Aval(shape, g.dtype),
+        abstract=lambda g, *indices, axes, shape, held=False: Aval(shape, g.dtype),
         vjp=_scatter_vjp,
         linear_in=LINEAR,
         entry_map=Moved(regions.scattered),

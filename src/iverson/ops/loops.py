@@ -186,7 +186,7 @@ def _is_basic(key: Any) -> bool:
     return all(item is None or isinstance(item, int | slice) for item in key)
 
 
-def embed(T: Any, g: Any, *, key: Any, shape: Shape) -> Any:
+def embed(T: Any, g: Any, *, key: Any, shape: Shape, held: bool = False) -> Any:
     """Zeros but for the entries that a basic key reads, which are those of g."""
 
     def entry(*i: Any) -> Any:
@@ -236,7 +236,9 @@ def diag_embed(T: Any, x: Any, *, offset: int, shape: Shape) -> Any:
     return T.compute(shape, entry)
 
 
-def scatter_add(T: Any, _aval: Any, g: Any, *indices: Any, axes: Shape, shape: Shape) -> Any:
+def scatter_add(
+    T: Any, _aval: Any, g: Any, *indices: Any, axes: Shape, shape: Shape, held: bool = False
+) -> Any:
     """Zeros to which slices of g are added at the places that index arrays name."""
     lead = len(g.shape) - (len(shape) - len(axes))
 

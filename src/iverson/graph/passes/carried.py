@@ -24,7 +24,7 @@ from iverson.graph.passes.products import multiplied
 from iverson.kernels import keys
 from iverson.kernels.box import factors
 from iverson.kernels.box_moves import INSIDE
-from iverson.layouts import Strided
+from iverson.layouts import Strided, to_strided
 from iverson.ops.entry_maps import Along
 from iverson.ops.shape import Joined, concat_offsets
 
@@ -83,7 +83,11 @@ def _embed(e: Equation, given: Sequence[Any], need: Entries) -> Any:
         return _zero(e)
     if keys.is_dense(key):
         return part(shape, region, _reshaped(x, region.shape))
-    found = _through(e.op, x, {"key": key, "shape": shape})
+    place = {"key": key, "shape": shape}
+    found = _through(e.op, x, place)
+    if e.params.get("held", False) and not isinstance(x, Held):
+        there = make_handle(to_strided(e.op.forward(np.ones(x.shape, bool), **place)))
+        found = Held(found, there, False, made=True)
     return part(shape, region, read(found, region))
 
 
@@ -91,7 +95,8 @@ def _reshaped(x: Any, shape: Any) -> Any:
     if x.shape == shape:
         return x
     if isinstance(x, Held):
-        return Held(F.reshape(x.values, shape=shape), F.reshape(x.everywhere(), shape=shape), False)
+        there = F.reshape(x.everywhere(), shape=shape)
+        return Held(F.reshape(x.values, shape=shape), there, False, x.made)
     return F.reshape(x, shape=shape)
 
 
@@ -189,9 +194,11 @@ def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) 
         (x.values if k in free else x.selected()) if isinstance(x, Held) else x for k, x in enumerate(given)
     ]
     out = bind(op, tuple(parts), dict(params))
+    together = any(len(g) == len(given) for g in op.groups(len(given)))
+    made = together and all(x.made for x in given if isinstance(x, Held))
     if all(conditions[0].same(c) for c in conditions[1:]):
-        return Held(out, conditions[0].condition, conditions[0].negated)
-    return Held(out, reduce(F.logical_and, (c.there() for c in conditions)), False)
+        return Held(out, conditions[0].condition, conditions[0].negated, made)
+    return Held(out, reduce(F.logical_and, (c.there() for c in conditions)), False, made)
 
 
 # --- products -------------------------------------------------------------------------------------------
@@ -236,12 +243,12 @@ def _through(op: Op, x: Any, params: Params) -> Any:
     if not isinstance(x, Held):
         return bind(op, (x,), params)
     if op.name == "sum":
-        return Held(bind(op, (x.selected(),), params), F.any(x.there(), **params), False)
+        return Held(bind(op, (x.selected(),), params), F.any(x.there(), **params), False, made=True)
     if op.name == "permute_dims":
-        return Held(bind(op, (x.values,), params), bind(op, (x.condition,), params), x.negated)
+        return Held(bind(op, (x.values,), params), bind(op, (x.condition,), params), x.negated, x.made)
     if op.name == "broadcast_to":
         return x.stretched(params["shape"])
-    return Held(bind(op, (x.values,), params), bind(op, (x.everywhere(),), params), False)
+    return Held(bind(op, (x.values,), params), bind(op, (x.everywhere(),), params), False, x.made)
 
 
 def lines(e: Equation, whole: Sequence[Any], given: Sequence[Any], need: Entries) -> Any:
@@ -324,19 +331,25 @@ def _with_axes(x: Any, lead: int, rank: int) -> Any:
 def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """What is held, added up at places; held where any term is."""
     x, *others = given
-    if not isinstance(x, Held) or any(isinstance(v, Held | Part) for v in others):
+    place = {k: v for k, v in e.params.items() if k != "held"}
+    left_out = len(place) < len(e.params)
+    if any(isinstance(v, Held | Part) for v in others) or not (left_out or isinstance(x, Held)):
         return None
-    there = F.astype(x.everywhere(), dtype=np.dtype(np.float32))
-    out, counts = (bind(e.op, (v, *others), dict(e.params)) for v in (x.selected(), there))
-    return Held(out, F.greater(counts, 0), False)
+    x = x.held() if isinstance(x, Part) else x
+    one = np.dtype(np.float32)
+    there = F.astype(x.everywhere(), dtype=one) if isinstance(x, Held) else _ones(x.shape, one)
+    out, counts = (bind(e.op, (v, *others), place) for v in (selected(x), there))
+    return Held(out, F.greater(counts, 0), False, made=True)
 
 
 def _there(x: Any) -> Any:
     if isinstance(x, Held):
         return x.everywhere()
-    if is_zero(x):
-        return zero(x.shape, np.dtype(bool))
-    return F.broadcast_to(make_handle(np.ones((1,) * len(x.shape), bool)), shape=x.shape)
+    return zero(x.shape, np.dtype(bool)) if is_zero(x) else _ones(x.shape, np.dtype(bool))
+
+
+def _ones(shape: Any, dtype: Any) -> Any:
+    return F.broadcast_to(make_handle(np.ones((1,) * len(shape), dtype)), shape=shape)
 
 
 def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:

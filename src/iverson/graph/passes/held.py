@@ -25,11 +25,13 @@ class Held:
     """A selection not yet made: values, and where they are held (are not, if ``negated``).
 
     condition : of as many axes as the values, with extent 1 on those along which it does not vary.
+    made : whether values are 0 where they are not held, so that there is nothing to select.
     """
 
     values: Any
     condition: Any
     negated: bool
+    made: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -41,6 +43,8 @@ class Held:
 
     def selected(self) -> Any:
         """The selection made."""
+        if self.made:
+            return self.values
         return F.where(self.condition, *((0, self.values) if self.negated else (self.values, 0)))
 
     def there(self) -> Any:
@@ -63,11 +67,11 @@ class Held:
             values = F.broadcast_to(values, shape=shape)
         if missing := len(shape) - len(condition.shape):
             condition = F.expand_dims(condition, axis=tuple(range(missing)))
-        return Held(values, condition, self.negated)
+        return Held(values, condition, self.negated, self.made)
 
     def cut(self, region: Region) -> Held:
         """What is in a region."""
-        return Held(cut(self.values, region), cut(self.condition, region), self.negated)
+        return Held(cut(self.values, region), cut(self.condition, region), self.negated, self.made)
 
 
 @dataclass(frozen=True, slots=True)
