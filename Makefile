@@ -11,7 +11,7 @@ PY := $(VENV)/bin/python
 PINS := requirements/ci.txt
 PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
 # Bridges need the other library: test-peers runs their examples.
-DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*/interop/%*',torch jax dask mpi)
+DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*/interop/%*',torch jax dask mpi einops)
 
 # Workers and the processes that tests start import the same files.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,9 +36,9 @@ test-all: $(VENV)/.stamp-peers  ## run every test at full size, peers included
 	IVERSON_TEST_ALL=1 $(PYTEST)
 	$(DOCTEST)
 
-test-peers: $(VENV)/.stamp-peers  ## run the tests that need PyTorch, JAX, scikit-learn, Dask or MPI
+test-peers: $(VENV)/.stamp-peers  ## run the tests that need other libraries
 	$(PYTEST) -m peers
-	$(PYTEST) --doctest-modules src/iverson/interop/dask
+	$(PYTEST) --doctest-modules src/iverson/interop/dask src/iverson/interop/einops.py
 
 lint: $(VENV)/.stamp-dev  ## check style, types and import directions
 	$(VENV)/bin/ruff check .

@@ -48,6 +48,7 @@ REST = {
     "interp": (np.array([0.0, 1.0]), np.array([0.0, 2.0])),
     "kthvalue": (2,),
     "masked_fill": (draw((3, 3)) > 0, 0.5),
+    "nanquantile": (0.3,),
     "quantile": (0.3,),
     "scatter_add": (np.array([[0], [1], [2]]), np.ones((3, 1))),
     "topk": (2,),

@@ -30,13 +30,23 @@ COVERED = {
     "masked_fill",
     "median",
     "nan_to_num",
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
     "nanmax",
     "nanmean",
+    "nanmedian",
     "nanmin",
+    "nanprod",
+    "nanquantile",
+    "nanstd",
     "nansum",
+    "nanvar",
     "quantile",
     "ravel",
     "rot90",
+    "transpose",
     "scatter_add",
     "topk",
     "trapezoid",
@@ -105,10 +115,23 @@ CASES = {
     "median": (lambda x: iv.median(x, axis=0), lambda x: np.median(x, 0), [X]),
     "median-all": (lambda x: iv.median(x, keepdims=True), lambda x: np.median(x, keepdims=True), [X]),
     "nan_to_num": (lambda x: iv.nan_to_num(x, nan=7.0), lambda x: np.nan_to_num(x, nan=7.0), [GAPS]),
+    "nanargmax": (lambda x: iv.nanargmax(x, axis=0), lambda x: np.nanargmax(x, 0), [GAPS[:2, 1:3]]),
+    "nanargmin": (iv.nanargmin, np.nanargmin, [GAPS]),
+    "nancumprod": (lambda x: iv.nancumprod(x, axis=0), lambda x: np.nancumprod(x, 0), [GAPS]),
+    "nancumsum": (iv.nancumsum, np.nancumsum, [GAPS]),
     "nanmax": (lambda x: iv.nanmax(x, axis=0), lambda x: np.nanmax(x, 0), [GAPS]),
     "nanmean": (lambda x: iv.nanmean(x, axis=0), lambda x: np.nanmean(x, 0), [GAPS]),
+    "nanmedian": (lambda x: iv.nanmedian(x, axis=1), lambda x: np.nanmedian(x, 1), [GAPS]),
     "nanmin": (lambda x: iv.nanmin(x, axis=1), lambda x: np.nanmin(x, 1), [GAPS]),
+    "nanprod": (lambda x: iv.nanprod(x, axis=1), lambda x: np.nanprod(x, 1), [GAPS]),
+    "nanquantile": (lambda x: iv.nanquantile(x, Q, axis=0), lambda x: np.nanquantile(x, Q, 0), [GAPS]),
+    "nanstd": (lambda x: iv.nanstd(x, axis=0, ddof=1), lambda x: np.nanstd(x, 0, ddof=1), [GAPS]),
     "nansum": (lambda x: iv.nansum(x, axis=1), lambda x: np.nansum(x, 1), [GAPS]),
+    "nanvar": (
+        lambda x: iv.nanvar(x, correction=1, keepdims=True),
+        lambda x: np.nanvar(x, ddof=1, keepdims=True),
+        [GAPS],
+    ),
     "quantile": (lambda x: iv.quantile(x, Q, axis=1), lambda x: np.quantile(x, Q, 1), [X]),
     "quantile-axes": (
         lambda x: iv.quantile(x, 0.3, axis=(0, 2), keepdims=True),
@@ -116,6 +139,11 @@ CASES = {
         [draw((2, 3, 4))],
     ),
     "quantile-q": (lambda x, q: iv.quantile(x, q, axis=0), lambda x, q: np.quantile(x, q, 0), [X, Q[1:2]]),
+    "transpose": (
+        lambda x: iv.transpose(x, (1, 0)) + iv.transpose(x[:4, :4]).sum(),
+        lambda x: x.T + x[:4, :4].sum(),
+        [X],
+    ),
     "rot90": (lambda x: iv.rot90(x, 3), lambda x: np.rot90(x, 3), [X]),
     "rot90-axes": (lambda x: iv.rot90(x, axes=(2, 0)), lambda x: np.rot90(x, axes=(2, 0)), [draw((2, 3, 4))]),
     "topk": (lambda x: iv.topk(x, 2, axis=0).values, lambda x: -np.sort(-x, 0)[:2], [X]),
@@ -136,7 +164,7 @@ CASES = {
     ),
 }
 #: Where what is chosen, or nan, stands in the way of differences.
-NO_GRADIENTS = {"nan_to_num", "nanmax", "nanmean", "nanmin", "nansum"}
+NO_GRADIENTS = {"nan_to_num", *(name for name in CASES if name.startswith("nan"))}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -145,7 +173,8 @@ def test_values_and_gradients(name):
     ours, theirs, xs = CASES[name]
     for dtype in ("float64", "float32"):
         given = [x.astype(dtype) for x in xs]
-        same(ours(*map(iv.asarray, given)), np.asarray(theirs(*given)), dtype=dtype)
+        expected = np.asarray(theirs(*given))
+        same(ours(*map(iv.asarray, given)), expected, dtype=dtype if expected.dtype.kind == "f" else None)
     if name not in NO_GRADIENTS:
         assert gradcheck(ours, tuple(iv.asarray(x, requires_grad=True) for x in xs))
 

@@ -279,6 +279,8 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     key = tuple(
         slice(a, a + n, 1) if n else slice(0, 0, 1) for n, (a, _) in zip(x.shape, widths, strict=True)
     )
+    if isinstance(value, np.generic):
+        value = value.item()
     if type(value) not in SCALARS:
         raise ArgumentTypeError(
             "pad", "constant_values", got=f"a {type(value).__name__}", expected="a Python scalar"

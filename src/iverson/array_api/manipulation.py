@@ -108,6 +108,22 @@ def permute_dims(x: A | ArrayLike, /, axes: ShapeLike) -> A:
 
 
 @method
+def transpose(x: A | ArrayLike, /, axes: ShapeLike | None = None) -> A:
+    """x with its axes in the order ``axes``, by default reversed, as in NumPy.
+
+    PyTorch's, which exchanges two axes, is `permute_dims`, or `matrix_transpose` for the last two. Raises
+    AxisError unless ``axes`` names each axis once.
+
+    >>> from iverson import zeros
+    >>> transpose(zeros((1, 2, 3))).shape, transpose(zeros((1, 2, 3)), (2, 0, 1)).shape
+    ((3, 2, 1), (3, 1, 2))
+    """
+    x = as_operand(x, "transpose")
+    order = range(x.ndim)[::-1] if axes is None else permutation(as_tuple(axes), x.ndim, "transpose")
+    return F.permute_dims(x, axes=tuple(order))
+
+
+@method
 def matrix_transpose(x: A | ArrayLike, /) -> A:
     """The last two axes exchanged. Raises ShapeError for fewer than two axes.
 
@@ -289,4 +305,5 @@ __all__ = [
     "reshape",
     "roll",
     "squeeze",
+    "transpose",
 ]

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iverson.array_api.arguments import as_inexact, as_operand, as_weak, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, as_weak, cast, check_kind
+from iverson.array_api.manipulation import squeeze
 from iverson.array_api.methods import method
+from iverson.array_api.order_statistics import quantiles
+from iverson.array_api.reductions import argmax as _argmax
+from iverson.array_api.reductions import argmin as _argmin
+from iverson.array_api.reductions import cumulative_prod as _cumulative_prod
+from iverson.array_api.reductions import cumulative_sum as _cumulative_sum
 from iverson.array_api.reductions import max as _max
 from iverson.array_api.reductions import min as _min
+from iverson.array_api.reductions import prod as _prod
 from iverson.array_api.reductions import sum as _sum
 from iverson.core import dtypes
 from iverson.core.arguments import checked
+from iverson.core.shapes import check_choice, normalize_axes
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axes
+    from typing import Literal
+
+    from iverson.tensor.array import Array
+    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, DTypeLike
 
 
 @method
@@ -52,34 +63,194 @@ def _filled(x: Any, name: str, value: float) -> tuple[Any, Any]:
 
 @method
 @checked
-def nansum(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+def nansum(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
     """The sum over axes (None: all) of the entries that are not nan, 0 without one.
 
-    Raises AxisError, DTypeError for complex x.
+    ``dtype`` is as for `sum`. Raises AxisError, DTypeError for complex x.
 
     >>> from iverson import asarray
     >>> nansum(asarray([1., float("nan"), 2.]))
     iverson.Tensor(3.)
     """
-    return _sum(_filled(x, "nansum", 0.0)[0], axis, keepdims=keepdims)
+    return _sum(_filled(x, "nansum", 0.0)[0], axis, dtype=dtype, keepdims=keepdims)
 
 
 @method
 @checked
-def nanmean(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
-    """The mean over axes (None: all) of the entries that are not nan, nan without one.
+def nanprod(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
+    """The product over axes (None: all) of the entries that are not nan, 1 without one.
+
+    ``dtype`` is as for `prod`. Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nanprod(asarray([3., float("nan"), 2.]))
+    iverson.Tensor(6.)
+    """
+    return _prod(_filled(x, "nanprod", 1.0)[0], axis, dtype=dtype, keepdims=keepdims)
+
+
+@method
+@checked
+def nancumsum(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None) -> A:
+    """The sums of the entries so far along an axis (None: of x with one axis), of those that are not nan.
 
     Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nancumsum(asarray([1., float("nan"), 2.]))
+    iverson.Tensor([1., 1., 3.])
+    """
+    return _running(_cumulative_sum, x, "nancumsum", 0.0, axis, dtype)
+
+
+@method
+@checked
+def nancumprod(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None) -> A:
+    """The products of the entries so far along an axis (None: of x with one axis), of those that are not nan.
+
+    Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nancumprod(asarray([3., float("nan"), 2.]))
+    iverson.Tensor([3., 3., 6.])
+    """
+    return _running(_cumulative_prod, x, "nancumprod", 1.0, axis, dtype)
+
+
+def _running(scan: Any, x: Any, name: str, value: float, axis: Any, dtype: Any) -> Any:
+    filled, _ = _filled(x, name, value)
+    if axis is None:
+        filled, axis = F.reshape(filled, shape=(filled.size,)), 0
+    return scan(filled, axis=axis, dtype=dtype)
+
+
+def _counted(x: Any, name: str, axis: Any, keepdims: bool) -> tuple[Any, Any, Any]:
+    """x with nan replaced by 0, where it was, and how many entries over the axes were not nan."""
+    filled, absent = _filled(as_inexact(x, name), name, 0.0)
+    count = _sum(F.astype(F.logical_not(absent), dtype=filled.dtype), axis, keepdims=keepdims)
+    return filled, absent, count
+
+
+def _of_dtype(x: Any, dtype: Any, name: str) -> Any:
+    return x if dtype is None else cast(as_operand(x, name), dtypes.as_dtype(dtype, name))
+
+
+def _over(total: Any, count: Any) -> Any:
+    """total / count, nan where count is not positive."""
+    empty = F.less_equal(count, 0)
+    return F.where(empty, float("nan"), total / F.where(empty, 1.0, count))
+
+
+@method
+@checked
+def nanmean(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
+    """The mean over axes (None: all) of the entries that are not nan, nan without one.
+
+    ``dtype`` is that of the result; by default x's, float64 of integers. Raises AxisError, DTypeError for
+    complex x.
 
     >>> from iverson import asarray
     >>> nanmean(asarray([1., float("nan"), 2.]))
     iverson.Tensor(1.5)
     """
-    filled, absent = _filled(as_inexact(x, "nanmean"), "nanmean", 0.0)
-    count = _sum(F.astype(F.logical_not(absent), dtype=filled.dtype), axis, keepdims=keepdims)
-    empty = F.equal(count, 0)
-    mean = _sum(filled, axis, keepdims=keepdims) / F.where(empty, 1.0, count)
-    return F.where(empty, float("nan"), mean)
+    filled, _, count = _counted(_of_dtype(x, dtype, "nanmean"), "nanmean", axis, keepdims)
+    return _over(_sum(filled, axis, keepdims=keepdims), count)
+
+
+@method
+@checked
+def nanvar(
+    x: A | ArrayLike,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: DTypeLike | None = None,
+    correction: float = 0.0,
+    ddof: float | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The variance over axes (None: all) of the n entries that are not nan: sums over n - correction.
+
+    nan where that is not positive. ``ddof`` is NumPy's name of ``correction``, ``dtype`` that of the result,
+    by default x's, float64 of integers. Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nanvar(asarray([1., float("nan"), 3.]))
+    iverson.Tensor(1.)
+    """
+    filled, absent, count = _counted(_of_dtype(x, dtype, "nanvar"), "nanvar", axis, True)
+    mean = _sum(filled, axis, keepdims=True) / F.where(F.equal(count, 0), 1.0, count)
+    deviation = F.where(absent, 0.0, filled - mean)
+    found = _over(
+        _sum(deviation * deviation, axis, keepdims=True), count - (correction if ddof is None else ddof)
+    )
+    return found if keepdims else squeeze(found, normalize_axes(axis, found.ndim, "nanvar"))
+
+
+@method
+@checked
+def nanstd(
+    x: A | ArrayLike,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: DTypeLike | None = None,
+    correction: float = 0.0,
+    ddof: float | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The standard deviation over axes (None: all) of the entries that are not nan: the root of `nanvar`.
+
+    Arguments and errors are those of `nanvar`.
+
+    >>> from iverson import asarray
+    >>> nanstd(asarray([1., float("nan"), 3.]))
+    iverson.Tensor(1.)
+    """
+    return F.sqrt(nanvar(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims))
+
+
+@method
+@checked
+def nanquantile(
+    x: A | ArrayLike,
+    /,
+    q: Array | ArrayLike,
+    axis: Axes = None,
+    *,
+    method: Literal["linear"] = "linear",
+    keepdims: bool = False,
+) -> A:
+    """The quantiles of the entries that are not nan over axes (None: all), nan without one.
+
+    Arguments and errors are those of `quantile`.
+
+    >>> from iverson import asarray
+    >>> nanquantile(asarray([3., 1., float("nan"), 2.]), 0.25)
+    iverson.Tensor(1.5)
+    """
+    check_choice(method, ("linear",), "nanquantile", "method")
+    return quantiles(x, q, axis, keepdims, "nanquantile", pass_over_nan=True)
+
+
+@method
+@checked
+def nanmedian(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The middle entry in order of those that are not nan over axes (None: all), or the mean of two.
+
+    Errors are those of `median`.
+
+    >>> from iverson import asarray
+    >>> nanmedian(asarray([3., 1., float("nan"), 10.]))
+    iverson.Tensor(3.)
+    """
+    return quantiles(x, 0.5, axis, keepdims, "nanmedian", pass_over_nan=True)
 
 
 def _extremum(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
@@ -120,4 +291,40 @@ def nanmin(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) ->
     return _extremum("nanmin", x, axis, keepdims, False)
 
 
-__all__ = ["nan_to_num", "nanmax", "nanmean", "nanmin", "nansum"]
+def _position(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
+    filled, _ = _filled(x, name, -float("inf") if largest else float("inf"))
+    return (_argmax if largest else _argmin)(filled, axis, keepdims=keepdims)
+
+
+@method
+@checked
+def nanargmax(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
+    """The position along an axis (None: in the flattened array) of the first largest that is not nan.
+
+    Where all are nan it is 0. Raises AxisError, DTypeError for complex x, ArgumentError where no entries are.
+
+    >>> from iverson import asarray
+    >>> nanargmax(asarray([1., float("nan"), 2.]))
+    iverson.Tensor(2)
+    """
+    return _position("nanargmax", x, axis, keepdims, True)
+
+
+@method
+@checked
+def nanargmin(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
+    """The position along an axis (None: in the flattened array) of the first smallest that is not nan.
+
+    Where all are nan it is 0. Raises AxisError, DTypeError for complex x, ArgumentError where no entries are.
+
+    >>> from iverson import asarray
+    >>> nanargmin(asarray([float("nan"), 1., 2.]))
+    iverson.Tensor(1)
+    """
+    return _position("nanargmin", x, axis, keepdims, False)
+
+
+__all__ = [
+    "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian",
+    "nanmin", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
+]  # fmt: skip

@@ -30,7 +30,7 @@ _NAMES = {
     "bitwise_invert", "concatenate": "concat", "conjugate": "conj", "cumprod": "cumulative_prod", "cumsum":
     "cumulative_sum", "expit": "sigmoid", "gammaln": "lgamma", "invert": "bitwise_invert", "left_shift":
     "bitwise_left_shift", "mod": "remainder", "power": "pow", "psi": "digamma", "right_shift":
-    "bitwise_right_shift", "rint": "round", "transpose": "permute_dims", "true_divide": "divide",
+    "bitwise_right_shift", "rint": "round", "true_divide": "divide",
 }  # fmt: skip
 #: Ours for a method of a binary ufunc.
 _REDUCED = {
@@ -266,11 +266,6 @@ def _flat(a: Any, order: str = "C") -> Any:
     return as_operand(a, "numpy.ravel").reshape(-1)
 
 
-def _transpose(a: Any, axes: Any = None) -> Any:
-    a = as_operand(a, "numpy.transpose")
-    return a.permute_dims(tuple(reversed(range(a.ndim))) if axes is None else tuple(axes))
-
-
 def _swapped(a: Any, axis1: Any, axis2: Any) -> Any:
     a = as_operand(a, "numpy.swapaxes")
     order = list(range(a.ndim))
@@ -302,7 +297,6 @@ _OWN: dict[str, Callable[..., Any]] = {
     "shape": lambda a: a.shape,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
     "swapaxes": _swapped,
-    "transpose": _transpose,
     "vstack": _joined(0, 2),
     "where": _where,
 }

@@ -11,11 +11,11 @@ from iverson.array_api.reductions import entry_count
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError
-from iverson.core.shapes import as_int, normalize_axes, normalize_axis
+from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from typing import SupportsIndex
+    from typing import Literal, SupportsIndex
 
     from iverson.tensor.array import Array
     from iverson.tensor.typing import A, ArrayLike, Axes, Axis
@@ -34,7 +34,15 @@ def _last(x: Any, axes: tuple[int, ...]) -> Any:
 
 @method
 @checked
-def quantile(x: A | ArrayLike, q: Array | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+def quantile(
+    x: A | ArrayLike,
+    /,
+    q: Array | ArrayLike,
+    axis: Axes = None,
+    *,
+    method: Literal["linear"] = "linear",
+    keepdims: bool = False,
+) -> A:
     """The quantiles of the entries over axes (None: all), between two entries interpolated linearly.
 
     Parameters
@@ -42,6 +50,7 @@ def quantile(x: A | ArrayLike, q: Array | ArrayLike, /, axis: Axes = None, *, ke
     x : an array of a real dtype; integers become float64.
     q : numbers in [0, 1], a Python number or an array; its axes come first in the result. Outside, nan.
     axis : the axes to reduce; None for all.
+    method : "linear", of the methods that NumPy has.
     keepdims : whether reduced axes stay, with extent 1.
 
     Where an entry is nan, so is the result. Differentiable in x and in q. Of a MaskedTensor, over the
@@ -51,24 +60,34 @@ def quantile(x: A | ArrayLike, q: Array | ArrayLike, /, axis: Axes = None, *, ke
     >>> quantile(asarray([3., 1., 2., 10.]), asarray([0.5, 1.]))
     iverson.Tensor([ 2.5, 10. ])
     """
-    x, q = as_inexact(x, "quantile"), as_inexact(q, "quantile", "q")
+    check_choice(method, ("linear",), "quantile", "method")
+    return quantiles(x, q, axis, keepdims, "quantile")
+
+
+def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, name: str, pass_over_nan: bool = False) -> Any:
+    """`quantile` or `nanquantile`, as errors call it: nan comes last in order, and may be left out there."""
+    x, q = as_inexact(x, name), as_inexact(q, name, "q")
     for value, argument in ((x, "x"), (q, "q")):
-        check_kind(value, "f", "quantile", argument)
+        check_kind(value, "f", name, argument)
     q = F.astype(q, dtype=x.dtype) if q.dtype != x.dtype else q
-    axes = normalize_axes(axis, x.ndim, "quantile")
+    axes = normalize_axes(axis, x.ndim, name)
     lines = _last(x, axes)
     if lines.shape[-1] == 0:
-        raise ArgumentError("quantile", "x", got=f"shape {x.shape}", expected="entries over the axes")
+        raise ArgumentError(name, "x", got=f"shape {x.shape}", expected="entries over the axes")
     last = (lines.ndim - 1,)
     ordered = F.sort(lines, axis=last[0], descending=False)
-    place = F.reshape(q, shape=(1,) * last[0] + (q.size,)) * (entry_count(lines, last, True) - 1)
+    absent, count = F.isnan(lines), entry_count(lines, last, True)
+    if pass_over_nan:
+        count = count - F.sum(F.astype(absent, dtype=lines.dtype), axis=last, keepdims=True)
+        absent = F.equal(count, 0)
+    place = F.reshape(q, shape=(1,) * last[0] + (q.size,)) * (count - 1)
     low, high = F.floor(place), F.ceil(place)
     below, above = (_at(ordered, k) for k in (low, high))
     exact = F.logical_or(F.equal(low, high), F.logical_and(F.isinf(below), F.equal(below, above)))
     gap = F.where(exact, 0.0, above) - F.where(exact, 0.0, below)
     found = below + gap * (place - low)
-    absent = F.any(F.isnan(lines), axis=last, keepdims=True)
-    outside = F.logical_or(F.less(place, 0), F.greater(place, entry_count(lines, last, True) - 1))
+    absent = F.any(absent, axis=last, keepdims=True)
+    outside = F.logical_or(F.less(place, 0), F.greater(place, count - 1))
     found = F.where(F.logical_or(absent, outside), float("nan"), found)
     kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape)) if keepdims else lines.shape[:-1]
     moved = F.permute_dims(found, axes=(last[0], *range(last[0])))

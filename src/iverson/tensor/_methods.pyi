@@ -330,14 +330,32 @@ class Methods:
         """x1 * x2."""
     def nan_to_num(self, /, *, nan: complex = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
         """x with nan, inf and -inf replaced by numbers; None stands for the largest of x's dtype, or the lowest."""
+    def nanargmax(self, /, axis: Axis | None = None, *, keepdims: bool = False) -> Self:
+        """The position along an axis (None: in the flattened array) of the first largest that is not nan."""
+    def nanargmin(self, /, axis: Axis | None = None, *, keepdims: bool = False) -> Self:
+        """The position along an axis (None: in the flattened array) of the first smallest that is not nan."""
+    def nancumprod(self, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None) -> Self:
+        """The products of the entries so far along an axis (None: of x with one axis), of those that are not nan."""
+    def nancumsum(self, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None) -> Self:
+        """The sums of the entries so far along an axis (None: of x with one axis), of those that are not nan."""
     def nanmax(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The largest over axes (None: all) of the entries that are not nan, nan without one."""
-    def nanmean(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+    def nanmean(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The mean over axes (None: all) of the entries that are not nan, nan without one."""
+    def nanmedian(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The middle entry in order of those that are not nan over axes (None: all), or the mean of two."""
     def nanmin(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The smallest over axes (None: all) of the entries that are not nan, nan without one."""
-    def nansum(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+    def nanprod(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
+        """The product over axes (None: all) of the entries that are not nan, 1 without one."""
+    def nanquantile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: Literal['linear'] = 'linear', keepdims: bool = False) -> Self:
+        """The quantiles of the entries that are not nan over axes (None: all), nan without one."""
+    def nanstd(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, correction: float = 0.0, ddof: float | None = None, keepdims: bool = False) -> Self:
+        """The standard deviation over axes (None: all) of the entries that are not nan: the root of `nanvar`."""
+    def nansum(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The sum over axes (None: all) of the entries that are not nan, 0 without one."""
+    def nanvar(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, correction: float = 0.0, ddof: float | None = None, keepdims: bool = False) -> Self:
+        """The variance over axes (None: all) of the n entries that are not nan: sums over n - correction."""
     def negative(self, /) -> Self:
         """-x."""
     @overload
@@ -378,7 +396,7 @@ class Methods:
         """x1 to the power x2."""
     def prod(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The product over axes."""
-    def quantile(self, q: Array | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+    def quantile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: Literal['linear'] = 'linear', keepdims: bool = False) -> Self:
         """The quantiles of the entries over axes (None: all), between two entries interpolated linearly."""
     def rad2deg(self, /) -> Self:
         """An angle in radians, in degrees."""
@@ -482,6 +500,8 @@ class Methods:
         """x in the COO layout; a tensor in a sparse layout as it is."""
     def topk(self, k: SupportsIndex, /, *, axis: Axis = -1, largest: bool = True) -> TopK:
         """The k largest (or smallest) entries along an axis in order, and their positions."""
+    def transpose(self, /, axes: ShapeLike | None = None) -> Self:
+        """x with its axes in the order ``axes``, by default reversed, as in NumPy."""
     def tril(self, /, *, k: SupportsIndex = 0) -> Self:
         """The lower triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal."""
     def triu(self, /, *, k: SupportsIndex = 0) -> Self:

@@ -244,11 +244,15 @@ class Array(Operand, Methods):
     @property
     def real(self) -> Self:
         """The real part."""
+        if self.dtype.kind == "b":  # as in NumPy: libraries ask whether an array has it
+            return self
         return bind(TABLE["real"], (self,))
 
     @property
     def imag(self) -> Self:
         """The imaginary part."""
+        if self.dtype.kind == "b":
+            return self & False
         return bind(TABLE["imag"], (self,))
 
     def __len__(self) -> int:
