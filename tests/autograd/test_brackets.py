@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.autograd import grad, no_grad
+from iverson.autograd import Function, grad, no_grad
+from iverson.core import work
 from iverson.layouts import Bracket, to_strided
 from iverson.ops import F
 from iverson.transforms import jvp
@@ -227,6 +228,47 @@ def test_a_loop_over_boxes_keeps_boxes():
     y = x[3]
     (g,) = grad(iv.relu(y).sum(), (x,))
     assert g.layout == "box"
+
+
+class NumericRelu(Function):
+    """With a zero that is a number: a product with the mask."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y = iv.relu(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return g * iv.astype(y > 0, g.dtype)
+
+
+def bytes_of_backward(f: Any, inputs: Any) -> int:
+    y = f()
+    with work.counting() as done:
+        grad(y, inputs)
+    return done.total_bytes
+
+
+def test_strong_zeros_make_no_more_than_zeros_that_are_numbers():
+    """Of a network of relus; and what an index reads of a leaf is not selected once more."""
+    rng = np.random.default_rng(0)
+    x, *weights = (iv.asarray(rng.standard_normal((32, 32)), requires_grad=True) for _ in range(5))
+
+    def network(relu: Any) -> Any:
+        h = x
+        for w in weights:
+            h = relu(h @ w)
+        return h.sum()
+
+    held, numeric = (bytes_of_backward(lambda f=f: network(f), weights) for f in (iv.relu, NumericRelu.apply))
+    assert held <= numeric
+    every = np.arange(32)
+    for key in (every[::2], (slice(None), every[::3]), slice(None, None, 2)):
+        made = bytes_of_backward(lambda key=key: x[key].sum(), x)
+        assert made <= 1.1 * x.size * x.dtype.itemsize
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
