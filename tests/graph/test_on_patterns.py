@@ -53,6 +53,11 @@ def of_values(values, s, x, w):
     return convolved(s.with_values(values), x, w)
 
 
+def of_lines(s, f):
+    """The gradient of a function of a sparse matrix in its stored values."""
+    return iv.grad(lambda values: f(s.with_values(values)))(s.values())
+
+
 #: By name: a function of a sparse matrix and a dense one.
 FUNCTIONS = {
     "graph convolution": lambda s, x: convolved(s, x, iv.asarray(W)),
@@ -60,6 +65,10 @@ FUNCTIONS = {
     "its gradient in values": lambda s, x: iv.grad(of_values, (0, 2))(s.values(), s, x, iv.asarray(W)),
     "sums of rows": lambda s, x: (s * 2).sum(axis=1),
     "sums of columns": lambda s, x: (s * 2).sum(axis=0, keepdims=True),
+    "extrema of lines": lambda s, x: (s.max(axis=1), s.min(axis=0, keepdims=True), s.max()),
+    "their gradient in values": lambda s, x: of_lines(s, lambda s: (s.max(axis=1) ** 2).sum() + s.min()),
+    "lengths of lines": lambda s, x: (iv.linalg.vector_norm(s, axis=1), iv.linalg.vector_norm(s)),
+    "their gradients": lambda s, x: of_lines(s, lambda s: (iv.linalg.vector_norm(s, axis=0) ** 3).sum()),
     "dense by sparse": lambda s, x: x.mT @ s,
     "by rows and columns": lambda s, x: (s * x[:, :1] * x[:, 0] + s).sum(),
     "entry by entry": lambda s, x: iv.sin(s) * s - s / 2,
@@ -439,3 +448,35 @@ def test_reports_say_what_is_traced_for_each_pattern():
     found = str(iv.explain.report(lambda s, x: any_pattern(s, x) + each(s, x))(drawn("csr"), iv.asarray(X)))
     assert found.count("traced for each pattern") == 1
     assert "traced for each pattern of its sparse arguments\n    native " in found
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_lines_with_ties_nan_and_no_entries(dtype):
+    """Full and empty lines, ties with zeros that are stored and that are not, nan, infinities."""
+    a = np.array(
+        [
+            [-1.0, -2.0, -1.0, -3.0],
+            [0.0, 0.0, 0.0, 0.0],
+            [2.0, 0.0, 2.0, 1.0],
+            [np.nan, 1.0, 0.0, -1.0],
+            [-np.inf, 0.0, -1.0, 0.0],
+            [np.inf, np.inf, -900.0, 3.0],
+            [-900.0, -901.0, -900.0, -902.0],
+        ],
+        dtype,
+    )
+    s = iv.from_scipy(scipy.sparse.csr_array(a))
+    s = s.with_values(iv.where(s.values() == 1, 0.0, s.values()))  # a zero that is stored
+
+    def values(s):
+        return s.max(axis=1), s.min(axis=0), s.max(), iv.linalg.vector_norm(s, axis=0)
+
+    def gradients(s):
+        reductions = (lambda s: s.max(axis=1), lambda s: s.min(axis=0), lambda s: s.max())
+        return [of_lines(s, lambda s, f=f: f(s).sum()) for f in reductions]
+
+    for f in (values, gradients):
+        for found, expected in zip(iv.jit(f)(s), f(s), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=2e-6)

@@ -24,6 +24,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING
+from iverson.graph import lines
 from iverson.graph.kinds import Kinds
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.opening import Opening, Rule, is_stored, pattern_of
@@ -117,19 +118,6 @@ def _permute(o: Opening, e: Equation) -> bool:
     if p.blocksize and axes[-2:] != (p.ndim - 1, p.ndim - 2):
         return _moved(o, e)
     return o.is_open(e, _turned_entries(o, p, o.open(x)))
-
-
-def _sum(o: Opening, e: Equation) -> bool:
-    """Sums of all entries, or of those of lines, as an array."""
-    (x,), (v,) = e.operands, e.results
-    if not is_stored(x) or is_stored(v) or pattern_of(x).ndim != len(x.shape):
-        return False
-    p, entries = pattern_of(x), o.open(x)
-    left = [k for k in range(p.ndim) if k not in e.params["axis"]]
-    if not left:
-        return o.is_dense(e, o.bind("sum", entries, axis=(0,), keepdims=False))
-    at, shape = [o.along(p, k) for k in left], tuple(x.shape[k] for k in left)
-    return o.is_dense(e, o.bind("scatter_add", entries, *at, axes=tuple(range(len(left))), shape=shape))
 
 
 def _matmul(o: Opening, e: Equation) -> bool:
@@ -324,11 +312,11 @@ RULES: dict[str, Rule] = {
     "permute_dims": _permute,
     "sampled_product": _sampled,
     "scan": _block,
-    "sum": _sum,
     "to_dense": _to_dense,
     "to_layout": _to_dense,
     "values_at": _values_at,
     "while": _block,
+    **lines.RULES,
 }
 
 
