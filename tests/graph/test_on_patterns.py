@@ -69,6 +69,10 @@ FUNCTIONS = {
     "their gradient in values": lambda s, x: of_lines(s, lambda s: (s.max(axis=1) ** 2).sum() + s.min()),
     "lengths of lines": lambda s, x: (iv.linalg.vector_norm(s, axis=1), iv.linalg.vector_norm(s)),
     "their gradients": lambda s, x: of_lines(s, lambda s: (iv.linalg.vector_norm(s, axis=0) ** 3).sum()),
+    "entries": lambda s, x: (s[3, 2], s[np.array([[0, 5], [5, 1]]), np.array([2, 4])]),
+    "their gradient in the values": lambda s, x: of_lines(
+        s, lambda s: s[2, 2] * s[[1, 1, 0], [2, 2, 5]].sum()
+    ),
     "dense by sparse": lambda s, x: x.mT @ s,
     "by rows and columns": lambda s, x: (s * x[:, :1] * x[:, 0] + s).sum(),
     "entry by entry": lambda s, x: iv.sin(s) * s - s / 2,

@@ -32,7 +32,7 @@ from iverson.graph.stored_ops import stored_product, stored_read, stored_samples
 from iverson.graph.symbols import bounds, named
 from iverson.graph.takes import Given, Move, OnPatterns, Places, numbered
 from iverson.kernels.registry import run_in_layouts
-from iverson.layouts import Pattern, is_strided
+from iverson.layouts import CooPattern, Pattern, is_strided
 from iverson.layouts.symbols import PatternSymbol
 
 
@@ -210,6 +210,29 @@ def _move(o: Opening, e: Equation, jointly: bool) -> Move | None:
     return Move((e.op.name, repr(e.params), tuple(arrays), len(e.operands)), values)
 
 
+def _taken(o: Opening, e: Equation) -> bool:
+    """Entries at places that are known; other parts are stored where their entries go."""
+    x: Any = e.operands[0]
+    at = _places_taken(o, e)
+    if at is None or is_stored(e.results[0]) or not is_stored(x):
+        return _moved(o, e)
+    entries = o.at(x, CooPattern(x.shape, np.stack([n.reshape(-1) for n in np.broadcast_arrays(*at)])))
+    return entries is not None and o.is_dense(e, entries)
+
+
+def _places_taken(o: Opening, e: Equation) -> list[Any] | None:
+    """The index along each axis of the entries that are read; None where it is not one known number each."""
+    x, *indices = e.operands
+    if e.op.name == "index_basic":
+        key = e.params["key"]
+        return list(key) if all(isinstance(n, int) for n in key) else None
+    given = [o.constants.get(n) if type(n) is Value else n for n in indices]
+    known = [value_of(n, n) for n in given]
+    if len(known) != len(x.shape) or not all(map(is_strided, known)):
+        return None
+    return [known[e.params["axes"].index(k)] for k in range(len(known))]
+
+
 #: Of ops that run graphs, how many operands come before those of the graphs.
 BLOCKS = {"scan": 0, "while": 0, "cond": 1, "checkpoint": 0}
 
@@ -305,8 +328,10 @@ RULES: dict[str, Rule] = {
     "cond": _block,
     "copy": _same,
     "from_values": _from_values,
+    "gather": _taken,
     "identity": _same,
     "index_array": _index_array,
+    "index_basic": _taken,
     "kron": _moved,
     "matmul": _matmul,
     "permute_dims": _permute,
