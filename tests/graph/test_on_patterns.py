@@ -484,3 +484,20 @@ def test_lines_with_ties_nan_and_no_entries(dtype):
         for found, expected in zip(iv.jit(f)(s), f(s), strict=True):
             assert found.dtype == expected.dtype
             np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=2e-6)
+
+
+def test_parts_of_large_matrices_are_native_as_arrays():
+    """Rows by index arrays and single entries, where every entry of the matrix would be too much."""
+    n, rows = 1500, np.array([3, 1499, 3, 700])
+    s = iv.from_scipy(scipy.sparse.random_array((n, n), density=2e-3, rng=RNG, format="csr"))
+
+    def parts(s):
+        return s[rows], s[rows, rows[::-1]], s[7, 9], s[:, rows], s[-1, :5]
+
+    def gradient(s):
+        return of_lines(s, lambda s: (s[rows] ** 2).sum() + s[rows, [0, 1, 2, 3]].sum() * s[3, 5])
+
+    for f in (parts, lambda s: (gradient(s),)):
+        compiled = iv.jit(f)
+        agree(compiled, f, s)
+        assert set(steps(compiled)) == {"native"}

@@ -32,7 +32,7 @@ from iverson.graph.stored_ops import stored_product, stored_read, stored_samples
 from iverson.graph.symbols import bounds, named
 from iverson.graph.takes import Given, Move, OnPatterns, Places, numbered
 from iverson.kernels.registry import run_in_layouts
-from iverson.layouts import CooPattern, Pattern, is_strided
+from iverson.layouts import CooPattern, Pattern, is_strided, layouts_by_type, to_strided
 from iverson.layouts.symbols import PatternSymbol
 
 
@@ -167,19 +167,36 @@ def _turned_entries(o: Opening, p: Pattern, entries: Value) -> Value:
 def _moved(o: Opening, e: Equation) -> bool:
     """An op that puts each entry of stored operands to a place of its own, where they are read."""
     (v,) = e.results
-    xs = [x for x in e.operands if is_stored(x)]
-    if not is_stored(v) or prod(v.shape[pattern_of(v).ndim :]) > 1:
+    return is_stored(v) and prod(v.shape[pattern_of(v).ndim :]) <= 1 and _read_where(o, e, pattern_of(v))
+
+
+def _moved_to_dense(o: Opening, e: Equation) -> bool:
+    """An op that puts entries of large stored operands to places in an array, each of which reads its own."""
+    if e.op.multiple or not e.op.entry_map.moves:
         return False
+    (v,) = e.results
+    stored = sum(pattern_of(x).count for x in e.operands if is_stored(x))
+    if is_stored(v) or prod(v.shape) > max(_SMALL, 8 * stored):
+        return False
+    every = np.indices(v.shape).reshape(len(v.shape), prod(v.shape))
+    return _read_where(o, e, CooPattern(v.shape, every, True))
+
+
+def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
+    """What an op that moves entries puts at those of a pattern of its result."""
+    (v,) = e.results
+    xs = [x for x in e.operands if is_stored(x)]
     jointly = len(e.op.groups(len(e.operands))) == 1
     move = _move(o, e, jointly)
     if move is None:
         return False
-    p, of = pattern_of(v), tuple(map(pattern_of, xs))
+    of = tuple(map(pattern_of, xs))
     parts = [
         o.bind(stored_read, o.open(x), o.at_places(Places(p, of, k, move)), flat=True)
         for k, x in enumerate(xs)
     ]
-    return o.is_open(e, o.combined(parts, "add" if jointly else "multiply", v.dtype))
+    found = o.combined(parts, "add" if jointly else "multiply", v.dtype)
+    return o.is_open(e, found) if is_stored(v) else o.is_dense(e, found)
 
 
 def _move(o: Opening, e: Equation, jointly: bool) -> Move | None:
@@ -204,33 +221,13 @@ def _move(o: Opening, e: Equation, jointly: bool) -> Move | None:
             else:
                 ones = np.full((patterns[n].count, *dense[k]), not jointly, np.int64)
                 given.append(patterns[n].value(ones))
-        return run_in_layouts(e.op, tuple(given), dict(e.params))
+        found = run_in_layouts(e.op, tuple(given), dict(e.params))
+        if found is NotImplemented:
+            found = e.op.forward(*map(to_strided, given), **e.params)
+        return found if type(found) in layouts_by_type else np.asarray(found)  # of one entry, a number
 
     arrays = [(k, id(x) if hasattr(x, "shape") else x) for k, x in others.items()]
     return Move((e.op.name, repr(e.params), tuple(arrays), len(e.operands)), values)
-
-
-def _taken(o: Opening, e: Equation) -> bool:
-    """Entries at places that are known; other parts are stored where their entries go."""
-    x: Any = e.operands[0]
-    at = _places_taken(o, e)
-    if at is None or is_stored(e.results[0]) or not is_stored(x):
-        return _moved(o, e)
-    entries = o.at(x, CooPattern(x.shape, np.stack([n.reshape(-1) for n in np.broadcast_arrays(*at)])))
-    return entries is not None and o.is_dense(e, entries)
-
-
-def _places_taken(o: Opening, e: Equation) -> list[Any] | None:
-    """The index along each axis of the entries that are read; None where it is not one known number each."""
-    x, *indices = e.operands
-    if e.op.name == "index_basic":
-        key = e.params["key"]
-        return list(key) if all(isinstance(n, int) for n in key) else None
-    given = [o.constants.get(n) if type(n) is Value else n for n in indices]
-    known = [value_of(n, n) for n in given]
-    if len(known) != len(x.shape) or not all(map(is_strided, known)):
-        return None
-    return [known[e.params["axes"].index(k)] for k in range(len(known))]
 
 
 #: Of ops that run graphs, how many operands come before those of the graphs.
@@ -328,10 +325,8 @@ RULES: dict[str, Rule] = {
     "cond": _block,
     "copy": _same,
     "from_values": _from_values,
-    "gather": _taken,
     "identity": _same,
     "index_array": _index_array,
-    "index_basic": _taken,
     "kron": _moved,
     "matmul": _matmul,
     "permute_dims": _permute,
@@ -353,7 +348,7 @@ def _rules_of(e: Equation) -> list[Rule]:
     if not all(dtypes.is_compiled(v.dtype) for v in (*e.operands, *e.results) if type(v) is Value):
         return []
     own = RULES.get(op.name) or (_elementwise if op.elementwise else _moved if op.entry_map.moves else None)
-    return [_on_every_entry] if own is None else [own, _on_every_entry]
+    return [*(() if own is None else (own,)), _on_every_entry, _moved_to_dense]
 
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
