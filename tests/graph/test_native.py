@@ -98,7 +98,6 @@ SPARSE_EXCEPTIONS = {
     "products of two sparse matrices, and parts of them": {"matmul", "sampled_product", "kron_sampled"},
     "entries that are where an array is not zero": {"to_layout", "pack"},
     "entries are overwritten": {"index_put"},
-    "ties at entries of a pattern": {"extremum_shares_at"},
 }
 
 
