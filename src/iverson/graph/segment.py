@@ -331,28 +331,26 @@ class Segment:
         self.steps += rows.steps(e, [values, starts, columns, b, *order], out)
 
     def product(self, e: Equation) -> None:
-        left, right = (self.view_of(x) for x in e.operands)
+        given = [self.view_of(x) for x in e.operands]
         out = self.made(e.results[0])
         axes = e.params.get("axes")
         if axes is not None:
             out = _permuted(out, [axes.index(k) for k in range(len(axes))])
         batch = out.shape[:-2]
-        if (
-            axes is None
-            and batch
-            and prod(right.shape[:-2]) == 1
-            and (rows := _folded(left, batch)) is not None
-        ):
-            right = replace(right, shape=right.shape[-2:], strides=right.strides[-2:])
-            left, shape = rows, (prod(out.shape[:-1]), out.shape[-1])
+        fold = axes is None and bool(batch) and prod(given[1].shape[:-2]) == 1
+        if fold and _folded(given[0], batch) is not None:
+            shape = (prod(out.shape[:-1]), out.shape[-1])
             out = replace(out, shape=shape, strides=c_strides(shape))
         else:
-            left, right = _spread(left, batch), _spread(right, batch)
+            fold = False
+        left, right = _factors(given, batch, fold)
         if blas.call(Product(out, left, right)) is None:
-            left, right = (
-                v if blas.matrix(v) is not None else _spread(self.compact(x), batch)
-                for v, x in ((left, e.operands[0]), (right, e.operands[1]))
-            )
+            as_they_lie = [blas.matrix(v) is not None for v in (left, right)]
+            given = [
+                v if well else self.compact(x)
+                for v, x, well in zip(given, e.operands, as_they_lie, strict=True)
+            ]
+            left, right = _factors(given, batch, fold)
         self.steps += build.turned(build.product(out, left, right), self.memory.temp)
 
     def compact(self, v: Value) -> View:
@@ -390,6 +388,15 @@ def _mended_in_place(live: Sequence[Equation], wanted: set[Value]) -> dict[Value
     products = {v for e in live if e.op.name in PRODUCTS for v in e.results}
     found = {e.operands[0]: e.results[0] for e in live if e.op is mended}
     return {x: v for x, v in found.items() if reads[x] == 1 and x in products and x not in wanted}
+
+
+def _factors(given: Sequence[View], batch: tuple[int, ...], fold: bool) -> tuple[View, View]:
+    """The factors of a product of batches: all rows of the left one as one matrix, if ``fold``."""
+    left, right = given
+    if not fold:
+        return _spread(left, batch), _spread(right, batch)
+    rows: Any = _folded(left, batch)
+    return rows, replace(right, shape=right.shape[-2:], strides=right.strides[-2:])
 
 
 def _is_reshaped(x: Strided) -> bool:
