@@ -1,6 +1,6 @@
 """What holds for all tests: examples drawn alike in every run, and the share of the product covered.
 
-Hypothesis draws the same examples each time; ``IVERSON_TEST_ALL=1`` lets it look for new ones.
+Hypothesis draws the same few examples each time; ``IVERSON_TEST_ALL=1`` lets it look for more, and new ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iverson.kernels.registry import registered, replace_kernels
 from iverson.layouts import Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells
 
-settings.register_profile("iverson", deadline=None)
+settings.register_profile("iverson", deadline=None, max_examples=200 if EXHAUSTIVE else 40)
 settings.load_profile("iverson")
 
 

@@ -24,6 +24,7 @@ from tests.array_api import (
     test_shapes,
     test_special,
 )
+from tests.conformance.product import each
 
 MODULES = (
     test_creation,
@@ -196,11 +197,14 @@ def public():
         for name in space.__all__:
             value = getattr(space, name) if name not in ELSEWHERE else None
             if inspect.isfunction(value) and value.__module__.startswith("iverson.array_api"):
-                yield pytest.param(value, id=f"{space.__name__}.{name}")
+                yield value
 
 
-@pytest.mark.parametrize("function", list(public()))
-def test_documented_with_an_example(function):
+def test_documented_with_an_example():
+    each(documented_with_an_example, public())
+
+
+def documented_with_an_example(function):
     assert function.__doc__
     assert doctest.DocTestParser().get_examples(function.__doc__)
     assert function.__name__ == function.__qualname__ != "function"

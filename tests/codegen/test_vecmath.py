@@ -13,11 +13,12 @@ import scipy.special
 
 from iverson.codegen.vecmath import FUNCTIONS
 from tests.codegen.elementwise import apply
+from tests.conformance.product import SEED
 
 Array = np.ndarray[Any, Any]
 
 FULL = bool(os.environ.get("IVERSON_TEST_ALL"))
-COUNT = 4_000_000 if FULL else 200_000
+COUNT = 4_000_000 if FULL else 100_000
 LIMITS = {"pow": 4.0, "sinh": 3.0, "erfc": 3.0, "gelu": 4.0, "gelu_derivative": 4.0, "silu": 3.0}
 #: Where a function has a zero that is no number of the format, and how large the terms are that cancel there.
 ZEROS = {"gelu_derivative": (-0.7517915246935645, 0.25)}
@@ -240,7 +241,8 @@ def test_coefficients_are_those_the_script_prints() -> None:
     from iverson.codegen.vecmath import coefficients
     from tools import minimax
 
-    for goal in minimax.goals():
+    goals = list(minimax.goals())
+    for goal in goals if FULL else goals[SEED % 3 :: 3]:
         values, error = minimax.remez(goal)
         assert error < 1e-6
         stored = getattr(coefficients, goal.name)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -126,6 +127,11 @@ def drawn(name: str, layout: str, count: int = 2) -> list[Case]:
     return [case for case in everything if case in chosen] or permuted[:count]
 
 
+def turn(name: str, count: int) -> int:
+    """A number below ``count`` for a name: which of several things is done, by turns, and by ``SEED``."""
+    return crc32(name.encode(), SEED) % count
+
+
 def each(check: Callable[[Any], None], cases: Iterable[Any]) -> None:
     """Run a check on all cases; what fails is raised together, each with a note of its case."""
     failures: list[Exception] = []
@@ -136,7 +142,7 @@ def each(check: Callable[[Any], None], cases: Iterable[Any]) -> None:
             error.add_note(f"in the case {case}")
             failures.append(error)
     if failures:
-        raise ExceptionGroup(f"failures of {check.__name__}", failures)
+        raise ExceptionGroup(f"failures of {getattr(check, '__name__', check)}", failures)
 
 
 def held_and_dense(case: Case) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from iverson.layouts import layout_of, layouts, to_strided
 from iverson.ops import TABLE
 from iverson.ops.linalg import ITERATIONS
 from iverson.tensor import Tensor
-from tests.conformance.product import EXHAUSTIVE, SEED, floating, in_layout, ops, samples_of
+from tests.conformance.product import EXHAUSTIVE, SEED, each, floating, in_layout, ops, samples_of
 from tests.conformance.test_table import as_tuple, pull
 
 pytestmark = [
@@ -59,9 +60,12 @@ def pairs_of(name: str, dtype: Any, layout: str) -> Any:
             yield sample, at, halves, wide
 
 
-@pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", ops())
-def test_an_op_is_that_of_single_precision_rounded_once(name, dtype):
+def test_an_op_is_that_of_single_precision_rounded_once(name):
+    each(partial(op_is_rounded_once, name), HALVES)
+
+
+def op_is_rounded_once(name, dtype):
     half = dtypes.as_dtype(dtype)
     for layout in layouts_for(name):
         for sample, _, *both in pairs_of(name, half, layout):
@@ -82,10 +86,13 @@ def rounded_once(found: Any, expected: Any, dtype: Any) -> None:
     np.testing.assert_array_equal(f.astype("complex128"), e.astype("complex128"))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", [n for n in ops() if TABLE[n].differentiable and n not in REFUSED])
-def test_a_cotangent_has_the_dtype_of_its_input(name, dtype):
+def test_a_cotangent_has_the_dtype_of_its_input(name):
     """And is that of single precision, to the rounding of the steps of its rule."""
+    each(partial(cotangent_has_the_dtype_of_its_input, name), HALVES)
+
+
+def cotangent_has_the_dtype_of_its_input(name, dtype):
     half = dtypes.as_dtype(dtype)
     eps = float(dtypes.finfo(half).eps)
     for sample, at, *both in itertools.islice(pairs_of(name, half, "strided"), 1):

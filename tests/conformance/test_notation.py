@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from zlib import crc32
-
 import numpy as np
 import pytest
 
@@ -23,7 +21,8 @@ from iverson.te.operator import Expression
 from iverson.tensor import Tensor
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp, vjp
-from tests.conformance.product import EXHAUSTIVE, SEED, dtypes_of, each, floating, ops, samples_of
+from tests.conformance.product import EXHAUSTIVE, dtypes_of, each, floating, ops, samples_of, turn
+from tests.te.oracles import Interpreted
 
 #: Functions of orders have a derivative in index notation where these are numbers.
 OF_ORDERS = {s.name: s.orders for s in SCALARS.values() if s.orders and TABLE[s.name].differentiable}
@@ -46,21 +45,6 @@ def setup(name, dtype, k):
             return op.loops(te, aval, *sample.args[:orders], *xs[orders:])
 
     return op, sample, Expression(build, f"{name} in notation", names, multiple=False).op
-
-
-def turn(name, count):
-    """A number below a count, another one for another op."""
-    return crc32(name.encode(), SEED) % count
-
-
-class Interpreted:
-    """Stands for `te.lower.Lowered`: a program that is carried out by points."""
-
-    def __init__(self, program):
-        self.program = program
-
-    def __call__(self, *arrays, **named):
-        return interpret.run(self.program, arrays)
 
 
 def carried_out(check, case, compiled):

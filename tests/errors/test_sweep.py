@@ -35,7 +35,7 @@ def cases(call, rng):
         for place in places(*found[1:])
         for bad in BAD
     ]
-    return every if ALL or len(every) <= 10 else rng.sample(every, 10 + len(every) // 40)
+    return every if ALL or len(every) <= 6 else rng.sample(every, 6 + len(every) // 60)
 
 
 def test_calls_are_valid():

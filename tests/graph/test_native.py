@@ -240,14 +240,15 @@ def test_complex_entries_move_and_are_summed_as_in_eager_calls(dtype):
 
     arrays = list(map(iv.asarray, (x, w, rows)))
     tol = 100 * np.finfo(dtype).eps
-    for function in (f, iv.grad(loss, (0, 1))):
-        compiled = iv.jit(function)
-        for found, expected in zip(compiled(*arrays), function(*arrays), strict=True):
-            assert found.dtype == expected.dtype
-            scale = np.abs(expected.numpy()).max()
-            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tol, atol=tol * scale)
-        (entry,) = compiled._entries.values()
-        assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
+    gradient = iv.grad(loss, (0, 1))
+    both = lambda *a: [*f(*a), *gradient(*a)]
+    compiled = iv.jit(both)
+    for found, expected in zip(compiled(*arrays), both(*arrays), strict=True):
+        assert found.dtype == expected.dtype
+        scale = np.abs(expected.numpy()).max()
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tol, atol=tol * scale)
+    (entry,) = compiled._entries.values()
+    assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
 
 
 @pytest.mark.parametrize(
@@ -320,11 +321,14 @@ def test_gradients_of_orders_and_scans_are_those_of_eager_calls():
         flat = iv.concat([iv.reshape(iv.sin(y), (-1,)) for y in made])
         return (flat[:24] * weights).sum() + (flat**2).sum()
 
-    for function in (loss, iv.grad(loss), iv.grad(lambda x: (iv.grad(loss)(x) ** 2).sum())):
-        compiled = iv.jit(function)
-        np.testing.assert_allclose(compiled(x).numpy(), function(x).numpy(), rtol=1e-12, atol=1e-12)
-        (entry,) = compiled._entries.values()
-        assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
+    gradient = iv.grad(loss)
+    second = iv.grad(lambda x: (gradient(x) ** 2).sum())
+    every = lambda x: (loss(x), gradient(x), second(x))
+    compiled = iv.jit(every)
+    for found, expected in zip(compiled(x), every(x), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12, atol=1e-12)
+    (entry,) = compiled._entries.values()
+    assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
 
 
 # --- models -----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tests.graph.ways import all_ways_agree
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 #: Programs to a test, and how many tests of them there are.
-BLOCK, BLOCKS = (25, 400) if EXHAUSTIVE else (3, 6)
+BLOCK, BLOCKS = (25, 400) if EXHAUSTIVE else (2, 6)
 #: Which derivatives, by turns.
 ORDERS = ((0, 1), (0, 1), (1, 2), (0,), (3,)) if EXHAUSTIVE else ((0, 1), (0,), (1,), (0, 1), (2,))
 

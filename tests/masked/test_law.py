@@ -66,7 +66,7 @@ def maskable(sample):
 
 @pytest.mark.parametrize("name", [n for n in ops() if any(map(maskable, samples_of(TABLE[n], "float64")))])
 @given(st.integers(0, 99), st.sampled_from((0.0, 0.6, 0.6, 1.0)), st.data())
-@settings(max_examples=50 if EXHAUSTIVE else 6)
+@settings(max_examples=50 if EXHAUSTIVE else 4)
 def test_every_op(name, seed, share, data):
     op, rng = TABLE[name], np.random.default_rng(seed)
     sample = data.draw(st.sampled_from([s for s in samples_of(op, "float64") if maskable(s)]))
@@ -202,7 +202,7 @@ def outcome_of(act, leaves):
 
 @pytest.mark.parametrize("name", ACTS)
 @given(st.integers(0, 99), st.sampled_from(("some", "none", "all", "a line", "rows", "the same")), st.data())
-@settings(max_examples=60 if EXHAUSTIVE else 8)
+@settings(max_examples=60 if EXHAUSTIVE else 5)
 def test_what_users_write(name, seed, kind, data):
     rng = np.random.default_rng(seed)
     values = rng.permutation(24).reshape(2, 3, 4) / 8 - 1.3

@@ -9,6 +9,7 @@ import pytest
 
 import iverson as iv
 from iverson.testing import gradcheck, gradgradcheck
+from tests.conformance.product import EXHAUSTIVE
 from tests.masked.oracle import assert_same
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
@@ -165,16 +166,16 @@ def test_jacobians_are_in_the_order_of_the_entries(layout):
     assert_same(found, np.ma.MaskedArray(diagonal, ~both))
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_both_semantics_of_a_cubed_matrix(layout, fast):
+def test_both_semantics_of_a_cubed_matrix(layout):
     """The two Jacobians of PyTorch's pull request 95405, at [[0, 1], [2, 3]]."""
     x = sparse(np.array([[0.0, 1.0], [2.0, 3.0]]), layout, requires_grad=True)
 
     def foo(x):
         return iv.matmul(iv.matmul(x, x), x)
 
-    assert gradcheck(foo, (x,), masked=True, fast=fast)
-    assert gradgradcheck(foo, (x,), masked=True, fast=fast)
+    for fast in (False, True) if EXHAUSTIVE else (LAYOUTS.index(layout) % 2 == 1,):
+        assert gradcheck(foo, (x,), masked=True, fast=fast)
+        assert gradgradcheck(foo, (x,), masked=True, fast=fast)
     m = iv.masked_tensor(x.detach())
     found = iv.jacobian(foo)(m).to_tensor(0).to_dense().numpy().reshape(4, 4)
     full = iv.jacobian(foo)(iv.asarray(x.detach().numpy())).numpy().reshape(4, 4).copy()

@@ -11,6 +11,7 @@ import pytest
 
 import iverson as iv
 from iverson import te
+from tests.conformance.product import each
 
 #: In the order of numpydoc; an example may stand at the end without a heading.
 SECTIONS = (
@@ -43,7 +44,8 @@ SPACES = (
 _UNNAMED = {"self", "cls", "args", "kwargs"}
 
 
-def public() -> Iterator[Any]:
+def public() -> Iterator[tuple[str, Any]]:
+    """By full names: each object once, where it is found first."""
     seen = set()
     for space in SPACES:
         names = getattr(space, "__all__", None) or [n for n in dir(space) if n[0] != "_"]
@@ -52,7 +54,7 @@ def public() -> Iterator[Any]:
             ours = callable(x) and (getattr(x, "__module__", None) or "").startswith("iverson")
             if ours and id(x) not in seen and not inspect.ismodule(x):
                 seen.add(id(x))
-                yield pytest.param(x, id=f"{space.__name__}.{name}")
+                yield f"{space.__name__}.{name}", x
 
 
 def sections(doc: str) -> dict[str, str]:
@@ -72,8 +74,15 @@ def described(text: str) -> list[str]:
     return [n.strip("*") for group in names for n in group.split(", ")]
 
 
-@pytest.mark.parametrize("x", list(public()))
-def test_a_docstring_is_what_the_signature_says(x: Any) -> None:
+@pytest.mark.parametrize("space", SPACES, ids=lambda space: space.__name__)
+def test_docstrings_are_what_the_signatures_say(space: Any) -> None:
+    names = [x for x in public() if x[0].rpartition(".")[0] == space.__name__]
+    assert names
+    each(docstring_is_what_the_signature_says, names)
+
+
+def docstring_is_what_the_signature_says(named: tuple[str, Any]) -> None:
+    _, x = named
     doc = inspect.getdoc(x)
     assert doc
     summary = doc.split("\n\n")[0]

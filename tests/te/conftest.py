@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from iverson.te import lower
+from iverson.te import lower, operator
 from iverson.te.expressions import Tensor
 from iverson.te.nodes import Program, Statement
 from iverson.te.verify import check
+from tests.conformance.product import EXHAUSTIVE, turn
+
+from .oracles import Interpreted
 
 PASSES = ("inline", "accumulated", "merged")
 
@@ -24,6 +27,16 @@ def passes_are_verified() -> Iterator[None]:
         for name in PASSES:
             patch.setattr(lower, name, _verified(getattr(lower, name)))
         yield
+
+
+@pytest.fixture
+def interpreted_by_turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter carries out ops in index notation in about half of the cases of a test of derivatives.
+
+    Compiling these takes longest; other tests hold what is compiled against the interpreter.
+    """
+    if not EXHAUSTIVE and turn(request.node.name, 2):
+        monkeypatch.setattr(operator, "lower", Interpreted)
 
 
 class _Current(threading.local):

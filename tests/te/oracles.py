@@ -21,6 +21,16 @@ def value(tensor: Tensor, feed: Feed, visits: list[Visits] | None = None) -> Any
     return run(program, [feed[t] for t in program.inputs], visits)[0]
 
 
+class Interpreted:
+    """Stands for `te.lower.Lowered`: a program that is carried out by points."""
+
+    def __init__(self, program: te.Program) -> None:
+        self.program = program
+
+    def __call__(self, *arrays: Any, **how: Any) -> Any:
+        return run(self.program, arrays)
+
+
 def eliminated_value(tensor: Tensor, feed: Feed, visits: list[Visits] | None = None) -> Any:
     """A tensor's value by its eliminated walks."""
     program = te.eliminate(tensor)

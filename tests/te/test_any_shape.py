@@ -21,7 +21,7 @@ from iverson.te.expressions import at_sizes
 from iverson.te.interpret import run
 from iverson.te.language import bind
 
-SHAPES = 200 if os.environ.get("IVERSON_TEST_ALL") else 40
+SHAPES = 200 if os.environ.get("IVERSON_TEST_ALL") else 25
 
 
 @pytest.fixture

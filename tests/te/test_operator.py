@@ -384,6 +384,7 @@ def window_after_roots(x, w):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.usefixtures("interpreted_by_turns")
 @pytest.mark.parametrize("k", [0, 1])
 @pytest.mark.parametrize("root", [window_of_roots, window_in_stages, windows_of_roots, window_after_roots])
 def test_what_a_selection_leaves_out_of_sums_meets_no_factor(root, k):
@@ -418,6 +419,7 @@ def test_what_a_selection_leaves_out_of_sums_meets_no_factor(root, k):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.usefixtures("interpreted_by_turns")
 @pytest.mark.parametrize("op", [window_of_roots, window_in_stages, windows_of_roots, weighted_roots])
 def test_selections_of_gradients_that_are_one_program(op):
     """As those that are computed each by itself; what is held of each meets the infinite slope of a root."""
@@ -470,6 +472,7 @@ PLACES = {
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.usefixtures("interpreted_by_turns")
 @pytest.mark.parametrize("name", PLACES)
 def test_what_a_selection_leaves_out_is_not_multiplied_wherever_it_is_read_from(name):
     """sqrt has an infinite derivative at 0: read in another place, in two stages, and after another op."""

@@ -284,6 +284,7 @@ def test_attention_of_a_graph_is_dense_attention_with_a_mask() -> None:
     np.testing.assert_allclose(KERNELS["attention"](p, c, q, k, v), expected, atol=1e-12)
 
 
+@pytest.mark.usefixtures("interpreted_by_turns")
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_kernels_inside_of_transforms(name: str) -> None:
     p, c, s = matrix(4, 4)
