@@ -10,7 +10,7 @@ from mpi4py import MPI
 import iverson as iv
 from iverson import optim
 from iverson.core.dispatch import value_of
-from iverson.errors import ArgumentError, ArgumentTypeError, ShapeError
+from iverson.errors import ArgumentError, ArgumentTypeError, ShapeError, TimedOutError
 from iverson.interop.mpi import Buckets, all_gather, all_to_all_rows, allreduce, reduce_scatter
 from iverson.interop.mpi.reduce import bytes_of_all, bytes_of_union
 
@@ -94,14 +94,13 @@ def what_moves_is_the_lesser():
     sent = []
 
     class Counting(MPI.Intracomm):
-        def Allreduce(self, given, *args):
-            if given is not MPI.IN_PLACE:
-                sent.append(np.asarray(given).nbytes)
-            return super().Allreduce(given, *args)
+        def Iallreduce(self, given, *args):
+            sent.append(np.asarray(given).nbytes)
+            return super().Iallreduce(given, *args)
 
-        def Allgatherv(self, given, received):
+        def Iallgatherv(self, given, received):
             sent.append(given.nbytes)
-            return super().Allgatherv(given, received)
+            return super().Iallgatherv(given, received)
 
     comm = Counting(COMM)
     few = rows_of(RANK, 40, 10_000, 64)
@@ -191,6 +190,7 @@ def errors_say_what_is_wrong():
         (lambda: all_to_all_rows(iv.ones((3, 1)), [1] * SIZE), ShapeError, "3 together"),
         (lambda: all_gather(iv.masked_tensor([1.0], [True])), ArgumentError, "to_tensor"),
         (lambda: Buckets([iv.ones(2)]).gradients(), ArgumentError, "with block"),
+        (lambda: allreduce(iv.ones(2), timeout=0), ArgumentError, "seconds"),
     ):
         try:
             call()
@@ -201,6 +201,43 @@ def errors_say_what_is_wrong():
             assert SIZE == 1, said
 
 
+def waits_end_and_say_what_for():
+    """The other rank comes when this one has given up: what it asks for then is there."""
+
+    def bucket(comm, timeout):
+        x = iv.ones(2, requires_grad=True)
+        with Buckets([x], comm, timeout=timeout) as buckets:
+            x.sum().backward()
+        return buckets.gradients()
+
+    for call, said in (
+        (
+            lambda **o: allreduce([ZERO, ZERO], **o),
+            "in 0.2 s on rank 0; expected the shapes and layouts of 2",
+        ),
+        (lambda **o: reduce_scatter(iv.ones((2, 3)), **o), "the sum of a tensor of shape (2, 3) and dtype"),
+        (lambda **o: all_gather(iv.ones((2, 3)), **o), "all_gather: got no answer"),
+        (lambda **o: all_to_all_rows(iv.ones((SIZE, 3)), [1] * SIZE, **o), "how many rows are for each"),
+        (bucket, "the sum of the gradients of leaves 0 of 2 ranks"),
+    ):
+        comm = COMM.Dup()
+        for late in range(SIZE):
+            COMM.Barrier()
+            if late != RANK:
+                continue
+            try:
+                call(comm=comm, timeout=0.2)
+            except TimedOutError as error:
+                if RANK == 0 and said not in str(error):
+                    raise
+            else:
+                assert RANK, said
+    COMM.Barrier()
+
+
+ZERO = iv.grad(lambda x: iv.asarray(1.0))(iv.ones(3))
+
+
 if __name__ == "__main__":
     for part in (
         sums_are_those_of_all_ranks,
@@ -208,6 +245,7 @@ if __name__ == "__main__":
         ops_are_each_others_transposes,
         training_is_that_of_one_process,
         errors_say_what_is_wrong,
+        *((waits_end_and_say_what_for,) if SIZE > 1 else ()),
     ):
         part()
         COMM.Barrier()

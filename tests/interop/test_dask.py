@@ -20,7 +20,7 @@ from iverson.core.dispatch import unwrap, value_of  # noqa: E402
 from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, TimedOutError  # noqa: E402
 from iverson.interop.dask import partitions, value_and_grad  # noqa: E402
 from iverson.layouts import layout_of  # noqa: E402
-from tests.interop.cluster import cluster, counted  # noqa: E402
+from tests.interop.cluster import cluster, counted, started  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +198,86 @@ def test_what_moves_is_what_changed_and_the_supports_of_gradients(client):
     )
     unused = moved(lambda: value_and_grad(lambda p, k: iv.asarray(k.sum() * 1.0))(iv.asarray([1.0]), data))
     assert unused.bytes < 100_000
+
+
+def tree_of_all_kinds():
+    """Small leaves of every kind and several dtypes, and a large one."""
+    rng = np.random.default_rng(3)
+    shapes = {
+        "scalar": (),
+        "odd": (3,),
+        "matrix": (2, 5),
+        "empty": (0, 2),
+        "large": (200, 20),
+        "mixed": (6, 2),
+    }
+    found = {k: iv.asarray(rng.standard_normal(s)) for k, s in shapes.items()}
+    found["float32"] = iv.asarray(rng.standard_normal(3).astype(np.float32))
+    found["float16"] = iv.asarray(rng.standard_normal(5).astype(np.float16))
+    found["complex"] = iv.asarray(rng.standard_normal(3) + 1j * rng.standard_normal(3))
+    found["csr"] = iv.asarray(np.eye(4)).to_layout("csr")
+    found["masked"] = iv.masked_tensor(rng.standard_normal(4), [True, False, True, True])
+    found["unused"] = iv.asarray(rng.standard_normal(4))
+    return found
+
+
+def loss_of_all_kinds(p, part):
+    """Its gradient in p["mixed"] is dense, rows or nothing, by the numbers of a partition."""
+    scale = iv.asarray(part).sum()
+    total = sum((iv.abs(x * x).sum() * scale).astype("float64") for k, x in p.items() if k not in IRREGULAR)
+    total = total + (p["masked"] * p["masked"]).sum().to_tensor(0.0) * scale
+    if part[0] % 3:
+        rows = p["mixed"] if part[0] % 3 == 1 else iv.embedding(iv.asarray([1, 4, 1]), p["mixed"])
+        total = total + (rows**2).sum() * scale
+    return total
+
+
+IRREGULAR = ("masked", "mixed", "unused")
+
+
+@pytest.mark.parametrize("starts", [(0,), (1, 4), (2, 5), (0, 1, 2, 4)], ids=str)
+def test_a_tree_of_all_kinds_is_that_of_one_process_after_every_change(client, starts):
+    params = tree_of_all_kinds()
+    data = [dask.delayed(np.array([k, 7])) for k in starts]
+    step = value_and_grad(loss_of_all_kinds, "sum")
+    row = np.arange(200)[:, None] == 3
+    changes = (
+        {},
+        {"scalar": params["scalar"] + 1, "large": params["large"] + row},
+        {k: 2 * x for k, x in params.items()},
+        {"csr": 3 * params["csr"], "masked": -params["masked"]},
+        {"odd": iv.ones(4)},  # of another shape
+    )
+    for changed in changes:
+        params |= changed
+        local = iv.value_and_grad(lambda p: sum(loss_of_all_kinds(p, np.array([k, 7])) for k in starts))
+        want, gradients = local(params)
+        value, found = step(params, data)
+        np.testing.assert_allclose(value.item(), want.item(), rtol=1e-12)
+        for k, g in found.items():
+            tolerance = {"float16": 2e-3, "float32": 1e-6}.get(k, 1e-12)
+            np.testing.assert_allclose(dense(g), dense(gradients[k]), tolerance, 1e-14, err_msg=k)
+            assert (type(g), g.dtype, g.layout) == (type(params[k]), params[k].dtype, gradients[k].layout), k
+
+
+def test_many_small_tensors_travel_as_one_array_and_in_as_few_tasks_as_one(client):
+    """Counted: the tasks of a step, its messages and their bytes."""
+    data = client.persist([dask.delayed(np.ones)(2) for _ in range(9)])
+
+    def counts(tensors):
+        params = {str(k): iv.asarray(np.full(8, 1.0 + k)) for k in range(tensors)}
+        step = value_and_grad(lambda p, x: sum((w * w).sum() for w in p.values()))
+        step(params, data)
+        with started(client) as tasks:
+            sent = moved(lambda: step({k: w + 1 for k, w in params.items()}, data))
+        return len(tasks), sent
+
+    tasks, base = counts(2)
+    found, sent = counts(300)
+    assert found == tasks == 1 + 9 + 3  # what changed, partitions, sums of eight and of two of these
+    # To the scheduler, to a worker and from there to the other; a sum of each partition at most, and the sum.
+    assert len([n for n in sent.sizes if n > 300 * 64]) <= 3 + 10
+    assert sent.bytes - base.bytes < (3 + 10) * 1.1 * 300 * 64
 
 
 def test_a_gradient_on_a_known_pattern_is_its_values(client):

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.peers
 dask = pytest.importorskip("dask", reason="Dask is not installed: pip install iverson[dask]")
 
 import psutil  # noqa: E402
+from distributed import Status  # noqa: E402
 
 import iverson as iv  # noqa: E402
 from iverson import optim  # noqa: E402
@@ -56,8 +57,15 @@ def listening():
 
 
 def pids(client):
-    """The process of each worker, when there are two again."""
+    """The process of each worker, when there are two again.
+
+    A nanny whose worker dies before it has learnt of its start does not start another one.
+    """
     client.wait_for_workers(2, timeout=BOUND)
+    end = time.monotonic() + BOUND
+    while any(nanny.status != Status.running for nanny in client.cluster.workers.values()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
     return client.run(os.getpid)
 
 
@@ -71,17 +79,17 @@ def dies_once(marker):
 
 
 def kill_in_reduction(marker):
-    from iverson.interop.dask import gradients
+    from iverson.interop.dask import partial
 
-    known = gradients.summed
+    known = partial.summed
 
     def summed(terms):
         if len(terms) > 1:
-            gradients.summed = known
+            partial.summed = known
             dies_once(marker)
         return known(terms)
 
-    gradients.summed = summed
+    partial.summed = summed
 
 
 def parts():
@@ -92,6 +100,7 @@ def parts():
 def train(client, kill=None, marker=""):
     """Three steps on dense parameters and rows; kill is a phase, a step, and a partition or worker."""
     phase, at, where = kill or (None, -1, -1)
+    pids(client)
 
     def loss(p, part):
         x, k, number = part

@@ -49,7 +49,7 @@ def run(processes, *command):
 
 
 def test_what_processes_compute_together():
-    assert run(2, "-m", "tests.interop.mpi_program").count("holds:") == 5
+    assert run(2, "-m", "tests.interop.mpi_program").count("holds:") == 6
 
 
 def test_examples_in_docstrings():

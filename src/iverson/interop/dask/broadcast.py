@@ -1,8 +1,8 @@
 """Parameters on workers: sent once whole, from then on only what changed.
 
 The messages are results of tasks, so Dask sends them from worker to worker, and makes them again for a
-worker that starts anew. A later message says which rows of which buffers are what from now on: to apply one
-again changes nothing.
+worker that starts anew. The first says what the parameters are beside their entries, the others which rows
+of which buffers are what from now on: to apply one again changes nothing.
 """
 
 from __future__ import annotations
@@ -14,60 +14,83 @@ from typing import Any
 import numpy as np
 
 from iverson.core import locks
-from iverson.core.dispatch import Wrapper, make_handle, rewrap, unwrap, value_of
+from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
+from iverson.interop.buffers import Array, Joint, opened, with_buffers
 from iverson.interop.packing import Packed, pack, structures, unpack
-from iverson.layouts import Sparse, layout_of, to_strided
+from iverson.layouts import Sparse, to_strided
 
-Array = np.ndarray[Any, Any]
-#: What changed: the number of a leaf, the rows of its buffer (None for all of it), and what is there.
+#: What changed: the number of a buffer, the rows of it (None for all of it), and what is there.
 Change = tuple[int, Array | None, Array]
 #: Bytes that are compared at a time.
 PIECE = 1 << 22
+#: What a message costs beside its bytes, as bytes: each is an argument of every task that needs parameters.
+OVERHEAD = 4096
 
 
 class Broadcast:
     """What a client has sent to workers of a tree of parameters.
 
-    send : makes a future of a message.
+    send : makes of a message what stands for it in tasks.
+
+    Attributes
+    ----------
+    past : how many messages of entries are needed no more. Of those that are, the first has all entries.
+    known : the patterns and masks of the parameters. joint : how their buffers are joined.
     """
 
     def __init__(self, program: bytes, send: Callable[[Packed], Any]) -> None:
         self._program = program
         self._send = send
-        self._kind: Any = None
-        self._held: list[Array] = []
-        self._messages: list[Any] = []
-        self._known: list[Any] = []
-        self._whole = self._changed = 0
+        self._kinds: Any = None
+        self._held: list[Array | None] = []
+        self._changed = 0
+        self._first: Any = None
+        self._changes: list[Any] = []
+        self.past = 0
+        self.known: list[Any] = []
+        self.joint = Joint(())
 
-    def messages(self, leaves: Sequence[Any], structure: Any) -> tuple[list[Any], list[Any]]:
-        """Futures of the messages that make up the parameters, and the patterns and masks they have."""
-        leaves = [_storable(x) for x in leaves]
-        buffers = [_buffer(x) for x in leaves]
-        kind = structure, [_kind_of(x) for x in leaves]
-        if kind != self._kind:
-            return self._start(leaves, buffers, kind)
-        changes = [
-            c
-            for k, (new, old) in enumerate(zip(buffers, self._held, strict=True))
-            for c in _change(k, new, old)
-        ]
+    def messages(self) -> list[Any]:
+        """What the parameters are beside their entries, then the entries: what `Replica` takes."""
+        return [] if self._first is None else [self._first, *self._changes]
+
+    def update(self, leaves: Sequence[Any], structure: Any) -> list[Any]:
+        """Send what changed since the last call; the leaves, in layouts that have one buffer of entries."""
+        leaves = [x if type(value_of(x, None)) is np.ndarray else _storable(x) for x in leaves]
+        buffers, kinds = opened(leaves)
+        if (structure, kinds) != self._kinds:
+            self._start(leaves, buffers, (structure, kinds))
+        parts = self.joint.join(buffers)
+        changes = [c for k, new in enumerate(parts) for c in _change(k, new, self._held[k])]
         if changes:
-            self._changed += sum(x.nbytes for _, _, x in changes)
-            if self._changed > 2 * self._whole:  # as well start again: workers keep all messages
-                return self._start(leaves, buffers, kind)
-            self._messages.append(self._send(pack(changes)))
-            for k, rows, entries in changes:
-                self._held[k][... if rows is None else rows] = entries
-        return self._messages, self._known
+            self._changed += sum(entries.nbytes for _, _, entries in changes) + OVERHEAD
+            if self._changed > 2 * sum(x.nbytes for x in parts) + 16 * OVERHEAD:  # all are kept
+                changes = [(k, None, new) for k, new in enumerate(parts)]
+            self._append(changes)
+        return leaves
 
-    def _start(self, leaves: Sequence[Any], buffers: list[Any], kind: Any) -> tuple[list[Any], list[Any]]:
-        self._kind, self._known = kind, structures(leaves)
-        self._held = [np.array(b) if isinstance(b, np.ndarray) else np.zeros(0) for b in buffers]
-        own = [_with_buffer(x, b) for x, b in zip(leaves, self._held, strict=True)]
-        self._whole, self._changed = sum(b.nbytes for b in self._held) + (1 << 16), 0
-        self._messages = [self._send(pack((self._program, kind[0], self._known, own)))]
-        return self._messages, self._known
+    def _start(self, leaves: Sequence[Any], buffers: list[Array], kinds: Any) -> None:
+        self._kinds, self.known = kinds, structures(leaves)
+        self.joint = Joint([(b.shape, b.dtype) for b in buffers])
+        self._held = [None] * self.joint.count
+        empty = with_buffers(leaves, [b[:0] if b.ndim else b for b in buffers])
+        self._first = self._send(pack((self._program, *kinds, self.known, empty, self.joint)))
+        self._changes, self.past = [], 0
+
+    def _append(self, changes: list[Change]) -> None:
+        own: list[Change] = []
+        for k, rows, entries in changes:
+            held = self._held[k]
+            if rows is None or held is None:
+                entries = entries if k < self.joint.shared else entries.copy()
+                self._held[k] = entries
+            else:
+                held[rows] = entries
+            own.append((k, rows, entries))
+        if len(own) == len(self._held) and all(rows is None for _, rows, _ in own):
+            self.past += len(self._changes)
+            self._changes, self._changed = [], 0
+        self._changes.append(self._send(pack(own)))
 
 
 class Replica:
@@ -76,30 +99,33 @@ class Replica:
     def __init__(self, first: Packed) -> None:
         from cloudpickle import loads
 
-        program, self.structure, self.known, self._leaves = unpack(first)
+        program, self.structure, self.kinds, self.known, self.like, self.joint = unpack(first)
         self.program = loads(program)
-        self._buffers = [_buffer(x) for x in self._leaves]
-        self._own = [False] * len(self._leaves)
+        self._parts: list[Any] = []
+        self._own: list[bool] = []
         self._applied = 0
         self._lock = locks.lock()
 
-    def leaves(self, changes: Sequence[Packed]) -> list[Any]:
-        """The parameters when all messages after the first are applied: new handles."""
+    def leaves(self, past: int, changes: Sequence[Packed]) -> list[Any]:
+        """The parameters when all messages are applied: new handles."""
         with self._lock:
-            for message in changes[self._applied :]:
-                for change in unpack(message):
-                    self._apply(*change)
-                self._applied += 1
-            return [_with_buffer(x, b) for x, b in zip(self._leaves, self._buffers, strict=True)]
+            for k, message in enumerate(changes, past):
+                if k >= self._applied:
+                    self._apply(unpack(message))
+                    self._applied = k + 1
+            return with_buffers(self.like, self.joint.split(self._parts))
 
-    def _apply(self, k: int, rows: Array | None, entries: Array) -> None:
-        if rows is None:
-            self._buffers[k] = entries
-        else:
-            if not self._own[k]:  # the message's memory, which others may be sent
-                self._buffers[k] = self._buffers[k].copy()
-            self._buffers[k][rows] = entries
-        self._own[k] = rows is not None
+    def _apply(self, changes: Sequence[Change]) -> None:
+        if not self._parts:
+            self._parts, self._own = [None] * len(changes), [False] * len(changes)
+        for k, rows, entries in changes:
+            if rows is None:
+                self._parts[k] = entries
+            else:
+                if not self._own[k]:  # the message's memory, which others may be sent
+                    self._parts[k] = self._parts[k].copy()
+                self._parts[k][rows] = entries
+            self._own[k] = rows is not None
 
 
 _opening = locks.lock()
@@ -114,9 +140,6 @@ def replica(first: Packed) -> Replica:
     return opened
 
 
-# --- the buffer of a leaf ---------------------------------------------------------------------------
-
-
 def _storable(x: Any) -> Any:
     """A leaf as a detached tensor with one buffer of entries; what is none is itself."""
     plain = unwrap(x)
@@ -124,45 +147,26 @@ def _storable(x: Any) -> Any:
     if value is None:
         return x
     if not isinstance(value, (Sparse, np.ndarray)):
-        return rewrap(x, make_handle(to_strided(value)))
+        value = to_strided(value)
     return rewrap(x, make_handle(value))
 
 
-def _buffer(x: Any) -> Any:
-    value = value_of(unwrap(x), None)
-    return None if value is None else layout_of(value).buffers(value)[-1]
-
-
-def _with_buffer(x: Any, buffer: Any) -> Any:
-    value = value_of(unwrap(x), None)
-    if value is None:
-        return x
-    return rewrap(x, make_handle(layout_of(value).rebuild(value, (buffer,))))
-
-
-def _kind_of(x: Any) -> Any:
-    """What must be the same for a message of changes to do. It holds no entries."""
-    value = value_of(unwrap(x), None)
-    if value is None:
-        return getattr(x, "placement", x)
-    mask = x._mask if isinstance(x, Wrapper) else None  # type: ignore[attr-defined]
-    return value.shape, value.dtype, getattr(value, "pattern", None), mask
-
-
-def _change(k: int, new: Any, old: Array) -> list[Change]:
+def _change(k: int, new: Array, old: Array | None) -> list[Change]:
     """Which rows of a buffer differ from what was sent, bit by bit; all of it where that is half of them."""
-    if not isinstance(new, np.ndarray) or not new.size:
+    if old is None:
+        return [(k, None, new)]
+    if not new.size:
         return []
     width = prod(new.shape[1:]) * new.dtype.itemsize
     count = len(new) if new.ndim else 1
     if new.nbytes <= PIECE >> 8 or count == 1:
-        return [] if new.tobytes() == old.tobytes() else [(k, None, np.array(new))]
+        return [] if new.tobytes() == old.tobytes() else [(k, None, new)]
     step = max(PIECE // width, 1)
     pieces = [slice(start, start + step) for start in range(0, count, step)]
     differ = [(_words(new[at], width) != _words(old[at], width)).any(axis=1) for at in pieces]
     changed = np.flatnonzero(np.concatenate(differ))
     if 2 * changed.size > count:
-        return [(k, None, np.array(new))]
+        return [(k, None, new)]
     return [(k, changed, new[changed])] if changed.size else []
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from typing import Any, Literal
 
 import dask
 import numpy as np
 from dask.sizeof import sizeof
-from distributed import Client
+from distributed import Client, Future
 
 import iverson as iv
+from iverson.autograd.api import variable
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
 from iverson.core.dispatch import alias, make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, DTypeError, IversonError, ShapeError, described
 from iverson.core.shapes import check_choice
 from iverson.interop.dask.broadcast import Broadcast, replica
+from iverson.interop.dask.partial import added, gradients_of, partial_of, scaled
 from iverson.interop.dask.partitions import Partitions, client_of, waiting
 from iverson.interop.dask.table import PartitionedTable, TableRows
 from iverson.interop.packing import Packed, pack, summed, unpack
-from iverson.layouts import Zero, layout_of
+from iverson.layouts import Zero
 from iverson.tensor import asarray
 from iverson.transforms.trees import flatten, tensors, unflatten
 
@@ -46,57 +49,79 @@ class ValueAndGrad:
 
         check_choice(reduction, ("mean", "sum"), NAME, "reduction")
         self._client, self._timeout = client, timeout
-        self._broadcast = Broadcast(dumps((as_function(loss, NAME, "loss"), reduction)), self._sent)
+        self._program = dumps((as_function(loss, NAME, "loss"), reduction))
+        self._sent: tuple[Broadcast | None, Client | None] = None, None
         self._mean = reduction == "mean"
 
     def __call__(self, params: Any, data: Any) -> tuple[Any, Any]:
         """The loss over all partitions, and its gradients: a tree like ``params``."""
         leaves, structure = flatten(params)
-        leaves = [_parameter(k, x) for k, x in enumerate(leaves)]
+        leaves = _parameters(leaves)
         found = Partitions(data, NAME)
-        messages, known = self._broadcast.messages(leaves, structure)
-        local, merged = (dask.delayed(f, pure=False) for f in (_local, _merged))
-        passes = [
-            local(messages[0], messages[1:], k, found.structure, list(parts))
-            for k, parts in enumerate(found.parts)
-        ]
-        while len(passes) > 1:
-            passes = [merged(messages[0], passes[k : k + FAN_IN]) for k in range(0, len(passes), FAN_IN)]
+        client = client_of(self._client)
+        sent = self._broadcast_to(client)
+        own = sent.update(leaves, structure)
         try:
-            result = self._computed(passes[0], len(found.parts))
+            result = self._computed(client, sent, found)
         except Exception:
             for table in leaves:
                 if isinstance(table, PartitionedTable):
                     table.check()
             raise
-        count, value, gradients = unpack(result, known)
-        if not count:
+        partial = unpack(result, sent.known)
+        if not partial.count:
             raise ArgumentError(
                 NAME, "data", got="partitions without any example", expected="at least one example"
             )
-        scale = 1 / count if self._mean else 1.0
-        gradients = [rewrap(x, _scaled(unwrap(g), scale)) for x, g in zip(leaves, gradients, strict=True)]
-        return asarray(np.asarray(value * scale)), unflatten(structure, gradients)
+        partial = scaled(partial, 1 / partial.count if self._mean else 1.0)
+        gradients = gradients_of(partial, own, sent.joint)
+        every = [gradients[k] if k in gradients else _zero(x) for k, x in enumerate(leaves)]
+        return asarray(np.asarray(partial.value)), unflatten(structure, every)
 
-    def _sent(self, message: Packed) -> Any:
-        client = client_of(self._client)
-        if client is None:
-            return message
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-            return client.submit(_as_it_is, message, pure=False)
+    def _broadcast_to(self, client: Client | None) -> Broadcast:
+        """What was sent; anew to another client, and after one was restarted."""
+        sent, to = self._sent
+        if sent is None or to is not client or any(m.is_lost() for m in sent.messages()):
+            sent = Broadcast(self._program, _Message)
+            self._sent = sent, client
+        return sent
 
-    def _computed(self, root: Any, count: int) -> Packed:
-        client = client_of(self._client)
+    def _computed(self, client: Client | None, sent: Broadcast, data: Partitions) -> Packed:
+        local, merged = (dask.delayed(f, pure=False) for f in (_local, _merged))
+        messages = sent.messages()
+        first, *changes = [m.task for m in messages]
+        passes = [
+            local(first, sent.past, changes, k, data.structure, list(parts))
+            for k, parts in enumerate(data.parts)
+        ]
+        while len(passes) > 1:
+            passes = [merged(first, passes[k : k + FAN_IN]) for k in range(0, len(passes), FAN_IN)]
         if client is None:
-            (found,) = dask.compute(root, scheduler="synchronous")
+            (found,) = dask.compute(passes[0], scheduler="synchronous")
             return found  # type: ignore[no-any-return]
-        future = client.compute(root, sync=False)
+        new = [m for m in messages if not isinstance(m.task, Future)]
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+            future, *held = client.compute([passes[0], *(m.task for m in new)], sync=False)
+        for message, task in zip(new, held, strict=True):
+            message.task = task
+        what = f"the loss and its gradients over {len(data.parts)} partitions"
         try:
-            with waiting(NAME, f"the loss and its gradients over {count} partitions", self._timeout):
+            with waiting(NAME, what, self._timeout):
                 return future.result(timeout=self._timeout)  # type: ignore[no-any-return]
         except BaseException:
             future.cancel()
             raise
+
+
+class _Message:
+    """A message to workers: a task, and when it was handed to the scheduler, its future."""
+
+    def __init__(self, message: Packed) -> None:
+        self.task = dask.delayed(_as_it_is, pure=False)(message)
+
+    def is_lost(self) -> bool:
+        """Whether the scheduler knows it no more, as after a restart."""
+        return isinstance(self.task, Future) and self.task.cancelled()
 
 
 def value_and_grad(
@@ -141,25 +166,15 @@ def value_and_grad(
     return ValueAndGrad(loss, reduction, client=client, timeout=timeout)
 
 
-def _scaled(x: Any, scale: float) -> Any:
-    """A tensor times a number, without a call of an op for each of many parameters."""
-    value = value_of(x)
-    layout = layout_of(value)
-    buffers = layout.buffers(value)
-    if not buffers or scale == 1:
-        return x
-    return make_handle(
-        layout.rebuild(value, (*buffers[:-1], np.asarray(buffers[-1] * buffers[-1].dtype.type(scale))))
-    )
-
-
-def _parameter(k: int, x: Any) -> Any:
-    if isinstance(x, TableRows):
-        return x
-    (x,) = tensors([x], NAME, "params")
-    if not dtypes.is_inexact(x.dtype):
-        raise DTypeError(NAME, "params", got=f"leaf {k} of dtype {x.dtype}", expected="floating tensors")
-    return x.detach()
+def _parameters(leaves: Sequence[Any]) -> list[Any]:
+    tables = {k: x for k, x in enumerate(leaves) if isinstance(x, TableRows)}
+    others = tensors([0.0 if k in tables else x for k, x in enumerate(leaves)], NAME, "params")
+    if not all(map(dtypes.is_inexact, {x.dtype for x in others})):
+        k, dtype = next((k, x.dtype) for k, x in enumerate(others) if not dtypes.is_inexact(x.dtype))
+        raise DTypeError(NAME, "params", got=f"leaf {k} of dtype {dtype}", expected="floating tensors")
+    for k, x in tables.items():
+        others[k] = x
+    return others
 
 
 def _as_it_is(message: Packed) -> Packed:
@@ -170,19 +185,18 @@ def _as_it_is(message: Packed) -> Packed:
 
 
 def _local(
-    first: Packed, changes: Sequence[Packed], index: int, structure: Any, parts: Sequence[Any]
+    first: Packed, past: int, changes: Sequence[Packed], index: int, structure: Any, parts: Sequence[Any]
 ) -> Packed:
     """How many examples a partition has, the sum of their losses, and its gradients."""
     held = replica(first)
     loss, reduction = held.program
-    leaves = [x.fresh() if isinstance(x, TableRows) else x for x in held.leaves(changes)]
+    leaves = [x.fresh() if isinstance(x, TableRows) else x for x in held.leaves(past, changes)]
     count = _examples(index, parts)
     if not count:
-        return pack((0, 0.0, [rewrap(x, _zero(unwrap(x))) for x in leaves]), held.known)
-    given = [x if isinstance(x, TableRows) else x.requires_grad_() for x in leaves]
-    params = unflatten(
-        held.structure, [x if isinstance(x, TableRows) else rewrap(x, alias(unwrap(x))) for x in given]
-    )
+        return pack(partial_of(0, 0.0, {}, held.kinds, held.joint))
+    given = [x if isinstance(x, TableRows) else rewrap(x, variable(value_of(unwrap(x)))) for x in leaves]
+    own = [x if isinstance(x, TableRows) else rewrap(x, alias(unwrap(x))) for x in given]
+    params = unflatten(held.structure, own)
 
     def run(some: Sequence[Any]) -> Any:
         return loss(params, unflatten(structure, [_tensor(x) for x in some]))
@@ -190,31 +204,33 @@ def _local(
     value = _value(run, index, parts, given)
     weight = count if reduction == "mean" else 1
     gradients = _gradients(value, asarray(np.asarray(weight, value.dtype)), given)
-    return pack((count, value.item() * weight, gradients), held.known)
+    return pack(partial_of(count, value.item() * weight, gradients, held.kinds, held.joint), held.known)
 
 
 def _merged(first: Packed, partial: Sequence[Packed]) -> Packed:
-    known = replica(first).known
-    counts, values, gradients = zip(*(unpack(p, known) for p in partial), strict=True)
-    return pack((sum(counts), sum(values), [summed(terms) for terms in zip(*gradients, strict=True)]), known)
+    held = replica(first)
+    parts = [unpack(p, held.known) for p in partial]
+    return pack(added(parts, held.like, held.kinds, held.joint), held.known)
 
 
-def _gradients(value: Any, weight: Any, given: Sequence[Any]) -> list[Any]:
-    variables = [x.leaves() if isinstance(x, TableRows) else [x] for x in given]
-    flat = [x for own in variables for x in own]
-    found = iter(
-        iv.autograd.grad(value, flat, weight)
-        if value.requires_grad
-        else [rewrap(x, _zero(unwrap(x))) for x in flat]
-    )
-    of_each = [[next(found) for _ in own] for own in variables]
-    return [
-        x.gradient(g) if isinstance(x, TableRows) else summed(g) for x, g in zip(given, of_each, strict=True)
-    ]
+def _gradients(value: Any, weight: Any, given: Sequence[Any]) -> dict[int, Any]:
+    """The gradients by leaf, rows and entries stored once."""
+    if not value.requires_grad:
+        return {}
+    variables = [x.leaves() if isinstance(x, TableRows) else (x,) for x in given]
+    found = iter(iv.autograd.grad(value, list(chain.from_iterable(variables)), weight))
+    return {
+        k: x.gradient(list(islice(found, len(own)))) if isinstance(x, TableRows) else _once(next(found))
+        for k, (x, own) in enumerate(zip(given, variables, strict=True))
+    }
+
+
+def _once(g: Any) -> Any:
+    return g if type(value_of(g, None)) is np.ndarray else summed([g])
 
 
 def _zero(x: Any) -> Any:
-    return make_handle(Zero(x.shape, x.dtype))
+    return rewrap(x, make_handle(Zero(unwrap(x).shape, x.dtype)))
 
 
 def _tensor(part: Any) -> Any:

@@ -11,7 +11,7 @@ from mpi4py import MPI
 from iverson.autograd import register_hook
 from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError
-from iverson.interop.mpi.ops import communicator
+from iverson.interop.mpi.ranks import TIMEOUT, Ranks
 from iverson.interop.mpi.reduce import reduced
 from iverson.layouts import Zero, to_strided
 from iverson.transforms.trees import flatten, tensors, unflatten
@@ -28,7 +28,7 @@ class _Bucket:
         self.slices = {k: slice(*bounds[n : n + 2]) for n, k in enumerate(places)}
         self.buffer: Array = np.zeros(bounds[-1], leaves[places[0]].dtype)
         self.missing = set(places)
-        self.request: Any = None
+        self.call: Any = None
 
 
 class Buckets:
@@ -40,6 +40,7 @@ class Buckets:
     comm : of ``mpi4py``; by default MPI.COMM_WORLD.
     nbytes : of a bucket, at least. Gradients of parameters that come later in the tree are expected first.
     sparse : parameters whose gradients are rows or entries. They are summed in their layouts, after the pass.
+    timeout : seconds that ``gradients()`` may wait for each message.
 
     Within a ``with`` block, one backward pass is made. Then ``gradients()`` waits for the messages.
 
@@ -52,9 +53,15 @@ class Buckets:
     """
 
     def __init__(
-        self, params: Any, comm: MPI.Comm | None = None, *, nbytes: int = 1 << 22, sparse: Sequence[Any] = ()
+        self,
+        params: Any,
+        comm: MPI.Comm | None = None,
+        *,
+        nbytes: int = 1 << 22,
+        sparse: Sequence[Any] = (),
+        timeout: float = TIMEOUT,
     ) -> None:
-        self._comm = communicator(comm, "Buckets")
+        self._ranks = Ranks(comm, "Buckets", timeout)
         leaves, self._structure = flatten(params)
         self._leaves = tensors(leaves, "Buckets", "params")
         apart = {id(x) for x in sparse}
@@ -77,17 +84,19 @@ class Buckets:
             self._send(everything=True)
 
     def gradients(self) -> Any:
-        """The sums, as a tree like the parameters. Waits for the messages that are on their way."""
+        """The sums, as a tree like the parameters. Waits for the messages that are on their way.
+
+        Raises TimedOutError, which names the parameters of a message, where another process does not send it.
+        """
         if not self._buckets and not self._apart:
             raise ArgumentError("gradients", got="no backward pass", expected="one in a with block")
         for bucket in self._buckets:
-            bucket.request.Wait()
+            bucket.call.wait()
             for k, at in bucket.slices.items():
                 like = unwrap(self._leaves[k])
                 self._found[k] = make_handle(bucket.buffer[at].reshape(like.shape))
-        for k, total in zip(
-            self._apart, reduced([self._own(k) for k in self._apart], self._comm), strict=True
-        ):
+        totals = reduced([self._own(k) for k in self._apart], self._ranks)
+        for k, total in zip(self._apart, totals, strict=True):
             self._found[k] = unwrap(total)
         summed = [rewrap(x, self._found[k]) for k, x in enumerate(self._leaves)]
         return unflatten(self._structure, summed)
@@ -128,7 +137,9 @@ class Buckets:
         """Send complete buckets, in one order on all processes; in the end what is missing is 0."""
         while self._sent < len(self._buckets) and (everything or not self._buckets[self._sent].missing):
             bucket = self._buckets[self._sent]
-            bucket.request = self._comm.Iallreduce(MPI.IN_PLACE, bucket.buffer)
+            leaves = ", ".join(map(str, sorted(bucket.slices)))
+            what = f"the sum of the gradients of leaves {leaves}"
+            bucket.call = self._ranks.begun(what, "allreduce", MPI.IN_PLACE, bucket.buffer)
             self._sent += 1
 
 

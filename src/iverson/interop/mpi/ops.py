@@ -14,7 +14,8 @@ from mpi4py import MPI
 
 from iverson.autograd import Function
 from iverson.core.dispatch import is_tracked, unwrap
-from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.errors import ArgumentError, ShapeError, described
+from iverson.interop.mpi.ranks import TIMEOUT, Ranks
 from iverson.interop.mpi.reduce import gathered, reduced
 from iverson.tensor import Tensor, asarray
 from iverson.transforms.trees import flatten, tensors, unflatten
@@ -22,12 +23,13 @@ from iverson.transforms.trees import flatten, tensors, unflatten
 Array = np.ndarray[Any, Any]
 
 
-def allreduce(tree: Any, comm: MPI.Comm | None = None) -> Any:
+def allreduce(tree: Any, comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT) -> Any:
     """The sums of a tree's tensors over the processes of a communicator, on each of them.
 
     tree : of tensors in any layout, plain or masked (with the same mask everywhere), the same tree on each
         process.
     comm : of ``mpi4py``; by default MPI.COMM_WORLD.
+    timeout : seconds that each exchange with the other processes may take.
 
     Each sum moves the fewest bytes that its support allows: nothing where it is in the zero layout
     everywhere, the entries where all hold one pattern, rows or entries with their addresses where patterns
@@ -35,24 +37,33 @@ def allreduce(tree: Any, comm: MPI.Comm | None = None) -> Any:
     Strided tensors under 64 KiB share messages.
 
     Differentiable: the transpose is `allreduce` itself. Every process must call it, and its derivative,
-    alike.
+    alike: TimedOutError says for what it waited when another does not. After that error the communicator
+    is of no further use.
 
     >>> import iverson as iv
     >>> allreduce({"w": iv.asarray([1.0, 2.0])})
     {'w': iverson.Tensor([1., 2.])}
     """
-    comm = communicator(comm, "allreduce")
+    ranks = Ranks(comm, "allreduce", timeout)
     leaves, structure = flatten(tree)
     leaves = tensors(leaves, "allreduce", "tree")
     if any(is_tracked(unwrap(x)) for x in leaves):
-        return unflatten(structure, [_AllReduce.apply(x, comm) for x in leaves])
-    return unflatten(structure, reduced(leaves, comm))
+        return unflatten(structure, [_AllReduce.apply(x, ranks) for x in leaves])
+    return unflatten(structure, reduced(leaves, ranks))
 
 
-def reduce_scatter(x: Any, comm: MPI.Comm | None = None, *, counts: Sequence[int] | None = None) -> Any:
+def reduce_scatter(
+    x: Any,
+    comm: MPI.Comm | None = None,
+    *,
+    counts: Sequence[int] | None = None,
+    timeout: float = TIMEOUT,
+) -> Any:
     """The sum of x over all processes, of which each gets some rows: rank 0 the first counts[0].
 
     x : of the same shape everywhere. counts : of the rows of each rank; by default as equal as can be.
+
+    timeout : as in `allreduce`.
 
     Differentiable: the transpose is `all_gather`. Raises ShapeError where the counts do not add up.
 
@@ -60,25 +71,30 @@ def reduce_scatter(x: Any, comm: MPI.Comm | None = None, *, counts: Sequence[int
     >>> reduce_scatter(iv.ones((3, 1))).shape
     (3, 1)
     """
-    comm, (x,) = communicator(comm, "reduce_scatter"), tensors([x], "reduce_scatter", "x")
-    sizes = _counts(x, comm, counts, "reduce_scatter")
-    return _ReduceScatter.apply(x, comm, sizes)
+    ranks, (x,) = Ranks(comm, "reduce_scatter", timeout), tensors([x], "reduce_scatter", "x")
+    return _ReduceScatter.apply(x, ranks, _counts(x, ranks, counts))
 
 
-def all_gather(x: Any, comm: MPI.Comm | None = None) -> Any:
+def all_gather(x: Any, comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT) -> Any:
     """The rows of all processes, on each of them. Differentiable: the transpose is `reduce_scatter`.
+
+    timeout : as in `allreduce`.
 
     >>> import iverson as iv
     >>> all_gather(iv.ones((3, 1))).shape
     (3, 1)
     """
-    comm, (x,) = communicator(comm, "all_gather"), tensors([x], "all_gather", "x")
-    _counts(x, comm, [x.shape[0] if x.ndim else 0] + [0] * (comm.size - 1), "all_gather")
-    return _AllGather.apply(x, comm)
+    ranks, (x,) = Ranks(comm, "all_gather", timeout), tensors([x], "all_gather", "x")
+    _rows(x, ranks)
+    return _AllGather.apply(x, ranks)
 
 
-def all_to_all_rows(x: Any, counts: Sequence[int], comm: MPI.Comm | None = None) -> Any:
+def all_to_all_rows(
+    x: Any, counts: Sequence[int], comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT
+) -> Any:
     """Rows sent to the processes that they are for: the first counts[0] go to rank 0, the next to rank 1.
+
+    timeout : as in `allreduce`.
 
     Returns the rows received, in the order of the ranks that sent them. Differentiable: the transpose sends
     them back. Raises ShapeError where the counts do not add up to the rows of x.
@@ -88,34 +104,35 @@ def all_to_all_rows(x: Any, counts: Sequence[int], comm: MPI.Comm | None = None)
     iverson.Tensor([[1.],
                     [2.]])
     """
-    comm, (x,) = communicator(comm, "all_to_all_rows"), tensors([x], "all_to_all_rows", "x")
-    sizes = _counts(x, comm, counts, "all_to_all_rows")
-    received = tuple(comm.alltoall(list(sizes)))
-    return _AllToAllRows.apply(x, comm, sizes, received)
+    ranks, (x,) = Ranks(comm, "all_to_all_rows", timeout), tensors([x], "all_to_all_rows", "x")
+    sizes = _counts(x, ranks, counts)
+    sent = ranks.of_each("how many rows are for each", sizes)
+    return _AllToAllRows.apply(x, ranks, sizes, tuple(sent[:, ranks.rank].tolist()))
 
 
-def communicator(comm: Any, operation: str) -> Any:
-    if comm is None:
-        return MPI.COMM_WORLD
-    if not isinstance(comm, MPI.Intracomm):
-        raise ArgumentTypeError(
-            operation, "comm", got=described(comm), expected="an intracommunicator of mpi4py"
-        )
-    return comm
-
-
-def _counts(x: Any, comm: Any, counts: Sequence[int] | None, operation: str) -> tuple[int, ...]:
-    rows = x.shape[0] if x.ndim else 0
+def _rows(x: Any, ranks: Ranks) -> int:
     if not x.ndim:
-        raise ShapeError(operation, "x", got="rank 0", expected="rows")
+        raise ShapeError(ranks.operation, "x", got="rank 0", expected="rows")
+    return int(x.shape[0])
+
+
+def _counts(x: Any, ranks: Ranks, counts: Sequence[int] | None) -> tuple[int, ...]:
+    rows = _rows(x, ranks)
     if counts is None:
-        return tuple(len(part) for part in np.array_split(np.empty(rows), comm.size))
+        return tuple(len(part) for part in np.array_split(np.empty(rows), ranks.size))
     found = tuple(int(n) for n in counts)
-    if len(found) != comm.size or min(found) < 0 or sum(found) != rows:
+    if len(found) != ranks.size or min(found) < 0 or sum(found) != rows:
         raise ShapeError(
-            operation, "counts", got=str(found), expected=f"{comm.size} numbers of rows, {rows} together"
+            ranks.operation,
+            "counts",
+            got=str(found),
+            expected=f"{ranks.size} numbers of rows, {rows} together",
         )
     return found
+
+
+def _said(x: Any) -> str:
+    return f"a tensor of shape {x.shape} and dtype {x.dtype}"
 
 
 def _dense(x: Any) -> Array:
@@ -128,70 +145,71 @@ def _dense(x: Any) -> Array:
 
 class _AllReduce(Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, comm: Any) -> Any:
-        ctx.comm = comm
-        (total,) = reduced([x], comm)
+    def forward(ctx: Any, x: Any, ranks: Any) -> Any:
+        ctx.ranks = ranks
+        (total,) = reduced([x], ranks)
         return total
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        return allreduce(g, ctx.comm), None
+        return allreduce(g, **ctx.ranks.options), None
 
     @staticmethod
     def jvp(ctx: Any, t: Any, *_: Any) -> Any:
-        return allreduce(t, ctx.comm)
+        return allreduce(t, **ctx.ranks.options)
 
 
 class _ReduceScatter(Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, comm: Any, counts: tuple[int, ...]) -> Any:
-        ctx.comm, ctx.counts = comm, counts
+    def forward(ctx: Any, x: Any, ranks: Any, counts: tuple[int, ...]) -> Any:
+        ctx.ranks, ctx.counts = ranks, counts
         given, width = _dense(x), prod(x.shape[1:])
-        found = np.empty((counts[comm.rank], *x.shape[1:]), given.dtype)
-        comm.Reduce_scatter(given, found, [n * width for n in counts])
+        found = np.empty((counts[ranks.rank], *x.shape[1:]), given.dtype)
+        ranks.call(f"the sum of {_said(x)}", "reduce_scatter", given, found, [n * width for n in counts])
         return asarray(found)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        return all_gather(g, ctx.comm), None, None
+        return all_gather(g, **ctx.ranks.options), None, None
 
     @staticmethod
     def jvp(ctx: Any, t: Any, *_: Any) -> Any:
-        return reduce_scatter(t, ctx.comm, counts=ctx.counts)
+        return reduce_scatter(t, counts=ctx.counts, **ctx.ranks.options)
 
 
 class _AllGather(Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, comm: Any) -> Any:
-        ctx.comm, ctx.counts = comm, tuple(comm.allgather(x.shape[0]))
-        return asarray(gathered(_dense(x), comm))
+    def forward(ctx: Any, x: Any, ranks: Any) -> Any:
+        given, counts = _dense(x), ranks.of_each("how many rows there are", x.shape[0])
+        ctx.ranks, ctx.counts = ranks, tuple(counts.tolist())
+        return asarray(gathered(given, counts, ranks, f"the rows of {_said(x)}"))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        return reduce_scatter(g, ctx.comm, counts=ctx.counts), None
+        return reduce_scatter(g, counts=ctx.counts, **ctx.ranks.options), None
 
     @staticmethod
     def jvp(ctx: Any, t: Any, *_: Any) -> Any:
-        return all_gather(t, ctx.comm)
+        return all_gather(t, **ctx.ranks.options)
 
 
 class _AllToAllRows(Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, comm: Any, counts: tuple[int, ...], received: tuple[int, ...]) -> Any:
-        ctx.comm, ctx.counts, ctx.received = comm, counts, received
+    def forward(ctx: Any, x: Any, ranks: Any, counts: tuple[int, ...], received: tuple[int, ...]) -> Any:
+        ctx.ranks, ctx.counts, ctx.received = ranks, counts, received
         given, width = _dense(x), prod(x.shape[1:])
         found = np.empty((sum(received), *x.shape[1:]), given.dtype)
         sent, taken = ([n * width for n in sizes] for sizes in (counts, received))
-        comm.Alltoallv((given, sent), (found, taken))
+        ranks.call(f"the rows of {_said(x)}", "alltoallv", (given, sent), (found, taken))
         return asarray(found)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        return all_to_all_rows(g, ctx.received, ctx.comm), None, None, None
+        return all_to_all_rows(g, ctx.received, **ctx.ranks.options), None, None, None
 
     @staticmethod
     def jvp(ctx: Any, t: Any, *_: Any) -> Any:
-        return all_to_all_rows(t, ctx.counts, ctx.comm)
+        return all_to_all_rows(t, ctx.counts, **ctx.ranks.options)
 
 
 __all__ = ["all_gather", "all_to_all_rows", "allreduce", "reduce_scatter"]

@@ -12,6 +12,8 @@ from mpi4py import MPI
 
 from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError
+from iverson.interop.buffers import Joint
+from iverson.interop.mpi.ranks import Ranks
 from iverson.interop.packing import summed
 from iverson.layouts import CooPattern, Sparse, Zero, to_strided
 from iverson.layouts.conversion import to_coo, with_sparse_axes
@@ -24,32 +26,36 @@ NOTHING, STORED, FULL = 0, 1, 2
 SMALL = 1 << 16
 
 
-def reduced(leaves: Sequence[Any], comm: MPI.Comm) -> list[Any]:
+def reduced(leaves: Sequence[Any], ranks: Ranks) -> list[Any]:
     """The sums of leaves over the ranks of a communicator, as new handles: the same on each rank."""
     plain = [unwrap(x) for x in leaves]
-    headers = np.empty((comm.size, len(plain), 5), np.int64)
-    comm.Allgather(np.array([_header(x) for x in plain], np.int64).reshape(-1, 5), headers)
+    own = np.array([_header(x) for x in plain], np.int64).reshape(-1, 5)
+    headers = ranks.of_each(f"the shapes and layouts of {len(plain)} tensors", own)
     found: list[Any] = [None] * len(plain)
     whole: list[int] = []
     for k, x in enumerate(plain):
         kinds, counts, digests, shapes, axes = headers[:, k].T
         if (shapes != shapes[0]).any():
             raise ArgumentError(
-                "allreduce", f"tree[{k}]", got=f"shape {x.shape} and dtype {x.dtype} here, others elsewhere",
+                ranks.operation,
+                f"tree[{k}]",
+                got=f"shape {x.shape} and dtype {x.dtype} here, others elsewhere",
                 expected="the same on each rank",
-            )  # fmt: skip
+            )
         if not kinds.any():
             found[k] = make_handle(Zero(x.shape, x.dtype))
         elif (kinds == STORED).all() and (digests == digests[0]).all():
             value = value_of(x)
-            found[k] = make_handle(value.pattern.value(_summed(value.entries, comm)))
+            found[k] = make_handle(value.pattern.value(ranks.total(_sum_of(k, x), value.entries)))
         elif (kinds == FULL).any():
             whole.append(k)
         else:
-            found[k] = _of_union(x, counts, axes, comm)
-    for k, total in zip(
-        whole, _in_messages([to_strided(value_of(plain[k])) for k in whole], comm), strict=True
-    ):
+            found[k] = _of_union(x, counts, axes, ranks, _sum_of(k, x))
+    arrays = [to_strided(value_of(plain[k])) for k in whole]
+    joint = Joint([(a.shape, a.dtype) for a in arrays], SMALL)
+    what = f"the sum of {len(whole)} strided tensors"
+    totals = joint.split([ranks.total(what, part) for part in joint.join(arrays)])
+    for k, total in zip(whole, totals, strict=True):
         found[k] = make_handle(total)
     return [rewrap(x, total) for x, total in zip(leaves, found, strict=True)]
 
@@ -75,29 +81,8 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
-def _summed(array: Array, comm: MPI.Comm) -> Array:
-    given = np.ascontiguousarray(array)
-    total = np.empty_like(given)
-    comm.Allreduce(given, total)
-    return total
-
-
-def _in_messages(arrays: Sequence[Array], comm: MPI.Comm) -> list[Array]:
-    """Sums of arrays: small ones of a dtype in one message."""
-    found: list[Any] = [None] * len(arrays)
-    small: dict[Any, list[int]] = {}
-    for k, array in enumerate(arrays):
-        if array.nbytes < SMALL:
-            small.setdefault(array.dtype, []).append(k)
-        else:
-            found[k] = _summed(array, comm)
-    for places in small.values():
-        flat = _summed(np.concatenate([arrays[k].reshape(-1) for k in places]), comm)
-        start = 0
-        for k in places:
-            found[k] = flat[start : start + arrays[k].size].reshape(arrays[k].shape).copy()
-            start += arrays[k].size
-    return found
+def _sum_of(k: int, x: Any) -> str:
+    return f"the sum of tree[{k}], of shape {x.shape} and dtype {x.dtype},"
 
 
 # --- different patterns ---------------------------------------------------------------------------
@@ -114,7 +99,7 @@ def bytes_of_all(shape: Sequence[int], axes: int, itemsize: int, ranks: int) -> 
     return 2 * (ranks - 1) * (prod(shape) * itemsize + places) // ranks
 
 
-def _of_union(x: Any, counts: Array, axes: Array, comm: MPI.Comm) -> Any:
+def _of_union(x: Any, counts: Array, axes: Array, ranks: Ranks, what: str) -> Any:
     """The sum of leaves with different patterns: COO, on the union of these.
 
     counts, axes : of each rank, how many entries it stores, over how many axes (0 where it has none).
@@ -126,16 +111,14 @@ def _of_union(x: Any, counts: Array, axes: Array, comm: MPI.Comm) -> Any:
     counts = counts * [prod(x.shape[a:k]) for a in axes.tolist()]
     keys, entries = addresses(held.pattern.coordinates, shape), np.ascontiguousarray(held.entries)
     entry = prod(x.shape[k:]) * x.dtype.itemsize
-    if bytes_of_union(counts.tolist(), entry) <= bytes_of_all(x.shape, k, x.dtype.itemsize, comm.size):
-        keys, entries = gathered(keys, comm), gathered(entries, comm)
+    if bytes_of_union(counts.tolist(), entry) <= bytes_of_all(x.shape, k, x.dtype.itemsize, ranks.size):
+        keys, entries = (gathered(rows, counts, ranks, what) for rows in (keys, entries))
         pattern = CooPattern(shape, coordinates_of(keys, shape, index_dtype(*shape)))
         return summed([make_handle(pattern.value(entries))])
     there = np.zeros(prod(shape), np.uint8)
     there[keys] = 1
-    union = np.empty_like(there)
-    comm.Allreduce(there, union, MPI.MAX)
-    total = _summed(to_strided(held), comm).reshape(len(there), *x.shape[k:])
-    at = np.flatnonzero(union)
+    at = np.flatnonzero(ranks.total(what, there, MPI.MAX))
+    total = ranks.total(what, to_strided(held)).reshape(len(there), *x.shape[k:])
     return make_handle(CooPattern.of_keys(at, shape, index_dtype(*shape)).value(total[at]))
 
 
@@ -145,12 +128,10 @@ def _nothing(x: Any, axes: int) -> Any:
     return pattern.value(np.zeros((0, *x.shape[axes:]), x.dtype))
 
 
-def gathered(rows: Array, comm: MPI.Comm) -> Array:
-    """The rows of all ranks, one after the other."""
-    counts = np.array(comm.allgather(len(rows)))
+def gathered(rows: Array, counts: Array, ranks: Ranks, what: str) -> Array:
+    """The rows of all ranks, one after the other; of each rank as many as counts says."""
     found = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
-    width = prod(rows.shape[1:])
-    comm.Allgatherv(np.ascontiguousarray(rows), (found, counts * width))
+    ranks.call(what, "allgatherv", np.ascontiguousarray(rows), (found, counts * prod(rows.shape[1:])))
     return found
 
 

@@ -1,0 +1,136 @@
+"""The arrays of entries that tensors hold, and messages of many of them as few.
+
+What a tensor is beside its entries (shape, dtype, pattern, mask) is its kind: who knows the kind needs the
+entries alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import Wrapper, make_handle, rewrap, unwrap, value_of
+from iverson.layouts import layout_of
+
+Array = np.ndarray[Any, Any]
+Kind = tuple[tuple[int, ...], np.dtype[Any]]
+#: Arrays of fewer bytes share a buffer: a message of each costs more than a copy.
+SMALL = 4096
+#: Each array of a buffer starts at a multiple of so many bytes, as in memory of its own.
+ALIGNED = 16
+EMPTY = np.zeros(0)
+
+
+class Joint:
+    """How arrays of some shapes and dtypes are joined: the small ones of each dtype in one buffer.
+
+    kinds : the shape and dtype of each. small : bytes from which an array stays by itself.
+
+    >>> joint = Joint([((2,), np.dtype(float)), ((1000,), np.dtype(float)), ((), np.dtype(float))])
+    >>> parts = joint.join([np.ones(2), np.ones(1000), np.zeros(())])
+    >>> [x.shape for x in parts], [x.shape for x in joint.split(parts)]
+    ([(4,), (1000,)], [(2,), (1000,), ()])
+    """
+
+    def __init__(self, kinds: Iterable[Kind], small: int = SMALL) -> None:
+        self._kinds, self._small = tuple(kinds), small
+        self._alone: list[int] = []
+        self._buffers: dict[np.dtype[Any], list[tuple[int, tuple[int, ...], slice, Array | None]]] = {}
+        ends: dict[np.dtype[Any], int] = {}
+        for k, (shape, dtype) in enumerate(self._kinds):
+            size = prod(shape)
+            if size * dtype.itemsize >= small:
+                self._alone.append(k)
+                continue
+            start = ends.get(dtype, 0)
+            gap = -size % max(ALIGNED // dtype.itemsize, 1)
+            ends[dtype] = start + size + gap
+            between = np.zeros(gap, dtype) if gap else None
+            self._buffers.setdefault(dtype, []).append((k, shape, slice(start, start + size), between))
+        self._last: tuple[Any, Joint] = None, self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Joint, (self._kinds, self._small)
+
+    @property
+    def shared(self) -> int:
+        """How many of the parts are buffers of several arrays; they come first."""
+        return len(self._buffers)
+
+    @property
+    def count(self) -> int:
+        """How many parts there are."""
+        return len(self._buffers) + len(self._alone)
+
+    def of(self, places: Sequence[int]) -> Joint:
+        """How some of the arrays are joined."""
+        if len(places) == len(self._kinds):
+            return self
+        known, found = self._last
+        if known != places:
+            found = Joint([self._kinds[k] for k in places], self._small)
+            self._last = places, found
+        return found
+
+    def join(self, arrays: Sequence[Array]) -> list[Array]:
+        """New buffers with the small arrays, then the others themselves."""
+        parts = []
+        for entries in self._buffers.values():
+            pieces = []
+            for k, shape, _, between in entries:
+                pieces.append(arrays[k] if len(shape) == 1 else arrays[k].ravel())
+                if between is not None:
+                    pieces.append(between)
+            parts.append(np.concatenate(pieces))
+        return parts + [arrays[k] for k in self._alone]
+
+    def split(self, parts: Sequence[Array]) -> list[Array]:
+        """The arrays of what `join` gave: views of it."""
+        found: list[Any] = [None] * len(self._kinds)
+        for buffer, entries in zip(parts, self._buffers.values(), strict=False):
+            for k, shape, at, _ in entries:
+                found[k] = buffer[at] if len(shape) == 1 else buffer[at].reshape(shape)
+        for k, array in zip(self._alone, parts[self.shared :], strict=True):
+            found[k] = array
+        return found
+
+
+def opened(leaves: Iterable[Any]) -> tuple[list[Array], list[Any]]:
+    """The arrays of leaves' entries, and their kinds. What is no tensor has none.
+
+    Two leaves of one kind have arrays of one shape and dtype.
+    """
+    buffers: list[Array] = []
+    kinds: list[Any] = []
+    for x in leaves:
+        value = value_of(x, None)
+        if type(value) is np.ndarray:  # of most, of which there may be many
+            kind: Any = value.shape, value.dtype
+        elif (value := value_of(unwrap(x), None)) is None:
+            value, kind = EMPTY, getattr(x, "placement", x)
+        else:
+            mask = x._mask if isinstance(x, Wrapper) else None  # type: ignore[attr-defined]
+            kind = type(value), value.shape, value.dtype, getattr(value, "pattern", None), mask
+            value = (EMPTY, *layout_of(value).buffers(value))[-1]
+        buffers.append(value)
+        kinds.append(kind)
+    return buffers, kinds
+
+
+def with_buffers(like: Iterable[Any], buffers: Iterable[Array]) -> list[Any]:
+    """New leaves of the same kinds with other entries; what is no tensor is itself."""
+    return [
+        make_handle(b) if type(value_of(x, None)) is np.ndarray else _with_buffer(x, b)
+        for x, b in zip(like, buffers, strict=True)
+    ]
+
+
+def _with_buffer(x: Any, buffer: Array) -> Any:
+    value = value_of(unwrap(x), None)
+    return x if value is None else rewrap(x, make_handle(layout_of(value).rebuild(value, (buffer,))))
+
+
+__all__ = ["Joint", "Kind", "opened", "with_buffers"]

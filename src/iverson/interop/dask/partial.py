@@ -1,0 +1,91 @@
+"""What some partitions make of a loss: the part of it, and of its gradients, as messages and in sums.
+
+A gradient that is held as its parameter is, strided or on its pattern, is its entries, small ones joined. One
+that is zero is left out. All others are tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import make_handle, unwrap, value_of
+from iverson.interop.buffers import Array, Joint, opened, with_buffers
+from iverson.interop.packing import summed
+from iverson.layouts import Zero
+
+
+@dataclass
+class Partial:
+    """A part of a loss, and of its gradients in a list of leaves.
+
+    count : how many examples it is of. value : their loss. places : of which leaves the gradients are held as
+    these are. parts : the buffers of those, joined. others : gradients of other kinds, by leaf.
+    """
+
+    count: int
+    value: float
+    places: tuple[int, ...]
+    parts: list[Array]
+    others: dict[int, Any]
+
+
+def partial_of(
+    count: int, value: float, gradients: Mapping[int, Any], kinds: Sequence[Any], joint: Joint
+) -> Partial:
+    """The part with these gradients, by leaf, of leaves of these kinds."""
+    buffers, found = opened(gradients.values())
+    same = [kind == kinds[k] for k, kind in zip(gradients, found, strict=True)]
+    places = tuple(compress(gradients, same))
+    others = {
+        k: g
+        for (k, g), held in zip(gradients.items(), same, strict=True)
+        if not held and not isinstance(value_of(unwrap(g)), Zero)
+    }
+    return Partial(count, value, places, joint.of(places).join(list(compress(buffers, same))), others)
+
+
+def gradients_of(partial: Partial, like: Sequence[Any], joint: Joint) -> dict[int, Any]:
+    """The gradients that are not zero, by leaf; ``like`` has leaves of their kinds."""
+    arrays = joint.of(partial.places).split(partial.parts)
+    own = with_buffers([like[k] for k in partial.places], arrays)
+    return dict(zip(partial.places, own, strict=True)) | partial.others
+
+
+def added(partials: Sequence[Partial], like: Sequence[Any], kinds: Sequence[Any], joint: Joint) -> Partial:
+    """The sum of parts, each gradient in the layout that its terms have together."""
+    count, value = sum(p.count for p in partials), sum(p.value for p in partials)
+    partials = [p for p in partials if p.places or p.others] or list(partials[:1])
+    first = partials[0]
+    if all(p.places == first.places for p in partials):
+        columns = zip(*(p.parts for p in partials), strict=True)
+        parts = [value_of(summed(list(map(make_handle, terms)))) for terms in columns]
+        return Partial(count, value, first.places, parts, _sums([p.others for p in partials]))
+    return partial_of(count, value, _sums([gradients_of(p, like, joint) for p in partials]), kinds, joint)
+
+
+def scaled(partial: Partial, scale: float) -> Partial:
+    """The part times a number, its gradients joined as they are."""
+    if scale == 1:
+        return partial
+    others = {k: _times(g, scale) for k, g in partial.others.items()}
+    parts = [x * x.dtype.type(scale) for x in partial.parts]
+    return replace(partial, value=partial.value * scale, parts=parts, others=others)
+
+
+def _times(x: Any, scale: float) -> Any:
+    ((entries,), _) = opened([x])
+    (found,) = with_buffers([x], [np.asarray(entries * entries.dtype.type(scale))])
+    return found
+
+
+def _sums(terms: Sequence[Mapping[int, Any]]) -> dict[int, Any]:
+    places = sorted({k for own in terms for k in own})
+    return {k: summed([own[k] for own in terms if k in own]) for k in places}
+
+
+__all__ = ["Partial", "added", "gradients_of", "partial_of", "scaled"]
