@@ -97,3 +97,18 @@ def test_a_parameter_is_found_again():
         misfit = u - target
         d = d - (misfit @ slope) / (slope @ slope)
     assert d.item() == pytest.approx(0.02, rel=1e-3)
+
+
+def test_scipys_integrator_is_differentiated_as_it_is():
+    """The same by `interop.scipy.solve_ivp`, which chooses its steps and knows which entries are zero."""
+    from iverson.interop import scipy
+
+    d = iv.asarray(0.01, requires_grad=True)
+    u = scipy.solve_ivp(
+        lambda t, u: rate(u, d), (0, TIME), START, "Radau", [TIME], layout="csr", rtol=1e-5, atol=1e-7
+    ).y[:, 0]
+    np.testing.assert_allclose(u.detach().numpy(), reference(0.01), atol=1e-4)
+    u.mean().backward()
+    h = 1e-4
+    expected = (reference(0.01 + h).mean() - reference(0.01 - h).mean()) / (2 * h)
+    assert d.grad.item() == pytest.approx(expected, rel=1e-4)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from iverson.array_api.linalg import solve
 from iverson.array_api.manipulation import matrix_transpose
+from iverson.array_api.sparse import spsolve
 from iverson.autograd.function import Function
 from iverson.autograd.mode import enable_grad
 from iverson.core.dispatch import is_tracked
@@ -22,6 +23,7 @@ def implicit(
     find: Callable[[], Any],
     like: Any,
     solve_transposed: Callable[[Condition, Any], Any] | None = None,
+    layout: Literal["strided", "csr"] = "strided",
 ) -> Any:
     """What solves ``condition(x) = 0``: it depends on the tracked tensors that the condition does.
 
@@ -29,7 +31,7 @@ def implicit(
     find : finds the solution, once, as a tensor that tracks nothing. It may read entries, in rules too.
     like : a vector of the solution's shape and dtype.
     solve_transposed : ``solve_transposed(product, g)`` gives w with product(w) = g, where ``product``
-        multiplies with the transpose of the Jacobian; default: by the Jacobian, as a full matrix.
+        multiplies with the transpose of the Jacobian; default: by the Jacobian, in the layout ``layout``.
 
     With J the Jacobian of the condition in x, and dc its differential in all else, dx = -J^-1 dc. The
     pullback solves with the transpose of J at the solution; so derivatives are exact to any order.
@@ -43,6 +45,8 @@ def implicit(
         return interpret(graph, [x, *others])[0]
 
     def by_matrix(of_x: Condition, y: Any, g: Any) -> Any:
+        if layout == "csr":
+            return spsolve(matrix_transpose(jacobian(of_x, layout="csr")(y)), g)
         return solve(matrix_transpose(jacobian(of_x)(y)), g)
 
     def by_products(of_x: Condition, y: Any, g: Any) -> Any:
