@@ -36,6 +36,31 @@ def test_reverse_and_forward():
     assert product[0].tolist() == [6.0, None, 54.0]
 
 
+#: Of an array that is inf where a mask leaves it out: to a number.
+MASKED_LOSSES = {
+    "a sum": lambda m: m.sum(),
+    "of squares": lambda m: (m**2).sum(),
+    "rows": lambda m: (m.sum(axis=1) ** 2).sum(),
+    "columns' means": lambda m: (m.mean(axis=0) ** 3).sum(),
+    "a product": lambda m: (m @ np.ones((3, 2))).sum(),
+    "a deviation": lambda m: m.var(),
+    "a softmax": lambda m: iv.softmax(m, axis=1)[0, 0],
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", MASKED_LOSSES)
+def test_what_a_mask_leaves_out_reaches_no_gradient_compiled_or_not(name):
+    x = iv.asarray([[1.0, 0.0, 2.0], [0.0, 3.0, -1.0]])
+    mask, weights = x.numpy() != 0, np.arange(1.0, 7.0).reshape(2, 3)
+    first = iv.grad(lambda x: MASKED_LOSSES[name](iv.masked_tensor(1 / x, mask)).to_tensor(0))
+    second = iv.grad(lambda x: (first(x).to_dense() * weights).sum())
+    for f in (first, second):
+        found, expected = iv.jit(f)(x).to_dense().numpy(), f(x).to_dense().numpy()
+        assert np.isfinite(expected).all()
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
 def test_jacobians_have_the_masks_of_both_sides():
     m = sample()
     for mode in ("reverse", "forward"):

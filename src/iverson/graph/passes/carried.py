@@ -342,6 +342,14 @@ def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     return Held(out, F.greater(counts, 0), False, made=True)
 
 
+def _unpacked(e: Equation, given: Sequence[Any], need: Entries) -> Any:
+    """What a mask takes apart is held where the mask holds."""
+    x, mask = given
+    if any(isinstance(v, Held | Part) for v in given):
+        return None
+    return Held(bind(e.op, (x, mask), dict(e.params)), mask, False, made=True)
+
+
 def _there(x: Any) -> Any:
     if isinstance(x, Held):
         return x.everywhere()
@@ -391,6 +399,7 @@ RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
     "scatter_add": _scattered,
     "concat": _joined,
     "stack": _joined,
+    "unpack": _unpacked,
 }
 
 

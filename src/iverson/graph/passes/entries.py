@@ -45,7 +45,7 @@ from iverson.graph.passes.held import Held, Part, read, selected, zero
 from iverson.graph.trace import Trace
 from iverson.kernels import keys
 from iverson.layouts import Box as BoxLayout
-from iverson.layouts import Bracket
+from iverson.layouts import Bracket, Packed, to_strided
 from iverson.ops.entry_maps import Along, Reduced
 
 
@@ -219,6 +219,8 @@ class _Walk:
             return Part(held.shape, held.region, self.level.constant_part(x, held))
         if type(held) is Bracket:
             return self._bracket(held)
+        if type(held) is Packed:
+            return Held(self._constant(to_strided(held)), self._constant(held.mask), False, made=True)
         if held is None and isinstance(support := x.aval.support, Box):
             return Part(x.shape, support.region, read(handle, support.region))
         return handle
