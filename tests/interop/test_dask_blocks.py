@@ -11,8 +11,8 @@ pytestmark = pytest.mark.peers
 da = pytest.importorskip("dask.array", reason="Dask is not installed: pip install iverson[dask]")
 
 import iverson as iv  # noqa: E402
-from iverson.errors import ArgumentTypeError, ShapeError  # noqa: E402
-from iverson.interop.dask import from_dask, map_blocks, map_blocks_vjp, to_dask  # noqa: E402
+from iverson.errors import ArgumentError, ArgumentTypeError, ShapeError  # noqa: E402
+from iverson.interop.dask import from_dask, map_blocks, map_blocks_vjp, matmul, to_dask  # noqa: E402
 
 RNG = np.random.default_rng(0)
 PATTERN = RNG.random((8, 6)) < 0.4
@@ -49,10 +49,40 @@ def test_what_dask_computes_of_blocks_is_that_of_the_whole(kind, chunks):
         np.testing.assert_allclose(dense(found), dense(want), rtol=1e-13, atol=1e-14, err_msg=name)
         assert type(found) is type(want), name
     assert from_dask(blocks).layout == x.layout
-    if "masked" in kind:
-        for call in PRODUCTS.values():
-            found = from_dask(call(blocks.rechunk((8, 6))))
-            np.testing.assert_allclose(dense(found), dense(call(x)), rtol=1e-13)
+
+
+FACTORS = {
+    "dense": lambda x: (x, iv.asarray(RNG.standard_normal((6, 2)))),
+    "own": lambda x: (x.T, x),
+    "vectors": lambda x: (x[:, 1], x[:, 3]),
+    "rows": lambda x: (x[:, 1], x),
+    "batches": lambda x: (iv.stack([x, 2 * x]), iv.stack([x.T[:, :3], -x.T[:, 1:4]])),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("factors", FACTORS)
+def test_products_are_those_of_the_whole_however_the_contracted_axis_is_cut(kind, factors):
+    """An entry is specified where any chunk specifies a product; what is unspecified is never multiplied."""
+    x = iv.masked_tensor(np.where(PATTERN, DENSE, np.inf), PATTERN) if kind == "masked" else KINDS[kind]
+    a, b = FACTORS[factors](x)
+    if "masked" not in kind:
+        a, b = a.to_layout("strided"), b.to_layout("strided")
+    want = dense(a @ b)
+    for size in (1, 2, 3, 8):
+        chunks = [tuple(2 if k != at else size for k in range(y.ndim)) for y, at in shared(a, b)]
+        found = from_dask(matmul(to_dask(a, chunks[0]), to_dask(b, chunks[1])))
+        np.testing.assert_allclose(dense(found), want, rtol=1e-13, atol=1e-14)
+
+
+def shared(a, b):
+    return (a, a.ndim - 1), (b, max(b.ndim - 2, 0))
+
+
+def test_masked_products_that_dask_would_add_entry_by_entry_are_an_error():
+    x = to_dask(KINDS["masked"], (3, 4))
+    with pytest.raises(ArgumentError, match=r"numpy.add: argument 'dtype'.*interop.dask.matmul"):
+        from_dask(x.T @ x)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,6 +120,8 @@ def test_blocks_of_other_libraries_are_taken_for_tensors():
         (lambda: to_dask(np.ones(2)), ArgumentTypeError, "'x': got a ndarray"),
         (lambda: from_dask(np.ones(2)), ArgumentTypeError, "a dask array"),
         (lambda: map_blocks(2, da.ones(2)), ArgumentTypeError, "'function'"),
+        (lambda: matmul(da.ones((2, 2)), np.ones(2)), ArgumentTypeError, "'b': got a ndarray"),
+        (lambda: matmul(da.ones(()), da.ones(2)), ShapeError, "'a': got rank 0"),
         (
             lambda: map_blocks_vjp(iv.sin, da.ones(4, chunks=2))[1](da.ones(4)),
             ShapeError,

@@ -18,7 +18,7 @@ import numpy as np
 
 from iverson.array_api.arguments import SCALARS, as_operand, cast
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, is_tracked, slot_of, unwrap
+from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.ops import F
 from iverson.tensor.array import Array
@@ -66,6 +66,14 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     dtype = options.pop("dtype", None)
     given = [x if type(x) in SCALARS else _operand(x, name) for x in inputs]
     if dtype is not None:
+        if any(isinstance(x, Wrapper) for x in inputs[1:]):  # as Dask's matmul adds what chunks contribute
+            raise ArgumentError(
+                name,
+                "dtype",
+                got=described(dtype),
+                expected="none, of masked operands",
+                remedy="use astype; for Dask's products of masked chunks, iverson.interop.dask.matmul",
+            )
         given = [cast(as_operand(x, name), dtypes.as_dtype(dtype, name)) for x in given]
     allowed = {"axis", "keepdims"} if method in ("reduce", "accumulate") else set()
     if ufunc.__name__ == "vecdot":

@@ -14,7 +14,7 @@ try:
 except ImportError as error:
     raise ImportError('iverson.interop.dask needs Dask: pip install "iverson[dask]"') from error
 
-from iverson.interop.dask.blocks import from_dask, map_blocks, map_blocks_vjp, to_dask
+from iverson.interop.dask.blocks import from_dask, map_blocks, map_blocks_vjp, matmul, to_dask
 from iverson.interop.dask.gradients import ValueAndGrad, value_and_grad
 from iverson.interop.dask.partitions import partitions
 from iverson.interop.dask.table import PartitionedTable
@@ -25,6 +25,7 @@ __all__ = [
     "from_dask",
     "map_blocks",
     "map_blocks_vjp",
+    "matmul",
     "partitions",
     "to_dask",
     "value_and_grad",

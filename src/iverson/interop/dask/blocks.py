@@ -53,10 +53,10 @@ def to_dask(x: Any, chunks: Any = "auto") -> Any:
 
     x : a Tensor or MaskedTensor that tracks no gradients. chunks : as `dask.array.from_array` takes them.
 
-    Sums, elementwise functions and products of dask are then Iverson's, of each block. A product of masked
-    blocks counts where both factors are specified if the contracted axis is one chunk (``x.rechunk({1:
-    -1})``): dask adds products of several chunks entry by entry, and keeps what all of them specify. Raises
-    ArgumentTypeError for what is no tensor.
+    Sums, elementwise functions and products of dask are then Iverson's, of each block. Products of masked
+    blocks along several chunks are summed by `matmul` and by ``dask.array.tensordot``; dask's ``@`` adds them
+    entry by entry, which would lose what not all of them specify, and is an error. Raises ArgumentTypeError
+    for what is no tensor.
 
     >>> import iverson as iv
     >>> x = to_dask(iv.eye(4, layout="csr"), chunks=(2, 4))
@@ -97,6 +97,42 @@ def from_dask(x: Any) -> Any:
         blocks = joined
     whole = blocks[()]
     return _in_layout(whole, layouts.pop()) if len(layouts) == 1 else whole
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """The matrix product of dask arrays of tensors, as ``a @ b`` of these.
+
+    a, b : dask arrays, with the same chunks along the axis that they share. Of masked blocks a product counts
+        where both factors are specified, however the axis is cut into chunks.
+
+    Raises ArgumentTypeError for other arrays, ShapeError for scalars.
+
+    >>> import iverson as iv
+    >>> x = to_dask(iv.masked_tensor([[1.0, 2.0]], [[True, False]]), chunks=(1, 1))
+    >>> print(from_dask(matmul(x, x.T)))
+    [[1.]]
+    """
+    for name, x in (("a", a), ("b", b)):
+        if not isinstance(x, da.Array):
+            raise ArgumentTypeError("matmul", name, got=described(x), expected="a dask array")
+        if not x.ndim:
+            raise ShapeError("matmul", name, got="rank 0", expected="at least one axis")
+    rows, columns = a.ndim > 1, b.ndim > 1
+    lead = max(a.ndim, b.ndim, 2) - 2
+    row, shared, column = lead, lead + 1, lead + 2
+    of_a = (*range(lead - max(a.ndim - 2, 0), lead), *([row] if rows else []), shared)
+    of_b = (*range(lead - max(b.ndim - 2, 0), lead), shared, *([column] if columns else []))
+    dtype = np.result_type(a.dtype, b.dtype)
+    products = da.blockwise(
+        _product,
+        (*range(lead), *([row] if rows else []), *([column] if columns else []), shared),
+        *(a, of_a, b, of_b),
+        dtype=dtype,
+        meta=asarray(np.zeros((0,) * (lead + rows + columns + 1), dtype)),
+        adjust_chunks={shared: 1},
+        concatenate=False,
+    )
+    return products.sum(axis=-1)
 
 
 def map_blocks(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
@@ -184,6 +220,11 @@ def _in_layout(x: Any, layout: str) -> Any:
     return x if x.layout == layout or isinstance(x, MaskedTensor) else iv.to_layout(x, layout)
 
 
+def _product(a: Any, b: Any) -> Any:
+    """The product of two blocks, with a further axis for the chunks of the contracted one."""
+    return iv.expand_dims(tensor_of(a) @ tensor_of(b), axis=-1)
+
+
 def _called(function: Callable[..., Any], *blocks: Any, **options: Any) -> Any:
     return function(*map(tensor_of, blocks), **options)
 
@@ -222,4 +263,4 @@ def _assembled(grid: Any, chunks: Any, meta: Any) -> Any:
     return da.block(parts.tolist())
 
 
-__all__ = ["from_dask", "map_blocks", "map_blocks_vjp", "tensor_of", "to_dask"]
+__all__ = ["from_dask", "map_blocks", "map_blocks_vjp", "matmul", "tensor_of", "to_dask"]
