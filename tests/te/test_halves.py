@@ -11,6 +11,8 @@ import iverson as iv
 from iverson import te
 from iverson.autograd.joint import JointOp
 from iverson.core import dtypes
+from iverson.te.interpret import run
+from iverson.te.lower import Interpreted, lower
 
 pytest.importorskip("ml_dtypes")
 
@@ -105,3 +107,35 @@ def test_what_is_mixed_is_single():
     assert blurred(x, w).dtype == iv.float32
     assert blurred(x, w.astype("float32")).dtype == iv.float32
     assert blurred(x, w.astype("float64")).dtype == iv.float64
+
+
+@half
+def test_placeholders_of_half_precision_outside_of_ops_are_compiled(dtype: Any) -> None:
+    """Functions of them are computed in float32 and rounded, totals once; compiled as interpreted."""
+    A, k = te.placeholder((4, 5), dtype, "A"), te.reduce_axis(5, "k")
+    at = te.placeholder((4,), "int64", "at")
+    S = te.compute((4,), lambda i: te.sum(A[i, k] * A[i, k], k), "S")
+    outputs = [
+        S,
+        te.compute((4,), lambda i: te.select(A[i, 0] > 1, A[i, 1] / 3, te.F.sqrt(A[i, 2])), "T"),
+        te.compute((4,), lambda i: te.max(A[i, k] - 1, k), "M"),
+        te.compute((4,), lambda i: te.argmin(A[i, k], k), "P"),
+        te.scatter((3,), (4,), lambda i: (at[i], A[i, 0]), "B"),
+        te.scan(
+            4, lambda s: te.compute((4,), lambda t: s[t - 1] / 2 + A[t, 0], dtype=dtype), "R", dtype=dtype
+        ),
+        *te.differentiate(S, [A], te.placeholder((4,), dtype, "H")),
+    ]
+    program = te.program_of(outputs)
+    rng = np.random.default_rng(0)
+    feeds = {"A": rng.uniform(0.1, 2, (4, 5)), "H": rng.uniform(-1, 1, 4), "at": rng.integers(0, 3, 4)}
+    feed = [feeds[p.name].astype(p.dtype) for p in program.inputs]
+    lowered = lower(te.eliminate(program))
+    assert not [s for s in lowered.steps if isinstance(s, Interpreted)]
+    for t, a, b in zip(outputs, lowered(*feed), run(program, feed), strict=True):
+        assert a.dtype == b.dtype == t.dtype
+        near = 1e-2 if t.dtype.name == "bfloat16" else 2e-3
+        np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=near)
+    squares = np.asarray(feeds["A"].astype(dtypes.as_dtype(dtype)), "float32") ** 2
+    rounded = squares.astype(dtypes.as_dtype(dtype)).astype("float32").sum(1).astype(dtypes.as_dtype(dtype))
+    np.testing.assert_array_equal(np.asarray(run(program, feed)[0], "float32"), rounded.astype("float32"))

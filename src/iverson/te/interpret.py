@@ -21,6 +21,7 @@ from iverson.expr.functions import COMBINE, identity
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.expr.print import text
 from iverson.te.expressions import Read, Tensor, Var, reads_of, replacing, substitute, variables
+from iverson.te.halves import in_single
 from iverson.te.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
 from iverson.te.ragged import BadBound, Bounds, bounds_in, is_ragged, out_of_range
 
@@ -48,6 +49,7 @@ def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = N
     ``visits`` receives one record per statement. Raises ShapeError where an array does not fit its
     placeholder and IndexingError where an index that depends on data is out of range.
     """
+    program = in_single(program)
     values: Values = {}
     for placeholder, given in zip(program.inputs, inputs, strict=True):
         array = np.asarray(given)

@@ -34,6 +34,7 @@ from iverson.te.affine import same_extent
 from iverson.te.boxes import as_box, merged
 from iverson.te.expressions import Read, Tensor, Var
 from iverson.te.extrema import covers_all, together
+from iverson.te.halves import in_single
 from iverson.te.inline import accumulated, inline
 from iverson.te.nodes import Program, Recurrence, Statement, recurrence_of
 from iverson.te.steps import phase_of, starts_whole
@@ -294,6 +295,7 @@ class _Lowering:
     """
 
     def __init__(self, program: Program, *, alone: bool = True) -> None:
+        program = in_single(program)
         self.program, self.alone = program, alone
         self.sizes = Sizes(program.sizes)
         self.typical = {v: v.typical for v in program.sizes}

@@ -294,6 +294,8 @@ def compiles(s: Statement) -> bool:
     """Whether compiled code can run a statement."""
     if s.body.dtype.kind == "c" and s.combine not in ("assign", "sum", "prod"):
         return False
+    if dtypes.is_half(s.tensor.dtype) and s.combine != "assign":
+        return False  # of a recurrence: others are made in single (`halves`)
     return dtypes.is_compiled(s.tensor.dtype) and all(_compiles(e) for e in postorder(s.roots))
 
 
