@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from iverson import te
+from iverson.codegen import compile
 from iverson.codegen.peak import Peak
-from iverson.te import kernels
+from iverson.te import blocks, kernels
 from iverson.te.lower import lower
 from iverson.te.work import Work, work
 
@@ -98,3 +99,23 @@ def test_what_falls_back_is_said() -> None:
         strided = te.scatter((te.var("n"),), (4,), lambda i: (2 * i, 1.0), "strided")
         te.explain(strided)
     assert any(t.startswith("fallback strided: ") for t in said(strided))
+
+
+def test_much_code_is_said_to_be_optimised_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = te.placeholder((50,), name="x")
+    T = te.compute((50,), lambda i: te.exp(x[i]), "T")
+    assert "functions alone" not in te.explain(T)
+    monkeypatch.setattr(compile, "BIG", 10)
+    assert "fallback T: LLVM's passes over functions alone, as there is much code" in te.explain(T)
+
+
+def test_what_runs_in_blocks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = te.placeholder((50,), name="x")
+    k = te.reduce_axis(50, "k")
+    W = te.compute((50, 50), lambda i, j: te.exp(x[i] * x[j]), "W")
+    T = te.compute((50,), lambda i: te.sum(W[i, k] / W[k, i], k), "T")
+    U = te.compute((50,), lambda i: te.sum(W[i, k], k) * te.max(W[i, k], k), "U")
+    monkeypatch.setattr(blocks, "LARGE", 1 << 12)
+    monkeypatch.setattr(blocks, "BLOCK", 1 << 12)
+    assert "blocks    as an op, 5 places of i at a time, of 50" in te.explain(U)
+    assert "blocks" not in te.explain(T), "rows and columns"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from iverson.codegen.compile import is_big
 from iverson.codegen.expect import Expected, at_peak, expected
 from iverson.codegen.launch import iterations
 from iverson.codegen.nodes import Loop, Stmt, Store, statements
@@ -34,7 +35,8 @@ def kernels_text(program: Program) -> list[str]:
     lines = []
     for k, part in enumerate(_parts(lowered, peak()), 1):
         lines += [f"kernel {k}: {part[0]}", *part[1:]]
-    return [*lines, *_stages(program), *_levers(program, lowered), *_fallbacks(program), *_blocks(program)]
+    lines += [*_stages(program), *_levers(program, lowered)]
+    return [*lines, *_fallbacks(program, lowered), *_blocks(program)]
 
 
 def _blocks(program: Program) -> Iterator[str]:
@@ -139,8 +141,15 @@ _NOT_DONE = {
 }
 
 
-def _fallbacks(program: Program) -> Iterator[str]:
+def _fallbacks(program: Program, lowered: Lowered) -> Iterator[str]:
     """Where less was tried, as more would take too long."""
+    names = {b.name: t.name for t, b in reversed(lowered.buffers.items())}
+    for step in lowered.steps:
+        if isinstance(step, Run) and is_big(step.compiled.text):
+            made = dict.fromkeys(
+                s.buffer.name for s in statements(step.kernel.phases) if isinstance(s, Store)
+            )
+            yield f"fallback {', '.join(made)}: LLVM's passes over functions alone, as there is much code"
     for s in program.statements:
         if NO_ISL in s.reason:
             yield f"fallback {s.tensor.name}: visits its own box, as there is {NO_ISL}"
