@@ -1,8 +1,10 @@
 """Random programs compiled and interpreted: the same numbers, and an error where the interpreter has one.
 
 Indices are any arithmetic: held between bounds, divided, reduced, chosen, read from data and from what other
-stages computed; extents include 0 and 1; guards are on indices and on data. A read is brought inside by a
-clamp, a remainder or a guard, or it depends on data that may be wrong.
+stages computed; extents include 0 and 1, and may be sizes that a call gives; guards are on indices and on
+data. A read is brought inside by a clamp, a remainder or a guard, or it depends on data that may be wrong.
+Results are entries, scatters of every combine, scans and ragged reductions, of floats of all widths and of
+complex numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +22,17 @@ from iverson.codegen import compile
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
 from iverson.te.expressions import Tensor, Var
+from iverson.te.halves import in_single
 from iverson.te.interpret import run
 from iverson.te.lower import lower
+from iverson.te.translate import compiles
 from iverson.te.verify import check
 from tests.conformance.product import EXHAUSTIVE
 
 F = te.F
+#: What programs compute in, and how far compiled code may be from the interpreter: a few roundings.
+DTYPES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-3, "float16": 3e-2}
+ROWS = 7  # where ragged rows start, and how many there are at most
 DATA = 20  # how often an index read from data is wrong: once in so many
 
 
@@ -35,8 +42,13 @@ class Programs:
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self.draw = draw
         self.n, self.m = self.one(0, 1, 2, 3, 5), self.one(0, 1, 3, 8, 17)
-        self.X = te.placeholder((self.one(1, 2, 4), self.one(1, 3, 9)), name="X")
-        self.Y = te.placeholder((self.one(1, 5, 16),), name="Y")
+        self.dtype = self.one(*["float64"] * 5, *DTYPES)
+        self.ordered = self.dtype != "complex128"
+        self.symbolic = self.one(False, False, True)
+        self.shape = (te.var("n"), te.var("m")) if self.symbolic else (self.n, self.m)
+        self.X = te.placeholder((self.one(1, 2, 4), self.one(1, 3, 9)), self.dtype, name="X")
+        self.Y = te.placeholder((self.one(1, 5, 16),), self.dtype, name="Y")
+        self.rows = te.placeholder((ROWS,), "int64", "rows")
         self.at = te.placeholder((4,), "int64", "at")
         self.floats: list[Tensor] = [self.X, self.Y]
         self.integers: list[Tensor] = [self.at]
@@ -100,10 +112,14 @@ class Programs:
             return a + F.sin(self.value(axes, depth - 1))
         if kind == "guard":
             return te.select(self.condition(axes, 1), a, self.one(0.0, 0.25))
-        return te.select(self.read(axes) > 0.3, a, self.one(0.0, -9.0))
+        return te.select(self.size(self.read(axes)) > 0.3, a, self.one(0.0, -9.0))
+
+    def size(self, e: Expr) -> Expr:
+        """A number that can be compared."""
+        return e if self.ordered else F.abs(e)
 
     def entry(self, i: Var, j: Var) -> Expr:
-        how = self.one("", "", "sum", "sum", "max", "prod")
+        how = self.one("", "", "sum", "sum", *(("max", "min") if self.ordered else ()), "prod")
         if not how:
             return self.value([i, j], 2)
         low, n = self.one((0, 1), (0, 4), (1, 6))
@@ -111,43 +127,108 @@ class Programs:
         total = getattr(te, how)(self.value([i, j, k], 2), k)
         return te.select(self.condition([i, j], 1), total, 0.0) if self.one(True, False) else total
 
-    def program(self) -> Tensor:
+    def ragged(self, i: Var, j: Var) -> Expr:
+        """A reduction between bounds that are data."""
+        row = te.clamp(self.one(i, j, i + j), 0, ROWS - 2)
+        e = te.reduce_axis((self.rows[row], self.rows[row + 1]), "e")
+        reduce = self.one(te.sum, te.sum, *((te.max, te.min) if self.ordered else ()))
+        return reduce(self.Y[e] * self.value([i, j, e], 1), e)
+
+    def scanned(self) -> Tensor:
+        """A recurrence along the first axis, from either end."""
+        reverse = self.one(False, True)
+        back = -1 if reverse else 1
+
+        def step(state: Any) -> te.Compute:
+            def entry(t: Var, j: Var) -> Expr:
+                before = state[t - back * self.one(1, 1, 2), self.one(j, j, self.shape[1] - 1 - j)]
+                return self.one(before * 0.5, F.sin(before), te.select(j > 2, before, 0.0)) + self.value(
+                    [t, j], 1
+                )
+
+            return te.compute(self.shape, entry, "R", dtype=self.dtype)
+
+        return te.scan(self.shape, step, "R", init=self.one(0, 1), dtype=self.dtype, reverse=reverse)
+
+    def scattered(self, combine: str) -> Tensor:
+        """What points of a box add to entries, or write once."""
+        n, m = self.one(0, 1, 5), self.one(1, 3, 8)
+        r = n * m if combine == "assign" else self.one(1, 4, 9)
+
+        def point(i: Var, j: Var) -> tuple[Expr, Expr]:
+            once = self.one(i * m + j, i * m + (m - 1 - j), (n - 1 - i) * m + j)
+            return once if combine == "assign" else self.inside([i, j], r, 2), self.value([i, j], 2)
+
+        return te.scatter((r,), (n, m), point, "T", combine)
+
+    def result(self) -> tuple[Tensor, bool]:
+        """What is computed, and whether it has derivatives."""
+        how = self.one("entry", "entry", "entry", "ragged", "scan", "scatter")
+        if how == "scatter":
+            combine = self.one("sum", "prod", "assign", *(("max", "min") if self.ordered else ()))
+            return self.scattered(combine), combine != "prod"
+        if how == "scan":
+            return self.scanned(), True
+        made = te.compute(self.shape, self.entry if how == "entry" else self.ragged, "T")
+        return made, made.dtype.kind in "fc"
+
+    def program(self) -> tuple[Tensor, bool]:
         if self.one(True, False):
             self.integers.append(te.compute((3,), lambda i: self.number([i], 2), "N"))
-        shape = (self.n, self.m)
         if self.one(True, False):
             self.floats.append(te.compute((3, 6), self.entry, "S"))
-        return te.compute(shape, self.entry, "T")
+        return self.result()
 
 
 @settings(deadline=None, max_examples=400 if EXHAUSTIVE else 36)
 @given(st.data(), st.integers(0, 2**31))
 def test_compiled_as_interpreted(data: st.DataObject, seed: int) -> None:
     made = Programs(data.draw)
-    output = made.program()
+    output, differentiable = made.program()
     assert isinstance(output, te.Compute)
     rng = np.random.default_rng(seed)
-    H = te.placeholder(output.shape, name="H")
-    program = te.program_of([output, *te.differentiate(output, [made.X, made.Y], H)])
-    feeds: dict[Tensor, Any] = {t: rng.uniform(-1, 1, t.shape) for t in (made.X, made.Y, H)}
-    feeds[made.at] = rng.integers(-1, 6, 4)
-    feed = [feeds[p] for p in program.inputs]
+    H = te.placeholder(output.shape, output.dtype, name="H")
+    inputs = [made.X, made.Y]
+    program = te.program_of([output, *(te.differentiate(output, inputs, H) if differentiable else ())])
+    sizes = dict(zip(made.shape, (made.n, made.m), strict=True)) if program.sizes else {}
+    sizes = {v: sizes[v] for v in program.sizes}
+    bound = te.program_of(te.bind(program.outputs, sizes)) if sizes else program
+    if not all(map(compiles, in_single(program).statements)):  # an op has no code for all shapes then
+        program, sizes = bound, {}
+    feeds = {
+        "rows": rng.integers(0, 1 + made.Y.shape[0], ROWS) - (rng.random(ROWS) < 0.02),
+        "at": rng.integers(-1, 6, 4),
+    }
+    feed = [feeds[p.name] if p.name in feeds else drawn(rng, p) for p in bound.inputs]
     eliminated = te.eliminate(program)
     check(eliminated)
     try:
-        expected = run(program, feed)
+        expected = run(bound, feed)
     except IndexingError:
         expected = None
+    lowered = lower(eliminated)
+    given = {p.name: a for p, a in zip(bound.inputs, feed, strict=True)}
     try:
-        found = lower(eliminated)(*feed, threads=data.draw(st.sampled_from([1, 2])))
+        own = lowered.at(dict(zip(lowered.program.sizes, sizes.values(), strict=True))) if sizes else lowered
+        found = own(*(given[p.name] for p in program.inputs), threads=data.draw(st.sampled_from([1, 2])))
     except IndexingError:
         assert expected is None, "an error that the interpreter does not have"
         return
     if expected is None:
         assert len(program.statements) > 1, "no error where the interpreter has one"
         return  # what is wrong is in a stage of which the others do not read that entry
+    near = DTYPES[made.dtype]
     for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(
+            a, b, rtol=near, atol=near * (1 + np.abs(b).max(initial=0, where=np.isfinite(b)))
+        )
+
+
+def drawn(rng: np.random.Generator, p: te.Placeholder) -> Any:
+    """Numbers for an input, of its dtype."""
+    found = rng.uniform(-1, 1, p.shape)
+    return (found + 1j * rng.uniform(-1, 1, p.shape) if p.dtype.kind == "c" else found).astype(p.dtype)
 
 
 @given(n=st.integers(1, 6), m=st.integers(1, 8), by=st.integers(-2, 2), summed=st.booleans())

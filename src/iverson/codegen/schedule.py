@@ -150,11 +150,11 @@ class Choice:
         return total / max(used, 1e-3)
 
     def terms(self, x: Load) -> int:
-        """How many terms of an entry share a read that then stands outside of their loops; at most LANES."""
+        """How many terms of an entry share a read that stands outside of their loops; from 1 to LANES."""
         own = [a for a in self.reduced if motion(x, a.name, self.task.lets) == 0]
         if not self.reduced or len(own) < len(self.reduced) or self.task.walk is not None:
             return 1
-        return min(prod(LANES if a.extent is None else a.extent for a in own), LANES)
+        return max(1, min(prod(LANES if a.extent is None else a.extent for a in own), LANES))
 
     def _vector_axis(self) -> Axis | None:
         walk = self.task.walk

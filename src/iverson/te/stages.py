@@ -123,9 +123,12 @@ def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr], operat
     return Statement(None, write, inside, Domain((*axes, *reduced), where), combine, place)
 
 
-def split_guard(
-    body: Expr, takes: Callable[[Expr], bool] = lambda p: constraints_of(p) is not None
-) -> tuple[tuple[Expr, ...], Expr]:
+def _on_indices(condition: Expr) -> bool:
+    """Whether a condition is constraints on indices, and reads no data, though nothing may depend on it."""
+    return not depends_on_data([condition]) and constraints_of(condition) is not None
+
+
+def split_guard(body: Expr, takes: Callable[[Expr], bool] = _on_indices) -> tuple[tuple[Expr, ...], Expr]:
     """The index conditions (or others, by ``takes``) under which ``body`` is not 0, and what it is there.
 
     before -> after: ``select(i < 3 and idx[i] > 0, x, 0) -> (i < 3,), select(idx[i] > 0, x, 0)``.
