@@ -146,9 +146,8 @@ def _fallbacks(program: Program, lowered: Lowered) -> Iterator[str]:
     names = {b.name: t.name for t, b in reversed(lowered.buffers.items())}
     for step in lowered.steps:
         if isinstance(step, Run) and is_big(step.compiled.text):
-            made = dict.fromkeys(
-                s.buffer.name for s in statements(step.kernel.phases) if isinstance(s, Store)
-            )
+            stores = [s for s in statements(step.kernel.phases) if isinstance(s, Store)]
+            made = dict.fromkeys(names.get(s.buffer.name, s.buffer.name) for s in stores)
             yield f"fallback {', '.join(made)}: LLVM's passes over functions alone, as there is much code"
     for s in program.statements:
         if NO_ISL in s.reason:
