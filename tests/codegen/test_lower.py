@@ -140,6 +140,12 @@ def scalar() -> Tensor:
     return te.compute((), lambda: te.sum(apply("square", a[i, j]), axis=(i, j)), "norm")
 
 
+def empty_sum() -> Tensor:
+    """No terms, of a read that all of them would share."""
+    a, k = te.placeholder((3, 9), F32, "A"), te.reduce_axis((1, 1), "k")
+    return te.compute((3, 9), lambda i, j: te.sum(a[i, j], axis=k), "E")
+
+
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")
 PROGRAMS: dict[str, Callable[[], Tensor]] = {
     **{f"conv s{s} d{d}": (lambda s=s, d=d: conv(s, d)) for s, d in ((1, 1), (2, 1), (1, 2), (3, 3), (2, 3))},
@@ -155,6 +161,7 @@ PROGRAMS: dict[str, Callable[[], Tensor]] = {
     "diagonal": diagonal,
     "banded": banded,
     "scalar": scalar,
+    "empty sum": empty_sum,
     **{name: (lambda name=name: reduction(name)) for name in REDUCTIONS},
 }  # fmt: skip
 SMOOTH = [n for n in PROGRAMS if n not in ("argmax", "argmin", "prod")]

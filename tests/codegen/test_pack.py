@@ -74,8 +74,8 @@ def test_only_a_plain_move_along_an_axis_is_turned_around() -> None:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies made wherever they bring anything, however little work there is."""
-    monkeypatch.setattr(pack, "WORTH", 0)
+    """Copies made wherever they bring anything, however little work there is, if there is any."""
+    monkeypatch.setattr(pack, "WORTH", 1)
     monkeypatch.setattr(pack, "COPIED", 0.0)
     monkeypatch.setattr(pack, "GAIN", 100.0)
     monkeypatch.setattr(lower, "_lowered", type(lower._lowered)())
