@@ -37,3 +37,14 @@ def test_a_compiled_function_in_a_training_loop():
         optimizer.step()
     np.testing.assert_allclose(w.detach().numpy(), np.linalg.lstsq(x, y, rcond=None)[0], rtol=1e-6)
     assert loss.cache_size == 1
+
+
+def test_series_of_what_was_joined_are_compiled():
+    """A continued fraction of 120 terms, of an operand that is chosen among others, is a deep expression."""
+
+    def f(t):
+        return iv.special.i0e(2 * iv.concat([t, t[:2], iv.sin(t)])).sum()
+
+    t = iv.asarray([0.3, -1.2, 2.0])
+    found, expected = iv.jit(iv.grad(f))(t), iv.grad(f)(t)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-13)

@@ -7,6 +7,7 @@ loops, which make the points, are in `llvm`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from iverson.codegen.nodes import INT64, Buffer, Load, Local, Size, Store, Var
 from iverson.codegen.plan import Plan
 from iverson.core import dtypes
 from iverson.expr.affine import LINEAR
-from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, subexpressions
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, producers_first, subexpressions
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Machine:
     plan: Plan
     _tests: set[tuple[int, str]] = field(default_factory=set)
     _reporting: dict[Expr, bool] = field(default_factory=dict)
+    _nested: int = 0
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -96,8 +98,19 @@ class Machine:
             key = e, tuple((condition.ref, holds) for condition, holds in p.chosen)
         found = p.known.get(key)
         if found is None:
+            if self._nested >= NESTED:
+                self._innermost_first(e, p)
+            self._nested += 1
             found = p.known[key] = self._value(e, p)
+            self._nested -= 1
         return found
+
+    def _innermost_first(self, e: Expr, p: Point) -> None:
+        """Evaluate what an expression is made of: a long series is deeper than Python's stack."""
+        nested, self._nested = self._nested, 0
+        for x in producers_first([e], _outside_of_choices)[:-1]:
+            self.value(x, p)
+        self._nested = nested
 
     def _reports(self, e: Expr) -> bool:
         """Whether an access in an expression is tested where it is carried out."""
@@ -375,6 +388,13 @@ class Machine:
 
 
 _LINE = " line"  # a name no program has
+#: Expressions so far inside of others are evaluated before these.
+NESTED = 64
+
+
+def _outside_of_choices(e: Expr) -> Sequence[Expr]:
+    """The operands that are evaluated whatever is chosen."""
+    return (e.condition,) if isinstance(e, Select) else e.operands
 
 
 def _at_lane(p: Point, k: int) -> Point:
