@@ -15,9 +15,12 @@ from iverson.autograd import grad
 from iverson.core.errors import LinearAlgebraError
 
 #: The functions that refuse such matrices, since they iterate.
-ITERATE = {name: getattr(linalg, name) for name in ("svd", "svdvals", "pinv", "matrix_rank")}
+ITERATE = {name: getattr(linalg, name) for name in ("svd", "svdvals", "pinv", "matrix_rank", "cond")}
 ITERATE |= {f"norm {ord}": partial(linalg.matrix_norm, ord=ord) for ord in ("nuc", 2, -2)}
-ITERATE_SQUARE = {name: getattr(linalg, name) for name in ("eigh", "eigvalsh", "eig", "eigvals")}
+ITERATE_SQUARE = {
+    name: getattr(linalg, name)
+    for name in ("eigh", "eigvalsh", "eig", "eigvals", "logm", "matrix_exp", "sqrtm")
+}
 #: The others, with those of NumPy and how many matrices they take.
 PROPAGATE = {
     name: (getattr(linalg, name), getattr(np.linalg, name), count)

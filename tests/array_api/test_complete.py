@@ -23,6 +23,7 @@ from tests.array_api import (
     test_reductions,
     test_shapes,
     test_special,
+    test_systems,
 )
 from tests.conformance.product import each
 
@@ -38,7 +39,7 @@ MODULES = (
 )
 #: The namespaces and the modules with their oracles.
 SPACES = (
-    (iv.linalg, [test_linalg, test_products]),
+    (iv.linalg, [test_linalg, test_products, test_systems]),
     (iv.fft, [test_fft]),
     (iv.random, [test_random]),
     (iv.special, [test_special]),

@@ -210,7 +210,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "segment_softmax": lambda: Given(vector(), [0, 1, 0], 2),
     "segment_sum": lambda: Given(vector(), numbers(0, 1, 0), 2),
     "softmax": lambda: Given(vector(), 0),
-    "solve_triangular": lambda: Given(matrix(), vector(), lower=False),
+    "solve_triangular": lambda: Given(matrix(), vector(), lower=False, trans="C", unit_diagonal=True),
     "sort": lambda: Given(vector(), axis=0, descending=True, stable=False),
     "sparse_bsc_tensor": lambda: Given(
         [0, 1], [0], np.ones((1, 2, 2)), (2, 2), dtype="float64", requires_grad=True, check=True
@@ -280,8 +280,34 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
 LINALG: dict[str, Callable[[], Given | list[Given]]] = {
     **{
         name: lambda: Given(matrix())
-        for name in ("det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "slogdet", "svdvals")
+        for name in (
+            "det",
+            "eig",
+            "eigh",
+            "eigvals",
+            "eigvalsh",
+            "inv",
+            "logdet",
+            "logm",
+            "lu",
+            "lu_factor",
+            "matrix_exp",
+            "slogdet",
+            "sqrtm",
+            "svdvals",
+        )
     },
+    "block_diag": lambda: Given(matrix(), vector()),
+    "cholesky_solve": lambda: Given(vector(), iv.linalg.cholesky(matrix()), upper=False),
+    "cond": lambda: Given(matrix(), p=1),
+    "lstsq": lambda: Given(matrix(), vector(), rtol=1e-9),
+    "lu_solve": lambda: Given(iv.linalg.lu_factor(matrix()), vector(), adjoint=True),
+    "multi_dot": lambda: Given([vector(), matrix(), matrix()]),
+    "solve_circulant": lambda: Given(vector(4.0, 1.0, 0.0), vector()),
+    "solve_toeplitz": lambda: Given(vector(4.0, 1.0, 0.0), vector(), r=vector()),
+    "solve_triangular": lambda: Given(
+        matrix(), matrix(), lower=False, trans="T", left=False, unit_diagonal=True
+    ),
     "cholesky": lambda: Given(matrix(), upper=True),
     "cross": lambda: Given(vector(), vector(), axis=-1),
     "factorized": lambda: Given(csr()),
@@ -299,9 +325,9 @@ LINALG: dict[str, Callable[[], Given | list[Given]]] = {
     "lobpcg": lambda: Given(csr(), 1, largest=False),
     "matrix_norm": lambda: Given(matrix(), keepdims=True, ord="nuc"),
     "matrix_power": lambda: Given(matrix(), 3),
-    "matrix_rank": lambda: Given(matrix(), rtol=1e-9),
+    "matrix_rank": lambda: Given(matrix(), rtol=1e-9, atol=1e-9),
     "norm": lambda: Given(matrix(), ord=1, axis=(0, 1), keepdims=True),
-    "pinv": lambda: Given(matrix(), rtol=1e-9),
+    "pinv": lambda: Given(matrix(), rtol=1e-9, atol=1e-9),
     "qr": lambda: Given(matrix(), mode="reduced"),
     "solve": lambda: Given(matrix(), vector()),
     "svd": lambda: Given(matrix(), full_matrices=False),

@@ -174,6 +174,8 @@ def test_products_cost_what_kernels_count() -> None:
         ("svd", ((30, 60),), 14 * 60 * 30**2 + 8 * 30**3),
         ("svd_full", ((60, 30),), 4 * 60**2 * 30 + 8 * 60 * 30**2 + 9 * 30**3),
         ("svdvals", ((60, 30),), 4 * 60 * 30**2 - 4 * 30**3 / 3),
+        ("lu", ((60, 30),), 60 * 30**2 - 30**3 / 3),
+        ("lu", ((30, 30),), 2 * 30**3 / 3),
     ],
 )
 def test_factorisations_cost_the_textbooks_flops(name, shapes, flops) -> None:

@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import iverson as iv
 from iverson.core.scalars import SCALARS
@@ -240,10 +241,23 @@ REFUSED = {
     "to_scipy": iv.to_scipy,
     "with_values": lambda m: iv.with_values(m, iv.ones(3)),
 }
+#: And of `iverson.linalg`.
+REFUSED_SYSTEMS = {
+    "cholesky_solve": lambda m: iv.linalg.cholesky_solve(iv.ones(3), m),
+    "lu_solve": lambda m: iv.linalg.lu_solve((m, np.arange(3)), iv.ones(3)),
+    "solve_circulant": lambda m: iv.linalg.solve_circulant(m, iv.ones(3)),
+    "solve_toeplitz": lambda m: iv.linalg.solve_toeplitz(m, iv.ones(3)),
+    "solve_triangular": lambda m: iv.linalg.solve_triangular(m, iv.ones(3)),
+}
 LINALG = {
+    "block_diag": (
+        lambda m: iv.linalg.block_diag(m[:2], m),
+        lambda a: ma.vstack([ma.hstack([a[:2], np.zeros((2, 3))]), ma.hstack([np.zeros((3, 3)), a])]),
+    ),
     "cross": (lambda m: iv.linalg.cross(m, m[::-1]), None),
     "diagonal": (iv.linalg.diagonal, moved(np.diagonal)),
     "matmul": (lambda m: iv.linalg.matmul(m, m), lambda a: sampled(a, a)),
+    "multi_dot": (lambda m: iv.linalg.multi_dot([m, m]), lambda a: sampled(a, a)),
     "matrix_norm": (iv.linalg.matrix_norm, lambda a: np.sqrt((a * a).sum())),
     "matrix_power": (lambda m: iv.linalg.matrix_power(m, 2), lambda a: sampled(a, a)),
     "matrix_transpose": (iv.linalg.matrix_transpose, lambda a: a.T),
@@ -289,7 +303,7 @@ ELEMENTWISE = {
 
 def test_every_name_is_here():
     assert functions(iv) - OTHERS == {*VALUE, *PLAIN, *REFUSED, *ELEMENTWISE}
-    known = {*LINALG, *SHIFTS, *DECOMPOSED, *TRANSFORMED, *OTHERS, "factorized"}
+    known = {*LINALG, *REFUSED_SYSTEMS, *SHIFTS, *DECOMPOSED, *TRANSFORMED, *OTHERS, "factorized"}
     assert functions(iv.linalg) | functions(iv.fft) <= known
 
 
@@ -335,10 +349,10 @@ def test_plain_results(name, layout):
 
 
 @pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", {**REFUSED, **REFUSED_SYSTEMS})
 def test_refused(name, layout):
     with pytest.raises(iv.errors.IversonError, match=r"MaskedTensor.*to_tensor\(fill\)"):
-        REFUSED[name](tensor(SQUARE, HOLES, layout))
+        {**REFUSED, **REFUSED_SYSTEMS}[name](tensor(SQUARE, HOLES, layout))
 
 
 @pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
@@ -356,6 +370,14 @@ def test_linear_algebra_by_entries(name, layout):
 
 DECOMPOSED = {
     "cholesky": np.linalg.cholesky,
+    "cond": np.linalg.cond,
+    "logdet": lambda a: np.linalg.slogdet(a)[1],
+    "logm": scipy.linalg.logm,
+    "lu": scipy.linalg.lu,
+    "lu_factor": lambda a: (None, np.arange(3)),
+    "matrix_exp": scipy.linalg.expm,
+    "sqrtm": scipy.linalg.sqrtm,
+    "lstsq": lambda a: (np.linalg.solve(a, a + 1), np.zeros(3), 3, np.linalg.svd(a)[1]),
     "det": np.linalg.det,
     "eig": lambda a: (np.linalg.eigvals(a), None),
     "eigh": lambda a: (np.linalg.eigvalsh(a), None),
@@ -385,7 +407,7 @@ def test_what_needs_every_entry(name, layout):
     """An error where some entry does not exist, the plain value where all do."""
     function = getattr(iv.linalg if name in DECOMPOSED else iv.fft, name)
     oracle = {**DECOMPOSED, **TRANSFORMED}[name]
-    columns = name in ("bicgstab", "cg", "gmres", "minres", "solve")
+    columns = name in ("bicgstab", "cg", "gmres", "lstsq", "minres", "solve")
     more = (lambda x: (x + 1,)) if columns else lambda x: (2,) * (name == "eigsh")
     m = tensor(SQUARE, HOLES, layout)
     with pytest.raises(iv.errors.ArgumentTypeError, match=r"got a MaskedTensor with 2 un.*to_tensor\(fill\)"):

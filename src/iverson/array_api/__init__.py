@@ -27,6 +27,7 @@ from iverson.array_api.searching import *
 from iverson.array_api.segments import *
 from iverson.array_api.sparse import *
 from iverson.array_api.statistics import *
+from iverson.array_api.triangular import *
 from iverson.array_api.updates import *
 
 if not _typing.TYPE_CHECKING:  # checkers read the imports

@@ -113,6 +113,14 @@ def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     return cast(x, dtypes.to_inexact(x.dtype))
 
 
+def by_columns(solved: Callable[[Any], Any], b: Any) -> Any:
+    """A function of matrices ``b``, or of a vector, which is then a column of one and of the result."""
+    if b.ndim != 1:
+        return solved(b)
+    found = solved(F.expand_dims(b, axis=(1,)))
+    return F.squeeze(found, axis=(found.ndim - 1,))
+
+
 def in_single(function: Function) -> Function:
     """A composition of ops, whose operands in half precision come to it in float32.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact
+from iverson.array_api.arguments import as_inexact, by_columns
 from iverson.array_api.sparse import sparse_value
 from iverson.core.dispatch import value_of
 from iverson.core.errors import ShapeError
@@ -64,10 +64,7 @@ class Factorized:
                 expected=f"shape ({n},) or (..., {n}, k)",
             )
         a = F.mT(a) if transposed else a
-        if right.ndim > 1:
-            return F.solve(a, right)
-        solved = F.solve(a, F.expand_dims(right, axis=(1,)))
-        return F.squeeze(solved, axis=(solved.ndim - 1,))
+        return by_columns(lambda b: F.solve(a, b), right)
 
     def __repr__(self) -> str:
         return f"Factorized({self.shape}, {self.matrix.nnz} stored, {self.dtype})"

@@ -6,13 +6,35 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, as_weak, tracks
+from iverson.array_api.arguments import as_inexact, as_operand, by_columns, tracks
 from iverson.array_api.contraction import matmul, outer, tensordot, vecdot
-from iverson.array_api.data_types import finfo
 from iverson.array_api.factorized import Factorized, factorized
+from iverson.array_api.inverses import matrix_rank, pinv
 from iverson.array_api.manipulation import diagonal, matrix_transpose
+from iverson.array_api.matrix_functions import (
+    block_diag,
+    cond,
+    logdet,
+    logm,
+    matrix_exp,
+    multi_dot,
+    sqrtm,
+)
 from iverson.array_api.norms import matrix_norm, norm, singular_values, vector_norm
 from iverson.array_api.reductions import sum as _sum
+from iverson.array_api.systems import (
+    LstsqResult,
+    LUFactorResult,
+    LUResult,
+    cholesky_solve,
+    lstsq,
+    lu,
+    lu_factor,
+    lu_solve,
+    solve_circulant,
+    solve_toeplitz,
+    solve_triangular,
+)
 from iverson.core.arguments import checked
 from iverson.core.errors import ShapeError, speaking_as
 from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
@@ -115,10 +137,7 @@ def solve(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
             expected=f"{a.shape[-1]} entries",
         )
     with speaking_as("solve", a="x1", b="x2"):
-        if b.ndim != 1:
-            return F.solve(a, b)
-        solved = F.solve(a, F.expand_dims(b, axis=(1,)))
-    return F.squeeze(solved, axis=(solved.ndim - 1,))
+        return by_columns(lambda b: F.solve(a, b), b)
 
 
 @checked
@@ -242,49 +261,6 @@ def _beside(a: Any, b: Any, axis: int) -> Any:
     return F.concat(a, b, axis=axis, offsets=(0, a.shape[axis]))
 
 
-def pinv(x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None) -> A:
-    """The Moore-Penrose inverse, of shape (..., n, m) for x of shape (..., m, n).
-
-    Singular values up to ``rtol`` times the largest count as 0: a number, or one for each matrix; by
-    default max(m, n) * eps. The
-    derivative holds where the rank is locally constant (G. H. Golub and V. Pereyra, SIAM J. Numer. Anal.
-    10, 1973). Raises ShapeError for fewer than two axes.
-
-    >>> from iverson import asarray
-    >>> pinv(asarray([[2., 0.], [0., 0.]]))
-    iverson.Tensor([[0.5, 0. ],
-                    [0. , 0. ]])
-    """
-    x = as_inexact(x, "pinv")
-    return F.pinv(x, rtol=_relative_tolerance(x, rtol, "pinv"))
-
-
-def _relative_tolerance(x: Any, rtol: Any, operation: str) -> np.ndarray[Any, Any]:
-    """The tolerance given (one number, or one for each matrix), or max(m, n) * eps."""
-    if x.ndim < 2:
-        raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="at least two axes")
-    if rtol is None:
-        return np.asarray(max(x.shape[-2:]) * finfo(x).eps)
-    return np.asarray(F.to_numpy(as_weak(rtol, operation, "rtol")))
-
-
-def matrix_rank(x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None) -> A:
-    """How many singular values exceed ``rtol`` times the largest, as int64; rtol as in `pinv`.
-
-    >>> from iverson import ones
-    >>> matrix_rank(ones((3, 3)))
-    iverson.Tensor(1)
-    """
-    x = as_inexact(x, "matrix_rank")
-    tolerance = _relative_tolerance(x, rtol, "matrix_rank")
-    with speaking_as("matrix_rank"):
-        s = singular_values(x)
-    if not s.shape[-1]:
-        return _sum(F.not_equal(s, 0), -1)
-    largest = F.max(s, axis=(s.ndim - 1,), keepdims=True)
-    return _sum(F.greater(s, largest * np.expand_dims(tolerance, -1)), -1)
-
-
 def matrix_power(x: A | ArrayLike, n: SupportsIndex, /) -> A:
     """The n-th power of square matrices, by repeated squaring; of their inverses for negative n.
 
@@ -350,10 +326,13 @@ def cross(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axis: Axis = -1) -> A:
 
 
 __all__ = [
-    "EigResult", "EighResult", "Factorized", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cross",
-    "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "factorized", "inv", "matmul", "matrix_norm",
-    "matrix_power", "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve",
-    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+    "EigResult", "EighResult", "Factorized", "LUFactorResult", "LUResult", "LstsqResult", "QRResult",
+    "SVDResult", "SlogdetResult", "block_diag", "cholesky", "cholesky_solve", "cond", "cross", "det",
+    "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "factorized", "inv", "logdet", "logm", "lstsq", "lu",
+    "lu_factor", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
+    "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_circulant",
+    "solve_toeplitz", "solve_triangular", "sqrtm", "svd", "svdvals", "tensordot", "trace", "vecdot",
+    "vector_norm",
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from iverson.array_api.arguments import as_operand, as_tuple, cast, given_dtype
+from iverson.array_api.arguments import as_operand, as_tuple, by_columns, cast, given_dtype
 from iverson.array_api.methods import method, tensor_method, tensor_property
 from iverson.array_api.patterns import compressed_pattern, coo_pattern
 from iverson.core.arguments import checked
@@ -418,33 +418,12 @@ def spsolve(a: ArrayLike, b: ArrayLike, /) -> Tensor:
             "spsolve", got=f"shapes {a.shape} and {b.shape}", expected="a matrix, and a vector or a matrix"
         )
     with speaking_as("spsolve"):
-        if b.ndim == 2:
-            return F.solve(a, b)
-        return F.squeeze(F.solve(a, F.expand_dims(b, axis=(1,))), axis=(1,))
-
-
-@checked
-def solve_triangular(a: ArrayLike, b: ArrayLike, /, *, lower: bool = True) -> Tensor:
-    """x with T @ x = b, for the lower or upper triangle T of a matrix in any layout; b a vector or a matrix.
-
-    The other triangle is not read, and its gradient is 0. Raises ShapeError, LinearAlgebraError for a zero on
-    the diagonal.
-
-    >>> from iverson import asarray
-    >>> solve_triangular(asarray([[2.0, 9.0], [1.0, 1.0]]), asarray([2.0, 3.0]))
-    iverson.Tensor([1., 2.])
-    """
-    a, b = as_operand(a, "solve_triangular", "a"), as_operand(b, "solve_triangular", "b")
-    if b.ndim != 1:
-        return F.solve_triangular(a, b, lower=bool(lower), check=True)
-    found = F.solve_triangular(a, F.expand_dims(b, axis=(1,)), lower=bool(lower), check=True)
-    return F.squeeze(found, axis=(1,))
+        return by_columns(lambda b: F.solve(a, b), b)
 
 
 __all__ = [
     "coalesce",
     "sampled_matmul",
-    "solve_triangular",
     "sparse_bsc_tensor",
     "sparse_bsr_tensor",
     "sparse_coo_tensor",

@@ -3,8 +3,11 @@
 From Golub and Van Loan, Matrix Computations, 4th edition (2013), whose flops are two a multiply-add:
 triangular systems n^2 (section 3.1), LU 2n^3/3 (3.2), Cholesky n^3/3 (4.2), Householder QR 2n^2 (m - n/3) and
 as many for the thin Q (5.1, 5.2), the QR algorithm 25n^3 (7.5) and its symmetric form 9n^3, or 4n^3/3 without
-vectors (8.3), the singular value decomposition of Golub and Reinsch (figure 8.6.1). What LAPACK runs may take
-another share of these; they grow with the sizes in the same way.
+vectors (8.3), the singular value decomposition of Golub and Reinsch (figure 8.6.1), Levinson's recursion for
+a Toeplitz matrix that is not symmetric 8n^2 (4.7). From Higham, Functions of Matrices (2008): the exponential
+by a rational function of degree 13, without squarings, six products and a solve (algorithm 10.20), the square
+root 85n^3/3 (algorithm 6.3), the logarithm 25n^3, those of the Schur form it begins with (algorithm 11.9).
+What runs may take another share of these; they grow with the sizes in the same way.
 """
 
 from __future__ import annotations
@@ -29,6 +32,12 @@ def _ratio(a: int, b: int) -> Fraction:
 
 def _lu(n: int, *_: int) -> Fraction:
     return _ratio(n**3, 3)
+
+
+def _lu_of(rows: int, columns: int) -> Fraction:
+    """Of matrices of any shape."""
+    k = min(rows, columns)
+    return rows * columns * k - _ratio((rows + columns) * k**2, 2) + _ratio(k**3, 3)
 
 
 def _solve(n: int, _: int, __: int, columns: int) -> Fraction:
@@ -79,6 +88,11 @@ FACTORISATIONS: dict[str, Callable[..., Fraction | int]] = {
     "det": _lu,
     "slogdet": _lu,
     "cholesky": lambda n, _: _ratio(n**3, 6),
+    "lu": _lu_of,
+    "matrix_exp": lambda n, _: _ratio(22 * n**3, 3),
+    "sqrtm": lambda n, _: _ratio(85 * n**3, 6),
+    "logm": lambda n, _: _ratio(25 * n**3, 2),
+    "solve_toeplitz": lambda _, __, n, columns: 4 * n**2 * columns,
     "qr": _qr,
     "qr_complete": _qr_complete,
     "eigh": lambda n, _: _ratio(9 * n**3, 2),

@@ -9,7 +9,9 @@ from iverson.ops import (
     iterations,
     kronecker,
     linalg,
+    lu,
     matmul,
+    matrix_functions,
     neural,
     packing,
     reductions,
@@ -20,6 +22,7 @@ from iverson.ops import (
     sorting,
     sparse,
     spectra,
+    toeplitz,
     triangular,
 )
 
@@ -36,7 +39,9 @@ __all__ = [
     "iterations",
     "kronecker",
     "linalg",
+    "lu",
     "matmul",
+    "matrix_functions",
     "neural",
     "override_vjp",
     "packing",
@@ -49,5 +54,6 @@ __all__ = [
     "sorting",
     "sparse",
     "spectra",
+    "toeplitz",
     "triangular",
 ]
