@@ -18,8 +18,7 @@ from iverson.core.errors import LinearAlgebraError
 ITERATE = {name: getattr(linalg, name) for name in ("svd", "svdvals", "pinv", "matrix_rank", "cond")}
 ITERATE |= {f"norm {ord}": partial(linalg.matrix_norm, ord=ord) for ord in ("nuc", 2, -2)}
 ITERATE_SQUARE = {
-    name: getattr(linalg, name)
-    for name in ("eigh", "eigvalsh", "eig", "eigvals", "logm", "matrix_exp", "sqrtm")
+    name: getattr(linalg, name) for name in ("eigh", "eigvalsh", "eig", "eigvals", "matrix_exp")
 }
 #: The others, with those of NumPy and how many matrices they take.
 PROPAGATE = {

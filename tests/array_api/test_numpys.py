@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from iverson.errors import ArgumentError, AxisError, DTypeError, IndexingError, ShapeError
 from iverson.testing import gradcheck
 from tests.array_api.common import draw, same
 
 COVERED = {
     "allclose",
     "argwhere",
+    "array_split",
     "bincount",
     "clone",
     "convolve",
@@ -22,6 +23,7 @@ COVERED = {
     "cummin",
     "flatten",
     "gather",
+    "histogram",
     "index_add",
     "interp",
     "isclose",
@@ -46,9 +48,11 @@ COVERED = {
     "quantile",
     "ravel",
     "rot90",
-    "transpose",
+    "scatter",
     "scatter_add",
+    "swapaxes",
     "topk",
+    "transpose",
     "trapezoid",
 }
 X, Y = draw((4, 5)), draw((4, 5), seed=1)
@@ -57,6 +61,7 @@ GAPS = np.where(draw((4, 5), seed=3) > 1, np.nan, X)
 GAPS[1] = np.nan
 MASK = X > 0
 AT = np.array([[0, 1, 1, 3, 0], [2, 2, 2, 2, 2]])
+TWICE = np.array([1, 0, 3, 2, 4, 1])
 Q = np.array([0.0, 0.2, 0.5, 1.0])
 
 
@@ -70,6 +75,16 @@ def scattered(x, v):
     y = x.copy()
     np.add.at(y, (AT, np.arange(5)), v)
     return y
+
+
+def placed(x, v):
+    y = x.copy()
+    np.put_along_axis(y, AT, v, 0)
+    return y
+
+
+def in_bins(x, w):
+    return np.histogram(x, 4, weights=w)[0]
 
 
 #: By name: ours, NumPy's, and what both take.
@@ -114,6 +129,41 @@ CASES = {
     "masked_fill": (lambda x, v: iv.masked_fill(x, MASK, v), lambda x, v: np.where(MASK, v, x), [X, V[:1]]),
     "median": (lambda x: iv.median(x, axis=0), lambda x: np.median(x, 0), [X]),
     "median-all": (lambda x: iv.median(x, keepdims=True), lambda x: np.median(x, keepdims=True), [X]),
+    "array_split": (
+        lambda x: iv.concat(iv.array_split(x, 3, axis=1)[::-1], axis=1),
+        lambda x: np.concatenate(np.array_split(x, 3, 1)[::-1], 1),
+        [X],
+    ),
+    "broadcast_to-kept": (lambda x: iv.broadcast_to(x, (2, -1, -1)), lambda x: np.stack([x, x]), [X]),
+    "histogram": (lambda w: iv.histogram(X, 4, weights=w).hist, lambda w: in_bins(X, w), [Y]),
+    "histogram-edges": (
+        lambda w: iv.histogram(X, Q.astype(w.dtype), weights=w, density=True).hist,
+        lambda w: np.histogram(X, Q, weights=w, density=True)[0],
+        [Y + 3],
+    ),
+    "linspace": (lambda a, b: iv.linspace(a, b, 4), lambda a, b: np.linspace(a, b, 4), [X, V]),
+    "linspace-axis": (
+        lambda a: iv.linspace(0.5, a, 3, endpoint=False, axis=-1),
+        lambda a: np.linspace(0.5, a, 3, False, axis=-1),
+        [X],
+    ),
+    "pad-negative": (
+        lambda x: iv.pad(x, ((-1, 2), (1, -3))),
+        lambda x: np.pad(x[1:, :2], ((0, 2), (1, 0))),
+        [X],
+    ),
+    "pad-negative-reflect": (
+        lambda x: iv.pad(x, ((-1, 2), (1, -3)), "reflect"),
+        lambda x: np.pad(x, ((0, 2), (1, 0)), "reflect")[1:, :-3],
+        [X],
+    ),
+    "scatter": (lambda x, v: iv.scatter(x, AT, v, axis=0), placed, [X, Y[:2]]),
+    "swapaxes": (lambda x: iv.swapaxes(x, 0, -1), lambda x: np.swapaxes(x, 0, -1), [draw((2, 3, 4))]),
+    "unique_values-axis": (
+        lambda x: iv.unique_values(x[:, TWICE], axis=1),
+        lambda x: np.unique(x, axis=1),
+        [X],
+    ),
     "nan_to_num": (lambda x: iv.nan_to_num(x, nan=7.0), lambda x: np.nan_to_num(x, nan=7.0), [GAPS]),
     "nanargmax": (lambda x: iv.nanargmax(x, axis=0), lambda x: np.nanargmax(x, 0), [GAPS[:2, 1:3]]),
     "nanargmin": (iv.nanargmin, np.nanargmin, [GAPS]),
@@ -165,6 +215,8 @@ CASES = {
 }
 #: Where what is chosen, or nan, stands in the way of differences.
 NO_GRADIENTS = {"nan_to_num", *(name for name in CASES if name.startswith("nan"))}
+#: What depends on the values of its entries, and is not compiled.
+EAGER = {"unique_values-axis"}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -181,7 +233,7 @@ def test_values_and_gradients(name):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::iverson.errors.BatchWarning")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in EAGER])
 def test_compiled_and_batched(name):
     """What a compiled function and a batch give is what the function gives, and its gradient too."""
     ours, _, xs = CASES[name]
@@ -250,6 +302,73 @@ def test_nan_and_infinity():
     same(iv.autograd.grad(iv.nansum(g), g), np.where(np.isnan(GAPS), 0.0, 1.0))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_nan_does_not_count():
+    """Derivatives are those of the entries that are not nan, alone."""
+    row = np.array([1.0, np.nan, 4.0, 2.0, np.nan])
+    there = ~np.isnan(row)
+    for skips, plain in (
+        (iv.nansum, iv.sum),
+        (iv.nanmean, iv.mean),
+        (iv.nanprod, iv.prod),
+        (iv.nanmax, iv.max),
+        (iv.nanmin, iv.min),
+        (lambda x: iv.nanvar(x, correction=1), lambda x: iv.var(x, correction=1)),
+        (iv.nanstd, iv.std),
+        (iv.nanmedian, iv.median),
+        (lambda x: iv.nanquantile(x, 0.3), lambda x: iv.quantile(x, 0.3)),
+        (lambda x: iv.nancumsum(x)[-1], iv.sum),
+        (lambda x: iv.nancumprod(x)[-1], iv.prod),
+    ):
+        for order, derivative in ((1, iv.grad), (2, iv.hessian)):
+            found = derivative(lambda x, f=skips: f(x) ** 2)(iv.asarray(row)).to_dense().numpy()
+            wanted = derivative(lambda x, f=plain: f(x) ** 2)(iv.asarray(row[there])).to_dense().numpy()
+            np.testing.assert_allclose(found[np.ix_(*[there] * order)], wanted, rtol=1e-12, atol=1e-13)
+            assert not found[~there].any()
+
+
+def test_positions_without_nan():
+    rows = np.array([[np.nan, -np.inf, -np.inf], [np.nan, 2.0, 1.0], [np.inf, np.nan, np.inf], [np.nan] * 3])
+    same(iv.nanargmax(rows, axis=1), [1, 1, 0, 0])
+    same(iv.nanargmin(rows, axis=1), [1, 2, 0, 0])
+    same(iv.nanargmax(rows[1:3], keepdims=True), np.array([[3]]))
+    same(iv.nanargmin(np.array([3, 1, 2])), np.int64(1))
+    constant = iv.asarray(np.array([2.0, np.nan, 2.0]), requires_grad=True)
+    same(iv.autograd.grad(iv.nanstd(constant), constant), [0.0, 0.0, 0.0])
+
+
+def test_histograms():
+    rng = np.random.default_rng(0)
+    for x in (rng.normal(size=50), rng.integers(0, 9, (4, 5)), np.array([1.5, 1.5]), np.zeros(0)):
+        for options in ({}, {"bins": 3}, {"range": (-1.0, 4.0)}, {"range": (2.0, 2.0), "bins": 4}):
+            found, expected = iv.histogram(iv.asarray(x), **options), np.histogram(x, **options)
+            same(found.bin_edges, expected[1])
+            np.testing.assert_array_equal(found.hist.numpy(), expected[0])
+        edges = np.array([-1.0, 0.0, 0.5, 4.0])
+        same(iv.histogram(iv.asarray(x), edges).hist, np.histogram(x, edges)[0])
+    counts = iv.histogram(iv.asarray([np.nan, 1.0, 9.0]), 2, range=(0.0, 2.0)).hist
+    same(counts, [0, 1])
+
+
+def test_distinct_slices():
+    n = np.array([[1, 0, 1], [2, 2, 2], [1, 0, 1]])
+    for axis in (0, 1, -1):
+        values, first, inverse, counts = np.unique(n, True, True, True, axis=axis)
+        found = iv.unique_all(iv.asarray(n), axis=axis)
+        same(found.values, values)
+        same(found.indices, first)
+        same(found.inverse_indices, inverse.reshape(-1))
+        same(found.counts, counts)
+        same(iv.unique_counts(n, axis=axis).counts, counts)
+        same(iv.take(iv.unique_inverse(n, axis=axis).values, found.inverse_indices, axis=axis), n)
+
+
+def test_positions_of_a_condition():
+    same(iv.where(iv.asarray(MASK)), np.where(MASK))
+    same(iv.broadcast_to(V, (2, -1)), np.stack([V, V]))
+    assert iv.broadcast_to(iv.ones((0, 3)), (2, -1, 3)).shape == (2, 0, 3)
+
+
 def test_errors():
     x = iv.asarray(X)
     for error, words, call in (
@@ -270,6 +389,19 @@ def test_errors():
         (ShapeError, "convolve: argument 'v'", lambda: iv.convolve(V, x)),
         (ShapeError, "rot90: argument 'axes'", lambda: iv.rot90(x, axes=(0, 0))),
         (ShapeError, "cov: argument 'x'", lambda: iv.cov(iv.ones((2, 2, 2)))),
+        (ArgumentError, "where: argument 'x2'", lambda: iv.where(x > 0, x)),
+        (ShapeError, "broadcast_to: argument 'shape'", lambda: iv.broadcast_to(x, (-1, 4, 5))),
+        (ShapeError, "pad: argument 'pad_width'", lambda: iv.pad(x, ((-3, -2), (0, 0)))),
+        (ArgumentError, "array_split: argument 'sections'", lambda: iv.array_split(x, 0)),
+        (ShapeError, "scatter: argument 'indices'", lambda: iv.scatter(x, np.array([0]), x)),
+        (ShapeError, "linspace", lambda: iv.linspace(x, V[:2], 3)),
+        (AxisError, "linspace: argument 'axis'", lambda: iv.linspace(x, 1.0, 3, axis=3)),
+        (ArgumentError, "histogram: argument 'bins'", lambda: iv.histogram(x, 0)),
+        (ArgumentError, "histogram: argument 'bins'", lambda: iv.histogram(x, np.array([1.0, 0.0]))),
+        (ArgumentError, "histogram: argument 'range'", lambda: iv.histogram(x, range=(2.0, 1.0))),
+        (ShapeError, "histogram: argument 'weights'", lambda: iv.histogram(x, weights=V)),
+        (DTypeError, "histogram", lambda: iv.histogram(x * 1j)),
+        (AxisError, "unique_values: argument 'axis'", lambda: iv.unique_values(x, axis=2)),
         (ShapeError, "trapezoid: argument 'x'", lambda: iv.trapezoid(x, x[:2])),
     ):
         with pytest.raises(error, match=words):

@@ -222,6 +222,7 @@ CASES = {
     "lstsq": (lambda a, b: linalg.lstsq(a, b)[:2], draw((4, 2)), draw((4, 2), seed=1)),
     "lstsq-wide": (lambda a, b: linalg.lstsq(a, b).solution, draw((2, 3)), draw((2,))),
     "lu": (lambda x: linalg.lu(x)[1:], draw((4, 3))),
+    "lu-singular": (lambda x: linalg.lu(x)[1:], A * [1, 1, 0]),  # the last pivot is 0
     "lu-solve": (lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b), A, B),
     "lu-solve-adjoint": (
         lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b, adjoint=True),

@@ -70,9 +70,16 @@ NOT_FINITE = {
     "eigsh": lambda x: F.eigsh(x, k=2, which="LA", method="lanczos")[1],
     "svd": lambda x: F.svd(x)[0],
     "qr": lambda x: F.qr(x)[0],
+    "lu": lambda x: F.lu(x)[0],
 }
 OF_SPANS = ("svd_full", "qr_complete")
-DEGENERATE = {"eigh": np.eye(2), "eigsh": np.eye(2), "svd": np.eye(2), "qr": np.zeros((2, 2))}
+DEGENERATE = {
+    "eigh": np.eye(2),
+    "eigsh": np.eye(2),
+    "svd": np.eye(2),
+    "qr": np.zeros((2, 2)),
+    "lu": np.zeros((2, 2)),
+}
 
 
 @pytest.mark.parametrize("case", [c for cases in VALUES.values() for c in cases], ids=lambda c: c[0])
@@ -111,6 +118,8 @@ TO_ROUNDING = {
     "qr of a tall matrix": ((0.0, 1.0, 2.0), lambda x: F.qr(F.concat(x, 2 * x, axis=0, offsets=(0, 3)))[0]),
     "qr, R": ((0.0, 1.0, 2.0), lambda x: F.qr(x)[1]),
     "qr_complete": ((0.0, 1.0, 2.0), lambda x: F.qr_complete(F.concat(x, x, axis=0, offsets=(0, 3)))[0]),
+    "lu": ((0.0, 0.0, 2.0), lambda x: F.lu(x)[0]),
+    "lu of a tall matrix": ((0.0, 1.0, 2.0), lambda x: F.lu(F.concat(x, 2 * x, axis=0, offsets=(0, 3)))[0]),
     "eigh": ((1.0, 2.0, 2.0), lambda x: F.eigh(x)[1]),
     "eigsh": ((1.0, 2.0, 2.0), lambda x: F.eigsh(x, k=1, which="LA", method="lanczos")[1]),
     "eig": ((1.0, 2.0, 2.0), lambda x: F.real(F.eig(x)[1])),

@@ -15,6 +15,7 @@ from iverson.array_api.arguments import (
     SCALARS,
     as_operand,
     as_operands,
+    as_weak,
     cast,
     check_device,
     given_dtype,
@@ -26,7 +27,14 @@ from iverson.core.arguments import checked
 from iverson.core.dispatch import created, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described, speaking_as
 from iverson.core.float_warnings import at_user_line
-from iverson.core.shapes import as_int, as_shape, check_choice, check_storable
+from iverson.core.shapes import (
+    as_int,
+    as_shape,
+    broadcast_shapes,
+    check_choice,
+    check_storable,
+    normalize_axis,
+)
 from iverson.layouts import CooPattern, Sparse, convert, warn_dense
 from iverson.layouts.conversion import without_entries
 from iverson.layouts.pattern import index_dtype
@@ -37,7 +45,7 @@ from iverson.tensor import Tensor, asarray
 from iverson.tensor.array import Array
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Device, DTypeLike, Layout, Real, ShapeLike
+    from iverson.tensor.typing import A, ArrayLike, Axis, Device, DTypeLike, Layout, Real, ShapeLike
 
 
 Body = Callable[[Any, Any], Any]
@@ -332,19 +340,21 @@ def arange(
 
 @checked
 def linspace(
-    start: complex,
-    stop: complex,
+    start: Array | ArrayLike,
+    stop: Array | ArrayLike,
     /,
     num: SupportsIndex,
     *,
     dtype: DTypeLike | None = None,
     device: Device = None,
     endpoint: bool = True,
+    axis: Axis = 0,
     requires_grad: bool = False,
 ) -> Tensor:
     """``num`` numbers evenly spaced from ``start`` to ``stop``, the end included unless ``endpoint=False``.
 
-    Raises ArgumentError for a negative ``num``.
+    Of arrays, which broadcast, they stand along a new axis; differentiable in both. Raises ArgumentError for
+    a negative ``num``, ShapeError where the arrays do not fit, AxisError.
 
     >>> linspace(0, 1, 3)
     iverson.Tensor([0. , 0.5, 1. ])
@@ -353,16 +363,37 @@ def linspace(
     num = as_int(num, "linspace", "num")
     if num < 0:
         raise ArgumentError("linspace", "num", got=str(num), expected="a number of entries")
-    for argument, value in (("start", start), ("stop", stop)):
-        _dtype_of_scalar(value, "linspace", argument)
+    if type(start) not in SCALARS or type(stop) not in SCALARS:
+        return _between(start, stop, num, bool(endpoint), axis, dtype, requires_grad)
+    first: Any = start
+    last: Any = stop
+    for argument, value in (("start", first), ("stop", last)):
         if type(value) is int and abs(value) >= 2**1023:
             raise ArgumentError(
                 "linspace", argument, got="an integer of more than 1023 bits", expected="one in float64"
             )
+    normalize_axis(axis, 1, "linspace")
     own = dtypes.default_complex if complex in (type(start), type(stop)) else dtypes.default_float
     wanted = given_dtype(dtype, own, "linspace")
     check_storable((num,), wanted, "linspace", "num")
-    return _made(_linspace(start * 1.0, stop * 1.0, num, endpoint=endpoint, dtype=wanted), requires_grad)
+    return _made(_linspace(first * 1.0, last * 1.0, num, endpoint=endpoint, dtype=wanted), requires_grad)
+
+
+def _between(
+    start: Any, stop: Any, num: int, endpoint: bool, axis: Any, dtype: Any, requires_grad: bool
+) -> Any:
+    """`linspace` of arrays."""
+    ends = [as_weak(x, "linspace", argument) for x, argument in ((start, "start"), (stop, "stop"))]
+    own = dtypes.to_inexact(dtypes.result_type(*ends))
+    ends = [cast(as_operand(x, "linspace"), own) for x in ends]
+    shape = broadcast_shapes("linspace", *(x.shape for x in ends))
+    k = normalize_axis(axis, len(shape) + 1, "linspace")
+    check_storable((*shape, num), own, "linspace", "num")
+    first, last = (F.expand_dims(F.broadcast_to(x, shape=shape), axis=(k,)) for x in ends)
+    part = np.arange(num, dtype=dtypes.real_of(own)) / max(num - endpoint, 1)
+    part = part.astype(dtypes.real_of(own)).reshape((num,) + (1,) * (len(shape) - k))
+    found = cast(first * (1 - part) + last * part, given_dtype(dtype, own, "linspace"))
+    return found.requires_grad_() if requires_grad and not found.requires_grad else found
 
 
 @checked

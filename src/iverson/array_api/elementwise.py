@@ -7,12 +7,13 @@ a condition, and are written out. Type checkers read the others in a stub that `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
 from iverson.array_api.arguments import SCALARS as NUMBERS
 from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, named
+from iverson.array_api.indexing import nonzero
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
@@ -25,6 +26,7 @@ from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
     from iverson.array_api._elementwise import *
+    from iverson.tensor.array import Array
     from iverson.tensor.typing import A, ArrayLike
 
 _KINDS = {
@@ -175,11 +177,22 @@ def _no_bound(x: Any, sign: int) -> Any:
     return int(info.max if sign > 0 else info.min)
 
 
-def where(condition: A | ArrayLike, x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
+@overload
+def where(condition: Array | ArrayLike, /) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def where(condition: A | ArrayLike, x1: A | ArrayLike, x2: A | ArrayLike, /) -> A: ...
+
+
+def where(
+    condition: A | ArrayLike, x1: A | ArrayLike | None = None, x2: A | ArrayLike | None = None, /
+) -> A | tuple[Tensor, ...]:
     """x1 where the condition holds, else x2. The three broadcast.
 
-    What was not chosen has a gradient of 0. Raises DTypeError unless the
-    condition is bool, ShapeError where shapes do not fit.
+    Of a condition alone, the positions where it holds: `nonzero`. What was not chosen has a gradient of 0.
+    Raises DTypeError unless the condition is bool, ShapeError where shapes do not fit, ArgumentError for one
+    of x1 and x2 without the other.
 
     >>> from iverson import asarray
     >>> where(asarray([True, False]), asarray([1., 2.]), 0.)
@@ -195,6 +208,11 @@ def where(condition: A | ArrayLike, x1: A | ArrayLike, x2: A | ArrayLike, /) -> 
             expected="bool",
             remedy="compare it with something, e.g. condition != 0",
         )
+    if x1 is None and x2 is None:
+        return nonzero(condition)
+    for argument, x in (("x1", x1), ("x2", x2)):
+        if x is None:
+            raise ArgumentError("where", argument, got="None", expected="an array, as the other one is given")
     return F.where(condition, as_weak(x1, "where", "x1"), as_weak(x2, "where", "x2"))
 
 

@@ -101,9 +101,29 @@ def split(x: A | ArrayLike, indices_or_sections: ShapeLike, /, *, axis: Axis = 0
                 argument,
                 got=f"{parts} sections of an axis of extent {n}",
                 expected="a number that divides it",
-                remedy="pass the positions of the cuts instead",
+                remedy="use array_split, or pass the positions of the cuts",
             )
         cuts = list(range(0, n + 1, n // parts)) if n else [0] * (parts + 1)
+    return tuple(F.index_basic(x, key=_cut(x.shape, k, a, b)) for a, b in pairwise(cuts))
+
+
+@method
+def array_split(x: A | ArrayLike, sections: SupportsIndex, /, *, axis: Axis = 0) -> tuple[A, ...]:
+    """x cut along an axis into a number of parts, the first of them one longer where they cannot be equal.
+
+    Raises ArgumentError for fewer than one part, AxisError.
+
+    >>> from iverson import arange
+    >>> array_split(arange(3), 2)
+    (iverson.Tensor([0, 1]), iverson.Tensor([2]))
+    """
+    x = as_operand(x, "array_split")
+    k = normalize_axis(axis, x.ndim, "array_split")
+    parts = as_int(sections, "array_split", "sections")
+    if not 1 <= parts < 2**31:
+        raise ArgumentError("array_split", "sections", got=str(parts), expected="a number of parts")
+    size, longer = divmod(x.shape[k], parts)
+    cuts = [i * size + min(i, longer) for i in range(parts + 1)]
     return tuple(F.index_basic(x, key=_cut(x.shape, k, a, b)) for a, b in pairwise(cuts))
 
 
@@ -232,18 +252,38 @@ def pad(
     ``pad_width`` is an integer, a pair (before, after) for all axes, or a sequence of one pair per axis.
     ``mode`` says what is added: "constant" (the scalar ``constant_values``), "edge" (the entry at the
     edge), "reflect" (the array mirrored at that entry), "symmetric" (mirrored beside it, so that it is there
-    twice) or "wrap" (the array from its other end). Raises ArgumentError for another mode or an axis without
-    entries to repeat, ShapeError for negative widths.
+    twice) or "wrap" (the array from its other end). A negative width takes entries away. Raises ArgumentError
+    for another mode or an axis without entries to repeat, ShapeError where more is taken than there is.
 
     >>> from iverson import asarray
     >>> pad(asarray([1, 2, 3]), (1, 2)), pad(asarray([1, 2, 3]), 2, "reflect")
     (iverson.Tensor([0, 1, 2, 3, 0, 0]), iverson.Tensor([3, 2, 1, 2, 3, 2, 1]))
     """
     x = as_operand(x, "pad")
-    widths = _pad_widths(pad_width, x.ndim)
+    wanted = _pad_widths(pad_width, x.ndim)
+    widths = [(max(a, 0), max(b, 0)) for a, b in wanted]
     shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
     check_storable(shape, np.dtype(np.complex128), "pad", "pad_width")
     check_choice(mode, _PAD_MODES, "pad", "mode")
+    return _without_ends(_padded(x, widths, mode, constant_values), wanted)
+
+
+def _without_ends(x: Any, widths: list[tuple[int, int]]) -> Any:
+    """x without as many entries at the ends of its axes as negative widths say."""
+    cuts = [(max(-a, 0), n + min(b, 0)) for n, (a, b) in zip(x.shape, widths, strict=True)]
+    if any(a > b for a, b in cuts):
+        raise ShapeError(
+            "pad",
+            "pad_width",
+            got=str(widths),
+            expected="no more taken away than there is with what is added",
+        )
+    if all(cut == (0, n) for cut, n in zip(cuts, x.shape, strict=True)):
+        return x
+    return F.index_basic(x, key=tuple(slice(a, b, 1) if a < b else slice(0, 0, 1) for a, b in cuts))
+
+
+def _padded(x: Any, widths: list[tuple[int, int]], mode: str, constant_values: Any) -> Any:
     if mode == "constant":
         return _pad_constant(x, widths, constant_values)
     padded: Any = x
@@ -268,10 +308,7 @@ def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
             got=str(pad_width),
             expected=f"an integer, a pair, or {ndim} pairs (before, after)",
         )
-    widths = [(as_int(a, "pad", "pad_width"), as_int(b, "pad", "pad_width")) for a, b in pairs]
-    if any(a < 0 or b < 0 for a, b in widths):
-        raise ShapeError("pad", "pad_width", got=str(pad_width), expected="no negative width")
-    return widths
+    return [(as_int(a, "pad", "pad_width"), as_int(b, "pad", "pad_width")) for a, b in pairs]
 
 
 def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
@@ -296,4 +333,4 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     return F.index_put(np.broadcast_to(around.astype(x.dtype), shape), x, key=key)
 
 
-__all__ = ["concat", "diff", "pad", "repeat", "split", "stack", "tile", "unstack"]
+__all__ = ["array_split", "concat", "diff", "pad", "repeat", "split", "stack", "tile", "unstack"]

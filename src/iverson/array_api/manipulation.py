@@ -26,7 +26,7 @@ from iverson.layouts import is_strided
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axes, ShapeLike
+    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, ShapeLike
 
 
 @variadic_method
@@ -167,6 +167,24 @@ def moveaxis(x: A | ArrayLike, source: ShapeLike, destination: ShapeLike, /) -> 
 
 
 @method
+def swapaxes(x: A | ArrayLike, axis1: Axis, axis2: Axis, /) -> A:
+    """x with two axes exchanged. Raises AxisError for axes outside x.
+
+    >>> from iverson import zeros
+    >>> swapaxes(zeros((1, 2, 3)), 0, -1).shape
+    (3, 2, 1)
+    """
+    x = as_operand(x, "swapaxes")
+    first, second = (
+        normalize_axis(axis, x.ndim, "swapaxes", argument)
+        for axis, argument in ((axis1, "axis1"), (axis2, "axis2"))
+    )
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    return F.permute_dims(x, axes=tuple(order))
+
+
+@method
 def expand_dims(x: A | ArrayLike, /, axis: ShapeLike = 0) -> A:
     """x with new axes of extent 1 at the given positions of the result (an integer or a tuple).
 
@@ -208,7 +226,9 @@ def broadcast_shapes(*shapes: Sequence[SupportsIndex]) -> Shape:
 
 @variadic_method
 def broadcast_to(x: A | ArrayLike, /, shape: ShapeLike) -> A:
-    """x repeated along new axes and axes of extent 1. Raises ShapeError where x does not fit the shape.
+    """x repeated along new axes and axes of extent 1; an extent of -1 is that of x.
+
+    Raises ShapeError where x does not fit the shape.
 
     >>> from iverson import arange
     >>> broadcast_to(arange(2), (2, 2))
@@ -216,7 +236,10 @@ def broadcast_to(x: A | ArrayLike, /, shape: ShapeLike) -> A:
                     [0, 1]])
     """
     x = as_operand(x, "broadcast_to")
-    return F.broadcast_to(x, shape=as_shape(shape, "broadcast_to"))
+    given = as_tuple(shape)
+    new = len(given) - x.ndim  # axes that x has not
+    own = (x.shape[k - new] if k >= new and n == -1 else n for k, n in enumerate(given))
+    return F.broadcast_to(x, shape=as_shape(tuple(own), "broadcast_to"))
 
 
 def broadcast_arrays(*arrays: A | ArrayLike) -> tuple[A, ...]:
@@ -305,5 +328,6 @@ __all__ = [
     "reshape",
     "roll",
     "squeeze",
+    "swapaxes",
     "transpose",
 ]

@@ -292,8 +292,15 @@ def nanmin(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) ->
 
 
 def _position(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
-    filled, _ = _filled(x, name, -float("inf") if largest else float("inf"))
-    return (_argmax if largest else _argmin)(filled, axis, keepdims=keepdims)
+    bound = -float("inf") if largest else float("inf")
+    filled, absent = _filled(x, name, bound)
+    found = (_argmax if largest else _argmin)(filled, axis, keepdims=keepdims)
+    if absent is None:
+        return found
+    # Where no entry is beyond what stands for nan, all others are equal to it.
+    extremum = (_max if largest else _min)(filled, axis, keepdims=keepdims)
+    first = _argmax(F.astype(F.logical_not(absent), dtype=dtypes.int8), axis, keepdims=keepdims)
+    return F.where(F.equal(extremum, bound), first, found)
 
 
 @method

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from iverson.array_api.arguments import addresses_of, as_operand, as_weak, check_kind
+from iverson.array_api.arguments import addresses_of, as_operand, as_plain, as_weak, check_kind
 from iverson.array_api.indexing import flat_take, positions
+from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, rewrap, unwrap, value_of
-from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.layouts import to_strided
 from iverson.ops import F
@@ -137,8 +138,11 @@ class UniqueInverse(NamedTuple):
 
 
 @method
-def unique_all(x: Array | ArrayLike, /) -> UniqueAll:
+def unique_all(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueAll:
     """The distinct (specified) entries of the flattened array in increasing order, and all about them.
+
+    With ``axis``, the distinct slices along it, in the order of their entries: ``indices``,
+    ``inverse_indices`` and ``counts`` are then of positions on the axis. Raises AxisError.
 
     The fields are ``values`` (which differentiate), ``indices`` of their first occurrences in the
     flattened array, ``inverse_indices`` of x's shape that rebuild x from the values, and ``counts``.
@@ -149,6 +153,8 @@ def unique_all(x: Array | ArrayLike, /) -> UniqueAll:
     iverson.Tensor([1, 0, 1])
     """
     x = as_operand(x, "unique_all")
+    if axis is not None:
+        return _unique_slices(x, axis)
     entries, addresses = _entries(x, "unique_all")
     _, first, inverse, counts = np.unique(
         _explicit(entries, "unique_all"),
@@ -166,6 +172,16 @@ def unique_all(x: Array | ArrayLike, /) -> UniqueAll:
     return UniqueAll(values, Tensor(addresses[numbers][first]), rewrap(x, Tensor(found)), Tensor(counts))
 
 
+def _unique_slices(given: Any, axis: Any) -> UniqueAll:
+    x = as_plain(given, "unique_all")
+    k = normalize_axis(axis, x.ndim, "unique_all")
+    _, first, inverse, counts = np.unique(
+        _explicit(x, "unique_all"), return_index=True, return_inverse=True, return_counts=True, axis=k
+    )
+    found = (Tensor(part) for part in (first, inverse.reshape(-1), counts))
+    return UniqueAll(take_positions(x, first, k), *found)
+
+
 def _entries(x: Any, operation: str) -> tuple[Any, Any]:
     """The entries that exist, in row-major order; where not all do, their addresses in the order held."""
     x = as_operand(x, operation)
@@ -176,37 +192,48 @@ def _entries(x: Any, operation: str) -> tuple[Any, Any]:
 
 
 @method
-def unique_counts(x: Array | ArrayLike, /) -> UniqueCounts:
+def unique_counts(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueCounts:
     """The distinct entries of the flattened array in increasing order, and how often each occurs.
+
+    With ``axis``, the distinct slices along it.
 
     >>> from iverson import asarray
     >>> unique_counts(asarray([2, 1, 2])).counts
     iverson.Tensor([1, 2])
     """
-    found = unique_all(as_operand(x, "unique_counts"))
+    with speaking_as("unique_counts"):
+        found = unique_all(as_operand(x, "unique_counts"), axis=axis)
     return UniqueCounts(found.values, found.counts)
 
 
 @method
-def unique_inverse(x: Array | ArrayLike, /) -> UniqueInverse:
+def unique_inverse(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueInverse:
     """The distinct entries of the flattened array in increasing order, and where each entry of x is there.
+
+    With ``axis``, the distinct slices along it, and where each slice is there.
 
     >>> from iverson import asarray
     >>> unique_inverse(asarray([2, 1, 2])).inverse_indices
     iverson.Tensor([1, 0, 1])
     """
-    found = unique_all(as_operand(x, "unique_inverse"))
+    with speaking_as("unique_inverse"):
+        found = unique_all(as_operand(x, "unique_inverse"), axis=axis)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 @method
-def unique_values(x: Array | ArrayLike, /) -> Tensor:
+def unique_values(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> Tensor:
     """The distinct entries of the flattened array in increasing order; each nan is distinct.
+
+    With ``axis``, the distinct slices along it.
 
     >>> from iverson import asarray
     >>> unique_values(asarray([2, 1, 2]))
     iverson.Tensor([1, 2])
     """
+    if axis is not None:
+        with speaking_as("unique_values"):
+            return _unique_slices(as_operand(x, "unique_values"), axis).values
     entries, _ = _entries(x, "unique_values")
     _, first = np.unique(_explicit(entries, "unique_values"), return_index=True, equal_nan=False)
     return F.gather(entries, first, axes=(0,))

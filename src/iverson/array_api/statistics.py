@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
+
+import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, as_plain, cast, check_kind
+from iverson.array_api.creation import linspace
 from iverson.array_api.indexing import nonzero
-from iverson.array_api.joining import stack
+from iverson.array_api.joining import diff, stack
 from iverson.array_api.manipulation import flip, permute_dims
 from iverson.array_api.methods import method, tensor_method
 from iverson.array_api.reductions import mean
 from iverson.array_api.reductions import sum as _sum
 from iverson.array_api.segments import segment_sum
 from iverson.core import dtypes
-from iverson.core.arguments import checked
+from iverson.core.arguments import as_real, as_sequence, checked
+from iverson.core.dispatch import has_entries
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.ops import F
@@ -131,6 +135,91 @@ def bincount(
     if given.shape != x.shape:
         raise ShapeError("bincount", "weights", got=f"shape {given.shape}", expected=f"shape {x.shape}")
     return segment_sum(given, numbers, count)
+
+
+class HistogramResult(NamedTuple):
+    """What `histogram` returns."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+@tensor_method
+@checked
+def histogram(
+    x: Array | ArrayLike,
+    /,
+    bins: SupportsIndex | Array | ArrayLike = 10,
+    *,
+    range: tuple[float, float] | None = None,
+    weights: A | ArrayLike | None = None,
+    density: bool = False,
+) -> HistogramResult:
+    """How many entries are in each of some bins, or the sum of their weights.
+
+    Parameters
+    ----------
+    x : a real array; its entries count, whatever their places.
+    bins : how many bins of one width, or their edges, an increasing vector.
+    range : from where to where, with a number of bins; by default from the least entry to the largest.
+    weights : of x's shape; differentiable in it.
+    density : divide by the widths of the bins and the sum, so that the integral is 1.
+
+    A bin holds its left edge, and the last one its right edge too; what is beyond the edges, and nan, does
+    not count. Raises ArgumentError for fewer than one bin or a range or edges that decrease, ShapeError where
+    weights do not fit, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> histogram(asarray([1., 2., 2., 4.]), 3)
+    HistogramResult(hist=iverson.Tensor([1, 2, 1]), bin_edges=iverson.Tensor([1., 2., 3., 4.]))
+    """
+    given = as_plain(x, "histogram")
+    check_kind(given, "biuf", "histogram")
+    entries = F.reshape(as_inexact(given, "histogram"), shape=(given.size,))
+    edges = _edges(entries, bins, range)
+    count = edges.shape[0] - 1
+    after = F.searchsorted(edges, entries, side="right")
+    after = F.where(F.equal(entries, edges[-1]), count, after)
+    inside = F.logical_and(F.greater(after, 0), F.less_equal(after, count))
+    amounts: Any = F.astype(inside, dtype=dtypes.int64)
+    if weights is not None:
+        held = as_plain(weights, "histogram", "weights")
+        if held.shape != given.shape:
+            raise ShapeError(
+                "histogram", "weights", got=f"shape {held.shape}", expected=f"shape {given.shape}"
+            )
+        amounts = F.where(inside, F.reshape(held, shape=(held.size,)), 0)
+    found = F.scatter_add(amounts, F.clip(after - 1, 0, count - 1), axes=(0,), shape=(count,))
+    if density:
+        found = found / diff(edges) / _sum(found)
+    return HistogramResult(found, edges)
+
+
+def _edges(x: Any, bins: Any, limits: Any) -> Any:
+    """The edges of bins: given, or between limits or the extrema of the entries."""
+    if getattr(bins, "ndim", 0):
+        edges: Any = as_inexact(as_plain(bins, "histogram", "bins"), "histogram", "bins")
+        if edges.ndim != 1 or edges.shape[0] < 2:
+            raise ShapeError("histogram", "bins", got=f"shape {edges.shape}", expected="a vector of edges")
+        if has_entries(edges) and (np.diff(F.to_numpy(edges)) < 0).any():
+            raise ArgumentError("histogram", "bins", got="edges that decrease", expected="increasing ones")
+        return edges
+    count = as_int(bins, "histogram", "bins")
+    if not 1 <= count < 2**60:
+        raise ArgumentError("histogram", "bins", got=str(count), expected="at least one bin")
+    if limits is not None:
+        ends = as_sequence(limits, "histogram", "range")
+        if len(ends) != 2 or not as_real(ends[0], "histogram", "range") <= as_real(
+            ends[1], "histogram", "range"
+        ):
+            raise ArgumentError("histogram", "range", got=str(limits), expected="two numbers in order")
+        low, high = (np.asarray(float(end), x.dtype) for end in ends)
+    elif x.size:
+        low, high = F.min(x, axis=(0,), keepdims=False), F.max(x, axis=(0,), keepdims=False)
+    else:
+        low, high = np.zeros((), x.dtype), np.ones((), x.dtype)
+    one = F.equal(low, high)
+    return linspace(F.where(one, low - 0.5, low), F.where(one, high + 0.5, high), count + 1)
 
 
 @tensor_method
@@ -310,6 +399,7 @@ def rot90(x: A | ArrayLike, /, k: SupportsIndex = 1, *, axes: tuple[int, int] = 
 
 
 __all__ = [
-    "allclose", "argwhere", "bincount", "convolve", "corrcoef", "cov", "interp", "isclose", "rot90",
+    "allclose", "argwhere", "bincount", "convolve", "corrcoef", "cov", "histogram", "interp", "isclose",
+    "rot90",
     "trapezoid",
 ]  # fmt: skip

@@ -53,9 +53,9 @@ def lu(x: A | ArrayLike, /) -> LUResult:
     """The decomposition x = P @ L @ U with a permutation P, L unit lower triangular, U upper triangular.
 
     x has shape (..., m, n); with k = min(m, n), P is (..., m, m), L (..., m, k) and U (..., k, n). Rows are
-    exchanged so that no entry of L exceeds 1 (partial pivoting). P is constant where the derivative exists;
-    that of L and U is finite where the first k rows of P^T x have a non-singular first k columns. Raises
-    ShapeError for fewer than two axes.
+    exchanged so that no entry of L exceeds 1 (partial pivoting). P is constant under differentiation; a
+    derivative of L and U that divides by a pivot of 0 is inf or nan. Raises ShapeError for fewer than two
+    axes.
 
     >>> from iverson import asarray
     >>> P, L, U = lu(asarray([[1., 3.], [2., 4.]]))
@@ -169,9 +169,13 @@ def cholesky_solve(b: A | ArrayLike, factor: A | ArrayLike, /, *, upper: bool = 
     """
     right: Any = as_inexact(b, "cholesky_solve", "b")
     held: Any = as_inexact(factor, "cholesky_solve", "factor")
-    with speaking_as("cholesky_solve", a="factor"):
-        y = solve_triangular(held, right, lower=not upper, trans="C" if upper else "N")
+
+    def solved(b: Any) -> Any:
+        y = solve_triangular(held, b, lower=not upper, trans="C" if upper else "N")
         return solve_triangular(held, y, lower=not upper, trans="N" if upper else "C")
+
+    with speaking_as("cholesky_solve", a="factor"):
+        return by_columns(solved, right)
 
 
 def lstsq(a: A | ArrayLike, b: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None) -> LstsqResult:

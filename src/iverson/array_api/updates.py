@@ -62,6 +62,21 @@ def _added(x: Any, values: Any, operation: str) -> Any:
 
 
 @tensor_method
+def scatter(x: A | ArrayLike, indices: Array | ArrayLike, values: A | ArrayLike, /, *, axis: Axis = -1) -> A:
+    """x with values in place of the entries at positions along an axis: what `gather` reads, written.
+
+    Of values for one place the last counts; what is replaced has a gradient of 0. Arguments and errors are
+    those of `scatter_add`.
+
+    >>> from iverson import asarray
+    >>> scatter(asarray([1., 1., 1.]), asarray([2, 0]), asarray([3., 4.]))
+    iverson.Tensor([4., 1., 3.])
+    """
+    target, given, index = _along(x, indices, values, axis, "scatter")
+    return F.gather_put(target, given, *index, axes=tuple(range(target.ndim)))
+
+
+@tensor_method
 def scatter_add(
     x: A | ArrayLike, indices: Array | ArrayLike, values: A | ArrayLike, /, *, axis: Axis = -1
 ) -> A:
@@ -75,21 +90,26 @@ def scatter_add(
     >>> scatter_add(asarray([1., 1., 1.]), asarray([2, 2, 0]), asarray([1., 2., 4.]))
     iverson.Tensor([5., 1., 4.])
     """
-    x = as_plain(x, "scatter_add")
-    k = normalize_axis(axis, x.ndim, "scatter_add")
-    given: Any = _added(x, values, "scatter_add")
-    chosen = positions(indices, x.shape[k], "scatter_add")
+    target, given, index = _along(x, indices, values, axis, "scatter_add")
+    return target + F.scatter_add(given, *index, axes=tuple(range(target.ndim)), shape=target.shape)
+
+
+def _along(x: Any, indices: Any, values: Any, axis: Any, operation: str) -> tuple[Any, Any, Any]:
+    """x, the values for positions along an axis, and the index of all axes that says where these are."""
+    x = as_plain(x, operation)
+    k = normalize_axis(axis, x.ndim, operation)
+    given: Any = _added(x, values, operation)
+    chosen = positions(indices, x.shape[k], operation)
     if chosen.ndim != x.ndim or any(chosen.shape[j] != n for j, n in enumerate(x.shape) if j != k):
         raise ShapeError(
-            "scatter_add",
+            operation,
             "indices",
             got=f"shape {chosen.shape} for an array of shape {x.shape}",
             expected=f"x's extents but on axis {k}",
         )
     if given.shape != chosen.shape:
         given = F.broadcast_to(given, shape=chosen.shape)
-    index = index_along(x.shape, chosen, k)
-    return x + F.scatter_add(given, *index, axes=tuple(range(x.ndim)), shape=x.shape)
+    return x, given, index_along(x.shape, chosen, k)
 
 
 @tensor_method
@@ -174,4 +194,4 @@ def at(x: Tensor) -> At:
     return At(x)
 
 
-__all__ = ["gather", "index_add", "masked_fill", "scatter_add"]
+__all__ = ["gather", "index_add", "masked_fill", "scatter", "scatter_add"]

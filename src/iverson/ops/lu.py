@@ -13,7 +13,7 @@ from iverson.core.op import Op, Sample
 from iverson.core.region import Region
 from iverson.core.table import define
 from iverson.ops.batching import leading
-from iverson.ops.linalg import _columns, _lapack, _substituted
+from iverson.ops.linalg import _columns, _full_rank, _lapack, _substituted
 from iverson.ops.matmul import cut
 
 
@@ -57,24 +57,33 @@ def _right(F: Any, x: Any, triangular: Any, *, lower: bool) -> Any:
     return F.mH(_substituted(F, triangular, F.mH(x), lower=lower))
 
 
-# Of the k = min(m, n) first rows and columns B of the rows in order, B = L U: with M = L^-1 dB U^-1, dL is L
-# times the strict lower triangle of M, dU its upper triangle times U. Rows below have L2 = B2 U^-1, columns
-# beyond U2 = L^-1 B2.
+def _divisor(F: Any, u: Any, tall: bool) -> Any:
+    """U to divide by, 0 where pivots are to rounding. Only rows below divide by the last pivot."""
+    last = np.zeros(u.shape[-2:], bool)
+    last[-1:, -1:] = not tall
+    return _full_rank(F, F.where(last, 1.0, u))
+
+
+# Of the k = min(m, n) first rows and columns B of the rows in order, B = L U: with X = L^-1 dB and K the
+# strict lower triangle of X U^-1, dL = L K and dU = X - K U. Rows below have L2 = B2 U^-1, columns beyond
+# U2 = L^-1 B2.
 def _lu_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     (gl, gu, _), (lower, upper, rows) = g, y
     m, n = x.shape[-2:]
     k, more = min(m, n), None
     l1, u1, gl1, gu1 = lower, upper, gl, gu
+    divisor = _divisor(F, _columns(F, upper, 0, k), m > n)
     if m > n:
         l1, gl1 = _first(F, lower, 0, k), _first(F, gl, 0, k)
-        more = _right(F, _first(F, gl, k, m), upper, lower=False)
+        more = _right(F, _first(F, gl, k, m), divisor, lower=False)
         gu1 = gu - F.matmul(F.mH(_first(F, lower, k, m)), more)
     if n > m:
         u1, gu1 = _columns(F, upper, 0, k), _columns(F, gu, 0, k)
         more = _substituted(F, F.mH(lower), _columns(F, gu, k, n), lower=False)
         gl1 = gl - F.matmul(more, F.mH(_columns(F, upper, k, n)))
-    inner = F.tril(F.matmul(F.mH(l1), gl1), k=-1) + F.triu(F.matmul(gu1, F.mH(u1)), k=0)
-    found = _right(F, _substituted(F, F.mH(l1), inner, lower=False), u1, lower=False)
+    gu1 = F.triu(gu1, k=0)
+    inner = F.tril(F.matmul(F.mH(l1), gl1) - F.matmul(gu1, F.mH(u1)), k=-1)
+    found = _substituted(F, F.mH(l1), gu1 + _right(F, inner, divisor, lower=False), lower=False)
     if more is not None:
         found = F.concat(found, more, axis=x.ndim - 2 if m > n else x.ndim - 1, offsets=(0, k))
     return F.scatter_add(found, *_index(rows), axes=tuple(range(x.ndim - 1)), shape=x.shape)
@@ -86,12 +95,13 @@ def _lu_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
     k = min(m, n)
     t = F.gather(t, *_index(rows), axes=tuple(range(x.ndim - 1)))
     l1, u1 = _first(F, lower, 0, k), _columns(F, upper, 0, k)
-    t1 = _first(F, _columns(F, t, 0, k), 0, k)
-    inner = _right(F, _substituted(F, l1, t1, lower=True), F.mH(u1), lower=True)
-    dl, du = F.matmul(l1, F.tril(inner, k=-1)), F.matmul(F.triu(inner, k=0), u1)
+    divisor = F.mH(_divisor(F, u1, m > n))
+    inner = _substituted(F, l1, _first(F, _columns(F, t, 0, k), 0, k), lower=True)
+    strict = F.tril(_right(F, inner, divisor, lower=True), k=-1)
+    dl, du = F.matmul(l1, strict), F.triu(inner - F.matmul(strict, u1), k=0)
     if m > n:
         rest = _first(F, t, k, m) - F.matmul(_first(F, lower, k, m), du)
-        dl = F.concat(dl, _right(F, rest, F.mH(u1), lower=True), axis=x.ndim - 2, offsets=(0, k))
+        dl = F.concat(dl, _right(F, rest, divisor, lower=True), axis=x.ndim - 2, offsets=(0, k))
     if n > m:
         rest = _columns(F, t, k, n) - F.matmul(dl, _columns(F, upper, k, n))
         du = F.concat(du, _substituted(F, l1, rest, lower=True), axis=x.ndim - 1, offsets=(0, k))
@@ -110,6 +120,6 @@ define(
         samples=lambda s: [
             Sample((s(shape) + 2 * np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))
         ],
-        convention="singular first rows and columns: inf or nan in the derivative",
+        convention="a pivot that is 0, to rounding, and divided by: inf or nan in the derivative",
     )
 )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, Self, SupportsIndex, overload
 from iverson.array_api.updates import At
+from iverson.array_api.statistics import HistogramResult
 from iverson.array_api.order_statistics import TopK
 from iverson.array_api.searching import UniqueAll
 from iverson.array_api.searching import UniqueCounts
@@ -46,6 +47,8 @@ class Methods:
         """The positions that sort x along an axis, as int64; equal entries keep their order if ``stable``."""
     def argwhere(self, /) -> Tensor:
         """The positions of the nonzero entries in row-major order, a row of an int64 matrix for each."""
+    def array_split(self, sections: SupportsIndex, /, *, axis: Axis = 0) -> tuple[Self, ...]:
+        """x cut along an axis into a number of parts, the first of them one longer where they cannot be equal."""
     def asin(self, /) -> Self:
         """The angle in [-pi/2, pi/2] whose sine is x."""
     def asinh(self, /) -> Self:
@@ -96,10 +99,10 @@ class Methods:
         """The bits set in just one."""
     @overload
     def broadcast_to(self, /, *shape: SupportsIndex) -> Self:
-        """x repeated along new axes and axes of extent 1. Raises ShapeError where x does not fit the shape."""
+        """x repeated along new axes and axes of extent 1; an extent of -1 is that of x."""
     @overload
     def broadcast_to(self, /, shape: ShapeLike) -> Self:
-        """x repeated along new axes and axes of extent 1. Raises ShapeError where x does not fit the shape."""
+        """x repeated along new axes and axes of extent 1; an extent of -1 is that of x."""
     def ceil(self, /) -> Self:
         """The smallest integer not below x."""
     def clip(self, /, min: Self | ArrayLike | None = None, max: Self | ArrayLike | None = None) -> Self:
@@ -470,6 +473,8 @@ class Methods:
         """x1 - alpha * x2 (alpha is 1 unless given)."""
     def sum(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The sum over axes."""
+    def swapaxes(self, axis1: Axis, axis2: Axis, /) -> Self:
+        """x with two axes exchanged. Raises AxisError for axes outside x."""
     def take(self, indices: Array | ArrayLike, /, *, axis: Axis | None = None) -> Self:
         """x at integer positions along an axis; the axes of ``indices`` take that axis's place."""
     @overload
@@ -508,13 +513,13 @@ class Methods:
         """The upper triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal."""
     def trunc(self, /) -> Self:
         """x without its fraction."""
-    def unique_all(self, /) -> UniqueAll:
+    def unique_all(self, /, *, axis: Axis | None = None) -> UniqueAll:
         """The distinct (specified) entries of the flattened array in increasing order, and all about them."""
-    def unique_counts(self, /) -> UniqueCounts:
+    def unique_counts(self, /, *, axis: Axis | None = None) -> UniqueCounts:
         """The distinct entries of the flattened array in increasing order, and how often each occurs."""
-    def unique_inverse(self, /) -> UniqueInverse:
+    def unique_inverse(self, /, *, axis: Axis | None = None) -> UniqueInverse:
         """The distinct entries of the flattened array in increasing order, and where each entry of x is there."""
-    def unique_values(self, /) -> Tensor:
+    def unique_values(self, /, *, axis: Axis | None = None) -> Tensor:
         """The distinct entries of the flattened array in increasing order; each nan is distinct."""
     def unstack(self, /, *, axis: Axis = 0) -> tuple[Self, ...]:
         """The slices of x along an axis, which they lose. Raises AxisError."""
@@ -591,6 +596,8 @@ class TensorMethods:
         """The correlation coefficients of variables, the rows of x, over observations, its columns."""
     def cov(self, /, *, correction: float = 1.0) -> Self:
         """The covariance matrix of variables, the rows of x, over observations, its columns."""
+    def histogram(self, /, bins: SupportsIndex | Array | ArrayLike = 10, *, range: tuple[float, float] | None = None, weights: Self | ArrayLike | None = None, density: bool = False) -> HistogramResult:
+        """How many entries are in each of some bins, or the sum of their weights."""
     @overload
     def index_add(self, indices: Array | ArrayLike, values: MaskedTensor, /, *, axis: Axis = 0) -> MaskedTensor:
         """x with slices added at positions on an axis, as x[indices] += values would if it counted repeats."""
@@ -606,6 +613,12 @@ class TensorMethods:
     @property
     def nnz(self, /) -> int:
         """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
+    @overload
+    def scatter(self, indices: Array | ArrayLike, values: MaskedTensor, /, *, axis: Axis = -1) -> MaskedTensor:
+        """x with values in place of the entries at positions along an axis: what `gather` reads, written."""
+    @overload
+    def scatter(self, indices: Array | ArrayLike, values: Self | ArrayLike, /, *, axis: Axis = -1) -> Self:
+        """x with values in place of the entries at positions along an axis: what `gather` reads, written."""
     @overload
     def scatter_add(self, indices: Array | ArrayLike, values: MaskedTensor, /, *, axis: Axis = -1) -> MaskedTensor:
         """x with values added at positions along an axis, given for each of the other axes' entries."""
