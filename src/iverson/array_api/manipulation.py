@@ -236,7 +236,7 @@ def broadcast_to(x: A | ArrayLike, /, shape: ShapeLike) -> A:
                     [0, 1]])
     """
     x = as_operand(x, "broadcast_to")
-    given = as_tuple(shape)
+    given = [as_int(n, "broadcast_to", "shape") for n in as_tuple(shape)]
     new = len(given) - x.ndim  # axes that x has not
     own = (x.shape[k - new] if k >= new and n == -1 else n for k, n in enumerate(given))
     return F.broadcast_to(x, shape=as_shape(tuple(own), "broadcast_to"))

@@ -10,9 +10,10 @@ from iverson.array_api.arguments import as_inexact, as_operands
 from iverson.array_api.contraction import matmul
 from iverson.array_api.joining import concat
 from iverson.array_api.joining import pad as _pad
-from iverson.array_api.norms import matrix_norm, singular_values
+from iverson.array_api.norms import MATRIX_ORDERS, matrix_norm, singular_values
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
+from iverson.core.shapes import check_choice
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def cond(x: A | ArrayLike, /, *, p: Order | None = None) -> A:
     x = as_inexact(x, "cond")
     if x.ndim < 2:
         raise ShapeError("cond", "x", got=f"shape {x.shape}", expected="at least two axes")
-    with speaking_as("cond", ord="p"):
+    check_choice(p, (None, *MATRIX_ORDERS), "cond", "p")
+    with speaking_as("cond"):
         if p not in (None, 2, -2):
             return matrix_norm(x, ord=p) * matrix_norm(F.inv(x), ord=p)
         s = singular_values(x)

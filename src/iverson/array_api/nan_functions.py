@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from iverson.array_api.arguments import as_inexact, as_operand, as_weak, cast, check_kind
 from iverson.array_api.manipulation import squeeze
 from iverson.array_api.methods import method
+from iverson.array_api.norms import vector_norm
 from iverson.array_api.order_statistics import quantiles
 from iverson.array_api.reductions import argmax as _argmax
 from iverson.array_api.reductions import argmin as _argmin
@@ -184,13 +185,17 @@ def nanvar(
     >>> nanvar(asarray([1., float("nan"), 3.]))
     iverson.Tensor(1.)
     """
-    filled, absent, count = _counted(_of_dtype(x, dtype, "nanvar"), "nanvar", axis, True)
-    mean = _sum(filled, axis, keepdims=True) / F.where(F.equal(count, 0), 1.0, count)
-    deviation = F.where(absent, 0.0, filled - mean)
-    found = _over(
-        _sum(deviation * deviation, axis, keepdims=True), count - (correction if ddof is None else ddof)
-    )
+    given = _of_dtype(x, dtype, "nanvar")
+    distances, count = _distances(given, "nanvar", axis, correction if ddof is None else ddof)
+    found = _over(_sum(F.square(distances), axis, keepdims=True), count)
     return found if keepdims else squeeze(found, normalize_axes(axis, found.ndim, "nanvar"))
+
+
+def _distances(x: Any, name: str, axis: Any, correction: float) -> tuple[Any, Any]:
+    """Distances from the mean over the axes, 0 of nan, and how many are not nan, less the correction."""
+    filled, absent, count = _counted(x, name, axis, True)
+    mean = _sum(filled, axis, keepdims=True) / F.where(F.equal(count, 0), 1.0, count)
+    return F.where(absent, 0.0, filled - mean), count - correction
 
 
 @method
@@ -207,13 +212,17 @@ def nanstd(
 ) -> A:
     """The standard deviation over axes (None: all) of the entries that are not nan: the root of `nanvar`.
 
-    Arguments and errors are those of `nanvar`.
+    Where that is 0, so is the derivative. Arguments and errors are those of `nanvar`.
 
     >>> from iverson import asarray
     >>> nanstd(asarray([1., float("nan"), 3.]))
     iverson.Tensor(1.)
     """
-    return F.sqrt(nanvar(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims))
+    given = _of_dtype(x, dtype, "nanstd")
+    distances, count = _distances(given, "nanstd", axis, correction if ddof is None else ddof)
+    length = vector_norm(distances, axis=axis, keepdims=True)
+    found = _over(length, F.sqrt(F.maximum(count, 0.0)))
+    return found if keepdims else squeeze(found, normalize_axes(axis, found.ndim, "nanstd"))
 
 
 @method

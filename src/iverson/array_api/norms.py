@@ -81,7 +81,7 @@ def vector_norm(x: A | ArrayLike, /, *, axis: Axes = None, keepdims: bool = Fals
     return _vector_norm(x, axes, bool(keepdims), float(ord))
 
 
-_MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
+MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
 
 
 @checked
@@ -101,7 +101,7 @@ def matrix_norm(x: A | ArrayLike, /, *, keepdims: bool = False, ord: Order = "fr
     x = as_inexact(x, "matrix_norm")
     if x.ndim < 2:
         raise ShapeError("matrix_norm", "x", got=f"shape {x.shape}", expected="at least two axes")
-    check_choice(ord, _MATRIX_ORDERS, "matrix_norm", "ord")
+    check_choice(ord, MATRIX_ORDERS, "matrix_norm", "ord")
     return _matrix_norm(x, bool(keepdims), ord)
 
 
