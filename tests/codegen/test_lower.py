@@ -319,3 +319,13 @@ def test_bad_input() -> None:
     order[1] = index[:5]
     with pytest.raises(ShapeError, match=r"got shape \(5,\); expected shape \(11,\)"):
         compiled(*(order[len(t.shape)] for t in program.inputs))
+
+
+@pytest.mark.parametrize("shape", [(8,), (4, 8)])
+def test_an_axis_in_one_block_has_code_for_its_own_number_of_iterations(shape: tuple[int, ...]) -> None:
+    """Not for groups of vectors, and for what is left of these, of any number."""
+    x = te.placeholder(shape, name="x")
+    program = eliminate(program_of([te.compute(shape, lambda *i: 1 / x[i], "y")]))
+    (step,) = lower.lower(program).steps
+    assert isinstance(step, lower.Run)
+    assert step.compiled.text.count("fdiv") <= 2

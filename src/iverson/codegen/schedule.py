@@ -265,8 +265,11 @@ class Choice:
         end: Expr = Apply("add", (Var(start), Const(size)), INT64)
         if a.extent is None or a.extent % size:
             end = Apply("minimum", (end, a.upper), INT64)
+        begin: Expr = Var(start)
+        if a.extent is not None and a.extent <= size:
+            begin, end = a.lower, a.upper  # one block, of a known number of iterations: no code for others
         v = self.vector
-        body = (Loop(a.name, Var(start), end, body, mark=mark, factor=factor),)
+        body = (Loop(a.name, begin, end, body, mark=mark, factor=factor),)
         if v is not None and v in self.outer and v is not a:
             body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
         how = ASKED if a is self.asked else 1
