@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,9 @@ import numpy.typing as npt
 import iverson as iv
 from iverson import MaskedTensor, Tensor, optim, te
 from iverson.linalg import svd
+
+if TYPE_CHECKING:  # it runs without Dask
+    from iverson.interop.dask import PartitionedTable
 
 
 class Cube(iv.autograd.Function):
@@ -158,6 +161,17 @@ def gradients(x: Tensor, m: MaskedTensor) -> None:
     assert_type(work.products, int)
 
 
+def tables(x: Tensor, m: MaskedTensor) -> None:
+    assert_type(iv.embedding(np.array([0, 1]), x), Tensor)
+    assert_type(iv.embedding(x.astype(int), m), MaskedTensor)
+
+
+def partitioned(table: PartitionedTable) -> None:
+    """Of a table on workers; only checkers get here."""
+    assert_type(iv.embedding(np.array([0, 1]), table), Tensor)
+    assert_type(table.look_up([0, 1]), Tensor)
+
+
 def expressions() -> None:
     a = te.placeholder((3,), name="a")
     assert_type(te.exp(a[0]) * 2.0, te.Expr)
@@ -176,6 +190,7 @@ def main() -> None:
     methods(x, m)
     namespaces(x)
     gradients(x, m)
+    tables(iv.eye(2), m)
     expressions()
 
 

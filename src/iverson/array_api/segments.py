@@ -21,11 +21,13 @@ from iverson.ops import TABLE, F
 
 if TYPE_CHECKING:
     from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike, Segmented
+    from iverson.tensor.typing import A, ArrayLike, Rows, Segmented
 
 
-def embedding(indices: Array | ArrayLike, table: A | ArrayLike, /) -> A:
+def embedding(indices: Array | ArrayLike, table: A | ArrayLike | Rows, /) -> A:
     """The rows of a table at integer indices: shape (*indices.shape, *table.shape[1:]).
+
+    table : a tensor, or one whose rows are elsewhere (`iverson.interop.dask.PartitionedTable`).
 
     The gradient of the table is in the COO layout with dense rows: one row per index, repeats not yet summed.
     Raises IndexingError for indices outside the table, DTypeError for ones that are not integers.
@@ -35,17 +37,18 @@ def embedding(indices: Array | ArrayLike, table: A | ArrayLike, /) -> A:
     iverson.Tensor([[3., 4.],
                     [3., 4.]])
     """
-    if hasattr(type(table), "__iverson_embedding__"):  # its rows are elsewhere
-        return table.__iverson_embedding__(indices)  # type: ignore[union-attr]
-    table = as_operand(table, "embedding", "table")
-    if not table.ndim:
+    given: Any = table
+    if hasattr(type(given), "__iverson_embedding__"):  # its rows are elsewhere
+        return given.__iverson_embedding__(indices)
+    given = as_operand(given, "embedding", "table")
+    if not given.ndim:
         raise ShapeError("embedding", "table", got="rank 0", expected="at least one axis")
-    chosen = positions(indices, table.shape[0], "embedding")
+    chosen = positions(indices, given.shape[0], "embedding")
     if not has_entries(chosen):
-        return F.gather(table, chosen, axes=(0,))
-    pattern = CooPattern(table.shape[:1], chosen.reshape(1, -1).astype(index_dtype(table.shape[0])))
-    rows = F.values_at(table, pattern=pattern)
-    return rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + table.shape[1:])
+        return F.gather(given, chosen, axes=(0,))
+    pattern = CooPattern(given.shape[:1], chosen.reshape(1, -1).astype(index_dtype(given.shape[0])))
+    rows = F.values_at(given, pattern=pattern)
+    return rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + given.shape[1:])
 
 
 def _array(ids: Any, operation: str) -> Any:

@@ -8,7 +8,7 @@ signature needs overloads, and kinds that are added above this layer need no men
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias, Union
 
 import numpy as np
 
@@ -27,6 +27,15 @@ else:
 
 #: What functions take as a plain array. Lists are not among it: `iverson.asarray` turns one into a Tensor.
 ArrayLike: TypeAlias = Union[Tensor, "np.ndarray[Any, Any]", np.generic, complex]
+
+
+class Rows(Protocol):
+    """A table whose rows are elsewhere, on workers say: `iverson.embedding` asks it for them."""
+
+    def __iverson_embedding__(self, indices: Any, /) -> Tensor:
+        """The rows at integer indices: shape (*indices.shape, width)."""
+
+
 #: One axis, and what a reduction goes over: all axes, one, or several.
 Axis: TypeAlias = SupportsIndex
 Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None

@@ -109,8 +109,8 @@ def matmul(a: Any, b: Any) -> Any:
 
     >>> import iverson as iv
     >>> x = to_dask(iv.masked_tensor([[1.0, 2.0]], [[True, False]]), chunks=(1, 1))
-    >>> print(from_dask(matmul(x, x.T)))
-    [[1.]]
+    >>> from_dask(matmul(x, x.T))
+    iverson.MaskedTensor([[1.]])
     """
     for name, x in (("a", a), ("b", b)):
         if not isinstance(x, da.Array):
