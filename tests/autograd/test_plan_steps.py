@@ -22,6 +22,8 @@ LOW, ROW = Box(Region((1, 0), (3, 3))), Box(Region((1, 0), (2, 3)))
 ABOVE = Box(Region((0, 0), (1, 3)))
 HELD = Stored(from_strided(np.eye(3), "csr").pattern)
 PRODUCTS = Stored(HELD.pattern, True)
+OTHER = Stored(from_strided(np.tri(3) * [1, 0, 1], "csr").pattern)
+BOTH = Stored(HELD.pattern.met_with(OTHER.pattern))
 C = Bracket(np.eye(3) > 0)
 
 #: op, demands on its inputs, support of the cotangent of its result; kind, positions and part of each step.
@@ -36,6 +38,8 @@ PULLBACKS: list[tuple[str, tuple[Entries, ...], Entries, list[Any]]] = [
     ("multiply", (FULL, FULL), NOTHING, []),
     ("multiply", (FULL, FULL), C, [("EACH", (0,), C), ("EACH", (1,), C)]),
     ("multiply", (FULL, NOTHING), HELD, [("PART", (0,), HELD)]),
+    ("multiply", (HELD, OTHER), OTHER, [("PART", (0,), BOTH), ("PART", (1,), OTHER)]),
+    ("concat", (NOTHING, FULL, FULL), FULL, [("TOGETHER", (1, 2), (FULL, FULL))]),
     ("multiply", (FACTORED, NOTHING), FULL, [("EACH", (0,), FACTORED)]),
     ("exp", (FULL, FULL), FULL, [("EACH", (0,), FULL)]),
     ("exp", (FULL,), LOW, [("PART", (0,), LOW)]),
@@ -49,13 +53,19 @@ PULLBACKS: list[tuple[str, tuple[Entries, ...], Entries, list[Any]]] = [
 ]
 
 
+def _named(part: Any) -> Any:
+    """A meet of two patterns by the name it has here; a pattern that is kept is the same object."""
+    met = isinstance(part, Stored) and part.pattern not in (HELD.pattern, OTHER.pattern)
+    return BOTH if met and np.array_equal(part.pattern.coordinates, BOTH.pattern.coordinates) else part
+
+
 def _steps(plan: Any) -> list[Any]:
     return [(s.kind.name, s.positions, _parts(s)) for s in plan]
 
 
 def _parts(step: Any) -> Any:
     """What is computed for the inputs of a step: of several, a tuple; of a user's function, everything."""
-    parts = tuple(step.wanted[k] for k in step.positions if k in step.wanted)
+    parts = tuple(_named(step.wanted[k]) for k in step.positions if k in step.wanted)
     return parts[0] if len(parts) == 1 else parts or FULL
 
 

@@ -50,7 +50,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not may_change": "what a rule does not read bounds the demand of no other operand",
         "drop: own is NOTHING": "a shortcut: what is asked for is all there is",
         "drop: need is not NOTHING": "a shortcut: of what is demanded, the same follows",
-        "drop: type(asked) is not Stored or": "a shortcut: of what is demanded, the same follows",
+        "drop: type(asked) is not Stored": "a shortcut: of what is demanded, the same follows",
+        "type(asked) is not Stored ->": "a shortcut: of what is demanded, the same follows",
         "drop: need is not asked": "a shortcut: what is the same is equal",
     },
     "iverson.core.entries": {
@@ -167,6 +168,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "delete the guard: if plain and zero.shape == ()": "a shortcut: nothing is cast or broadcast below",
     },
     "iverson.graph.differentiate": {
+        "delete the guard: if not wanted": "a shortcut: an equation without results is dead",
+        "drop: self._reads is None in if self._reads is None and not": "a shortcut: it is found again",
         "drop: node.op is None": "of a leaf nothing is demanded",
         "drop: demands is None": "cotangents arrive only where something is demanded",
         "0 -> 1 in floor = min(": "without variables nothing is found",
@@ -207,6 +210,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: work.active.count": "a note that nobody keeps",
         "drop: general is not None": "another thread may have taken it",
         "drop: key[1] == 'capacities'": "another thread may have made it; any number is a capacity",
+        "tries <= _TRIES ->": "how many traces are tried",
         "1 -> 2 in self._tries[kind] = tries": "how many traces are tried",
         "0 -> 1 in self._tries[kind] = tries": "how many traces are tried",
         "1 -> 2 in donated = self._donated": "no output has a negative number",
@@ -241,7 +245,13 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in left = F.where": "across from it is a zero",
         "0 -> 1 in right = F.where": "across from it is a zero",
     },
-    "iverson.autograd.plan": {},
+    "iverson.autograd.plan": {
+        "delete the guard: if not op.entry_map.bounds": "a shortcut: the support of such ops is everything",
+        "delete the guard: if type(demand) is type(support)": "a shortcut: a pattern met with itself is itself",
+        "drop: True in map(getattr, demands": "a shortcut: demands that nothing reads as products stay",
+        "drop: type(found) is Box": "a shortcut: of boxes alone more is said",
+        "drop: not op.multiple": "of an op with several results, what is found is of each",
+    },
     "iverson.layouts.counting": {
         "delete the guard: if starts.size == count": "a shortcut: sums of one term are the terms",
         "sum(extents) <=": "how much is worth counting",

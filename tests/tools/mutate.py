@@ -46,7 +46,7 @@ TESTS = {
     "iverson.autograd.forward": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
     "iverson.autograd.needs": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
     "iverson.autograd.node": ["tests/autograd/test_nodes.py", "tests/autograd/test_handles.py"],
-    "iverson.autograd.plan": ["tests/autograd/test_plan_steps.py"],
+    "iverson.autograd.plan": ["tests/autograd/test_plan_steps.py", "tests/autograd/test_plan.py"],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.eliminate": ["tests/te/test_walks.py", "tests/te/test_eliminate.py"],
     "iverson.codegen.bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
@@ -75,7 +75,12 @@ TESTS = {
     "iverson.graph": ["tests/graph", "tests/transforms/test_jit.py"],
     "iverson.graph.passes": ["tests/graph/test_strong_zeros.py", "tests/graph/test_passes.py"],
     "iverson.graph.specialize": ["tests/graph/test_differentiate.py"],
-    "iverson.graph.differentiate": ["tests/graph/test_differentiate.py", "tests/graph/test_compiled.py"],
+    "iverson.graph.differentiate": [
+        "tests/graph/test_differentiate.py",
+        "tests/graph/test_compiled.py",
+        "tests/graph/test_on_patterns.py",
+        "tests/autograd/test_brackets.py",
+    ],
     "iverson.transforms.guards": ["tests/transforms/test_retrace.py"],
     "iverson.transforms.jit": [
         "tests/transforms/test_retrace.py",

@@ -91,6 +91,8 @@ def test_static_arguments_by_position_and_name():
         same(iv.jit(f, static=static)(*args, **kwargs), f(*args, **kwargs))
     last = iv.jit(lambda *xs: xs[-1] ** xs[0], static=-2)  # of as many as there are
     same(last(2, x), x**2)
+    first = iv.jit(lambda n, x: x**n, static=-2)
+    same(first(2, x), x**2)
     hidden = iv.jit(lambda n, /, **named: named["n"] ** n, static=0)  # which only a position means
     same(hidden(2, n=x), x**2)
     for static in (True, 1.5, (1, None), iv.asarray(1), [iv.asarray(1)]):

@@ -176,7 +176,7 @@ def _part(
     op: Op, k: int, demand: Entries, where: Entries, inputs: Sequence[Any], out: Any, params: Params
 ) -> Entries:
     """What is computed of input k's cotangent: where it is both demanded and possibly nonzero."""
-    if where is FULL or not op.entry_map.bounds:
+    if not op.entry_map.bounds:
         return demand
     support = op.entry_map.support(op, where, k, inputs, out, params)
     if type(demand) is type(support) is Stored and demand.pattern is support.pattern:

@@ -102,7 +102,7 @@ class Recorded:
         if self._reads is None and not all(map(has_shape, self.primal.inputs)):
             self._reads = self._held()
         if self._reads is None:
-            avals = [Aval(x.shape, x.dtype) if _has_cotangent(x) else None for x in self.outputs]
+            avals = [Aval(x.shape, x.dtype) if is_tracked(x) else None for x in self.outputs]
             try:
                 equations, _, found = self._pulled(avals, self.wanted, recording=True)
             except MissingRuleError:
@@ -187,7 +187,7 @@ class Recorded:
 
     def slots(self) -> list[Slot | None]:
         """Of each output of `forward`, the node that made it; None where nothing flows back from it."""
-        found: list[Slot | None] = [slot_of(x) if _has_cotangent(x) else None for x in self.outputs]
+        found: list[Slot | None] = [slot_of(x) if is_tracked(x) else None for x in self.outputs]
         if self._reads:
             made = self._made()
             found += [made.get(v) for v in self.residuals()]
@@ -196,7 +196,7 @@ class Recorded:
     def order(self) -> list[Node]:
         """The nodes between the variables and the outputs, oldest first."""
         floor = min((slot_of(self.variables[k])[0].number for k in self.wanted), default=0)
-        return reachable([slot_of(x)[0] for x in self.outputs if _has_cotangent(x)], floor)
+        return reachable([slot_of(x)[0] for x in self.outputs if is_tracked(x)], floor)
 
     def _made(self) -> dict[Value, Slot]:
         """The node and result that made each value which a node holds."""
@@ -219,7 +219,7 @@ class Recorded:
     def _on_roots(self, equations: Sequence[Equation], captured: Sequence[Value]) -> set[Value]:
         """Inputs that say which patterns symbols in equations are, where what is captured does not."""
         wanted = unknown(Graph((), tuple(equations), ()), captured)
-        return {v for v in reversed(self.primal.inputs) if (s := symbol_of(v)) in wanted and s is not None}
+        return {v for v in reversed(self.primal.inputs) if symbol_of(v) in wanted}
 
     def closed(
         self, equations: Sequence[Equation], seeds: Sequence[Value], outputs: Sequence[Operand]
@@ -255,10 +255,6 @@ class Recorded:
 def _is_free(e: Equation) -> bool:
     """Whether an equation gives a sparse value on what others hold."""
     return e.op.name in ("from_values", "permute_dims") and isinstance(e.results[0].aval.support, Stored)
-
-
-def _has_cotangent(x: Any) -> bool:
-    return x is not UNDEFINED and is_tracked(x)
 
 
 def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None) -> Gradient:
