@@ -76,6 +76,8 @@ CALLS = {
     "transpose": (lambda: S.T, 11),
     "gradient of a transpose": (gradient(lambda s: s.T), 50),
     "gradient of a diagonal": (gradient(iv.linalg.diagonal), 91),
+    "gradient of a row": (gradient(lambda s: s[3]), 101),
+    "gradient of a maximum": (gradient(lambda s: iv.maximum(s, T)), 145),
     "gradient of a conversion": (gradient(lambda s: s.to_layout("csc")), 51),
     "gradient to dense": (gradient(lambda s: s.to_dense()), 36),
 }

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from iverson.kernels import sparse_parts as parts
+from iverson.kernels.merging import read_at
 from iverson.layouts import Sparse, from_strided, layout_of, to_strided
+from iverson.layouts.placement import placements
 
 SHAPES = (4, 5), (5, 4), (1, 6), (0, 3), (3, 0)
 
@@ -71,8 +73,29 @@ def test_one_whole_line_is_cut_out():
         for k in range(x.shape[axis]):
             across = slice(0, x.shape[1 - axis], 1)
             key = (k, across) if axis == 0 else (across, k)
-            same(parts.cut(x, key), dense[key])
+            found = parts.cut(x, key)
+            same(found, dense[key])
+            assert parts.cut(x, key).pattern is found.pattern
             assert parts.cut(x, key[::-1]) is NotImplemented or x.shape[0] == x.shape[1]
+            back = np.zeros_like(dense)
+            back[key] = dense[key]
+            put = parts.embed(found, key, x.shape)
+            same(put, back)
+            # Where a line's entries are in its matrix is known, both ways.
+            for value, at in ((put, x.pattern), (x, put.pattern)):
+                assert value.pattern in placements(at)
+                np.testing.assert_array_equal(read_at(value, at), to_strided(value)[tuple(at.coordinates)])
+            elsewhere = tuple(item if item == across else x.shape[axis] - 1 - k for item in key)
+            moved = parts.embed(found, elsewhere, x.shape)
+            same(moved, np.flip(back, axis))
+            np.testing.assert_array_equal(
+                read_at(moved, x.pattern), to_strided(moved)[tuple(x.pattern.coordinates)]
+            )
+            some = tuple(slice(0, item.stop, 2) if item == across else item for item in key)
+            for other in (key[:1], (None, *key), some, (across, across)):
+                assert parts.embed(found, other, x.shape) is NotImplemented
+            assert parts.embed(found, key, (9, 9)) is NotImplemented
+            assert parts.embed(from_strided(dense[key], "coo"), key, x.shape) is NotImplemented
 
 
 def test_other_keys_and_layouts_are_left_to_others():

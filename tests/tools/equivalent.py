@@ -247,7 +247,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "iverson.autograd.plan": {
         "delete the guard: if not op.entry_map.bounds": "a shortcut: the support of such ops is everything",
-        "delete the guard: if type(demand) is type(support)": "a shortcut: a pattern met with itself is itself",
+        "delete the guard: if type(demand) is type": "a shortcut: a pattern met with itself is itself",
         "drop: True in map(getattr, demands": "a shortcut: demands that nothing reads as products stay",
         "drop: type(found) is Box": "a shortcut: of boxes alone more is said",
         "drop: not op.multiple": "of an op with several results, what is found is of each",

@@ -13,7 +13,7 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.kernels.keys import Key
 from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, counting
-from iverson.layouts.parts import Ends, joined, part, put_back
+from iverson.layouts.parts import Ends, is_line_of, joined, line, line_put_back, part, put_back
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.placement import Placement, placements
 from iverson.layouts.weak import StillUsed
@@ -51,20 +51,26 @@ def cut(x: Sparse, key: Key) -> Any:
         if ends == ((0, x.shape[0]), (0, x.shape[1])):
             return x
         return part(x, ends)
-    if (
-        len(key) == 2
-        and type(key[pattern.axis]) is int
-        and key[1 - pattern.axis] == slice(0, x.shape[1 - pattern.axis], 1)
-    ):
-        first, last = pattern.indptr[key[pattern.axis] :][:2].tolist()
-        line = CooPattern((x.shape[1 - pattern.axis],), pattern.indices[None, first:last], True)
-        return line.value(x.values[first:last])
-    return NotImplemented
+    k = _line(key, pattern)
+    return NotImplemented if k is None else line(x, k)
+
+
+def _line(key: Key, pattern: CompressedPattern) -> int | None:
+    """The number of the line that a key reads, if it reads one and the whole of it."""
+    if len(key) != 2 or key[1 - pattern.axis] != slice(0, pattern.shape[1 - pattern.axis], 1):
+        return None
+    k = key[pattern.axis]
+    return k if type(k) is int else None
 
 
 def embed(g: Sparse, key: Key, shape: Shape) -> Any:
-    """The adjoint of `cut` for a box; NotImplemented for other keys."""
-    ends = ends_of(key) if plain(g) and len(shape) == 2 else None
+    """The adjoint of `cut`; NotImplemented for keys that are not of a box, nor of the line that this is."""
+    whole = is_line_of(g.pattern)
+    if whole is not None and whole.shape == shape and (k := _line(key, whole)) is not None:
+        return line_put_back(g.pattern, k, whole).value(g.values)
+    if not plain(g):
+        return NotImplemented
+    ends = ends_of(key) if len(shape) == 2 else None
     if ends is None:
         return NotImplemented
     return put_back(g.pattern, ends, shape).value(g.values)

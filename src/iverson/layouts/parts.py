@@ -17,6 +17,7 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.layouts import counting
 from iverson.layouts.compressed import CompressedPattern
+from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.placement import Placement, placements
 from iverson.layouts.weak import StillUsed
@@ -25,9 +26,9 @@ from iverson.layouts.weak import StillUsed
 Ends = tuple[tuple[int, int], tuple[int, int]]
 
 
-def parts(pattern: Pattern) -> StillUsed[CompressedPattern]:
-    """The boxes cut out of a pattern that are still in use."""
-    found: StillUsed[CompressedPattern] = pattern.once("parts", StillUsed)
+def parts(pattern: Pattern) -> StillUsed[Any]:
+    """The boxes, by their ends, and lines, by their numbers, of a pattern that are still in use."""
+    found: StillUsed[Any] = pattern.once("parts", StillUsed)
     return found
 
 
@@ -39,6 +40,41 @@ def part(x: Sparse, ends: Ends) -> Any:
     found, values, at = _cut(x.pattern, ends, x.values)
     belongs(found, x.pattern, ends, at)
     return found.value(values)
+
+
+def line(x: Sparse, k: int) -> Any:
+    """A whole line of a matrix, as a vector; on the same pattern while that lives."""
+    pattern: Any = x.pattern
+    first, last = pattern.indptr[k:][:2].tolist()
+    found = parts(pattern).get(k)
+    if found is None:
+        indices = pattern.indices[None, first:last]
+        found = parts(pattern)[k] = CooPattern((x.shape[1 - pattern.axis],), indices, True)
+        found._facts["line of"] = ref(pattern)
+    return found.value(x.values[first:last])
+
+
+def is_line_of(piece: Pattern) -> CompressedPattern | None:
+    """The matrix that a pattern was cut out of as a line, while it lives."""
+    found: Callable[[], CompressedPattern | None] | None = piece._facts.get("line of")
+    return None if found is None else found()
+
+
+def line_put_back(piece: Pattern, k: int, whole: CompressedPattern) -> CooPattern:
+    """A matrix with line ``k`` of ``whole`` alone; kept on the pattern of the line."""
+    found: CooPattern = piece.once(("put back", k), lambda: _line_put_back(piece, k, whole))
+    if parts(whole).get(k) is piece and found not in placements(whole):
+        first, last = whole.indptr[k:][:2].tolist()
+        at = partial(_itself, slice(first, last))
+        placements(whole)[found] = Placement(None, at, put=True)
+        placements(found)[whole] = Placement(None, at, put=False)
+    return found
+
+
+def _line_put_back(piece: Pattern, k: int, whole: CompressedPattern) -> CooPattern:
+    indices = np.empty((2, piece.count), whole.index_dtype)
+    indices[whole.axis], indices[1 - whole.axis] = k, piece.coordinates[0]
+    return CooPattern(whole.shape, indices, True)
 
 
 def belongs(piece: CompressedPattern, whole: Pattern, ends: Ends, at: Callable[[], Array | slice]) -> None:

@@ -92,8 +92,8 @@ def _one_pattern(demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape
 def union_of_symbols(demands: Sequence[Entries], shape: Shape) -> Entries | None:
     """The entries of any operand, where all are stored on patterns over all axes of which some are symbols;
     of patterns that are known, to merge them mostly costs more than it saves."""
-    patterns = [need.pattern for need in demands if isinstance(need, Stored)]
-    if len(patterns) < len(demands) or not any(isinstance(p, PatternSymbol) for p in patterns):
+    patterns = [need.pattern for need in demands if type(need) is Stored]
+    if PatternSymbol not in map(type, patterns) or len(patterns) < len(demands):
         return None
     if any(p.shape != shape for p in patterns):
         return None
