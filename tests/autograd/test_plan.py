@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.autograd.plan import Kind, pullback
+from iverson.autograd.plan import Kind, demanded, pullback
 from iverson.core.aval import Aval
 from iverson.core.dispatch import make_handle
 from iverson.core.entries import FULL, NOTHING, Box, Stored, covers
@@ -224,3 +226,28 @@ def test_rules_on_values_give_cotangents_of_their_inputs_dtypes(name, dtypes):
     ):
         assert g.dtype == e.dtype == x.dtype
         np.testing.assert_array_equal(g.values().numpy(), e.numpy())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_moved_is_demanded_where_the_result_is_stored():
+    """As recorded, and as it is found by moving a value on the demanded pattern."""
+    moving = [n for n in DIFFERENTIABLE if TABLE[n].entry_map.by_moving]
+    seen = set()
+    for name, layout in itertools.product(moving, ("coo", "csr", "csc", "bsr")):
+        op = TABLE[name]
+        for x, *others, params in [(*s.args, s.params) for s in samples_of(op, "float64")]:
+            if others or np.ndim(x) != 2 or (layout == "bsr" and np.shape(x)[0] % 2):
+                continue
+            dense = np.where(np.random.default_rng(0).random(np.shape(x)) < 0.5, x, 0)
+            blocks = (2, 1) if layout == "bsr" else None
+            s = iv.asarray(dense).to_layout(layout, blocksize=blocks).requires_grad_()
+            node = getattr(F, name)(s, **params)._node
+            if node.op is not op or type(node.reads[0]) is not Stored:
+                continue
+            (asked, own), whole = node.reads, s._value.pattern
+            assert asked.pattern is whole
+            found = demanded(op, (asked,), node.args, node.out, node.params)
+            assert own.pattern.shape == found.pattern.shape
+            np.testing.assert_array_equal(np.sort(own.pattern.keys), np.sort(found.pattern.keys))
+            seen.add(name)
+    assert len(seen) >= 8, seen

@@ -24,7 +24,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: value is not None": "what has no value has no shape, and is refused in any case",
         "value is not None ->": "a shortcut: what fits is given back below",
         "drop: node in needs.of_results": "what nobody asks for is found as well",
-        "0 -> 1 in asked = node.reads[0]": "on one pattern, what is read of arguments is read of the result",
         "drop: need is not asked": "a shortcut: what is the same is equal",
         "drop: not meta.hooks": "a shortcut: `_collect` finds the same",
         "drop: wanted in wanted =": "rules for several inputs look at demands that no support bounds",

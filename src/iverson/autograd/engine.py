@@ -275,8 +275,8 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> P
         return pullback(op, demands) if overrides() else on_demand(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
-    asked = node.reads[0]
-    if type(asked) is Stored and asked.pattern is getattr(g._value, "pattern", None) and not recording:
+    (asked, own), pattern = node.reads, getattr(g._value, "pattern", None)
+    if asked is own and type(asked) is Stored and asked.pattern is pattern and not recording:
         for need in demands:
             if need is not asked and need is not NOTHING and type(need) is not Full and need != asked:
                 break

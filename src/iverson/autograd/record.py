@@ -195,8 +195,11 @@ def _record(
             kept_out = out if result_saved else Aval(out.shape, out.dtype, pattern)
         else:
             kept_out = out if result_saved else _known(out)
-            if plain and op.entry_map.stored and type(kept_out) is Aval:
-                reads = FULL, kept_out.support
+            if type(kept_out) is Aval:
+                if plain and op.entry_map.stored:
+                    reads = FULL, kept_out.support
+                elif op.entry_map.by_moving and isinstance(out, Sparse):
+                    reads = _moved(values, kept_out.support)
     frame = user_frame(2)
     where = None if frame is None else (frame.f_code, frame.f_lasti)
     node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, where, reads)
@@ -238,6 +241,12 @@ def _on_one_pattern(op: Op, values: list[Any], parents: list[Node | None], out: 
         if parent is not None and type(read := parent.reads[1]) is Stored and read.pattern is pattern:
             return read
     return Stored(pattern)
+
+
+def _moved(values: list[Any], support: Any) -> Any:
+    """What is read where an op moves all entries of its one operand: those of the result."""
+    of = values[0].support if len(values) == 1 and type(values[0]) is Aval else None
+    return (of, support) if type(of) is type(support) is Stored else UNKNOWN
 
 
 def _is_on_pattern(support: Any, value: Any) -> bool:

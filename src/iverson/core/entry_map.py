@@ -20,6 +20,7 @@ class EntryMap:
     ----------
     elementwise : an entry of the result depends on the same entry of each input, up to broadcasting.
     moves : each entry of the result is one of input 0 (of the inputs in which the op is linear), or 0.
+    by_moving : `demand` of a pattern is found by moving a value on it, as the op itself does.
     partial : some entries of the result depend on a part of the inputs or on none, so that `demand` bounds
         also what is read where inputs are demanded in full.
     bounds : whether `support` ever says less than every entry.
@@ -34,6 +35,7 @@ class EntryMap:
 
     elementwise = False
     moves = False
+    by_moving = False
     partial = False
     bounds = False
     products = False

@@ -146,6 +146,7 @@ class Moved(EntryMap):
     """Each entry of the result is one of input 0, or zero; ``image`` says where a region of them goes."""
 
     moves = True
+    by_moving = True
 
     def __init__(self, image: Callable[..., Region | None], *, partial: bool = False) -> None:
         self.partial = partial
@@ -212,7 +213,7 @@ def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], params: Par
 class Same(Moved):
     """The result has the entries of its input, in whatever layout."""
 
-    moves = False
+    moves = by_moving = False
 
     def __init__(self) -> None:
         super().__init__(lambda region, _shape, **_: region)
