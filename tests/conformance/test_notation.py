@@ -77,10 +77,11 @@ def notation_is_the_op(case):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_derived_rules_agree_with_hand_written_ones(name):
-    """Compiled for the first sample of one dtype, the one whose turn it is."""
+    """Compiled for the first sample of the dtype whose turn it is; on half of the samples of another one."""
     dtypes = dtypes_of(TABLE[name])
-    first = (name, dtypes[turn(name, len(dtypes))], 0)
-    each(lambda case: carried_out(derived_rules_agree, case, case == first), cases_of(name))
+    own = dtypes[turn(name, len(dtypes))]
+    cases = [c for c in cases_of(name) if EXHAUSTIVE or c[1] == own or c[2] % 2 == 0]
+    each(lambda case: carried_out(derived_rules_agree, case, case == (name, own, 0)), cases)
 
 
 def derived_rules_agree(case):
