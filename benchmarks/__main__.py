@@ -12,7 +12,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from benchmarks import machine, readme, report
+from benchmarks import machine, page, readme, report
 from benchmarks.processes import ProcessError, last_json, run_module
 from benchmarks.workloads import MODULES, WORKLOADS
 
@@ -62,6 +62,7 @@ def main() -> int:
         args.json.write_text(json.dumps(result, indent=1) + "\n")
     if args.readme:
         readme.write(summary, header)
+        page.write()
     return int(broken)
 
 

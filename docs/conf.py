@@ -11,7 +11,13 @@ project = "Iverson"
 author = copyright = "The Iverson authors"
 version = release = iverson.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"Iverson {iverson.__version__}"
@@ -21,6 +27,7 @@ myst_enable_extensions = ["colon_fence"]
 # Docstrings put names in single backquotes, as much for what is not public as for what is.
 default_role = "literal"
 autodoc_typehints = "none"
+autosummary_generate = False
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False

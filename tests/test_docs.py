@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import iverson as iv
 from tests.blocks import python_blocks, run_examples
 from tests.surface.test_names import NAMESPACES
 
@@ -26,6 +27,13 @@ def test_the_reference_has_every_namespace():
     """`make docs` builds it; here it is only seen to name them all."""
     text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
     assert {n for n in NAMESPACES if f"automodule:: {n}\n" not in text} == {"iverson"}
+
+
+def test_the_index_of_errors_links_every_one():
+    """A name in the summary is a link to what the page says of the class."""
+    text = (DOCS / "reference" / "errors.md").read_text()
+    summary = text.partition(":nosignatures:")[2].partition(".. automodule")[0].split()
+    assert sorted(summary) == sorted(iv.errors.__all__)
 
 
 def test_the_walk_holds_and_stays_short():

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import iverson
-from benchmarks import readme
+from benchmarks import page, readme
 from benchmarks.workloads import WORKLOADS
 from tests.blocks import blocks, python_blocks, run_examples
 
@@ -93,6 +93,15 @@ def test_the_measured_workloads_are_benchmarks():
 def source_lines(package: Path) -> int:
     files = package.rglob("*.py") if package.is_dir() else [package]
     return sum(len(f.read_text().splitlines()) for f in files)
+
+
+def test_the_page_of_benchmarks_shows_the_same_measurements():
+    """`python -m benchmarks.page` writes it, with its plot."""
+    found = page.ratios(page.measured())
+    assert set(found) == set(readme.SHOWN)
+    assert page.PAGE.read_text() == page.TEXT.format(measured=page.measured())
+    drawn = page.PLOT.read_text()
+    assert all(f"<!-- {name} -->" in drawn for name in found)
 
 
 def test_the_table_of_packages_is_about_right():
