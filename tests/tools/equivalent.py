@@ -29,6 +29,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: wanted in wanted =": "rules for several inputs look at demands that no support bounds",
     },
     "iverson.autograd.accumulate": {
+        "total is term._value ->": "one copy more",
         "drop: handle._node is not None": "where nothing is recorded, a sum has no node in any case",
     },
     "iverson.autograd.forward": {
@@ -79,6 +80,10 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: pattern.count < WORTHWHILE": "from how many entries one pass pays",
         "drop: not target.distinct": "a shortcut: what is stored once is coalesced to itself",
         "False -> True in pair =": "whether arrays of the right type are copied",
+        "delete the guard: if value.pattern.count < pattern.count": "either pattern is looked for in the other",
+        "delete the guard: if len(apart) == 1 or": "a shortcut: what follows from known patterns is known",
+        "drop: len(apart) == 1": "a shortcut: the union of one pattern is itself",
+        "drop: PatternSymbol not in map(type, apart)": "a shortcut: what follows from known ones is known",
         "drop: value.pattern.count < pattern.count": "either pattern is looked for in the other",
         "value.pattern.count < pattern.count ->": "either pattern is looked for in the other",
         "drop: found is None in if found is None and isinstance": "a shortcut: it is known already",
@@ -249,6 +254,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "delete the guard: if type(demand) is type": "a shortcut: a pattern met with itself is itself",
         "drop: True in map(getattr, demands": "a shortcut: demands that nothing reads as products stay",
         "drop: type(found) is Box": "a shortcut: of boxes alone more is said",
+        "False -> True in if not op.entry_map.products": "a shortcut: demands that nothing reads so stay",
         "drop: not op.multiple": "of an op with several results, what is found is of each",
     },
     "iverson.layouts.counting": {
