@@ -80,7 +80,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: pattern.count < WORTHWHILE": "from how many entries one pass pays",
         "drop: not target.distinct": "a shortcut: what is stored once is coalesced to itself",
         "False -> True in pair =": "whether arrays of the right type are copied",
-        "delete the guard: if value.pattern.count < pattern.count": "either pattern is looked for in the other",
+        "delete the guard: if value.pattern.count < pattern": "either pattern is looked for in the other",
         "delete the guard: if len(apart) == 1 or": "a shortcut: what follows from known patterns is known",
         "drop: len(apart) == 1": "a shortcut: the union of one pattern is itself",
         "drop: PatternSymbol not in map(type, apart)": "a shortcut: what follows from known ones is known",
