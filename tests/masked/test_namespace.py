@@ -63,11 +63,19 @@ def of_segments(function, ids, count):
     return oracle
 
 
+def correlated(a):
+    c = ma.cov(a)
+    deviation = ma.sqrt(ma.diagonal(c))
+    return c / deviation[:, None] / deviation
+
+
 IDS = [2, 0, 2]
 #: By name: ours of a masked matrix, and numpy.ma's (or what follows from NumPy, line by line).
 VALUE = {
     "allclose": (lambda m: iv.allclose(m, m + 1e-9), lambda a: (a == a).all()),
     "clone": (iv.clone, lambda a: a),
+    "corrcoef": (lambda m: iv.corrcoef(m[::2]), lambda a: correlated(a[::2])),
+    "cov": (lambda m: iv.cov(m, correction=0), lambda a: ma.cov(a, ddof=0)),
     "kthvalue": (lambda m: iv.kthvalue(m, 1).values, lambda a: a.min(axis=1)),
     "topk": (lambda m: iv.topk(m, 2).values, lambda a: -ma.sort(-a, axis=1)[:, :2]),
     "trapezoid": (iv.trapezoid, lambda a: ((a[:, 1:] + a[:, :-1]) / 2).sum(axis=1)),
@@ -219,8 +227,6 @@ PLAIN = {
 REFUSED = {
     "bincount": lambda m: iv.bincount(iv.astype(m[0], "int64")),
     "convolve": lambda m: iv.convolve(m[0], iv.ones(2)),
-    "corrcoef": iv.corrcoef,
-    "cov": iv.cov,
     "cummax": iv.cummax,
     "cummin": iv.cummin,
     "histogram": iv.histogram,

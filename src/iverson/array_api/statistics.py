@@ -17,7 +17,7 @@ from iverson.array_api.reductions import sum as _sum
 from iverson.array_api.segments import segment_sum
 from iverson.core import dtypes
 from iverson.core.arguments import as_real, as_sequence, checked
-from iverson.core.dispatch import has_entries
+from iverson.core.dispatch import Wrapper, has_entries
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.ops import F
@@ -222,33 +222,44 @@ def _edges(x: Any, bins: Any, limits: Any) -> Any:
     return linspace(F.where(one, low - 0.5, low), F.where(one, high + 0.5, high), count + 1)
 
 
-@tensor_method
+@method
 @checked
 def cov(x: A | ArrayLike, /, *, correction: float = 1.0) -> A:
     """The covariance matrix of variables, the rows of x, over observations, its columns.
 
-    ``correction`` is subtracted from the number of observations. A vector is one variable. Raises ShapeError
-    for more than two axes.
+    ``correction`` is subtracted from the number of observations. A vector is one variable. Of a MaskedTensor,
+    the mean of a variable is over its specified entries, and the sum for two variables over the observations
+    where both are specified: nan where these are not more than ``correction``, unspecified without one.
+    Raises ShapeError for more than two axes.
 
     >>> from iverson import asarray
     >>> cov(asarray([[1., 2., 3.], [3., 2., 1.]]))
     iverson.Tensor([[ 1., -1.],
                     [-1.,  1.]])
     """
-    x = as_inexact(as_plain(x, "cov"), "cov")
+    x = as_inexact(x, "cov")
     if x.ndim not in (1, 2):
         raise ShapeError("cov", "x", got=f"shape {x.shape}", expected="a matrix or a vector")
     rows = F.reshape(x, shape=(1, x.size)) if x.ndim == 1 else x
     centred = rows - mean(rows, axis=1, keepdims=True)
-    product = F.matmul(centred, F.conj(permute_dims(centred, (1, 0)))) / max(x.shape[-1] - correction, 0.0)
+    product = F.matmul(centred, F.conj(permute_dims(centred, (1, 0)))) / _pairs(rows, correction)
     return product if x.ndim == 2 else F.reshape(product, shape=())
 
 
-@tensor_method
+def _pairs(rows: Any, correction: float) -> Any:
+    """How many observations there are of each two variables, less the correction: none is nan of a mask."""
+    if not isinstance(rows, Wrapper):
+        return max(rows.shape[-1] - correction, 0.0)
+    there = F.where(F.isnan(rows), 1.0, 1.0)  # specified where rows are
+    left = F.matmul(there, permute_dims(there, (1, 0))) - correction
+    return F.where(F.greater(left, 0), left, float("nan"))
+
+
+@method
 def corrcoef(x: A | ArrayLike, /) -> A:
     """The correlation coefficients of variables, the rows of x, over observations, its columns.
 
-    Raises ShapeError for more than two axes.
+    Of a MaskedTensor, from the covariances that `cov` gives. Raises ShapeError for more than two axes.
 
     >>> from iverson import asarray
     >>> corrcoef(asarray([[1., 2., 3.], [3., 2., 1.]]))

@@ -117,12 +117,16 @@ class Methods:
     @overload
     def copysign(self, x2: Self | ArrayLike, /) -> Self:
         """x1 with the sign of x2."""
+    def corrcoef(self, /) -> Self:
+        """The correlation coefficients of variables, the rows of x, over observations, its columns."""
     def cos(self, /) -> Self:
         """The cosine of an angle in radians."""
     def cosh(self, /) -> Self:
         """The hyperbolic cosine."""
     def count_nonzero(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x."""
+    def cov(self, /, *, correction: float = 1.0) -> Self:
+        """The covariance matrix of variables, the rows of x, over observations, its columns."""
     @overload
     def cross_entropy(self, labels: MaskedTensor, /, weight: MaskedTensor | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: float = 0.0) -> MaskedTensor:
         """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
@@ -592,10 +596,6 @@ class TensorMethods:
     @overload
     def convolve(self, v: Self | ArrayLike, /, *, mode: Literal['full', 'same', 'valid'] = 'full') -> Self:
         """The convolution of two vectors, the sum of a[i - k] * v[k] over k."""
-    def corrcoef(self, /) -> Self:
-        """The correlation coefficients of variables, the rows of x, over observations, its columns."""
-    def cov(self, /, *, correction: float = 1.0) -> Self:
-        """The covariance matrix of variables, the rows of x, over observations, its columns."""
     def histogram(self, /, bins: SupportsIndex | Array | ArrayLike = 10, *, range: tuple[float, float] | None = None, weights: Self | ArrayLike | None = None, density: bool = False) -> HistogramResult:
         """How many entries are in each of some bins, or the sum of their weights."""
     @overload
