@@ -493,3 +493,20 @@ def test_gradients_of_attention_are_those_of_torch() -> None:
     found = iv.autograd.grad(iv.sin(KERNELS["attention"](p, c, *ours)).sum(), ours)
     for x, t in zip(found, theirs, strict=True):
         np.testing.assert_allclose(x, t.grad.numpy(), atol=1e-12)
+
+
+def test_guards_on_the_ragged_axis_keep_stores_inside() -> None:
+    """``D[2 * i] += ...`` where a condition on e says that 2 * i is in D: nothing is stored at other i."""
+    rows = te.placeholder((4,), "int64", "rows")
+    y, head = te.placeholder((3,), name="y"), te.placeholder((3,), name="head")
+
+    def row(i: Any) -> Any:
+        e = te.reduce_axis((rows[i], rows[i + 1]), "e")
+        k = te.select(e > i, e - 2, 2 * i)
+        return te.sum(y[e] * te.select((k >= 0) & (k < 3), y[te.clamp(k, 0, 2)] * y[k], 0.5), e)
+
+    program = te.program_of(te.differentiate(te.compute((3,), row, "T"), [y], head))
+    feeds = {"rows": np.array([0, 2, 2, 3]), "y": np.array([1.0, 2.0, 3.0]), "head": np.ones(3)}
+    feed = [feeds[p.name] for p in program.inputs]
+    (found,), (expected,) = lower(te.eliminate(program))(*feed), run(program, feed)
+    np.testing.assert_allclose(found, expected)
