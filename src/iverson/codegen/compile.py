@@ -11,9 +11,11 @@ from typing import Any
 
 from iverson.codegen import target, ufuncs
 from iverson.codegen.target import Machine
+from iverson.core.progress import Pieces
 
 #: Lines of IR from which less is optimised.
 BIG = 2000
+_COMPILED = Pieces("compiling kernels")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def is_big(text: str) -> bool:
 
 def to_object(text: str, machine: Machine) -> bytes:
     """Machine code of an IR text, as a relocatable object."""
-    with target.lock:
+    with target.lock, _COMPILED:
         return bytes(target.target_machine(machine).emit_object(optimize(text, machine)))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iverson.core.progress import shown
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, lowest, random_direction
 from iverson.testing.groups import Members, columns
@@ -208,7 +209,7 @@ def _by_columns(
             partial(alone, k, first),
             check.tolerances.allowed(0.0, np.abs(part).max(axis=1, initial=0.0)),
         )
-        for coordinate, column in made:
+        for coordinate, column in shown(made, "gradcheck: columns of a Jacobian", space.size):
             found[:, first + coordinate] = column
         first += space.size
     return found

@@ -1,0 +1,71 @@
+"""How far long work is, on the terminal: a line on standard error that is erased when the work is done.
+
+Nothing is written in the first second, nor where standard error is not a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from time import monotonic
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+#: Seconds before the first line, and between two; how many characters a full bar has.
+PATIENCE, INTERVAL, WIDTH = 1.0, 0.1, 24
+_ERASE = "\r\x1b[K"
+
+
+def on_terminal() -> bool:
+    """Whether somebody sees what is written to standard error."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def shown(items: Iterable[Item], label: str, total: int) -> Iterator[Item]:
+    """The items, of which there are ``total``, with a bar of how many have been taken."""
+    if not on_terminal():
+        yield from items
+        return
+    due = monotonic() + PATIENCE
+    drawn = False
+    try:
+        for done, item in enumerate(items, 1):
+            if monotonic() >= due:
+                bar = "#" * (WIDTH * done // max(total, 1))
+                _write(f"{_ERASE}{label} [{bar:.<{WIDTH}}] {done}/{total}")
+                due, drawn = monotonic() + INTERVAL, True
+            yield item
+    finally:
+        if drawn:
+            _write(_ERASE)
+
+
+class Pieces:
+    """A line while pieces of work follow one another, how many nobody knows before: ``with pieces: ...``.
+
+    Pieces with more than a second between them are counted anew.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.label, self.count, self.start, self.last, self.drawn = label, 0, 0.0, 0.0, False
+
+    def __enter__(self) -> None:
+        now = monotonic()
+        if now - self.last > PATIENCE:
+            self.count, self.start = 0, now
+        self.count += 1
+        if now - self.start >= PATIENCE and on_terminal():
+            _write(f"{_ERASE}{self.label}: {self.count}")
+            self.drawn = True
+
+    def __exit__(self, *_: object) -> None:
+        self.last = monotonic()
+        if self.drawn:
+            _write(_ERASE)
+            self.drawn = False

@@ -1,0 +1,69 @@
+"""Lines that say how far long work is: on a terminal alone, not before a second, and erased."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+import iverson as iv
+from iverson.codegen import compile as compiler
+from iverson.core import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that pass with each look at the clock."""
+    steps, now = [0.0], [100.0]
+
+    def tick() -> float:
+        now[0] += steps[0]
+        return now[0]
+
+    monkeypatch.setattr(progress, "monotonic", tick)
+    return steps
+
+
+def written(monkeypatch: pytest.MonkeyPatch, stream: Any) -> Any:
+    monkeypatch.setattr("sys.stderr", stream)
+    return stream
+
+
+def cube(x: Any) -> Any:
+    return iv.cumulative_sum(x**3)
+
+
+def test_gradcheck_shows_how_many_columns_are_done(monkeypatch: Any, clock: list[float]) -> None:
+    x = iv.asarray([0.5, 1.0, 2.0], requires_grad=True)
+    silent, terminal, slow = io.StringIO(), Terminal(), Terminal()
+    clock[0] = 5.0
+    for stream, expected in ((silent, False), (slow, True)):
+        written(monkeypatch, stream)
+        assert iv.testing.gradcheck(cube, (x,))
+        assert ("columns of a Jacobian [########................] 1/3" in stream.getvalue()) == expected
+    assert slow.getvalue().endswith("\r\x1b[K")
+    assert silent.getvalue() == ""
+    clock[0] = 0.0
+    written(monkeypatch, terminal)
+    assert iv.testing.gradcheck(cube, (x,))
+    assert terminal.getvalue() == ""
+
+
+def test_compilation_counts_kernels(monkeypatch: Any, clock: list[float]) -> None:
+    clock[0] = 0.4
+    terminal = written(monkeypatch, Terminal())
+    for _ in range(3):
+        with compiler._COMPILED:
+            pass
+    assert "compiling kernels: 3" in terminal.getvalue()
+    assert "compiling kernels: 1" not in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    with pytest.raises(ZeroDivisionError), compiler._COMPILED:
+        raise ZeroDivisionError
+    assert terminal.getvalue().endswith("\r\x1b[K")
