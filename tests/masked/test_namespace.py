@@ -10,6 +10,7 @@ import scipy.linalg
 
 import iverson as iv
 from iverson.core.scalars import SCALARS
+from iverson.testing import gradcheck, gradgradcheck
 from tests.masked.oracle import assert_same, of_numpy, with_garbage
 
 RNG = np.random.default_rng(5)
@@ -347,6 +348,15 @@ def test_elementwise(name, layout):
 def test_values(name, layout):
     ours, theirs = VALUE[name]
     assert_same(ours(tensor(VALUES, MASK, layout)), theirs(of_numpy(VALUES, MASK)))
+
+
+@pytest.mark.parametrize("layout", ["strided", "csr"])
+def test_covariances_compile_and_differentiate(layout):
+    m = tensor(VALUES, MASK, layout)
+    assert_same(iv.jit(lambda m: iv.cov(m, correction=0))(m), ma.cov(of_numpy(VALUES, MASK), ddof=0))
+    leaf = m.detach().requires_grad_()
+    assert gradcheck(lambda m: iv.cov(m, correction=0).to_tensor(0), (leaf,))
+    assert gradgradcheck(lambda m: iv.corrcoef(m[::2]).to_tensor(0), (leaf,), fast=True)
 
 
 @pytest.mark.parametrize("layout", ["strided", "coo", "csr"])

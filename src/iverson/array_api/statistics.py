@@ -17,14 +17,14 @@ from iverson.array_api.reductions import sum as _sum
 from iverson.array_api.segments import segment_sum
 from iverson.core import dtypes
 from iverson.core.arguments import as_real, as_sequence, checked
-from iverson.core.dispatch import Wrapper, has_entries
+from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.ops import F
+from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
     from iverson.tensor.array import Array
-    from iverson.tensor.tensor import Tensor
     from iverson.tensor.typing import A, ArrayLike, Axis
 
 
@@ -250,7 +250,7 @@ def _pairs(rows: Any, correction: float) -> Any:
     """How many observations there are of each two variables, less the correction: none is nan of a mask."""
     if not isinstance(rows, Wrapper):
         return max(rows.shape[-1] - correction, 0.0)
-    there = F.where(F.isnan(rows), 1.0, 1.0)  # specified where rows are
+    there = rewrap(rows, Tensor(np.ones(unwrap(rows).shape)))  # its mask is known where its entries are not
     left = F.matmul(there, permute_dims(there, (1, 0))) - correction
     return F.where(F.greater(left, 0), left, float("nan"))
 
