@@ -57,16 +57,26 @@ def listening():
 
 
 def pids(client):
-    """The process of each worker, when there are two again.
+    """The process of each worker, by address, when there are two again.
 
-    A nanny whose worker dies before it has learnt of its start does not start another one.
+    The scheduler may not have noticed that one is dead. A nanny whose worker dies before it has learnt of its
+    start does not start another one.
     """
-    client.wait_for_workers(2, timeout=BOUND)
     end = time.monotonic() + BOUND
-    while any(nanny.status != Status.running for nanny in client.cluster.workers.values()):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    return client.run(os.getpid)
+    while True:
+        nannies = [n for n in client.cluster.workers.values() if n.status == Status.running and lives(n.pid)]
+        found = {n.worker_address: n.pid for n in nannies}
+        if len(found) == 2 and set(found) == set(client.nthreads()):
+            return found
+        assert time.monotonic() < end, f"two workers in {BOUND} s; there are {found}"
+        time.sleep(0.02)
+
+
+def lives(pid):
+    try:
+        return pid is not None and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def dies_once(marker):
