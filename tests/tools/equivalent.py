@@ -16,7 +16,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ),
         "drop: not is_grad_enabled()": "where nothing is recorded: more is computed (or cut), and never read",
         "drop: ct.dtype.kind == 'c'": "the real part of what is real is itself",
-        "drop: type(g._value) in _BOUNDLESS": "a shortcut: such a support leaves the kept plan as it is",
+        "drop: type(held) is Strided": "a shortcut: such a support leaves the kept plan as it is",
         "drop: ct._node is None in if covers(": "a shortcut: cutting a box out of what lies within it",
         "drop: node.meta.hooks.get(index)": "two factors are multiplied one node earlier, at their pattern",
         "drop: not op.entry_map.bounds": "a shortcut: of such ops no support bounds what is computed",

@@ -265,13 +265,12 @@ def _report_cast(node: Node, ct: Any, of: Any, g: Any) -> None:
         work.cast(node.describe(), str(given), str(of.dtype), arrived)
 
 
-#: Layouts whose support bounds no computation: a bracket's values are computed everywhere.
-_BOUNDLESS = (np.ndarray, Bracket)
-
-
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
     """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
-    if node.multiple or type(g) is LowRank or type(g._value) in _BOUNDLESS or not op.entry_map.bounds:
+    held = getattr(g, "_value", None)
+    if type(held) is Bracket:  # its values are computed wherever they are held, in a box or everywhere
+        held = held.values
+    if node.multiple or type(g) is LowRank or type(held) is Strided or not op.entry_map.bounds:
         return pullback(op, demands) if overrides() else on_demand(op, demands)
     if g._node is not None and is_grad_enabled():
         return pullback(op, demands)
@@ -283,8 +282,7 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> P
         else:
             if op.name not in overrides():
                 return on_values(op, demands)
-    where = support_of(g._value)
-    return pullback(op, demands, where, known_inputs(node, recording), node.out, node.params)
+    return pullback(op, demands, support_of(held), known_inputs(node, recording), node.out, node.params)
 
 
 _EACH = Kind.EACH
