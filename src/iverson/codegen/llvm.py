@@ -165,6 +165,10 @@ class _Emitter:
         varies = at.coefficient != 0
         value = self.m.value(s.value, p)
         if not varies:
+            if (
+                at.mask is not None and at.mask.type.lanes > 1
+            ):  # one place, by indices of which some are outside
+                p = p.inner(at.mask if p.mask is None else at.mask & p.mask)
             value = self._over_lanes(s, value, p)
             self._one_entry(s, at, value)
             return
@@ -201,7 +205,7 @@ class _Emitter:
         done = None
         if at.mask is not None:  # an address that could not be proven: only where it is inside
             inside, done = b.fresh("inside"), b.fresh("done")
-            b.br_if(at.mask, inside, done)
+            b.br_if(b.any(at.mask), inside, done)
             b.start(inside)
         at = replace(at, mask=None)
         if s.atomic:
