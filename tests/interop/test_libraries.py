@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -179,3 +180,33 @@ def test_pandas_and_matplotlib() -> None:
     with pytest.warns(DetachWarning, match="detach"), pytest.raises(GradientError, match="detach"):
         axes.plot(iv.ones(2, requires_grad=True))
     plt.close(figure)
+
+
+def test_h5py_and_zarr_hold_what_tensors_are_made_of(tmp_path: Any) -> None:
+    """Of a sparse tensor its pattern and values, of a masked one data and mask; tracked ones are refused."""
+    sparse = iv.to_layout(iv.asarray([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]), "csr")
+    masked = iv.masked_tensor(GAPS, ~np.isnan(GAPS))
+    held = sparse.to_scipy()
+    parts = {"indptr": held.indptr, "indices": held.indices, "values": sparse.values()}
+    parts |= {"data": masked.to_tensor(0.0), "mask": masked.mask()}
+    opened = 0
+    for name in ("h5py", "zarr"):
+        try:
+            library = importlib.import_module(name)
+        except ImportError:
+            continue
+        store = library.File(tmp_path / "x.h5", "w") if name == "h5py" else library.group()
+        make = store.create_dataset if name == "h5py" else store.create_array
+        for key, part in parts.items():
+            make(key, data=np.asarray(part))
+        read = {key: iv.asarray(store[key][...]) for key in parts}
+        again = iv.sparse_csr_tensor(read["indptr"], read["indices"], read["values"], sparse.shape)
+        assert again.layout == "csr"
+        np.testing.assert_array_equal(again.to_dense().numpy(), sparse.to_dense().numpy())
+        assert iv.masked_tensor(read["data"], read["mask"]).tolist() == masked.tolist()
+        # zarr takes no arrays but NumPy's
+        with pytest.raises(GradientError if name == "h5py" else TypeError):
+            store["tracked"] = iv.ones(2, requires_grad=True)
+        opened += 1
+    if not opened:
+        pytest.skip("neither h5py nor zarr is installed")
