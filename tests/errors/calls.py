@@ -315,7 +315,7 @@ LINALG: dict[str, Callable[[], Given | list[Given]]] = {
     "block_diag": lambda: Given(matrix(), vector()),
     "cholesky_solve": lambda: Given(vector(), iv.linalg.cholesky(matrix()), upper=False),
     "cond": lambda: Given(matrix(), p=1),
-    "lstsq": lambda: Given(matrix(), vector(), rtol=1e-9),
+    "lstsq": lambda: Given(matrix(), vector(), rtol=1e-9, rcond=1e-9),
     "lu_solve": lambda: Given(iv.linalg.lu_factor(matrix()), vector(), adjoint=True),
     "multi_dot": lambda: Given([vector(), matrix(), matrix()]),
     "solve_circulant": lambda: Given(vector(4.0, 1.0, 0.0), vector()),

@@ -178,7 +178,14 @@ def cholesky_solve(b: A | ArrayLike, factor: A | ArrayLike, /, *, upper: bool = 
         return by_columns(solved, right)
 
 
-def lstsq(a: A | ArrayLike, b: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None) -> LstsqResult:
+def lstsq(
+    a: A | ArrayLike,
+    b: A | ArrayLike,
+    /,
+    *,
+    rtol: A | ArrayLike | None = None,
+    rcond: A | ArrayLike | None = None,
+) -> LstsqResult:
     """The x of least norm among those that minimise the norm of a @ x - b, column by column.
 
     Parameters
@@ -186,6 +193,7 @@ def lstsq(a: A | ArrayLike, b: A | ArrayLike, /, *, rtol: A | ArrayLike | None =
     a : shape (..., m, n).
     b : a vector of m entries, or shape (..., m, k). The axes before the last two broadcast.
     rtol : singular values up to ``rtol`` times the largest count as 0, as in `pinv`.
+    rcond : NumPy's name of ``rtol``.
 
     Returns
     -------
@@ -201,6 +209,7 @@ def lstsq(a: A | ArrayLike, b: A | ArrayLike, /, *, rtol: A | ArrayLike | None =
     iverson.Tensor([1., 2.])
     """
     a, b = as_inexact(a, "lstsq", "a"), as_inexact(b, "lstsq", "b")
+    rtol = rcond if rtol is None else rtol
     if a.ndim < 2:
         raise ShapeError("lstsq", "a", got=f"shape {a.shape}", expected="at least two axes")
     if not b.ndim or b.shape[max(b.ndim - 2, 0)] != a.shape[-2]:
