@@ -59,7 +59,7 @@ def test_the_documented_loop_resumes_with_the_same_bits(client, tmp_path):
 
 
 def test_data_larger_than_a_process_may_be(tmp_path):
-    size, limit, most = (2048, 600, 600) if FULL else (192, 350, 190)
+    size, limit, most = (2048, 600, 600) if FULL else (256, 350, 240)
     found = subprocess.run(
         [sys.executable, "-m", "tests.interop.out_of_core", str(tmp_path), str(size), str(limit)],
         cwd=ROOT,
