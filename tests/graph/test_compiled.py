@@ -48,3 +48,17 @@ def test_series_of_what_was_joined_are_compiled():
     t = iv.asarray([0.3, -1.2, 2.0])
     found, expected = iv.jit(iv.grad(f))(t), iv.grad(f)(t)
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-13)
+
+
+def test_an_entry_beside_the_whole_of_what_it_is_read_from():
+    """Axes that are one loop are one axis of every access, also of those at one place."""
+
+    def f(x, e):
+        t = iv.sin(x) @ e
+        u = t * t[1, 2] + t
+        v = iv.stack([u, iv.cos(u)], axis=1)
+        return u, v / v[0, 1, 2], v - v[1, :, :1], v[:, 0] * t[0] + t[1, 0]
+
+    x, e = iv.asarray(np.arange(6.0).reshape(2, 3)), iv.eye(3)
+    for found, expected in zip(iv.jit(f)(x, e), f(x, e), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-14)

@@ -7,7 +7,7 @@ for i: U[i] = g(R[i], i)
 
 from __future__ import annotations
 
-from iverson.codegen.fuse import expanded, fresh, named
+from iverson.codegen.fuse import expanded, fresh, named, shapes_in
 from iverson.codegen.nodes import (
     Buffer,
     Let,
@@ -51,6 +51,9 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
         return None
     loads = task.loads
     if not all(same(x.indices, task.write) for x in loads if x.buffer.name == read.name):
+        return None
+    seen = shapes_in(phase)
+    if any(seen.get(x.buffer.name, x.buffer.shape) != x.buffer.shape for x in loads):
         return None
     below = {x.buffer.name for s in statements((phase,)) for e in expressions(s) for x in _loads(e)}
     stored = {s.buffer.name for s in statements((phase,)) if isinstance(s, Store)}

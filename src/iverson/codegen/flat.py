@@ -54,7 +54,8 @@ def _pair(task: Task) -> tuple[Axis, Axis] | None:
         return None
     accesses: list[Load | Store] = [Store(task.out, task.write, task.value), *task.loads]
     for a, b in zip(task.axes, task.axes[1:], strict=False):
-        if _whole(a) and _whole(b) and all(_in_step(x, a, b) for x in accesses):
+        both = {x.buffer.name for x in accesses if _places(x, a)}
+        if _whole(a) and _whole(b) and all(_in_step(x, a, b, x.buffer.name in both) for x in accesses):
             return a, b
     return None
 
@@ -81,11 +82,14 @@ def _whole(a: Axis) -> bool:
     return plain and a.extent is not None and a.extent > 0
 
 
-def _in_step(x: Load | Store, a: Axis, b: Axis) -> bool:
-    """Whether an access has neither axis, or both, next to each other and over whole dimensions."""
+def _in_step(x: Load | Store, a: Axis, b: Axis, elsewhere: bool) -> bool:
+    """Whether an access has neither axis, or both, next to each other and over whole dimensions.
+
+    elsewhere : whether another access of the same buffer has them; then one that has neither is of one entry.
+    """
     first, second = _places(x, a), _places(x, b)
     if not first and not second:
-        return True
+        return not elsewhere or all(isinstance(i, Const) for i in x.indices)
     if len(first) != 1 or len(second) != 1 or x.buffer.strides is not None:
         return False
     between = x.buffer.shape[first[0] + 1 : second[0]]
@@ -103,14 +107,21 @@ def _joined(task: Task, a: Axis, b: Axis) -> Task:
     assert b.extent is not None
     length = a.extent * b.extent
     both = Axis(a.name, Const(0), Const(length))
+    accesses: list[Load | Store] = [Store(task.out, task.write, task.value), *task.loads]
+    places = {x.buffer.name: (_places(x, a)[0], _places(x, b)[0]) for x in accesses if _places(x, a)}
 
     def at(x: Load | Store) -> tuple[Buffer, tuple[Expr, ...]]:
-        if not _places(x, a):
+        if x.buffer.name not in places:
             return x.buffer, x.indices
-        (d,), (e,) = _places(x, a), _places(x, b)
-        old = x.buffer.shape
+        d, e = places[x.buffer.name]
+        old, index = x.buffer.shape, x.indices[d]
+        if not _places(x, a):  # one entry of what is read along the axes
+            row, column = x.indices[d], x.indices[e]
+            assert isinstance(row, Const)
+            assert isinstance(column, Const)
+            index = Const(row.value * b.extent + column.value)
         shape = (*old[:d], length, *old[e + 1 :])
-        return replace(x.buffer, shape=shape), (*x.indices[: d + 1], *x.indices[e + 1 :])
+        return replace(x.buffer, shape=shape), (*x.indices[:d], index, *x.indices[e + 1 :])
 
     def moved(e: Expr) -> Expr:
         return Load(*at(e)) if isinstance(e, Load) else e

@@ -66,8 +66,8 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
         first, second = chained
     if not independent(first, second) or not (made or _loaded(first) & _loaded(second)):
         return None
-    shapes = dict(_shapes(first))
-    if any(shapes.setdefault(name, shape) != shape for name, shape in _shapes(second)):
+    seen = shapes_in(first)
+    if any(seen.get(name, shape) != shape for name, shape in shapes_in(second).items()):
         return None  # one of them has seen axes as one (`flat`), the other has not
     taken = set(named(first))
     names = {n: fresh(n, taken) for n in named(second)}
@@ -208,12 +208,13 @@ def _loaded(phase: Stmt) -> set[str]:
     return {x.buffer.name for e in inside for x in subexpressions(e) if isinstance(x, Load)}
 
 
-def _shapes(phase: Stmt) -> Iterator[tuple[str, tuple[int | str, ...]]]:
+def shapes_in(phase: Stmt) -> dict[str, tuple[int | str, ...]]:
+    """The shapes in which a phase sees its buffers."""
+    found = {s.buffer.name: s.buffer.shape for s in statements((phase,)) if isinstance(s, Store)}
     for s in statements((phase,)):
-        if isinstance(s, Store):
-            yield s.buffer.name, s.buffer.shape
         for e in expressions(s):
-            yield from ((x.buffer.name, x.buffer.shape) for x in subexpressions(e) if isinstance(x, Load))
+            found |= {x.buffer.name: x.buffer.shape for x in subexpressions(e) if isinstance(x, Load)}
+    return found
 
 
 def _merged(a: Stmt, b: Stmt) -> Stmt | None:
