@@ -57,6 +57,7 @@ def test_gradcheck_shows_how_many_columns_are_done(monkeypatch: Any, clock: list
 
 def test_compilation_counts_kernels(monkeypatch: Any, clock: list[float]) -> None:
     clock[0] = 0.4
+    monkeypatch.setattr(compiler, "_COMPILED", progress.Pieces("compiling kernels"))
     terminal = written(monkeypatch, Terminal())
     for _ in range(3):
         with compiler._COMPILED:

@@ -64,7 +64,7 @@ METHODS = (
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning:scipy")
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow encountered):RuntimeWarning:scipy")
 @pytest.mark.filterwarnings("ignore::iverson.errors.ConvergenceWarning")
 def test_every_method_of_minimize_gets_what_it_reads(method: str) -> None:
     weights = iv.asarray([1.0, 2.0, 0.5], requires_grad=True)
