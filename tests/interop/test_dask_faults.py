@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -30,30 +31,34 @@ RUNS = 20 if os.environ.get("IVERSON_TEST_ALL") else 4
 PHASES = ("start", "local pass", "reduction", "update")
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Two processes. After them, none is left and nothing listens."""
-    before = set(psutil.Process().children(recursive=True))
+@contextmanager
+def two_processes():
+    """A client of two. After them, none is left and nothing listens."""
+    before, open_before = set(psutil.Process().children(recursive=True)), listening()
     with cluster(2, processes=True) as found:
-        ports = [c.laddr for c in listening()]
+        ports = listening() - open_before
         assert ports
         assert {ip for ip, _ in ports} == {"127.0.0.1"}
         yield found
-    end = time.monotonic() + BOUND
+    end, helpers = time.monotonic() + BOUND, set()
     while left := {p for p in psutil.Process().children(recursive=True) if p.is_running()} - before:
-        helpers = {
-            p for p in left if "resource_tracker" in " ".join(p.cmdline())
-        }  # of multiprocessing itself
+        helpers = {p for p in left if "resource_tracker" in " ".join(p.cmdline())}  # multiprocessing's own
         if left == helpers or time.monotonic() > end:
             break
         time.sleep(0.1)
-    assert left == helpers
-    assert not listening()
+    assert left <= helpers
+    assert listening() <= open_before
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_processes() as found:
+        yield found
 
 
 def listening():
     own = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    return [c for p in own for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    return {c.laddr for p in own for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN}
 
 
 def pids(client):
@@ -153,12 +158,14 @@ def _loaded(x, k, number):
 
 
 def test_a_worker_that_dies_changes_no_result(client, tmp_path):
+    """Each kill is in a cluster of its own: how soon Dask starts another worker is not what is tested."""
     rng = np.random.default_rng(0)
     want = train(client)
     for run in range(RUNS):
         kill = PHASES[run % len(PHASES)], int(rng.integers(3)), int(rng.integers(4))
         marker = str(tmp_path / str(run))
-        assert train(client, kill, marker) == want, kill
+        with two_processes() as own:
+            assert train(own, kill, marker) == want, kill
         assert kill[0] in ("start", "update") or os.path.exists(marker), "nothing was killed"
 
 
