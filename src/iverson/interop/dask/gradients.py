@@ -30,6 +30,9 @@ from iverson.transforms.trees import flatten, tensors, unflatten
 NAME = "value_and_grad"
 #: How many partial sums a task adds.
 FAN_IN = 8
+#: Bytes of what changed, for all partitions together, that are arguments of the passes over these: a task of
+#: its own takes as long as a round trip.
+IN_TASKS = 1 << 17
 
 sizeof.register(Packed, lambda x: x.nbytes)
 
@@ -88,8 +91,12 @@ class ValueAndGrad:
 
     def _computed(self, client: Client | None, sent: Broadcast, data: Partitions) -> Packed:
         local, merged = (dask.delayed(f, pure=False) for f in (_local, _merged))
-        messages = sent.messages()
-        first, *changes = [m.task for m in messages]
+        start, *later = messages = sent.messages()
+        loose = [m for m in later if m.task is None]
+        many = sum(m.content.nbytes for m in loose) * len(data.parts) > IN_TASKS
+        for m in (start, *(loose if many else ())):
+            m.make_task()
+        first, changes = start.task, [m.content if m.task is None else m.task for m in later]
         passes = [
             local(first, sent.past, changes, k, data.structure, list(parts))
             for k, parts in enumerate(data.parts)
@@ -99,11 +106,11 @@ class ValueAndGrad:
         if client is None:
             (found,) = dask.compute(passes[0], scheduler="synchronous")
             return found  # type: ignore[no-any-return]
-        new = [m for m in messages if not isinstance(m.task, Future)]
+        new = [m for m in messages if m.task is not None and not isinstance(m.task, Future)]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             future, *held = client.compute([passes[0], *(m.task for m in new)], sync=False)
         for message, task in zip(new, held, strict=True):
-            message.task = task
+            message.task, message.content = task, None
         what = f"the loss and its gradients over {len(data.parts)} partitions"
         try:
             with waiting(NAME, what, self._timeout):
@@ -114,10 +121,20 @@ class ValueAndGrad:
 
 
 class _Message:
-    """A message to workers: a task, and when it was handed to the scheduler, its future."""
+    """A message to workers.
+
+    task : what makes it, and when that was handed to the scheduler, its future; None while it is an argument
+        of the tasks that read it.
+    """
 
     def __init__(self, message: Packed) -> None:
-        self.task = dask.delayed(_as_it_is, pure=False)(message)
+        self.content: Any = message
+        self.task: Any = None
+
+    def make_task(self) -> None:
+        """From now on it is sent once."""
+        if self.task is None:
+            self.task = dask.delayed(_as_it_is, pure=False)(self.content)
 
     def is_lost(self) -> bool:
         """Whether the scheduler knows it no more, as after a restart."""
