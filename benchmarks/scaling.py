@@ -42,7 +42,7 @@ class Engine:
 #: Dask's seconds are measured on two cores (`--measure`), the latency with that of submitting each task. Of a
 #: network a loopback interface says nothing: 10 Gbit/s, and 30 us for a message under MPI, are assumed.
 NETWORK = 1.1e9
-DASK = Engine("Dask", central=1.8e-3, latency=16e-3, bandwidth=NETWORK, fan_in=8)
+DASK = Engine("Dask", central=0.53e-3, latency=8e-3, bandwidth=NETWORK, fan_in=8)
 MPI = Engine("MPI", central=0.0, latency=30e-6, bandwidth=NETWORK, fan_in=2)
 
 
