@@ -77,6 +77,21 @@ def test_a_box_that_is_stored_stays_one():
     np.testing.assert_allclose(entries(iv.jit(g)(x)), entries(g(x)), rtol=1e-9)
 
 
+def test_what_a_branch_leaves_out_is_known_when_it_is_compiled():
+    """Conditions of entries that an index names are constants of the branch, of a part of the array."""
+
+    def branch(x):
+        return iv.grad(lambda x: iv.sin(x[np.array([0, 0, 0])]).sum() + (x**2).sum())(x)
+
+    def f(p, x):
+        return iv.cond(p, branch, lambda x: 2 * x, x)
+
+    x, compiled = iv.asarray([0.3, -1.2, 2.0]), iv.jit(f)
+    for p in (True, False):
+        found, expected = compiled(iv.asarray(p), x), f(iv.asarray(p), x)
+        np.testing.assert_allclose(entries(found), entries(expected), rtol=1e-14)
+
+
 def test_what_is_read_and_not_zero_is_computed():
     """Of a product that is read in two rows, these are multiplied; of what is summed, a box."""
     x, w = np.ones((40, 8)), np.ones((8, 6))

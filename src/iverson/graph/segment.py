@@ -26,7 +26,7 @@ from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.operations import mended
 from iverson.graph.recompute import recompute
 from iverson.graph.views import Strided, view
-from iverson.layouts import Zero, is_strided
+from iverson.layouts import Box, Bracket, Packed, Zero, is_strided, to_strided
 
 Kind = Callable[[Equation], str]
 ONCE = Times()
@@ -228,6 +228,8 @@ class Segment:
     def constant(self, v: Value) -> View | None:
         """Where a constant is; None for one in a layout that is not for programs, and for other values."""
         array = self.constants.get(v)
+        if isinstance(array, Box | Bracket | Packed):  # as embeddings of constants are
+            array = to_strided(array)
         if is_strided(array):
             return self.memory.hold(array)
         return self.memory.zeros(v.dtype, v.shape) if type(array) is Zero else None
