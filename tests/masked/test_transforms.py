@@ -11,6 +11,7 @@ import pytest
 
 import iverson as iv
 from iverson.testing import GradcheckError, gradcheck
+from tests.graph.ways import interpreted
 
 MASK = [True, False, True]
 
@@ -59,6 +60,8 @@ def test_what_a_mask_leaves_out_reaches_no_gradient_compiled_or_not(name):
         found, expected = iv.jit(f)(x).to_dense().numpy(), f(x).to_dense().numpy()
         assert np.isfinite(expected).all()
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+        for _, (after_a_pass,) in interpreted(f, [x]):  # each of which changes nothing the second time
+            np.testing.assert_allclose(after_a_pass.to_dense().numpy(), expected, rtol=1e-12, atol=1e-14)
 
 
 def test_jacobians_have_the_masks_of_both_sides():

@@ -26,7 +26,7 @@ def _pack_abstract(x: Any, mask: Any, *, count: int) -> Aval:
     return Aval((count,), x.dtype)
 
 
-def _unpack_abstract(x: Any, mask: Any, *, count: int) -> Aval:
+def _unpack_abstract(x: Any, mask: Any, *, count: int, held: bool = True) -> Aval:
     _check("unpack", x, (count,))
     return Aval(mask.shape, x.dtype)
 
@@ -37,10 +37,10 @@ def _batched_pack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int) 
     return F.reshape(whole, shape=(examples.size, count))
 
 
-def _batched_unpack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int) -> Any:
+def _batched_unpack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int, **held: Any) -> Any:
     x, mask = examples.each(F, (x, mask))
     whole = examples.size * count
-    return F.unpack(F.reshape(x, shape=(whole,)), mask, count=whole)
+    return F.unpack(F.reshape(x, shape=(whole,)), mask, count=whole, **held)
 
 
 _MASK = np.array([[True, False, True], [False, True, True]])
@@ -59,13 +59,14 @@ define(
     )
 )
 
-# The transpose: a vector put where the mask holds, zero elsewhere.
+# The transpose: a vector put where the mask holds, zero elsewhere. Not ``held``, it is so in compiled code
+# whose conditions say where it is read.
 define(
     Op(
         name="unpack",
-        forward=lambda x, mask, *, count: Packed(mask, x),
+        forward=lambda x, mask, *, count, held=True: Packed(mask, x),
         abstract=_unpack_abstract,
-        vjp=(lambda F, g, _y, _x, mask, *, count: F.pack(g, mask, count=count), None),
+        vjp=(lambda F, g, _y, _x, mask, *, count, held=True: F.pack(g, mask, count=count), None),
         linear_in=LINEAR,
         batch=_batched_unpack,
         samples=lambda s: [Sample((s((n,)), mask), {"count": n}) for mask, n in _SAMPLES],

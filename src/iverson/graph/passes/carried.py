@@ -345,9 +345,9 @@ def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 def _unpacked(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """What a mask takes apart is held where the mask holds."""
     x, mask = given
-    if any(isinstance(v, Held | Part) for v in given):
+    if any(isinstance(v, Held | Part) for v in given) or not e.params.get("held", True):
         return None
-    return Held(bind(e.op, (x, mask), dict(e.params)), mask, False, made=True)
+    return Held(bind(e.op, (x, mask), {**e.params, "held": False}), mask, False, made=True)
 
 
 def _there(x: Any) -> Any:
