@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-pytestmark = pytest.mark.peers
+from tests.interop.tally import outcomes
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.peers
 
 #: What SciPy carries out in NumPy alone, of all arrays.
 IN_NUMPY = {
@@ -33,16 +27,7 @@ IN_NUMPY = {
 
 
 def test_scipys_functions_differentiate_or_refuse() -> None:
-    run = subprocess.run(
-        (sys.executable, "-m", "tests.interop.scipy_calls"),
-        cwd=ROOT,
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    found = json.loads(run.stdout)
+    found = outcomes("tests.interop.scipy_calls")
     refusing = {f"{module}.{name}" for module, names in IN_NUMPY.items() for name in names.split()}
     assert {n: e for n, e in found.items() if e != "right" and not e.startswith("refused")} == {}
     assert {n for n, e in found.items() if e != "right"} == refusing

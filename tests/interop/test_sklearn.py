@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.interop.tally import outcomes
 
 pytestmark = pytest.mark.peers
 pytest.importorskip("sklearn", reason="a peer")
-
-ROOT = Path(__file__).parents[2]
 
 #: What differs, and why.
 OTHERWISE = {
     "GaussianMixture full",  # adds reg_covar to a slice in place: slices are copies here
     "silhouette_score",  # not dispatched: asks for the attribute `flat`
-    "roc_auc_score",  # call where(condition)
-    "roc_curve",
 }
 
 #: What reads entries as Python numbers on the way; metrics that give floats do, too.
@@ -28,16 +20,7 @@ WITHOUT_GRADIENTS = {"PoissonRegressor", "LogisticRegression", "CalibratedClassi
 
 
 def test_estimators_and_metrics_are_right_or_refuse() -> None:
-    run = subprocess.run(
-        (sys.executable, "-m", "tests.interop.sklearn_calls"),
-        cwd=ROOT,
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    found = json.loads(run.stdout)
+    found = outcomes("tests.interop.sklearn_calls")
     values = {name: value for name, (value, _) in found.items() if value != "right"}
     assert {name: value for name, value in values.items() if name not in OTHERWISE} == {}
     assert [n for n, value in values.items() if not value.startswith("raised")] == ["GaussianMixture full"]

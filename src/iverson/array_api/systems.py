@@ -115,13 +115,7 @@ def lu_solve(
         y = solve_triangular(packed, y, unit_diagonal=True, trans="C")
         return _in_order(y, F.argsort(rows, axis=rows.ndim - 1, descending=False, stable=True))
 
-    if not right.ndim or right.shape[max(right.ndim - 2, 0)] != packed.shape[-1]:
-        raise ShapeError(
-            "lu_solve",
-            "b",
-            got=f"shape {right.shape} for matrices of shape {packed.shape}",
-            expected=f"{packed.shape[-1]} rows",
-        )
+    _check_rows("lu_solve", right, packed.shape[-1], f"matrices of shape {packed.shape}")
     with speaking_as("lu_solve", a="factors"):
         return by_columns(solved, right)
 
@@ -257,13 +251,7 @@ def solve_toeplitz(c: A | ArrayLike, b: A | ArrayLike, /, *, r: A | ArrayLike | 
             got=f"shape {first.shape} for c of shape {c.shape}",
             expected="vectors of one length",
         )
-    if not b.ndim or b.shape[max(b.ndim - 2, 0)] != c.shape[-1]:
-        raise ShapeError(
-            "solve_toeplitz",
-            "b",
-            got=f"shape {b.shape} for c of shape {c.shape}",
-            expected=f"{c.shape[-1]} rows",
-        )
+    _check_rows("solve_toeplitz", b, c.shape[-1], f"c of shape {c.shape}")
     above = flip(first[..., 1:], axis=-1)
     numbers = expand_dims(concat([above, c], axis=-1), axis=-1)
     with speaking_as("solve_toeplitz"):
@@ -301,6 +289,11 @@ def solve_circulant(c: A | ArrayLike, b: A | ArrayLike, /) -> Tensor:
         return found if dtypes.kind_of(dtypes.result_type(c, b)) == "c" else F.real(found)
 
     return by_columns(solved, b)
+
+
+def _check_rows(operation: str, b: Any, rows: int, of: str) -> None:
+    if not b.ndim or b.shape[max(b.ndim - 2, 0)] != rows:
+        raise ShapeError(operation, "b", got=f"shape {b.shape} for {of}", expected=f"{rows} rows")
 
 
 __all__ = [

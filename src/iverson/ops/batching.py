@@ -7,7 +7,7 @@ from what it says anyway: that the op is elementwise, or by the names of paramet
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,6 +126,13 @@ def apart(F: Any, x: Any, size: int) -> Any:
     rows, columns = x.shape
     whole = F.reshape(x, shape=(rows, size, columns // size if size else 0))
     return F.permute_dims(whole, axes=(1, 0, 2))
+
+
+def by_matrix(F: Any, examples: Examples, call: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """call(a, b) for each example; once for all that share the matrix a, columns of b side by side."""
+    if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
+        return apart(F, call(a, beside(F, b)), examples.size)
+    return call(*examples.aligned(F, (a, b)))
 
 
 def one_by_one(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:

@@ -24,7 +24,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define, definition_hooks
 from iverson.layouts import CooPattern
-from iverson.ops.batching import Examples, apart, beside, leading
+from iverson.ops.batching import Examples, by_matrix, leading
 from iverson.ops.matmul import cut, product_at
 
 #: What iterates to a tolerance, or solves by SciPy's sparse factors, that half precision does not reach.
@@ -138,9 +138,7 @@ def solution(call: Rule) -> dict[str, Any]:
 
     def batched(F: Any, examples: Examples, a: Any, b: Any, **params: Any) -> Any:
         # One matrix is factored once for all examples: their right-hand sides are columns of one.
-        if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
-            return apart(F, call(F, a, beside(F, b), **params), examples.size)
-        return call(F, *examples.aligned(F, (a, b)), **params)
+        return by_matrix(F, examples, lambda a, b: call(F, a, b, **params), a, b)
 
     return {
         "vjp": pullback,

@@ -34,7 +34,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
 from iverson.kernels import merging, sparse_products, strided
 from iverson.layouts import support_of
-from iverson.ops.batching import Examples, apart, beside
+from iverson.ops.batching import Examples, by_matrix
 from iverson.ops.notation import lazy_te, stretched_index
 
 
@@ -239,9 +239,7 @@ def _product(T: Any, a: Any, b: Any) -> Any:
 
 def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
     """One product for all examples where they share a matrix: `strided.matmul` takes rows of all at once."""
-    if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
-        return apart(F, F.matmul(a, beside(F, b)), examples.size)
-    return F.matmul(*examples.aligned(F, (a, b)))
+    return by_matrix(F, examples, F.matmul, a, b)
 
 
 define(

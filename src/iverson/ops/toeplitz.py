@@ -15,7 +15,7 @@ from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import define
-from iverson.ops.batching import Examples, apart, beside
+from iverson.ops.batching import Examples, by_matrix
 from iverson.ops.linalg import _lapack
 
 
@@ -70,9 +70,7 @@ def _cotangent(F: Any, g: Any, d: Any) -> Any:
 
 
 def _batched(F: Any, examples: Examples, d: Any, b: Any) -> Any:
-    if examples.alike(0) and d.ndim == 2 and b.ndim == 3:
-        return apart(F, F.solve_toeplitz(d, beside(F, b)), examples.size)
-    return F.solve_toeplitz(*examples.aligned(F, (d, b)))
+    return by_matrix(F, examples, F.solve_toeplitz, d, b)
 
 
 define(
