@@ -26,7 +26,7 @@ from iverson.array_api.sparse import (
     sparse_csr_tensor,
     to_layout,
 )
-from iverson.core import dtypes
+from iverson.core import dtypes, locks
 from iverson.core.dispatch import has_entries, is_variable, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.layouts import Sparse, layouts
@@ -36,6 +36,9 @@ from iverson.tensor import Tensor, asarray
 
 #: What a file says it is, and the member with the tree.
 FORMAT, TREE = "iverson 1", "tree"
+#: Python's parser, which reads the headers of arrays, counts its depth for all threads together up to 3.12
+#: (CPython issue 106905).
+_READING = locks.lock()
 _PLAIN = (bool, int, float, str)
 _COMPRESSED: dict[str, Callable[..., Tensor]] = {
     "csr": sparse_csr_tensor, "csc": sparse_csc_tensor, "bsr": sparse_bsr_tensor, "bsc": sparse_bsc_tensor,
@@ -88,7 +91,7 @@ def load(path: str | os.PathLike[str], /) -> Any:
     if source.suffix == ".safetensors":
         return _nested({name: asarray(a) for name, a in _package("load").load_file(source).items()})
     try:
-        with np.load(source, allow_pickle=False) as members:
+        with _READING, np.load(source, allow_pickle=False) as members:
             said = json.loads(members[TREE].tobytes().decode())
             if said["format"] != FORMAT:
                 raise ValueError(f"its format is {said['format']!r}")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -177,3 +182,34 @@ def test_ravel_pytree():
     with pytest.raises(iv.errors.ShapeError, match=r"unravel: argument 'vector': got shape \(3,\)"):
         unravel(iv.ones(3))
     assert iv.ravel_pytree([])[0].shape == (0,)
+
+
+def test_threads_read_at_once(tmp_path, monkeypatch):
+    """Threads change while a header is parsed, as they do where a callback of the collector is in Python."""
+    parse, parsing = ast.parse, threading.local()
+
+    def marked(*args, **kwargs):
+        parsing.now = True
+        try:
+            return parse(*args, **kwargs)
+        finally:
+            parsing.now = False
+
+    def give_way(phase, info):
+        if getattr(parsing, "now", False):
+            time.sleep(1e-4)
+
+    tree = {str(k): iv.ones(k + 1) for k in range(20)}
+    iv.save(tmp_path / "a", tree)
+    monkeypatch.setattr(ast, "parse", marked)
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(give_way)
+    try:
+        gc.set_threshold(1)
+        with ThreadPoolExecutor(4) as pool:
+            read = list(pool.map(lambda _: iv.load(tmp_path / "a"), range(8)))
+    finally:
+        gc.callbacks.remove(give_way)
+        gc.set_threshold(*thresholds)
+    for each in read:
+        same(each, tree)
