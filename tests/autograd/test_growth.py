@@ -1,5 +1,5 @@
-"""The work of gradients of what takes or gives n arrays grows as n: calls, and arguments handed over, are
-counted."""
+"""The work of gradients of what takes or gives n arrays grows as n: calls, what they are given and what they
+give back are counted."""
 
 from __future__ import annotations
 
@@ -71,12 +71,14 @@ CASES: dict[str, tuple[Callable[[int], list[Any]], Callable[[list[Any], int], An
 
 
 def handed_over(function: Callable[[], Any]) -> tuple[int, Any]:
-    """Calls of Python and C functions, and arguments collected by ``*args``, while a function runs."""
+    """Calls of Python and C functions, arguments collected by ``*args``, and what returned sequences hold."""
     count = 0
 
-    def listen(frame: Any, event: str, _arg: Any) -> None:
+    def listen(frame: Any, event: str, arg: Any) -> None:
         nonlocal count
         count += event in ("call", "c_call")
+        if event == "return" and isinstance(arg, tuple | list | set | frozenset):
+            count += len(arg)
         code = frame.f_code
         if event == "call" and code.co_flags & 4:
             count += len(frame.f_locals[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]])

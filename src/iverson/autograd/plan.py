@@ -198,14 +198,14 @@ def pushforward(op: Op, given: tuple[bool, ...]) -> tuple[Step, ...]:
     steps: list[Step] = []
     done: set[int] = set()
     transposed = []
+    groups = op.groups(len(given))
     for k in (k for k, has in enumerate(given) if has):
         rule = op.jvp[k] if k < len(op.jvp) else None
-        group = op.group_of(k, len(given))
         if k in done:
             continue
         if rule is not None:
             steps.append(Step(Kind.EACH, (k,), rule))
-        elif group is not None:
+        elif (group := next((g for g in groups if k in g), None)) is not None:
             done.update(group)
             steps.append(Step(Kind.LINEAR, group, None))
         else:

@@ -224,10 +224,6 @@ class Op:
         """``linear_in`` for a call with ``count`` inputs."""
         return (tuple(range(count)),) if self.linear_in == JOINTLY else self.linear_in
 
-    def group_of(self, position: int, count: int) -> Group | None:
-        """The group in which the op is linear at this input, if any."""
-        return next((g for g in self.groups(count) if position in g), None)
-
     def saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
         """Which inputs' and whether the result's values backward may read, given the tracked inputs.
 
@@ -240,16 +236,19 @@ class Op:
 
     def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
         count = len(tracked)
+        wanted = [k for k in range(count) if tracked[k]]
         needed: set[int | str] = set()
-        for i in (k for k in range(count) if tracked[k]):
-            if callable(self.vjp):
+        if callable(self.vjp):
+            by_input = isinstance(getattr(self.vjp, "reads", None), Mapping)
+            for i in wanted if by_input else wanted[:1]:
                 needed |= reads(self.vjp, skip=3, count=count, of=i)
-            elif i < len(self.vjp) and (rule := self.vjp[i]) is not None:
+        for i, rule in (*enumerate(self.vjp_rules()), *enumerate(self.jvp)):
+            if rule is not None and i < count and tracked[i]:
                 needed |= reads(rule, skip=2, count=count)
-            if i < len(self.jvp) and (rule := self.jvp[i]) is not None:
-                needed |= reads(rule, skip=2, count=count)
-            elif (group := self.group_of(i, count)) is not None:
-                needed |= set(range(count)) - set(group)
+        derived = {i for i in wanted if i >= len(self.jvp) or self.jvp[i] is None}
+        for group in self.groups(count):
+            if not derived.isdisjoint(group):
+                needed |= set(range(count)).difference(group)
         return tuple(k in needed for k in range(count)), "y" in needed
 
 
