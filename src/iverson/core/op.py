@@ -213,7 +213,8 @@ class Op:
 
     def _image(self, group: Group, supports: Any, avals: Any, out: Any, params: Params) -> Any:
         """The entries of the result that the supports of a group of inputs reach."""
-        own = tuple([s if k in group else NOTHING for k, s in enumerate(supports)])
+        members = set(group)
+        own = tuple([s if k in members else NOTHING for k, s in enumerate(supports)])
         if all(s is NOTHING for s in own):
             return NOTHING
         if self.multiple or not (self.entry_map.partial or any(isinstance(s, Box | Stored) for s in own)):
