@@ -22,7 +22,7 @@ def several_lines(x):
         x,
     )
 
-    def inner(z): return [z * k for k in range(3)]  # fmt: skip
+    def inner(z): return tuple(z * k for k in range(3))  # fmt: skip
 
     return inner(y)
 

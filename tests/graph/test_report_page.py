@@ -159,3 +159,40 @@ def test_a_tree_is_drawn_without_crossings():
 def test_a_circle_is_refused():
     with pytest.raises(ValueError, match="circle"):
         drawing([(1, 1), (1, 1)], [(0, 1), (1, 0)])
+
+
+def test_inputs_are_called_as_the_user_calls_them():
+    def loss(weights, x):
+        return (x @ weights["w"]).sum() + weights["b"][0]
+
+    weights = {"w": iv.ones((3, 2)), "b": [iv.ones(())]}
+    text = "\n".join(Checked(report(iv.grad(loss))(weights, iv.ones((4, 3))).html()).text)
+    assert all(f" input {name}" in text for name in ("weights['w']", "weights['b'][0]", "x"))
+
+
+def test_a_wide_graph_stays_readable(made):
+    """What is drawn in 11 pixels is never shown in fewer than 8: the frame scrolls."""
+    (svg,) = (attrs for tag, attrs in Checked(made.html()).found if tag == "svg")
+    assert (
+        float(svg["style"].removeprefix("min-width:").removesuffix("px")) >= 8 / 11 * float(svg["width"]) - 1
+    )
+
+
+def luminance(colour):
+    """WCAG 2.2, "relative luminance"."""
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return np.dot(linear, [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(made, scheme):
+    """WCAG 2.2, 1.4.3: a contrast of at least 4.5."""
+    block = re.findall(r":root \{(.*?)\}", made.html(), flags=re.DOTALL)[scheme]
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6})", block))
+    behind = {"ink": ("paper", "ground", "product", "step", "moved", "input"), "grey-ink": ("grey",)}
+    behind["soft"] = behind["ink"]
+    for text, grounds in behind.items():
+        for ground in grounds:
+            a, b = sorted(luminance(colours[name]) + 0.05 for name in (text, ground))
+            assert b / a >= 4.5, (text, ground)

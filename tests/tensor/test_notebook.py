@@ -106,7 +106,10 @@ def test_html_says_what_an_array_is():
     m = iv.masked_tensor([1.0, 2.0], [True, False])
     assert "1 specified of 2 (0.5)" in m._repr_html_()
     assert "<svg" not in iv.ones(3)._repr_html_()  # every entry of a strided tensor may be nonzero
-    assert "float32" in iv.ones((), dtype=iv.float32)._repr_html_()
+    assert "rank 0, float32" in iv.ones((), dtype=iv.float32)._repr_html_()
+    wide = iv.sparse_coo_tensor([[3], [4]], [1.0], (10**6, 1500))
+    assert "1,000,000 × 1,500, float64, coo, 1 stored of 1,500,000,000 " in wide._repr_html_()
+    assert "length 1,500" in iv.ones(1500)._repr_html_()
 
 
 def test_html_inside_of_a_traced_function():

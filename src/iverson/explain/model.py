@@ -115,6 +115,7 @@ class Found:
     compiling : the work done once, while the function was traced: on what depends on no input.
     program : the steps of a compiled function.
     seconds : of a call; None if it was not timed.
+    arguments : how the user would write an input that is an argument, or in one.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Found:
     seconds: float | None = None
     done: Cost = field(default_factory=Cost)
     compiling: Cost = field(default_factory=Cost)
+    arguments: dict[object, str] = field(default_factory=dict)
 
     def avoided(self) -> dict[str, Cost]:
         """By reason, in the order of `REASONS`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import time
 from collections.abc import Callable, Iterable, Sequence
-from inspect import unwrap
+from inspect import signature, unwrap
 from math import prod
 from typing import Any
 
@@ -75,7 +75,23 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
         seconds=_call_time(function, args, kwargs) if timed else None,
         done=sum((s.done for s in steps), Cost()),
         compiling=_of_work(work),
+        arguments=_arguments(function, args, kwargs, dict(zip(traced.inputs, values, strict=True))),
     )
+
+
+def _arguments(function: Any, args: Any, kwargs: Any, inputs: dict[Value, Any]) -> dict[object, str]:
+    """Of inputs that are arguments, or leaves of them, how the user would write them."""
+    from optree import tree_accessors, tree_leaves
+
+    try:
+        given = signature(_innermost(unwrap(function))).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # a callable without a signature
+        return {}
+    known = {}
+    for name, tree in given.items():
+        for accessor, leaf in zip(tree_accessors(tree), tree_leaves(tree), strict=True):
+            known[id(value_of(leaf, leaf))] = accessor.codify(name)
+    return {v: known[id(at)] for v, x in inputs.items() if id(at := value_of(x)) in known}
 
 
 def _call_time(function: Any, args: Any, kwargs: Any) -> float:
@@ -95,18 +111,18 @@ def _name(function: Any) -> str:
         return f"jit({_name(unwrap(function))})"
     name = getattr(function, "__qualname__", type(function).__name__)
     maker, inside, _ = name.partition(".<locals>.")
-    return f"{maker} of {_innermost(function)}" if inside and _is_ours(function) else name.rpartition(".")[2]
+    if not inside or not _is_ours(function):
+        return name.rpartition(".")[2]
+    of = _innermost(function)
+    return f"{maker} of {'a function' if of is None else getattr(of, '__name__', type(of).__name__)}"
 
 
-def _innermost(function: Any) -> str:
-    """The function of the user's that one of ours was made of."""
+def _innermost(function: Any) -> Any:
+    """The function of the user's that one of ours was made of; None where there is none."""
     while _is_ours(function):
         inside = [c.cell_contents for c in getattr(function, "__closure__", None) or ()]
-        given = next((f for f in inside if callable(f)), None)
-        if given is None:
-            return "a function"
-        function = unwrap(given)
-    return str(getattr(function, "__name__", type(function).__name__))
+        function = next((unwrap(f) for f in inside if callable(f)), None)
+    return function
 
 
 def _is_ours(function: Any) -> bool:

@@ -13,10 +13,10 @@ from iverson.explain.text import brief, typed
 _STYLE = """
 :root { --ink: #1c2430; --soft: #5d6875; --line: #c9d0d8; --paper: #ffffff; --ground: #f5f6f8;
   --product: #dbe8fb; --product-line: #3b78c9; --step: #ffffff; --moved: #f3f0e6; --input: #e3f1e5;
-  --grey: #e6e7ea; --grey-ink: #80868f; --done: #3b78c9; --avoided: #a9afb8; }
+  --grey: #e6e7ea; --grey-ink: #5f656e; --done: #3b78c9; --avoided: #a9afb8; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --soft: #9aa5b1; --line: #444d58;
   --paper: #1b2027; --ground: #12161b; --product: #1d3557; --product-line: #6ea3ea; --step: #242b34;
-  --moved: #2f2d24; --input: #20382a; --grey: #2a2e34; --grey-ink: #7d858f; --done: #6ea3ea;
+  --moved: #2f2d24; --input: #20382a; --grey: #2a2e34; --grey-ink: #9aa2ac; --done: #6ea3ea;
   --avoided: #5b636d; } }
 body { margin: 0; padding: 24px 32px 48px; background: var(--ground); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
@@ -26,7 +26,7 @@ table { border-collapse: collapse; background: var(--paper); font-size: 13px; }
 th { white-space: nowrap; }
 th, td { padding: 4px 12px; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-td.code { min-width: 28ch; }
+td.code { min-width: 28ch; } td.why { white-space: nowrap; }
 td.type { white-space: nowrap; min-width: 0; }
 td.code, code { font: 12px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
 tr.part td { color: var(--soft); } tr.part td:first-child { padding-left: 28px; }
@@ -96,7 +96,8 @@ def _sums(found: Found) -> str:
         grey = " grey" if kind or name == "avoided" else ""
         width = 160 * getattr(cost, weighs) / most if most else 0
         cells = f"<td>{escape(name)}</td>{_numbers(cost)}"
-        cells += f'<td><span class="bar{grey}" style="width:{width:.0f}px"></span></td><td>{escape(why)}</td>'
+        cells += f'<td><span class="bar{grey}" style="width:{width:.0f}px"></span></td>'
+        cells += f'<td class="why">{escape(why)}</td>'
         lines.append(f'<tr class="{kind}">{cells}</tr>')
     return _table(("", *_COLUMNS, "share", "why"), lines)
 

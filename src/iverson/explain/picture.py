@@ -16,6 +16,8 @@ from iverson.graph.print import type_text
 #: A character, a line of text, and the room around the text, in pixels.
 _CHAR, _LINE, _PAD = 6.65, 16.0, 10.0
 _LONGEST = 58
+#: A graph that is wider than the window is made smaller by so much at most: text of 8 pixels can be read.
+_SMALLEST = 8 / 11
 _TIP = (
     '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
     'orient="auto"><path d="M0,0 L8,4 L0,8 z"/></marker></defs>'
@@ -43,8 +45,9 @@ def picture(found: Found) -> str:
     nodes, edges = _nodes(found)
     placed = drawing([n.size for n in nodes], edges)
     width, height = f"{placed.width:.0f}", f"{placed.height:.0f}"
+    least = f"min-width:{_SMALLEST * placed.width:.0f}px"
     parts = [
-        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
+        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" style="{least}" role="img">',
         f"<title>graph of {escape(found.name)}</title>",
         _TIP,
     ]
@@ -68,9 +71,8 @@ def _nodes(found: Found) -> tuple[list[Node], list[tuple[int, int]]]:
     for v in (*found.traced.inputs, *found.graph.inputs):
         if v not in made:
             made[v] = len(nodes)
-            nodes.append(
-                Node("input", (f"{found.names.get(v, '')} input", type_text(v.aval, _pattern)), "an input")
-            )
+            head = f"{found.names.get(v, '')} input {found.arguments.get(v, '')}".rstrip()
+            nodes.append(Node("input", _cut([head, type_text(v.aval, _pattern)]), "an input"))
     constants = dict.fromkeys(v for g in (found.graph, found.traced) for v, _ in g.constants)
     for v in constants:
         if v in read and v not in made:

@@ -26,7 +26,8 @@ def page(kind: str, layout: str, x: Any, facts: list[str], picture: Picture | No
     """A line of facts, the picture if there is one, and the text."""
     from html import escape
 
-    shape = " × ".join(map(str, x.shape)) or "rank 0"
+    extents = [f"{n:,}" for n in x.shape]
+    shape = " × ".join(extents) if len(extents) > 1 else f"length {extents[0]}" if extents else "rank 0"
     tracked = ["requires grad"] if x.requires_grad else []
     line = ", ".join([shape, str(x.dtype), layout, *facts, *tracked])
     text = f'<pre style="margin:0">{escape(repr(x))}</pre>'
