@@ -14,6 +14,7 @@ COVERED = {
     "allclose",
     "argwhere",
     "array_split",
+    "bfill",
     "bincount",
     "clone",
     "convolve",
@@ -21,6 +22,7 @@ COVERED = {
     "cov",
     "cummax",
     "cummin",
+    "ffill",
     "flatten",
     "gather",
     "histogram",
@@ -59,10 +61,20 @@ X, Y = draw((4, 5)), draw((4, 5), seed=1)
 V, W = draw((5,)), draw((3,), seed=2)
 GAPS = np.where(draw((4, 5), seed=3) > 1, np.nan, X)
 GAPS[1] = np.nan
+HOLES = GAPS.copy()
+HOLES[0], HOLES[:, 0] = X[0], X[:, 0]
 MASK = X > 0
 AT = np.array([[0, 1, 1, 3, 0], [2, 2, 2, 2, 2]])
 TWICE = np.array([1, 0, 3, 2, 4, 1])
 Q = np.array([0.0, 0.2, 0.5, 1.0])
+
+
+def carried(x, limit=9):
+    """Along each row the last entry that is there, at most so far back."""
+    rows = [
+        [next((v for v in row[k::-1][: limit + 1] if v == v), np.nan) for k in range(len(row))] for row in x
+    ]
+    return np.array(rows)
 
 
 def added(x, v):
@@ -106,6 +118,13 @@ CASES = {
     "cov-vector": (lambda x: iv.cov(x, correction=0), lambda x: np.cov(x, ddof=0), [V]),
     "cummax": (lambda x: iv.cummax(x, axis=1), lambda x: np.maximum.accumulate(x, 1), [X]),
     "cummin": (lambda x: iv.cummin(x, axis=0), lambda x: np.minimum.accumulate(x, 0), [X]),
+    "ffill": (iv.ffill, carried, [HOLES]),
+    "ffill-columns": (lambda x: iv.ffill(x, 0), lambda x: carried(x.T).T, [HOLES]),
+    "bfill": (
+        lambda x: iv.nan_to_num(iv.bfill(x[:, ::-1], limit=2)),
+        lambda x: np.nan_to_num(carried(x, 2)[:, ::-1]),
+        [HOLES],
+    ),
     "flatten": (iv.flatten, np.ravel, [X]),
     "ravel": (iv.ravel, np.ravel, [X]),
     "gather": (lambda x: iv.gather(x, AT, axis=0), lambda x: np.take_along_axis(x, AT, 0), [X]),

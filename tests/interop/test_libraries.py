@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -180,6 +182,20 @@ def test_pandas_and_matplotlib() -> None:
     with pytest.warns(DetachWarning, match="detach"), pytest.raises(GradientError, match="detach"):
         axes.plot(iv.ones(2, requires_grad=True))
     plt.close(figure)
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+def test_missing_entries_are_filled_as_in_pandas(layout: str) -> None:
+    pd = pytest.importorskip("pandas", reason="comes with Dask, a peer")
+    for name, axis, limit in product(("ffill", "bfill"), (0, 1), (None, 1, 2)):
+        values = rng.normal(size=rng.integers(1, 6, 2))
+        values[rng.random(values.shape) < 0.6] = np.nan
+        expected = getattr(pd.DataFrame(values), name)(axis=axis, limit=limit).to_numpy()
+        fill = partial(getattr(iv, name), axis=axis, limit=limit)
+        there = iv.to_layout(iv.asarray(~np.isnan(values)), layout)
+        np.testing.assert_array_equal(fill(iv.asarray(values)).numpy(), expected)
+        masked = fill(iv.masked_tensor(iv.asarray(values), there))
+        np.testing.assert_array_equal(masked.to_tensor(np.nan).to_dense().numpy(), expected)
 
 
 def test_h5py_and_zarr_hold_what_tensors_are_made_of(tmp_path: Any) -> None:

@@ -56,6 +56,23 @@ def moved(function, *more):
     return lambda a: ma.MaskedArray(function(a.data, *more), function(ma.getmaskarray(a), *more))
 
 
+def carried(axis, limit, step):
+    """Each entry, or the nearest within the limit before it (after it, for the step -1) that there is."""
+
+    def oracle(a):
+        out, there = a.copy(), ~ma.getmaskarray(a)
+        for i in np.ndindex(a.shape):
+            line = [
+                (*i[:axis], k, *i[axis + 1 :])
+                for k in range(i[axis], -1 if step > 0 else a.shape[axis], -step)
+            ]
+            near = [j for j in line[: limit + 1] if there[j]]
+            out[i] = a[near[0]] if near else ma.masked
+        return out
+
+    return oracle
+
+
 def of_segments(function, ids, count):
     def oracle(a):
         parts = [a[np.array(ids) == k] for k in range(count)]
@@ -132,6 +149,15 @@ VALUE = {
     ),
     "cumulative_prod": (lambda m: iv.cumulative_prod(m, axis=1), lines(np.cumprod, 1)),
     "cumulative_sum": (lambda m: iv.cumulative_sum(m, axis=0), lines(np.cumsum, 0)),
+    "cummax": (iv.cummax, lines(np.maximum.accumulate, 1)),
+    "cummin": (lambda m: iv.cummin(m, 0), lines(np.minimum.accumulate, 0)),
+    "logcumsumexp": (lambda m: iv.logcumsumexp(m, 0), lines(np.logaddexp.accumulate, 0)),
+    "ffill": (lambda m: iv.ffill(m, 1), carried(1, 9, 1)),
+    "bfill": (lambda m: iv.bfill(m, 0, limit=1), carried(0, 1, -1)),
+    "zeros_like": (iv.zeros_like, lambda a: a * 0),
+    "ones_like": (lambda m: iv.ones_like(m, dtype="int8"), lambda a: (a * 0 + 1).astype("int8")),
+    "full_like": (lambda m: iv.full_like(m, 2.0), lambda a: a * 0 + 2),
+    "empty_like": (lambda m: iv.empty_like(m) * 0 == 7, lambda a: a < 0),
     "diagonal": (iv.diagonal, moved(np.diagonal)),
     "diff": (iv.diff, lambda a: a[:, 1:] - a[:, :-1]),
     "einsum": (lambda m: iv.einsum("ij,kj->ik", m, m), lambda a: sampled(a, a.T)),
@@ -201,10 +227,7 @@ VALUE = {
 #: Those whose results are plain tensors: sets of values and positions, or arrays of the same shape.
 PLAIN = {
     "argwhere": (lambda m: iv.argwhere(m > 0.4), lambda a: np.argwhere((a > 0.4).filled(False))),
-    "empty_like": (lambda m: iv.empty_like(m) * 0 == 7, lambda a: np.zeros(a.shape, bool)),
-    "full_like": (lambda m: iv.full_like(m, 2.0), lambda a: np.full(a.shape, 2.0)),
     "nonzero": (lambda m: iv.stack(iv.nonzero(m > 0.4)), lambda a: np.array(ma.nonzero(a > 0.4))),
-    "ones_like": (iv.ones_like, lambda a: np.ones(a.shape)),
     "searchsorted": (
         lambda m: iv.searchsorted(iv.sort(m[2]), iv.asarray([0.3])),
         lambda a: np.searchsorted(np.sort(a[2].compressed()), [0.3]),
@@ -222,19 +245,15 @@ PLAIN = {
         lambda a: restored(a, np.unique(a.compressed() // 0.2, return_inverse=True)[1]),
     ),
     "unique_values": (lambda m: iv.unique_values(m // 0.2), lambda a: np.unique(a.compressed() // 0.2)),
-    "zeros_like": (iv.zeros_like, lambda a: np.zeros(a.shape)),
 }
 #: Those without a meaning where entries do not exist, by namespace.
 REFUSED = {
     "bincount": lambda m: iv.bincount(iv.astype(m[0], "int64")),
     "convolve": lambda m: iv.convolve(m[0], iv.ones(2)),
-    "cummax": iv.cummax,
-    "cummin": iv.cummin,
     "histogram": iv.histogram,
     "scatter": lambda m: iv.scatter(iv.ones((3, 3)), np.zeros((1, 3), int), m[:1], axis=0),
     "index_add": lambda m: iv.index_add(m, np.array([0]), iv.ones((1, 3))),
     "interp": lambda m: iv.interp(m, iv.asarray([0.0, 1.0]), iv.ones(2)),
-    "logcumsumexp": iv.logcumsumexp,
     "scatter_add": lambda m: iv.scatter_add(iv.ones((3, 3)), np.zeros((1, 3), int), m[:1], axis=0),
     "diag": lambda m: iv.diag(m[0]),
     "asarray": iv.asarray,

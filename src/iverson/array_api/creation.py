@@ -24,7 +24,7 @@ from iverson.array_api.manipulation import diagonal
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import created, value_of
+from iverson.core.dispatch import Wrapper, created, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described, speaking_as
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import (
@@ -77,9 +77,11 @@ def _shaped(name: str, body: Body, shape: Any, dtype: Any, device: Any, requires
 
 
 def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
-    """An array of x's shape and dtype, made by ``body(shape, dtype)``."""
+    """An array of x's shape and dtype, made by ``body(shape, dtype)``; of a wrapper, with its semantics."""
     check_device(device, name)
     x = as_operand(x, name)
+    if isinstance(x, Wrapper):
+        return rewrap(x, _shaped_like(name, body, unwrap(x), dtype, device, requires_grad))
     wanted = given_dtype(dtype, x.dtype, name)
     held = value_of(x, None)
     if isinstance(held, Sparse):
@@ -148,14 +150,16 @@ def empty(
 
 @checked
 def zeros_like(
-    x: Array | ArrayLike,
+    x: A | ArrayLike,
     /,
     *,
     dtype: DTypeLike | None = None,
     device: Device = None,
     requires_grad: bool = False,
-) -> Tensor:
+) -> A:
     """A new tensor of x's shape and (unless given) dtype, its entries 0, in x's layout if that is sparse.
+
+    Of a MaskedTensor a MaskedTensor with its mask.
 
     >>> zeros_like(zeros((2, 0), dtype="int8"))
     iverson.Tensor([], shape=(2, 0), dtype=int8)
@@ -165,14 +169,16 @@ def zeros_like(
 
 @checked
 def ones_like(
-    x: Array | ArrayLike,
+    x: A | ArrayLike,
     /,
     *,
     dtype: DTypeLike | None = None,
     device: Device = None,
     requires_grad: bool = False,
-) -> Tensor:
+) -> A:
     """A new tensor of x's shape and (unless given) dtype, its entries 1.
+
+    Of a MaskedTensor a MaskedTensor with its mask.
 
     >>> ones_like(zeros((2, 0), dtype="int8"))
     iverson.Tensor([], shape=(2, 0), dtype=int8)
@@ -182,14 +188,16 @@ def ones_like(
 
 @checked
 def empty_like(
-    x: Array | ArrayLike,
+    x: A | ArrayLike,
     /,
     *,
     dtype: DTypeLike | None = None,
     device: Device = None,
     requires_grad: bool = False,
-) -> Tensor:
+) -> A:
     """A new tensor of x's shape and (unless given) dtype, its entries not initialised.
+
+    Of a MaskedTensor a MaskedTensor with its mask.
 
     >>> empty_like(zeros((2, 0), dtype="int8"))
     iverson.Tensor([], shape=(2, 0), dtype=int8)
@@ -238,23 +246,28 @@ def full(
 
 @checked
 def full_like(
-    x: Array | ArrayLike,
+    x: A | ArrayLike,
     /,
     fill_value: Array | ArrayLike,
     *,
     dtype: DTypeLike | None = None,
     device: Device = None,
     requires_grad: bool = False,
-) -> Tensor:
+) -> A:
     """A new tensor of x's shape and (unless given) dtype, every entry ``fill_value``.
 
-    Errors are those of `full`.
+    Of a MaskedTensor a MaskedTensor with its mask. Errors are those of `full`.
 
     >>> full_like(zeros((2,)), 3)
     iverson.Tensor([3., 3.])
     """
     check_device(device, "full_like")
     x = as_operand(x, "full_like")
+    operand: Any = x
+    if isinstance(operand, Wrapper):
+        inner = unwrap(operand)
+        made: A = full_like(inner, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+        return rewrap(operand, made)
     held = value_of(x, None)
     if isinstance(held, Sparse):
         warn_dense(held, "full_like")

@@ -1,15 +1,21 @@
-"""Functions of the entries in order: quantiles, the largest, running extrema. Orders have no derivative."""
+"""Functions of the entries in order: quantiles, the largest, running extrema, entries carried on.
+
+Orders have no derivative.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from iverson.array_api.arguments import as_inexact, as_operand, as_plain, check_kind
+import numpy as np
+
+from iverson.array_api.arguments import addresses_of, as_inexact, as_operand, check_kind
 from iverson.array_api.indexing import take_along_axis
 from iverson.array_api.methods import method
 from iverson.array_api.reductions import entry_count
 from iverson.core import dtypes
 from iverson.core.arguments import checked
+from iverson.core.dispatch import zero_filled
 from iverson.core.errors import ArgumentError
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.ops import F
@@ -175,22 +181,24 @@ def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
 def logcumsumexp(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """The logarithm of the sum of exp(x) so far along an axis, without overflow.
 
-    Raises AxisError, DTypeError for complex x.
+    Of a MaskedTensor, of the specified entries. Raises AxisError, DTypeError for complex x.
 
     >>> from iverson import asarray
     >>> logcumsumexp(asarray([1000., 1000.]))
     iverson.Tensor([1000.        , 1000.69314718])
     """
-    x = as_inexact(as_plain(x, "logcumsumexp"), "logcumsumexp")
+    x = as_inexact(x, "logcumsumexp")
     check_kind(x, "f", "logcumsumexp")
     return F.logcumsumexp(x, axis=normalize_axis(axis, x.ndim, "logcumsumexp"))
 
 
 def _running(name: str, x: Any, axis: Any, largest: bool) -> Any:
-    x = as_plain(x, name)
+    x = as_operand(x, name)
     check_kind(x, "iuf", name)
     along = normalize_axis(axis, x.ndim, name)
-    return take_along_axis(x, F.cumulative_argmax(x, axis=along, largest=largest), axis=along)
+    # What is specified is taken from what is specified: no unspecified entry is read.
+    positions = F.cumulative_argmax(x, axis=along, largest=largest)
+    return take_along_axis(zero_filled(x), positions, axis=along)
 
 
 @method
@@ -198,7 +206,8 @@ def _running(name: str, x: Any, axis: Any, largest: bool) -> Any:
 def cummax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """The largest entry so far along an axis; nan from the first nan on.
 
-    The derivative belongs to the first of equal entries. Raises AxisError, DTypeError for complex or bool x.
+    The derivative belongs to the first of equal entries. Of a MaskedTensor, of the specified entries.
+    Raises AxisError, DTypeError for complex or bool x.
 
     >>> from iverson import asarray
     >>> cummax(asarray([1., 3., 2., 5.]))
@@ -212,7 +221,8 @@ def cummax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
 def cummin(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """The smallest entry so far along an axis; nan from the first nan on.
 
-    The derivative belongs to the first of equal entries. Raises AxisError, DTypeError for complex or bool x.
+    The derivative belongs to the first of equal entries. Of a MaskedTensor, of the specified entries.
+    Raises AxisError, DTypeError for complex or bool x.
 
     >>> from iverson import asarray
     >>> cummin(asarray([5., 3., 4., 1.]))
@@ -221,4 +231,68 @@ def cummin(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     return _running("cummin", x, axis, False)
 
 
-__all__ = ["cummax", "cummin", "kthvalue", "logcumsumexp", "median", "quantile", "topk"]
+@method
+@checked
+def ffill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> A:
+    """The entries with those that are missing taken from the last one before them along an axis.
+
+    Parameters
+    ----------
+    x : an array; nan are missing. Of a MaskedTensor, the unspecified entries are, and nan are not.
+    axis : the axis to go along.
+    limit : how far an entry is carried; None for as far as it takes.
+
+    What has nothing to take from stays as it is. As in pandas and xarray. The derivative belongs to the entry
+    that is taken. Raises AxisError, ArgumentError for a limit below 1.
+
+    >>> from iverson import asarray, nan
+    >>> ffill(asarray([nan, 1., nan, nan, 2.]), limit=1)
+    iverson.Tensor([nan,  1.,  1., nan,  2.])
+    """
+    return _carried("ffill", x, axis, limit, False)
+
+
+@method
+@checked
+def bfill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> A:
+    """The entries with those that are missing taken from the next one after them along an axis.
+
+    As `ffill`, the other way round.
+
+    >>> from iverson import asarray, nan
+    >>> bfill(asarray([nan, nan, 1., nan]))
+    iverson.Tensor([ 1.,  1.,  1., nan])
+    """
+    return _carried("bfill", x, axis, limit, True)
+
+
+def _carried(name: str, x: Any, axis: Any, limit: Any, back: bool) -> Any:
+    """Entries from where the largest position so far, of those that are not missing, is."""
+    x = as_operand(x, name)
+    along = normalize_axis(axis, x.ndim, name)
+    if limit is not None and as_int(limit, name, "limit") < 1:
+        raise ArgumentError(name, "limit", got=str(limit), expected="at least 1, or None")
+    own = np.arange(x.shape[along]).reshape([-1 if k == along else 1 for k in range(x.ndim)])
+    keys = addresses_of(x)
+    if keys is None:
+        missing = F.isnan(F.to_dense(x))
+    else:
+        missing = np.ones(x.shape, bool)
+        missing.reshape(-1)[keys] = False
+    if back:
+        turned = F.flip(F.where(missing, x.shape[along], own), axis=(along,))
+        found = F.flip(cummin(turned, along), axis=(along,))
+        distance = found - own
+        kept = F.equal(found, x.shape[along])
+    else:
+        found = cummax(F.where(missing, -1, own), along)
+        distance = own - found
+        kept = F.less(found, 0)
+    if limit is not None:
+        kept = F.logical_or(kept, F.greater(distance, limit))
+    return take_along_axis(x, F.where(kept, own, found), axis=along)
+
+
+__all__ = [
+    "bfill", "cummax", "cummin", "ffill", "kthvalue", "logcumsumexp", "median", "quantile", "topk",
+]  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.array_api.indexing import take_along_axis
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind, make_handle, zero_filled
@@ -51,6 +52,7 @@ NEUTRAL: dict[str, Callable[[Any], Any]] = {
     "argmin": lambda dtype: _extreme(dtype, True),
     "cumulative_sum": lambda dtype: 0,
     "cumulative_prod": lambda dtype: 1,
+    "logcumsumexp": lambda dtype: -np.inf,
 }
 
 
@@ -170,6 +172,20 @@ def scan(op: Op, args: Args, params: Params) -> Any:
     return MaskedTensor(x._mask.pack(out), x._mask)
 
 
+def running(op: Op, args: Args, params: Params) -> Any:
+    """The positions, among all entries, of the extrema of the specified ones so far; the mask stays."""
+    (x,), axis = args, params["axis"]
+    if isinstance(x._mask, Stored):
+        own = x._mask.lines((axis,))
+        places = _on_lines(own, _by_bucket(running, op, x, own, {**params, "axis": 1}))
+        return MaskedTensor(taken([places], np.argsort(own.order)), x._mask)
+    # The specified entries of each line, before the others: what fills these is no extremum then.
+    first = np.argsort(~x._mask.array, axis=axis, stable=True)
+    values = F.take_along(x._mask.unpack(x._inner), first, axis)
+    places = take_along_axis(make_handle(first), bind(op, (values,), params), axis=axis)
+    return MaskedTensor(x._mask.pack(F.take_along(places, np.argsort(first, axis=axis), axis)), x._mask)
+
+
 def softmax(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each line; the mask stays."""
     (x,) = args
@@ -204,10 +220,17 @@ def argsort(op: Op, args: Args, params: Params) -> Any:
         return MaskedTensor(make_handle(order[there]), Mask(there))
     own = x._mask.lines((params["axis"],))
     parts = _by_bucket(argsort, op, x, own, {**params, "axis": 1})
-    ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._inner) for part in parts)])
-    # Ranks are on a line, whose first entry in bucketed order is where its own rank is 0.
-    first = np.arange(ranks.size) - own.ranks
-    return _on_ranks(x, own, params["axis"], make_handle(own.inner[own.order[first + ranks]]))
+    return _on_ranks(x, own, params["axis"], _on_lines(own, parts))
+
+
+def _on_lines(own: Lines, parts: list[Any]) -> Any:
+    """The places on lines of entries that are named, in bucketed order, by their ranks there."""
+    if not parts:
+        return make_handle(np.zeros(0, np.int64))
+    # The first entry of a line in bucketed order is where its own rank is 0.
+    first = np.arange(own.ranks.size) - own.ranks
+    ranks = taken([part._inner for part in parts], np.arange(first.size))
+    return F.gather(make_handle(own.inner[own.order]), ranks + first, axes=(0,))
 
 
 def sort(op: Op, args: Args, params: Params) -> Any:

@@ -206,7 +206,7 @@ _MOVES = (
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_FOLDS, lines.reduction),
     **dict.fromkeys(("argmax", "argmin"), lines.search),
-    **dict.fromkeys(("cumulative_sum", "cumulative_prod"), lines.scan),
+    **dict.fromkeys(("cumulative_sum", "cumulative_prod", "logcumsumexp"), lines.scan),
     **dict.fromkeys(("softmax", "log_softmax"), lines.softmax),
     **dict.fromkeys(_MOVES, moves.move),
     **dict.fromkeys(("reshape", "expand_dims", "squeeze"), moves.reshape),
@@ -214,6 +214,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("tril", "triu"), moves.triangle),
     **dict.fromkeys(("add_n", "to_dense"), elementwise),
     "argsort": lines.argsort,
+    "cumulative_argmax": lines.running,
     "cross_entropy": cross_entropy,
     "matmul": matmul,
     "embed": moves.embedded,

@@ -65,6 +65,8 @@ class Methods:
         """The angle of the point (x2, x1), in (-pi, pi]."""
     def atanh(self, /) -> Self:
         """The inverse of tanh."""
+    def bfill(self, /, axis: Axis = -1, *, limit: int | None = None) -> Self:
+        """The entries with those that are missing taken from the next one after them along an axis."""
     @overload
     def bitwise_and(self, x2: MaskedTensor, /) -> MaskedTensor:
         """The bits set in both."""
@@ -173,6 +175,8 @@ class Methods:
         """x with new axes of extent 1 at the given positions of the result (an integer or a tuple)."""
     def expm1(self, /) -> Self:
         """exp(x) - 1, exact near 0."""
+    def ffill(self, /, axis: Axis = -1, *, limit: int | None = None) -> Self:
+        """The entries with those that are missing taken from the last one before them along an axis."""
     def flatten(self, /) -> Self:
         """The entries in row-major order, as a vector."""
     def flip(self, /, *, axis: Axes = None) -> Self:
