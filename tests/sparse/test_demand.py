@@ -138,6 +138,48 @@ def test_a_product_read_in_part_is_differentiated_there_alone(layout, name, monk
     assert counts == [6 * height * lines]
 
 
+#: Arrays of which the first of two lies in rows 2 and 3 of six, or in a column of them.
+BESIDE = {
+    "padded": lambda y, c: iv.pad(y, ((2, 2), (0, 0))),
+    "joined": lambda y, c: iv.concat([c[:2], y, c[2:]]),
+    "a column": lambda y, c: iv.pad(y[:, :1], ((2, 2), (0, 0))),
+    "a block": lambda y, c: iv.pad(y[:, 1:3], ((2, 2), (1, 3))),
+}
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("way", ["eager", "interpreted", "compiled"])
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_box_beside_a_sparse_factor_is_differentiated_where_they_meet(layout, name, way, is_stored):
+    """What is computed of a cotangent is what the factor stores in the box, which may be nothing."""
+    rng = np.random.default_rng(6)
+    entries = rng.standard_normal((6, 6)) * (rng.random((6, 6)) < 0.7)
+    if not is_stored:
+        entries[2:4] = 0
+    s, y, c = held(entries, layout), rng.standard_normal((2, 6)), rng.standard_normal((4, 6))
+
+    def gradient(s: Any) -> Any:
+        return iv.grad(lambda y: iv.sin(BESIDE[name](y, c) * s).sum())
+
+    expected = checked(gradient(entries)(y))
+    f = gradient(s)
+    if way != "eager":
+        f = iv.jit(f, interpret=way == "interpreted")
+    with explain.count() as work:
+        found = f(iv.asarray(y))
+    np.testing.assert_allclose(checked(found), expected, rtol=1e-12, atol=1e-14)
+    pattern = s._value.pattern
+    blocks, stored = pattern.blocksize or (1, 1), np.zeros((6, 6), bool)
+    stored[tuple(pattern.coordinates)] = True
+    columns = slice(1, 3) if name == "a block" else slice(None)
+    box = np.zeros((6, 6), bool)
+    box[2:4, columns] = True
+    whole = (6 // blocks[0], blocks[0], 6 // blocks[1], blocks[1])
+    met = box.reshape(whole).any(axis=(1, 3), keepdims=True) & stored.reshape(whole)
+    assert work.entries["cos"] == met.sum()
+
+
 #: What else may read the cotangent of a product P = S @ S beside another product.
 READERS = {
     "a product": lambda p, b: p @ b,

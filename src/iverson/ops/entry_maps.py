@@ -112,7 +112,8 @@ def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: S
 
 
 def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
-    """The patterns of sparse factors: the op is zero where one of its groups is, whatever the others are."""
+    """The patterns of sparse factors, within demanded boxes: the op is zero where one of its groups is, whatever
+    the others are."""
     patterns = {k: x.support.pattern for k, x in enumerate(inputs) if _is_stored(x)}
     if not patterns:
         return None
@@ -128,9 +129,16 @@ def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape
         else:
             of_others = (stretched(patterns[j], inputs[j].shape, shape) for j in others)
             found = next((p for p in of_others if p is not None), None)
+            if found is not None and type(need) is Box:
+                there = meet(Stored(found), _broadcast(need, own, shape))
+                if not isinstance(there, Stored):  # no factor is stored there
+                    continue
+                found = there.pattern
         if found is None:
             return None
         bounds.append(found)
+    if not bounds:
+        return NOTHING
     if any(p.ndim != bounds[0].ndim for p in bounds):
         return None
     whole = union(bounds, bounds[0])
