@@ -21,7 +21,7 @@ ORACLES = {
     "all": ("biufc", np.all),
     "any": ("biufc", np.any),
     "count_nonzero": ("biufc", np.count_nonzero),
-    "logsumexp": ("iuf", lambda x, **options: np.log(np.sum(np.exp(x), **options))),
+    "logsumexp": ("iufc", lambda x, **options: np.log(np.sum(np.exp(x), **options))),
 }
 SCANS = {"cumulative_sum": np.cumulative_sum, "cumulative_prod": np.cumulative_prod}
 ARGS = {"argmax": np.argmax, "argmin": np.argmin}
@@ -41,7 +41,7 @@ def test_reduction(name):
     for dtype in dtypes_of(kinds):
         for shape, axis in CASES:
             x = draw(shape, dtype)
-            if name == "logsumexp" and x.dtype.kind != "f":
+            if name == "logsumexp" and x.dtype.kind not in "fc":
                 x64 = x.astype(float)
             else:
                 x64 = x
@@ -172,8 +172,6 @@ def test_bad_axes(name):
 
 
 def test_bad_dtypes():
-    with pytest.raises(DTypeError, match="logsumexp"):
-        iv.logsumexp(np.ones(2, complex))
     with pytest.raises(DTypeError, match="max"):
         iv.max(np.ones(2, complex))
     with pytest.raises(ArgumentTypeError, match="var: argument 'correction'"):

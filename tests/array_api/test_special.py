@@ -313,3 +313,59 @@ def test_traced_jitted_and_batched():
     for way in (iv.jit(slopes), iv.grad(iv.jit(f), argnums=(0, 1)), iv.vmap(slopes)):
         for found, expected in zip(way(a, x), wanted, strict=True):
             np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+
+
+HOLOMORPHIC = {
+    "exp2": lambda z: mp.mpf(2) ** z,
+    "sigmoid": lambda z: 1 / (1 + mp.exp(-z)),
+    "silu": lambda z: z / (1 + mp.exp(-z)),
+}
+
+
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+def test_complex_numbers_by_mpmath(name):
+    """Values and two derivatives, eager, compiled and mapped, where real parts are large too."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(6, 3)) + 1j * rng.uniform(-3, 3, (6, 3))
+    z *= np.array([1, 1, 20, 100, 300, 700])[:, None] / (1 + abs(z))
+    z.imag = rng.uniform(-3, 3, z.shape)
+    mp.mp.dps = 40
+
+    def derivative(order):
+        def at(x):
+            found = mp.diff(HOLOMORPHIC[name], mp.mpc(x), order)
+            return complex(found)
+
+        return np.vectorize(at, otypes=[complex])(z)
+
+    def along(f):
+        return lambda x: iv.jvp(f, (x,), (iv.ones_like(x),))[1]
+
+    function = getattr(iv, name)
+    levels = [function, along(function), along(along(function))]
+    for order, f in enumerate(levels):
+        expected = derivative(order)
+        for way in (f, iv.jit(f), iv.vmap(f)):
+            np.testing.assert_allclose(way(iv.asarray(z)).numpy(), expected, rtol=3e-13, atol=1e-300)
+    leaf = iv.asarray(z, requires_grad=True)
+    pulled = iv.autograd.grad(function(leaf), leaf, np.ones_like(z)).numpy()
+    np.testing.assert_allclose(pulled, derivative(1).conj(), rtol=3e-13, atol=1e-300)
+
+
+def test_logsumexp_of_complex_numbers():
+    z = draw((3, 4)) * 600 + 1j * draw((3, 4), seed=2)
+    there = draw((3, 4), seed=5) > -1
+    for f, g in (
+        (lambda x: iv.logsumexp(x, 1), lambda x: scipy.special.logsumexp(x, 1)),
+        (iv.logsumexp, scipy.special.logsumexp),
+    ):
+        for way in (f, iv.jit(f)):
+            same(way(iv.asarray(z)), np.asarray(g(z)))
+            masked = way(iv.masked_tensor(z, there)).to_tensor(0)
+            same(masked, np.asarray(g(np.where(there, z, -np.inf))))
+    same(iv.vmap(iv.logsumexp)(iv.asarray(z)), scipy.special.logsumexp(z, 1))
+    small = iv.asarray(draw((2, 3)) + 1j * draw((2, 3), seed=1), requires_grad=True)
+    assert iv.testing.gradcheck(lambda x: iv.logsumexp(x, 1), (small,))
+    assert iv.testing.gradgradcheck(lambda x: iv.logsumexp(x, 0), (small,))
+    same(iv.logsumexp(np.array([-np.inf, 1 + 2j])), 1 + 2j)
+    assert iv.logsumexp(np.zeros(0, complex)).item() == -np.inf

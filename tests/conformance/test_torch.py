@@ -35,7 +35,9 @@ INTEGERS = np.array([-2, -1, 0, 1, 3])
 RENAMED = {
     "sign": torch.sgn,
     "softplus": nn.softplus,
-    "silu": nn.silu,
+    "silu": lambda x: (
+        x * torch.sigmoid(x) if x.is_complex() else nn.silu(x)
+    ),  # of complex x not differentiable
     "gelu": nn.gelu,
     "gelu_derivative": lambda x: torch.special.ndtr(x) + x * torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5,
     "clip": torch.clamp,
@@ -193,7 +195,7 @@ WHOLE = {
             ("mean", iv.mean, torch.mean, "fc", {}),
             ("max", lambda x, axis: iv.max(x, axis=axis) ** 2, lambda x, k: torch.amax(x, k) ** 2, "f", {}),
             ("min", lambda x, axis: iv.min(x, axis=axis) ** 2, lambda x, k: torch.amin(x, k) ** 2, "f", {}),
-            ("logsumexp", iv.logsumexp, torch.logsumexp, "f", {}),
+            ("logsumexp", iv.logsumexp, torch.logsumexp, "fc", {}),
             ("var", iv.var, lambda x, k: torch.var(x, k, correction=0), "f", {}),
         )
     },

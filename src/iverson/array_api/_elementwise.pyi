@@ -481,7 +481,7 @@ def exp2(x: A | ArrayLike, /) -> A:
 
     Parameters
     ----------
-    x : an array or a number, of a real dtype.
+    x : an array or a number, of a numeric dtype.
 
     Returns
     -------
@@ -977,7 +977,7 @@ def sigmoid(x: A | ArrayLike, /) -> A:
 
     Parameters
     ----------
-    x : an array or a number, of a real dtype.
+    x : an array or a number, of a numeric dtype.
 
     Returns
     -------
@@ -1021,7 +1021,7 @@ def silu(x: A | ArrayLike, /) -> A:
 
     Parameters
     ----------
-    x : an array or a number, of a real floating dtype.
+    x : an array or a number, of a floating dtype.
 
     Returns
     -------

@@ -47,12 +47,6 @@ def _ordered(x: Any, operation: str) -> Any:
     return x
 
 
-def _real(x: Any, operation: str) -> Any:
-    x = as_inexact(x, operation)
-    check_kind(x, "f", operation, remedy="take abs or real first")
-    return x
-
-
 @method
 @checked
 def sum(
@@ -152,14 +146,14 @@ def any(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
 def logsumexp(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """log(sum(exp(x))) over axes, without overflow; -inf where there is no entry.
 
-    ``keepdims`` keeps the reduced axes with extent 1. Integers become float64; complex x is a DTypeError.
-    Raises AxisError for an axis outside x.
+    ``keepdims`` keeps the reduced axes with extent 1. Integers become float64; of complex x it is the
+    principal logarithm. Raises AxisError for an axis outside x.
 
     >>> from iverson import asarray
     >>> logsumexp(asarray([1000., 1000.]))
     iverson.Tensor(1000.69314718)
     """
-    return _reduced("logsumexp", _real(x, "logsumexp"), axis, keepdims)
+    return _reduced("logsumexp", as_inexact(x, "logsumexp"), axis, keepdims)
 
 
 def _position(name: str, x: Any, axis: Any, keepdims: builtins.bool) -> Any:

@@ -15,6 +15,7 @@ from iverson.codegen import halves, ir, ufuncs, vecmath
 from iverson.codegen.ir import Builder, Pair, Value
 from iverson.core import dtypes
 from iverson.core.scalars import SCALARS
+from iverson.core.scalars.exponential import EXP2_HALVES
 from iverson.core.scalars.functions import FAR
 from iverson.expr.functions import COMBINE
 from iverson.expr.nodes import DType
@@ -515,6 +516,33 @@ def _tanh_of_complex(b: Builder, x: Pair) -> Value:
     return b.pair(y.re, b.select(infinite, zero, y.im))
 
 
+def _exp2_of_complex(b: Builder, x: Pair) -> Value:
+    """As `core.scalars.exponential.exp2`."""
+    last = b.const(2.0 * EXP2_HALVES[4 if x.type.elem == "complex64" else 8], x.re.type)
+    near = b.select(x.re < -last, -last, b.select(x.re > last, last, x.re))
+    n = b.intrinsic("rint", b.select(x.re.ne(x.re), b.const(0.0, x.re.type), near))
+    half = b.intrinsic("floor", n * 0.5)
+    e = _numpy("exp")(b, b.pair((x.re - n) * math.log(2), x.im * math.log(2)))
+    first, second = _vector("exp2")(b, half), _vector("exp2")(b, n - half)
+    return e.map(lambda part: part * first * second)
+
+
+def _sigmoid_of_complex(b: Builder, x: Pair) -> Value:
+    """1 / (1 + e^-x), or e^x / (1 + e^x) where the real part is negative."""
+    negative = x.re < 0.0
+    e = _numpy("exp")(b, b.pair(*(b.select(negative, part, -part) for part in (x.re, x.im))))
+    one, zero = b.const(1.0, x.re.type), b.const(0.0, x.re.type)
+    top = b.pair(b.select(negative, e.re, one), b.select(negative, e.im, zero))
+    return _quotient(b, top, b.pair(e.re + 1.0, e.im))
+
+
+def _silu_of_complex(b: Builder, x: Pair) -> Value:
+    near = b.select(x.re < -4000.0, b.const(-4000.0, x.re.type), x.re)
+    y = _sigmoid_of_complex(b, x)
+    assert isinstance(y, Pair)
+    return _product(b, b.pair(near, x.im), y)
+
+
 def _is_true(x: Pair) -> Value:
     return x.re.ne(0.0) | x.im.ne(0.0)
 
@@ -548,8 +576,11 @@ _COMPLEX: dict[str, _Complex] = {
     "isinf": _either("isinf"),
     "isfinite": lambda b, x: _FLOAT["isfinite"](b, x.re) & _FLOAT["isfinite"](b, x.im),
     "rsqrt": lambda b, x: _quotient(b, b.const(1.0, x.type), _numpy("sqrt")(b, x)),
+    "exp2": _exp2_of_complex,
     "expm1": _expm1_of_complex,
     "pow": _numpy("power"),
+    "sigmoid": _sigmoid_of_complex,
+    "silu": _silu_of_complex,
     "tanh": _tanh_of_complex,
     **{
         name: _numpy(name)

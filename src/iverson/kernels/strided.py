@@ -180,8 +180,11 @@ def extremum(ufunc: Any, x: Array, *, axis: Shape | int | None, keepdims: bool) 
 
 
 def logsumexp(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    """log(sum(exp(x))) without overflow; -inf where all entries are."""
-    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    """log(sum(exp(x))) without overflow; -inf where all entries are.
+
+    Of complex x, less the largest real part.
+    """
+    top = np.max(x.real, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0).astype(x.dtype)
     with np.errstate(divide="ignore"):
         out: Array = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift

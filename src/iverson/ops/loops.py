@@ -102,7 +102,8 @@ def log_softmax(T: Any, aval: Any, x: Any, *, axis: int) -> Any:
 
 
 def logsumexp(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
-    top = _reduced("max", x, axis)
+    size = T.compute(x.shape, lambda *i: T.F.real(x[i])) if x.dtype.kind == "c" else x
+    top = _reduced("max", size, axis)
     shift = over(T, top, lambda m: T.F.where(T.F.isfinite(m), m, 0.0), top)
     total = _reduced("sum", over(T, x, lambda v, m: T.F.exp(v - m), x, shift), axis)
     kept = over(T, total, lambda s, m: T.F.log(s) + m, total, shift)

@@ -216,7 +216,7 @@ define(
 
 
 def _logsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
-    return F.expand_reduced(g, x.shape, axis, keepdims) * _weights(F, y, x, axis, keepdims)
+    return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_weights(F, y, x, axis, keepdims))
 
 
 def _weights(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
@@ -239,7 +239,6 @@ define(
         entry_map=REDUCED,
         loops=loops.logsumexp,
         samples=_normal,
-        exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
     )
 )
 

@@ -23,6 +23,23 @@ def _expm1(x: Any) -> Any:
     return np.where(finite, y, e)
 
 
+def exp2(x: Any) -> Any:
+    """2^x; of complex x exp((x - n) log 2) 2^n, n the whole number nearest to the real part.
+
+    So the rounding of x log 2 is that of a small number. 2^n is two factors, of which none overflows.
+    """
+    if x.dtype.kind != "c":
+        return np.exp2(x)
+    bound = 2 * EXP2_HALVES[x.real.dtype.itemsize]
+    n = np.rint(np.nan_to_num(np.clip(x.real, -bound, bound)))
+    with np.errstate(under="ignore"):
+        half = np.exp2(np.floor(n / 2))
+        return np.exp((x - n) * x.dtype.type(_LN2)) * half * np.exp2(n - np.floor(n / 2))
+
+
+#: Exponents, by the size of a float in bytes, of a factor that is in range; twice them are not.
+EXP2_HALVES = {4: 100, 8: 1000}
+
 EXPONENTIAL = (
     Scalar(
         "exp",
@@ -35,10 +52,10 @@ EXPONENTIAL = (
     ),
     Scalar(
         "exp2",
-        np.exp2,
+        exp2,
         (lambda F, y, _x: y * _LN2,),
-        "iuf",
         result="float",
+        complex_ok=True,
         summary="2 to the power x.",
         example=("[0., 3.]", "[1., 8.]"),
     ),

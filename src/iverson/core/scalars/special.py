@@ -50,11 +50,17 @@ def mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + e^-x); for negative x as e^x / (1 + e^x), so that it may be subnormal."""
+    if x.dtype.kind == "c":
+        negative = x.real < 0
+        e = np.exp(np.where(negative, x, -x))
+        return np.where(negative, e, np.ones((), x.dtype)) / (1 + e)
     return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
 
 
 def silu(x: Any) -> Any:
     """x sigmoid(x); for negative x, (x h / (1 + h^2)) h with h = e^(-|x|/2), rounded once if subnormal."""
+    if x.dtype.kind == "c":
+        return np.where(x.real < -4000, -4000 + 1j * x.imag, x).astype(x.dtype) * sigmoid(x)
     x = np.maximum(x, -4000)  # beyond, the result is -0
     h = np.exp(-0.5 * np.abs(x))
     part = np.where(x < 0, h, np.ones((), x.dtype))
@@ -163,7 +169,8 @@ def _sigmoid_d(F: Any, y: Any, x: Any) -> Any:
 
 
 def _silu_d(F: Any, _y: Any, x: Any) -> Any:
-    return F.sigmoid(x) * (1 + near(F, x) * F.sigmoid(-x))
+    t = x if x.dtype.kind == "c" else near(F, x)
+    return F.sigmoid(x) * (1 + t * F.sigmoid(-x))
 
 
 def _gelu_dd(F: Any, _y: Any, x: Any) -> Any:
@@ -182,8 +189,8 @@ SPECIAL = (
         "sigmoid",
         sigmoid,
         (_sigmoid_d,),
-        "iuf",
         result="float",
+        complex_ok=True,
         summary="1 / (1 + exp(-x)).",
         example=("[0., 2.]", "[0.5       , 0.88079708]"),
         compiled=True,
@@ -201,8 +208,9 @@ SPECIAL = (
         "silu",
         silu,
         (_silu_d,),
-        "f",
+        "fc",
         zero_preserving=True,
+        complex_ok=True,
         summary="x * sigmoid(x).",
         example=("[0., 1.]", "[0.        , 0.73105858]"),
         compiled=True,
