@@ -28,6 +28,7 @@ from iverson.layouts import (
     Zero,
     can_hold,
     from_strided,
+    layout_named,
     layout_of,
     layouts,
     layouts_by_type,
@@ -208,15 +209,18 @@ def some_of(value: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray
 
 
 def in_sparse_layout(value: np.ndarray[Any, Any], layout: str, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Half of the entries stored, one of them an explicit 0; blocks as large as the shape allows; in COO also
-    entries stored twice, and a dense trailing axis."""
-    blocks = None
-    if layout[0] == "b" and value.ndim > 1:
-        blocks = (2 - value.shape[-2] % 2, next(b for b in (2, 3, 1) if value.shape[-1] % b == 0))
-    if not can_hold(layout, value.shape, blocks):
+    """Half of the entries stored, one of them an explicit 0; dense trailing axes, where the layout can have
+    them; blocks as large as the shape allows; in COO also entries stored twice."""
+    least = 1 if layout_named(layout).dense_axes else value.ndim
+    fitting = [k for k in range(least, value.ndim + 1) if can_hold(layout, value.shape[:k])]
+    if not fitting:
         return value, value
+    axes = int(rng.choice(fitting))
+    blocks = None
+    if layout_named(layout).blocked:
+        rows, columns = value.shape[axes - 2 : axes]
+        blocks = (2 - rows % 2, next(b for b in (2, 3, 1) if columns % b == 0))
     dense = np.where(some_of(value, rng), value, 0)
-    axes = int(rng.integers(1, value.ndim + 1)) if layout == "coo" else None
     held = from_strided(dense, layout, blocks, axes)
     if layout == "coo" and rng.random() < 0.5:
         part = held.entries // 2 if held.dtype.kind in "iu" else held.entries / 2

@@ -255,7 +255,11 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
         Given(matrix(), matrix(), axes=((0, 1), (1, 0))),
     ],
     "tile": lambda: Given(vector(), (2, 1)),
-    "to_layout": lambda: [Given(matrix(), "csr"), Given(iv.ones((4, 4)), "bsr", blocksize=(2, 2))],
+    "to_layout": lambda: [
+        Given(matrix(), "csr"),
+        Given(iv.ones((4, 4)), "bsr", blocksize=(2, 2)),
+        Given(iv.ones((4, 4, 2)), "csc", dense_dim=1),
+    ],
     "to_scipy": lambda: Given(csr()),
     "to_sparse": lambda: Given(matrix()),
     "tril": lambda: Given(matrix(), k=1),

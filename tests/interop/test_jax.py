@@ -157,7 +157,11 @@ def test_arrays_go_both_ways(bridge: Any) -> None:
         assert back.numpy().tolist() == dense.tolist()
         assert isinstance(out, jax.Array) is (layout == "strided")
     hybrid = iv.sparse_coo_tensor([[1, 0, 1]], np.arange(6.0).reshape(3, 2), (2, 2))
-    np.testing.assert_array_equal(bridge.to_jax(hybrid).todense(), hybrid.numpy())
+    rows = iv.sparse_csc_tensor([0, 1, 3], [1, 0, 1], np.arange(6.0).reshape(3, 2), (2, 2, 2))
+    for held in (hybrid, rows):
+        out = bridge.to_jax(held)
+        np.testing.assert_array_equal(out.todense(), held.numpy())
+        assert out.n_dense == bridge.from_jax(out).dense_dim() == 1
 
 
 def test_what_can_not_be_handed_over_is_an_error(bridge: Any) -> None:

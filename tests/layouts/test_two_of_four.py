@@ -278,10 +278,10 @@ CALLS = {
     ],
     "to_dense": [call("to_dense")],
     "to_layout": [
-        call("to_layout", layout=name, blocksize=None)
+        call("to_layout", layout=name, blocksize=None, dense_dim=0)
         for name in ("coo", "csr", "csc", "strided", "two_of_four")
     ]
-    + [call("to_layout", layout="bsr", blocksize=(2, 2))]
+    + [call("to_layout", layout="bsr", blocksize=(2, 2), dense_dim=0)]
     + [lambda x: iv.to_layout(iv.to_layout(x * x, "csc"), "two_of_four") * D],
     "tril": [call("tril", k=1)],
     "triu": [call("triu", k=1)],

@@ -1,4 +1,5 @@
-"""Batches of compressed matrices: the layout law, both semantics, constructors, demand."""
+"""Batches of compressed matrices, and matrices of dense slices: the layout law, both semantics, constructors,
+demand."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ from iverson.transforms import jvp
 from tests.sparse.common import LAYOUTS, blocks_for, checked, held, holds, weighted
 
 COMPRESSED = LAYOUTS[1:]
+#: With a dense trailing axis: the batch is one matrix of vectors.
+HYBRID = tuple(f"hybrid {layout}" for layout in LAYOUTS)
 SHAPE = (3, 4, 6)
 
 
@@ -33,7 +36,9 @@ def batch_of(
 
 
 def in_layout(x: Any, layout: str, requires_grad: bool = False) -> Any:
-    made = iv.asarray(x).to_layout(layout, blocksize=blocks_for(layout, x.shape[-2:]))
+    hybrid, name = layout.startswith("hybrid"), layout.rsplit(maxsplit=1)[-1]
+    extents = x.shape[: x.ndim - hybrid][-2:]
+    made = iv.asarray(x).to_layout(name, blocksize=blocks_for(name, extents), dense_dim=int(hybrid))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -107,7 +112,7 @@ SPARSE = {
     "one solves": lambda x: iv.linalg.solve(regular(x)[0], RIGHT[:, :4]),
     "dense": lambda x: x.to_dense(),
     "to csc": lambda x: x.to_layout("csc"),
-    "to bsr": lambda x: x.to_layout("bsr", blocksize=(2, 3)),
+    "to bsr": lambda x: x.to_layout("bsr", blocksize=(1, 2)),
     "masked": lambda x: iv.sparse_mask(x, other()),
     "sampled": lambda x: iv.sampled_matmul(x, x.mT, in_layout(np.stack([np.eye(4)] * 3), "csr")),
     "sampled with one": lambda x: iv.sampled_matmul(x, D.T, in_layout(np.stack([np.eye(4)] * 3), "bsc")),
@@ -115,7 +120,7 @@ SPARSE = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *HYBRID])
 @pytest.mark.parametrize("name", SPARSE)
 def test_values_without_densifying(name, layout):
     found = SPARSE[name](in_layout(X, layout))
@@ -126,7 +131,7 @@ densifies = pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
 
 
 @densifies
-@pytest.mark.parametrize("layout", COMPRESSED)
+@pytest.mark.parametrize("layout", [*COMPRESSED, *HYBRID])
 @pytest.mark.parametrize("name", SPARSE)
 def test_gradients_to_second_order_and_tangents(name, layout):
     f, found, expected = SPARSE[name], [], []
@@ -146,7 +151,9 @@ SHAPES = st.sampled_from([(1, 1, 1), (2, 2, 3), (0, 2, 3), (3, 0, 2), (2, 3, 0),
 @densifies
 @given(
     shape=SHAPES,
-    layouts=st.tuples(st.sampled_from(COMPRESSED), st.sampled_from([*LAYOUTS, "strided"])),
+    layouts=st.tuples(
+        st.sampled_from([*COMPRESSED, *HYBRID]), st.sampled_from([*LAYOUTS, *HYBRID, "strided"])
+    ),
     density=st.sampled_from([0.0, 0.4, 1.0]),
     seed=st.integers(0, 10**6),
     dtype=st.sampled_from(["float64", "complex128", "float32"]),
@@ -188,8 +195,9 @@ def test_results_keep_the_layout_and_the_pattern(layout):
     for found in (s[1:], s + s * other(), s @ square, iv.stack([s, s]), s[0], s.sum(axis=0)):
         assert found.layout == layout
     assert s.sum(axis=2).layout == "strided"
-    # No more starts of lines than there were: what has one column each is in COO.
-    assert s[..., None].layout == "coo"
+    assert s[..., None]._value.pattern is s._value.pattern  # a dense axis
+    # No more starts of lines than there were: what has one entry in each line is in COO.
+    assert s.reshape((-1, 1) if s._value.pattern.axis == 0 else (1, -1)).layout == "coo"
 
 
 @pytest.mark.parametrize("layout", COMPRESSED)
@@ -248,7 +256,7 @@ def test_one_list_of_blocks_for_each_matrix(layout):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("layout", COMPRESSED)
+@pytest.mark.parametrize("layout", [*COMPRESSED, *HYBRID])
 def test_gradcheck_in_both_semantics(layout, masked):
     x = in_layout(batch_of((2, 2, 3)), layout, True)
     w = np.random.default_rng(2).standard_normal((3, 2))
@@ -258,7 +266,7 @@ def test_gradcheck_in_both_semantics(layout, masked):
     assert gradgradcheck(lambda x: (x * x) @ w, (x,), masked=masked)
 
 
-@pytest.mark.parametrize("layout", COMPRESSED)
+@pytest.mark.parametrize("layout", [*COMPRESSED, *HYBRID])
 def test_masked_tensors(layout):
     s = in_layout(X, layout)
     m = iv.masked_tensor(s)
@@ -274,7 +282,7 @@ def test_masked_tensors(layout):
     ):
         np.testing.assert_array_equal(found.get_mask().to_dense().numpy(), ~np.ma.getmaskarray(wanted))
         np.testing.assert_allclose(found.to_tensor(0).to_dense().numpy(), wanted.filled(0), atol=1e-12)
-    assert (m * 2).layout == layout
+    assert (m * 2).layout == s.layout
 
 
 N, EACH, WIDTH = 600, 900, 4

@@ -19,6 +19,7 @@ from iverson.layouts import sparse_layouts
 from iverson.layouts.registry import layout_of
 from tests.array_api.common import draw, dtypes_of
 
+DENSE_AXES = {layout.name for layout in sparse_layouts() if layout.dense_axes}
 BLOCKS = {layout.name: (2, 1) if layout.blocked else None for layout in sparse_layouts()}
 
 
@@ -61,6 +62,10 @@ def test_tensors_of_every_layout_and_dtype(tmp_path, layout):
                 x = iv.to_layout(iv.where(iv.asarray(draw(shape) > 0), x, x[:0].sum().astype(dtype)), layout,
                                  blocksize=BLOCKS[layout])  # fmt: skip
             same(kept(tmp_path / "x.npz", x), x)
+            if layout in DENSE_AXES:  # a dense axis after those that are indexed
+                y = x[..., None] * iv.asarray(draw((2,), dtype))
+                assert y.dense_dim() == 1
+                same(kept(tmp_path / "y.npz", y), y)
 
 
 def test_trees(tmp_path):

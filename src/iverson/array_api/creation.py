@@ -474,7 +474,7 @@ def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided
         return F.to_dense(F.diag_embed(v, offset=offset, shape=(n, n)))
     held = F.from_values(F.to_dense(v), pattern=_diagonal_pattern((n, n), offset))
     with speaking_as("diag"):
-        return F.to_layout(held, layout=layout, blocksize=None)
+        return F.to_layout(held, layout=layout, blocksize=None, dense_dim=0)
 
 
 def _diagonal_pattern(shape: tuple[int, ...], offset: int) -> CooPattern:

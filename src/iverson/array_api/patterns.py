@@ -93,8 +93,8 @@ def compressed_pattern(
     axis: int,
     blocks: bool,
     check: bool,
-) -> CompressedPattern:
-    """The pattern of the arguments of ``sparse_csr_tensor`` and its kin.
+) -> tuple[CompressedPattern, Shape]:
+    """The pattern of the arguments of ``sparse_csr_tensor`` and its kin, and the extents of dense axes.
 
     A batch comes as arrays with its axes first, the same number of entries for each matrix, or, with a shape
     given, as ``indptr`` over the lines of all matrices and the entries one after the other.
@@ -109,12 +109,13 @@ def compressed_pattern(
             operation, "indices", got=f"shape {inner.shape}", expected=f"{batch} first, the batch of indptr"
         )
     rank = starts.ndim + 2 * blocks
+    dense = values_shape[rank:]
     if (
-        len(values_shape) != rank
+        len(values_shape) < rank
         or values_shape[: starts.ndim] != inner.shape
-        or 0 in values_shape[starts.ndim :]
+        or 0 in values_shape[starts.ndim : rank]
     ):
-        what = "(blocks, rows, columns)" if blocks else "(entries,)"
+        what = "(blocks, rows, columns, *dense)" if blocks else "(entries, *dense)"
         raise ShapeError(
             operation,
             "values",
@@ -125,7 +126,9 @@ def compressed_pattern(
         raise ShapeError(operation, "indptr", got="no entries", expected="one more than there are lines")
     if check:
         _check_starts(operation, starts, inner.shape[-1])
-    block = (values_shape[-2], values_shape[-1]) if blocks else (1, 1)
+    block = (values_shape[rank - 2], values_shape[rank - 1]) if blocks else (1, 1)
+    if shape is not None:
+        shape = _sparse_part(operation, shape, dense)
     whole = _compressed_shape(operation, starts, inner, shape, axis, block)
     grid = (whole[-2] // block[0], whole[-1] // block[1])
     dtype = np.result_type(dtype, index_dtype(*whole[-2:], inner.size))
@@ -137,7 +140,21 @@ def compressed_pattern(
     starts, inner = starts.astype(dtype, copy=False), inner.astype(dtype, copy=False)
     if check:
         _check_lines(operation, starts, inner, grid[1 - axis], len(whole) - 1 - axis)
-    return CompressedPattern(whole, starts, inner, axis, block if blocks else None)
+    return CompressedPattern(whole, starts, inner, axis, block if blocks else None), dense
+
+
+def _sparse_part(operation: str, shape: Any, dense: Shape) -> Shape:
+    """The extents of sparse axes in a shape that ends with those of the dense axes of values."""
+    whole = as_shape(shape, operation)
+    lead = len(whole) - len(dense)
+    if dense and (lead < 2 or whole[lead:] != dense):
+        raise ShapeError(
+            operation,
+            "shape",
+            got=str(whole),
+            expected=f"two extents, a batch before them or none, then {dense}, the dense axes of values",
+        )
+    return whole[:lead]
 
 
 def _compressed_shape(

@@ -19,13 +19,13 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, sp
 from iverson.core.shapes import as_int
 from iverson.layouts import (
     CompressedPattern,
-    CooPattern,
     Pattern,
     Sparse,
     layout_named,
     layout_of,
     sparse_layouts,
 )
+from iverson.layouts.conversion import dense_axes
 from iverson.ops import F
 from iverson.ops.sparse import check_layout, distinct
 from iverson.tensor import Tensor
@@ -39,12 +39,10 @@ def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, oper
     """The tensor with these values on a pattern; a new leaf if it requires a gradient."""
     values = cast(values, given_dtype(dtype, values.dtype, operation))
     lead = len(pattern.stored_shape)
-    if values.shape[:lead] != pattern.stored_shape or (
-        not isinstance(pattern, CooPattern) and values.ndim > lead
-    ):
-        raise ShapeError(
-            operation, "values", got=f"shape {values.shape}", expected=f"shape {pattern.stored_shape}"
-        )
+    dense = layout_named(pattern.layout).dense_axes
+    if values.shape[:lead] != pattern.stored_shape or (not dense and values.ndim > lead):
+        expected = f"shape {pattern.stored_shape}" + (", then dense axes or none" if dense else "")
+        raise ShapeError(operation, "values", got=f"shape {values.shape}", expected=expected)
     made = F.from_values(values, pattern=pattern)
     return made.detach().requires_grad_() if requires_grad else made
 
@@ -98,9 +96,9 @@ def _compressed(
 ) -> Any:
     """A matrix, or a batch, whose lines are along an axis (0: rows) and hold entries or blocks."""
     held = _as_values(values, operation)
-    pattern = compressed_pattern(operation, indptr, indices, held.shape, shape, axis, blocks, check)
-    if held.shape != pattern.stored_shape:  # one list of entries per matrix of a batch
-        held = F.reshape(held, shape=pattern.stored_shape)
+    pattern, dense = compressed_pattern(operation, indptr, indices, held.shape, shape, axis, blocks, check)
+    if held.shape != pattern.stored_shape + dense:  # one list of entries per matrix of a batch
+        held = F.reshape(held, shape=pattern.stored_shape + dense)
     return made_on(held, pattern, dtype, requires_grad, operation)
 
 
@@ -121,9 +119,11 @@ def sparse_csr_tensor(
     Columns increase within a row. ``shape`` is (rows, columns), by default as large as the indices ask for.
     Other arguments and errors are those of `sparse_coo_tensor`; ArgumentError for lines out of order.
 
-    A batch of matrices, of shape (*batch, rows, columns), comes in one of two forms: all three arrays with
-    the batch's axes first (each matrix stores as many entries), or, with ``shape`` given, the rows of all
-    matrices one after the other, as `indptr`, `indices` and `values` give them back.
+    values : shape (count, *dense): axes after the first are dense trailing axes, also of ``shape``.
+
+    A batch of matrices, of shape (*batch, rows, columns, *dense), comes in one of two forms: all three arrays
+    with the batch's axes first (each matrix stores as many entries), or, with ``shape`` given, the rows of
+    all matrices one after the other, as `indptr`, `indices` and `values` give them back.
 
     >>> sparse_csr_tensor([0, 1, 2], [2, 0], [3.0, 4.0], (2, 3))
     iverson.Tensor([[0., 0., 3.],
@@ -132,6 +132,8 @@ def sparse_csr_tensor(
     iverson.Tensor([[[0., 0., 3.]],
     <BLANKLINE>
                     [[4., 0., 0.]]], layout='csr')
+    >>> sparse_csr_tensor([0, 1, 2], [2, 0], [[3.0, 4.0], [5.0, 6.0]]).shape
+    (2, 3, 2)
     """
     given = (indptr, indices, values, shape, dtype, requires_grad, check)
     return _compressed("sparse_csr_tensor", 0, False, *given)
@@ -170,7 +172,7 @@ def sparse_bsr_tensor(
 ) -> Tensor:
     """A matrix in the BSR layout: as `sparse_csr_tensor`, blocks in place of entries.
 
-    values : shape (blocks, rows of a block, columns of a block); they tile the matrix.
+    values : shape (blocks, rows of a block, columns of a block, *dense); blocks tile the matrix.
 
     >>> sparse_bsr_tensor([0, 1], [1], [[[1.0, 2.0]]])
     iverson.Tensor([[0., 0., 1., 2.]], layout='bsr')
@@ -200,21 +202,34 @@ def sparse_bsc_tensor(
 
 
 @method
-def to_layout(x: A | ArrayLike, layout: str, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> A:
+def to_layout(
+    x: A | ArrayLike,
+    layout: str,
+    /,
+    *,
+    blocksize: Sequence[SupportsIndex] | None = None,
+    dense_dim: SupportsIndex | None = None,
+) -> A:
     """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc".
 
     Or in any other that is registered with a ``from_coo`` (`iverson.layouts.Layout`). A strided tensor's
     entries that are not 0 are stored. Differentiable: a layout changes nothing.
 
-    Raises ArgumentError for other layouts, a missing blocksize or entries that the layout cannot hold,
-    ShapeError where it cannot hold the shape of x.
+    dense_dim : how many trailing axes of a sparse result are dense: it stores slices over them, those of a
+        strided x in which an entry is not 0. By default those of x that the layout does not have to index.
+
+    Raises ArgumentError for other layouts, a missing blocksize, a ``dense_dim`` or entries that the layout
+    cannot hold, ShapeError where it cannot hold the shape of x.
 
     >>> from iverson import asarray
     >>> to_layout(asarray([[0.0, 1.0]]), "csr")
     iverson.Tensor([[0., 1.]], layout='csr')
+    >>> to_layout(asarray([[[0.0, 0.0], [0.0, 1.0]]]), "csr", dense_dim=1).values()
+    iverson.Tensor([[0., 1.]])
     """
     x = as_operand(x, "to_layout")
     check_layout(layout, "to_layout")
+    dense = _dense_axes(x, layout, dense_dim)
     blocks = None
     if layout_named(layout).blocked:
         held = getattr(getattr(value_of(x, None), "pattern", None), "blocksize", None)
@@ -235,7 +250,20 @@ def to_layout(x: A | ArrayLike, layout: str, /, *, blocksize: Sequence[SupportsI
         raise ArgumentError(
             "to_layout", "blocksize", got=repr(blocksize), expected=f"none for layout {layout!r}"
         )
-    return F.to_layout(x, layout=layout, blocksize=blocks)
+    return F.to_layout(x, layout=layout, blocksize=blocks, dense_dim=dense)
+
+
+def _dense_axes(x: Any, layout: str, given: Any) -> int:
+    """How many trailing axes are dense of x in a layout, as asked for."""
+    if given is None:
+        pattern = getattr(value_of(zero_filled(x), None), "pattern", None)
+        return 0 if pattern is None else dense_axes(pattern, x.shape, layout)
+    found = as_int(given, "to_layout", "dense_dim")
+    most = x.ndim if layout_named(layout).dense_axes else 0
+    if not 0 <= found <= most:
+        expected = f"one in [0, {most}], for shape {x.shape} in layout {layout!r}"
+        raise ArgumentError("to_layout", "dense_dim", got=str(found), expected=expected)
+    return found
 
 
 @method
@@ -347,6 +375,27 @@ def nnz(x: Tensor, /) -> int:
     """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
     count: int = pattern_held(x, "nnz").count
     return count
+
+
+@tensor_method
+def sparse_dim(x: Tensor, /) -> int:
+    """How many axes of a sparse tensor are indexed: the first ones.
+
+    >>> sparse_coo_tensor([[2, 0]], [[1.0, 5.0], [3.0, 4.0]]).sparse_dim()
+    1
+    """
+    count: int = pattern_held(x, "sparse_dim").ndim
+    return count
+
+
+@tensor_method
+def dense_dim(x: Tensor, /) -> int:
+    """How many axes of a sparse tensor are not indexed: the last ones, over which it stores whole slices.
+
+    >>> sparse_coo_tensor([[2, 0]], [[1.0, 5.0], [3.0, 4.0]]).dense_dim()
+    1
+    """
+    return x.ndim - int(pattern_held(x, "dense_dim").ndim)
 
 
 @tensor_method

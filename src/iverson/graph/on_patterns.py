@@ -161,7 +161,10 @@ def _turned_entries(o: Opening, p: Pattern, entries: Value) -> Value:
     """The entries of a value in the order of the transposed pattern: those of blocks are turned."""
     if not p.blocksize:
         return entries
-    return o.reshaped(_transposed(o, o.reshaped(entries, p.stored_shape)), (p.count,))
+    dense = entries.shape[1:]
+    blocks = o.reshaped(entries, p.stored_shape + dense)
+    turned = o.bind("permute_dims", blocks, axes=(0, 2, 1, *range(3, len(blocks.shape))))
+    return o.reshaped(turned, (p.count, *dense))
 
 
 def _moved(o: Opening, e: Equation) -> bool:

@@ -115,18 +115,17 @@ def _exported(x: iv.Tensor, copy: bool) -> torch.Tensor:
     entries, across = _of_array(x.values().numpy(), copy), _indices(x.indices())
     if x.layout == "coo":
         return torch.sparse_coo_tensor(across, entries, x.shape, is_coalesced=True, check_invariants=False)
-    starts, batch = _indices(x.indptr()), x.shape[:-2]
+    starts, batch = _indices(x.indptr()), value_of(x).pattern.shape[:-2]
     if batch:
-        starts, across, entries = _of_each(x, starts, across, entries)
+        starts, across, entries = _of_each(batch, starts, across, entries)
     layout = _BY_NAME[x.layout]
     parts = (starts, across, entries, x.shape)
     return torch.sparse_compressed_tensor(*parts, layout=layout, check_invariants=False)
 
 
-def _of_each(x: iv.Tensor, *parts: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The starts, indices and entries of the matrices of a batch, along an axis for it."""
+def _of_each(batch: Sequence[int], *parts: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The starts, indices and entries of the matrices of a batch, along axes for it."""
     starts, across, entries = parts
-    batch = x.shape[:-2]
     ends = torch.cat([starts[:1], starts[1:].reshape(prod(batch), -1)[:, -1]])
     counts = ends.diff()
     if (counts != counts[:1]).any():
@@ -298,7 +297,10 @@ class _Recording:
     def _as_torch_wants(self, g: Any, x: Any) -> Any:
         if g.layout == "strided" or (self.sparse and x.layout == "strided"):
             return g
-        return g.to_dense() if x.layout == "strided" else g.to_layout(x.layout)
+        if x.layout == "strided":
+            return g.to_dense()
+        blocks = value_of(x).pattern.blocksize
+        return g.to_layout(x.layout, blocksize=blocks, dense_dim=x.dense_dim())
 
 
 class _Step(torch.autograd.Function):

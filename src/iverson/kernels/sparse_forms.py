@@ -140,9 +140,11 @@ def moved(
     value: Sparse, shape: Shape, indices: Array, entries: Array | None = None, distinct: bool = True
 ) -> Any:
     """A value with other coordinates: in its own layout where that can hold it, else in COO, else (without
-    sparse axes) strided."""
+    sparse axes) strided. With its own, it is on the same pattern."""
     entries = value.entries if entries is None else entries
     k = len(indices)
+    if indices is value.pattern.coordinates:
+        return value.pattern.value(entries)
     if not k:
         return entries.sum(axis=0, dtype=entries.dtype).reshape(shape)
     known = value.pattern.distinct if distinct else None

@@ -64,10 +64,14 @@ def permute_dims(op: Op, values: Values, params: Params) -> Any:
         x = sparse_only(x)
         k = x.pattern.ndim
     pattern = x.pattern.permuted(axes[:k])
-    if pattern.blocksize:
-        return pattern.kind(pattern, np.ascontiguousarray(x.values.swapaxes(1, 2)))
-    rest = x.entries.transpose((0, *(a - k + 1 for a in axes[k:])))
-    return like(pattern.value(rest), x.pattern) if pattern.layout == "coo" else pattern.kind(pattern, rest)
+    if pattern.layout == "coo":
+        rest = x.entries.transpose((0, *(a - k + 1 for a in axes[k:])))
+        return like(pattern.value(rest), x.pattern)
+    lead = len(pattern.stored_shape)
+    dense = tuple(a - k + lead for a in axes[k:])
+    if pattern.blocksize and pattern is not x.pattern:
+        return pattern.kind(pattern, np.ascontiguousarray(x.values.transpose((0, 2, 1, *dense))))
+    return pattern.kind(pattern, x.values.transpose((*range(lead), *dense)))
 
 
 @sparse("reshape")
@@ -128,9 +132,11 @@ def expand_dims(op: Op, values: Values, params: Params) -> Any:
     k = x.pattern.ndim
     old = [a for a in range(len(shape)) if a not in axis]
     sparse_axes = old[k - 1] + 1
-    indices = np.zeros((sparse_axes, x.pattern.count), x.pattern.index_dtype)
-    indices[old[:k]] = x.pattern.coordinates
-    return moved(x, shape, indices, x.entries.reshape((-1, *shape[sparse_axes:])))
+    indices = x.pattern.coordinates
+    if sparse_axes > k:
+        indices = np.zeros((sparse_axes, x.pattern.count), x.pattern.index_dtype)
+        indices[old[:k]] = x.pattern.coordinates
+    return moved(x, shape, indices, x.entries.reshape((x.pattern.count, *shape[sparse_axes:])))
 
 
 @sparse("squeeze")
@@ -139,17 +145,20 @@ def squeeze(op: Op, values: Values, params: Params) -> Any:
     shape = zeros_like_result(op, values, params).shape
     keep = [a for a in range(x.pattern.ndim) if a not in axis]
     entries = x.entries.reshape((x.pattern.count, *shape[len(keep) :]))
-    return moved(x, shape, x.pattern.coordinates[keep], entries)
+    indices = x.pattern.coordinates
+    return moved(x, shape, indices if len(keep) == x.pattern.ndim else indices[keep], entries)
 
 
 @sparse("flip")
 def flip(op: Op, values: Values, params: Params) -> Any:
     x, axis = values[0], params["axis"]
     k = x.pattern.ndim
-    indices = x.pattern.coordinates.copy()
-    for a in axis:
-        if a < k:
-            indices[a] = x.shape[a] - 1 - indices[a]
+    indices = x.pattern.coordinates
+    turned = [a for a in axis if a < k]
+    if turned:
+        indices = indices.copy()
+    for a in turned:
+        indices[a] = x.shape[a] - 1 - indices[a]
     entries = np.flip(x.entries, tuple(a - k + 1 for a in axis if a >= k))
     return moved(x, x.shape, indices, entries)
 
@@ -158,7 +167,9 @@ def flip(op: Op, values: Values, params: Params) -> Any:
 def roll(op: Op, values: Values, params: Params) -> Any:
     x = values[0]
     k, entries = x.pattern.ndim, x.entries
-    indices = x.pattern.coordinates.copy()
+    indices = x.pattern.coordinates
+    if any(a < k for a in params["axis"]):
+        indices = indices.copy()
     for shift, a in zip(params["shift"], params["axis"], strict=True):
         if a < k:
             indices[a] = (indices[a].astype(np.int64) + shift) % max(x.shape[a], 1)
@@ -218,7 +229,7 @@ def sum(op: Op, values: Values, params: Params) -> Any:
         and sparse_parts.plain(x)
         and x.shape[1 - axis[0]] <= max(FEW_LINES, 4 * x.pattern.count)
     ):
-        return _line_sums(x, [1 - axis[0]]).reshape(shape)
+        return _line_sums(x, [1 - axis[0]], x.values).reshape(shape)
     entries = x.entries
     dense = tuple(a - k + 1 for a in axis if a >= k)
     if dense:
@@ -228,30 +239,34 @@ def sum(op: Op, values: Values, params: Params) -> Any:
         return np.add.reduce(entries, axis=0, dtype=x.dtype).reshape(shape)
     compressed = not isinstance(x.pattern, CooPattern) and not {k - 2, k - 1}.issubset(keep)
     if compressed and prod(x.shape[a] for a in keep) <= max(FEW_LINES, 4 * x.pattern.count):
-        return _line_sums(x, keep).reshape(shape)
+        return _line_sums(x, keep, entries).reshape(shape)
     indices = x.pattern.coordinates
+    if len(keep) == k:
+        return moved(x, shape, indices, entries)
     if keepdims:
         indices = indices.copy()
         indices[[a for a in range(k) if a in axis]] = 0
     else:
         indices = indices[keep]
-    return coalesced(moved(x, shape, indices, entries, distinct=len(keep) == k))
+    return coalesced(moved(x, shape, indices, entries, distinct=False))
 
 
-def _line_sums(x: Sparse, axes: list[int]) -> Array:
-    """The sums over all but some axes, one after the other."""
-    if len(x.shape) == 2 and len(axes) == 1 and sparse_parts.plain(x):
+def _line_sums(x: Sparse, axes: list[int], entries: Array) -> Array:
+    """The sums of entries on x's pattern over all but some sparse axes, one after the other."""
+    if len(axes) == 1 and entries.ndim == 1 and sparse_parts.is_plain(x.pattern):
         pattern, across = x.pattern, axes[0] != x.pattern.axis
-        n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
-        return counting.line_sums(n, m, pattern.indptr, pattern.indices, x.values, across=across)
+        n, m = pattern.shape if pattern.axis == 0 else pattern.shape[::-1]
+        return counting.line_sums(n, m, pattern.indptr, pattern.indices, entries, across=across)
     extents = tuple(x.shape[a] for a in axes)
     lines = (
         x.pattern.coordinates[axes[0]] if len(axes) == 1 else addresses(x.pattern.coordinates[axes], extents)
     )
+    if entries.ndim > 1:
+        return counting.added_rows(prod(extents), lines, entries)
     if x.dtype.kind == "f":
-        return np.bincount(lines, x.entries, prod(extents)).astype(x.dtype)
+        return np.bincount(lines, entries, prod(extents)).astype(x.dtype)
     out = np.zeros(prod(extents), x.dtype)
-    np.add.at(out, lines, x.entries)
+    np.add.at(out, lines, entries)
     return out
 
 
@@ -266,6 +281,8 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
         return part
     shape = zeros_like_result(op, values, params).shape
     k, axis = x.pattern.ndim, 0
+    if reads_everything(params["key"][:k], x.shape[:k]):
+        return moved(x, shape, x.pattern.coordinates, x.entries[(slice(None), *params["key"][k:])])
     keep = np.ones(x.pattern.count, bool)
     rows: list[Array | None] = []
     inner: list[Any] = [slice(None)]
@@ -304,10 +321,10 @@ def embed(op: Op, values: Values, params: Params) -> Any:
 
 def embedded(g: Sparse, key: Any, shape: Shape) -> Any:
     """Entries put where a key reads them."""
-    g = sparse_only(g)
     part = sparse_parts.embed(g, key, shape)
     if part is not NotImplemented:
         return part
+    g = sparse_only(g)
     rows, axis, own = [], 0, 0
     indices = g.pattern.coordinates.astype(_index_dtype(g, shape), copy=False)
     for item in key:
@@ -341,7 +358,7 @@ def gather(op: Op, values: Values, params: Params) -> Any:
             return sparse_parts.entries_at(x, [i.ravel() for i in at]).reshape(at[0].shape)
         wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
         return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
-    if len(at) == 1 and at[0].ndim == 1 and sparse_parts.plain(x):
+    if len(at) == 1 and at[0].ndim == 1 and sparse_parts.is_plain(x.pattern):
         return sparse_parts.lines(x, at[0], axes[0])
     return _selected(x, at, axes) if at and at[0].ndim else NotImplemented
 
@@ -365,7 +382,7 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
     axes, shape = params["axes"], params["shape"]
     if not is_sparse(g) or len(axes) != 1 or not is_strided(indices[0]) or indices[0].ndim != 1:
         return NotImplemented
-    if sparse_parts.plain(g) and len(shape) == 2:
+    if sparse_parts.is_plain(g.pattern):
         put = sparse_parts.put_lines(g, indices[0], axes[0], shape)
         if put is not NotImplemented:
             return put

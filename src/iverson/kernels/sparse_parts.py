@@ -1,5 +1,6 @@
 """Ranges of lines and boxes of CSR and CSC matrices: cut out, put back and put together, without a look at
-what lies outside. What else is indexed goes by coordinates, in `sparse_moves`.
+what lies outside; of slices over dense axes, which are moved as a whole, too. What else is indexed goes by
+coordinates, in `sparse_moves`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Array = np.ndarray[Any, Any]
 
 
 def plain(x: Any) -> bool:
-    """Whether a value is one matrix in CSR or CSC."""
-    return is_plain(x.pattern)
+    """Whether a value is one matrix of numbers in CSR or CSC."""
+    return is_plain(x.pattern) and not x.dense_shape
 
 
 def is_plain(pattern: Any) -> bool:
@@ -41,11 +42,19 @@ def ends_of(key: Key) -> Ends | None:
     return (rows.start, rows.stop), (columns.start, columns.stop)
 
 
+def _of_sparse_axes(key: Key, dense: Shape) -> Key | None:
+    """The part of a key for sparse axes, if it reads all of the dense axes after them."""
+    lead = len(key) - len(dense)
+    whole = lead >= 0 and all(a == slice(0, n, 1) for a, n in zip(key[lead:], dense, strict=True))
+    return key[:lead] if whole else None
+
+
 def cut(x: Sparse, key: Key) -> Any:
     """x[key] for a box, and for one whole line; NotImplemented for others."""
-    if not plain(x):
+    own = _of_sparse_axes(key, x.dense_shape)
+    if own is None or not is_plain(x.pattern):
         return NotImplemented
-    pattern = x.pattern
+    key, pattern = own, x.pattern
     ends = ends_of(key)
     if ends is not None:
         if ends == ((0, x.shape[0]), (0, x.shape[1])):
@@ -65,10 +74,14 @@ def _line(key: Key, pattern: CompressedPattern) -> int | None:
 
 def embed(g: Sparse, key: Key, shape: Shape) -> Any:
     """The adjoint of `cut`; NotImplemented for keys that are not of a box, nor of the line that this is."""
+    own = _of_sparse_axes(key, g.dense_shape)
+    if own is None:
+        return NotImplemented
+    key, shape = own, shape[: len(shape) - len(g.dense_shape)]
     whole = is_line_of(g.pattern)
     if whole is not None and whole.shape == shape and (k := _line(key, whole)) is not None:
         return line_put_back(g.pattern, k, whole).value(g.values)
-    if not plain(g):
+    if not is_plain(g.pattern):
         return NotImplemented
     ends = ends_of(key) if len(shape) == 2 else None
     if ends is None:
@@ -80,13 +93,16 @@ def concat(values: list[Sparse], axis: int, shape: Shape, dtype: Any) -> Any:
     """Matrices of one layout beside each other; NotImplemented for others."""
     patterns = [x.pattern for x in values]
     if (
-        not all(map(plain, values))
+        not all(map(is_plain, patterns))
+        or axis > 1
+        or len({x.dense_shape for x in values}) > 1
         or len({p.axis for p in patterns}) > 1
         or len(set(map(id, patterns))) < len(patterns)
     ):
         return NotImplemented
-    made, at = joined(patterns, axis, shape)
-    entries = np.empty(made.count, dtype)
+    dense = values[0].dense_shape
+    made, at = joined(patterns, axis, shape[:2])
+    entries = np.empty((made.count, *dense), dtype)
     for x, where in zip(values, at, strict=True):
         entries[where] = x.values
     return made.value(entries)
@@ -104,11 +120,11 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
         made = found.permuted((1, 0)) if across else found
         _, own, _, at = made.lines_of
         if np.array_equal(own, chosen):
-            return made.value(x.values.take(at()))
+            return made.value(counting.taken(x.values, at()))
     if across:
         n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
         starts, indices, where = counting.chosen_across(n, m, pattern.indptr, pattern.indices, chosen)
-        values, at = x.values.take(where), lambda: where
+        values, at = counting.taken(x.values, where), lambda: where
     else:
         take = partial(counting.chosen_lines, chosen=chosen)
         starts, indices, values, at = counting.carried(take, pattern.indptr, pattern.indices, x.values)
@@ -125,7 +141,7 @@ def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape) -> Any:
         return NotImplemented
     found, own, of, at = g.pattern.lines_of
     whole = found()
-    if whole is None or whole.shape != shape or of != axis or not np.array_equal(own, chosen):
+    if whole is None or whole.shape + g.dense_shape != shape or of != axis or not np.array_equal(own, chosen):
         return NotImplemented
     return whole.value(counting.added_rows(whole.count, at(), g.entries))
 

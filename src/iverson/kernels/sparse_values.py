@@ -99,9 +99,9 @@ def values_of_box(op: Op, values: Values, params: Params) -> Any:
     return out.reshape(pattern.stored_shape + out.shape[1:])
 
 
-def to_layout(x: Array, *, layout: str, blocksize: Any) -> Any:
-    """An array's nonzero entries in a sparse layout."""
-    return convert(x, layout, blocksize)
+def to_layout(x: Array, *, layout: str, blocksize: Any, dense_dim: int) -> Any:
+    """An array's nonzero entries, or slices that hold one, in a sparse layout."""
+    return convert(x, layout, blocksize, dense_dim)
 
 
 @register("to_layout", object)

@@ -21,22 +21,29 @@ from iverson.layouts.registry import to_strided as strided_of
 
 
 def can_hold(layout: str, shape: Shape, blocks: Blocks = None) -> bool:
-    """Whether a layout can hold a tensor of this shape, with nothing but its axes."""
+    """Whether a layout can hold a tensor whose sparse axes have this shape, with nothing but its axes."""
     return not layout_named(layout).unfit(shape, blocks)
 
 
-def convert(value: Any, layout: str, blocksize: Blocks = None) -> Any:
+def convert(value: Any, layout: str, blocksize: Blocks = None, dense_dim: int | None = None) -> Any:
     """A value in another layout that can hold its shape; entries stored twice are summed.
+
+    dense_dim : how many trailing axes are dense; None for those of the value that the layout can have dense.
 
     Raises what the layout's ``from_coo`` does where it cannot hold the entries.
     """
     target = layout_named(layout)
-    if unfit := target.unfit(value.shape, blocksize):  # loops over entries trust what they are given
-        raise ShapeError("to_layout", "x", got=f"shape {value.shape} for layout '{layout}'", expected=unfit)
+    rank = len(value.shape)
+    if dense_dim is None:
+        dense_dim = dense_axes(value.pattern, value.shape, layout) if isinstance(value, Sparse) else 0
+    axes = rank - dense_dim
+    if unfit := target.unfit(value.shape[:axes], blocksize):  # loops over entries trust what they are given
+        got = f"shape {value.shape[:axes]}" + (f", then {dense_dim} dense axes," if dense_dim else "")
+        raise ShapeError("to_layout", "x", got=f"{got} for layout '{layout}'", expected=unfit)
     if target.kind is np.ndarray:
         return strided_of(value)
     held: Sparse = value if isinstance(value, Sparse) else to_coo(value)
-    held = coalesced(held if target.dense_axes else with_sparse_axes(held, len(held.shape)))
+    held = with_dense_axes(coalesced(with_sparse_axes(held, axes)), axes)
     if type(held) is target.kind and held.pattern.blocksize == blocksize:
         return held
     from_coo = target.from_coo
@@ -60,6 +67,30 @@ def to_coo(value: Any) -> Any:
     return CooPattern.of_indices(index, value.shape[: len(index)]).value(found[1])
 
 
+def dense_axes(pattern: Pattern, shape: Shape, layout: str) -> int:
+    """How many trailing axes of a value on a pattern stay dense in a layout: all that are, but for those that
+    the layout has to index."""
+    target, rank = layout_named(layout), len(shape)
+    if not target.dense_axes:
+        return 0
+    return next((rank - k for k in range(pattern.ndim, rank) if not target.unfit(shape[:k], None)), 0)
+
+
+def with_dense_axes(value: Sparse, count: int) -> Any:
+    """A value, each entry stored once, with at most ``count`` sparse axes: slices over the others that hold
+    an entry are stored as a whole."""
+    pattern = value.pattern
+    if pattern.ndim <= count:
+        return value
+    lead, inner = pattern.shape[:count], pattern.shape[count:]
+    slices, within = np.divmod(pattern.keys, max(prod(inner), 1))
+    keys, at = np.unique(slices, return_inverse=True)
+    entries = np.zeros((keys.size, prod(inner), *value.dense_shape), value.dtype)
+    entries[at, within] = value.entries
+    made = CooPattern.of_keys(keys, lead, pattern.index_dtype)
+    return made.value(entries.reshape(keys.size, *inner, *value.dense_shape))
+
+
 def with_sparse_axes(value: Sparse, count: int) -> Any:
     """A value with at least ``count`` sparse axes: dense trailing axes become indexed ones."""
     k = value.pattern.ndim
@@ -71,15 +102,13 @@ def with_sparse_axes(value: Sparse, count: int) -> Any:
     indices = np.concatenate(
         [np.repeat(value.pattern.coordinates, width, axis=1), np.tile(within, value.pattern.count)]
     )
-    entries = value.entries.reshape((-1, *value.dense_shape[count - k :]))
-    if not entries.size:
-        entries = np.zeros((indices.shape[1], *value.dense_shape[count - k :]), value.dtype)
+    entries = value.entries.reshape((indices.shape[1], *value.dense_shape[count - k :]))
     return CooPattern(value.shape[:count], indices, value.pattern.distinct or None).value(entries)
 
 
 def like(value: Sparse, model: Pattern) -> Any:
     """A value in the layout of a pattern where that `suits` it, else in COO."""
-    if not value.dense_shape and _suits(value.shape, model, value.pattern.count):
+    if _suits(value.pattern.shape, model, value.pattern.count):
         return convert(value, model.layout, model.blocksize)
     return value if value.pattern.layout == "coo" else convert(value, "coo")
 
@@ -103,10 +132,9 @@ def _suits(shape: Shape, model: Pattern, count: int) -> bool:
 
 def without_entries(value: Sparse, dtype: Any) -> Any:
     """A value of the same shape and layout that stores nothing."""
-    shape, model = value.shape, value.pattern
-    empty = CooPattern.of_keys(np.zeros(0, np.int64), shape, model.index_dtype)
-    held = empty.value(np.zeros(0, dtype))
-    return convert(held, model.layout, model.blocksize) if can_hold(model.layout, shape) else held
+    model = value.pattern
+    empty = CooPattern.of_keys(np.zeros(0, np.int64), model.shape, model.index_dtype)
+    return convert(empty.value(np.zeros((0, *value.dense_shape), dtype)), model.layout, model.blocksize)
 
 
 def nonzero_indices(value: Any) -> tuple[Array, ...]:

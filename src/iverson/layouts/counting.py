@@ -90,7 +90,13 @@ Pass = Callable[..., tuple[Array, Array, Array]]
 def carried(
     take: Pass, indptr: Array, indices: Array, entries: Array
 ) -> tuple[Array, Array, Array, Callable[[], Array]]:
-    """What a pass makes of lines with some entries; and a function that finds, once, where they come from."""
+    """What a pass makes of lines with some entries; and a function that finds, once, where they come from.
+
+    Slices are taken by their positions, which the pass moves.
+    """
+    if entries.ndim > 1:
+        starts, along, at = take(indptr, indices, np.arange(indices.size))
+        return starts, along, entries.take(at, axis=0), lambda: at
     found = take(indptr, indices, np.ascontiguousarray(entries))
     return *found, cache(lambda: take(indptr, indices, np.arange(indices.size))[2])
 

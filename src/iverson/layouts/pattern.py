@@ -218,7 +218,7 @@ def _restored(name: tuple[bytes, int], kind: type[Pattern], args: tuple[Any, ...
 
 
 class Sparse:
-    """A pattern and the values on it: shape ``pattern.stored_shape``, then dense trailing axes (COO only)."""
+    """A pattern and the values on it: shape ``pattern.stored_shape``, then dense trailing axes."""
 
     __slots__ = ("dense_shape", "dtype", "pattern", "shape", "values")
 
@@ -295,7 +295,7 @@ def to_strided(value: Sparse) -> Array:
     """Every entry explicit, those stored twice summed."""
     pattern = value.pattern
     rows = pattern.lines_along(0) if pattern.layout == "csr" else None
-    if rows is not None:
+    if rows is not None and not value.dense_shape:
         extents = rows[0].size - 1, value.shape[-1]
         return counting.spread(extents, rows[0], rows[1], value.values).reshape(value.shape)
     if not pattern.distinct:

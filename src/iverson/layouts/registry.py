@@ -36,13 +36,14 @@ class Layout:
     rebuild : a value with the same structure on other buffers.
     to_coo : what a value stores, as a value in COO; default: what `stored` says.
     from_coo : ``from_coo(value, blocksize)``: the value in this layout with the entries of one in COO, in
-        which each entry is stored once and no axis is dense, and whose shape fits. It may add and leave out
-        explicit zeros, and raises an ArgumentError where it cannot hold the other entries. Users can ask for
-        the layouts that have it (`to_layout`). Where a pattern class can hold any entries, a `ByPattern`
-        keeps on a pattern what it is converted to, and converts demanded entries too.
-    dense_axes : whether `from_coo` takes dense trailing axes.
+        which each entry is stored once, and whose sparse axes fit; no axis is dense, unless ``dense_axes``.
+        It may add and leave out explicit zeros, and raises an ArgumentError where it cannot hold the other
+        entries. Users can ask for the layouts that have it (`to_layout`). Where a pattern class can hold any
+        entries, a `ByPattern` keeps on a pattern what it is converted to, and converts demanded entries too.
+    dense_axes : whether values can have dense trailing axes.
     blocked : whether users have to say a blocksize.
-    unfit : ``unfit(shape, blocksize)``: what a shape should be, or "" for one that the layout can hold.
+    unfit : ``unfit(shape, blocksize)``: what the extents of the sparse axes should be, or "" for those that
+        the layout can hold.
     densify_warns : whether `to_strided` inside an operation is worth a `DensifyWarning`. Layouts that only
         the engine makes, next to a primal of the dense size, do not warn.
     priority : which layout's kernel is tried first in a call with several.

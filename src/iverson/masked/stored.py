@@ -83,7 +83,7 @@ class Stored(Mask):
 
     def kept(self, keep: Array) -> Mask:
         made = of_coordinates(self.coordinates()[:, keep], self.shape)
-        if isinstance(self.pattern, CompressedPattern) and not self.pattern.blocks:
+        if isinstance(self.pattern, CompressedPattern) and not (self.pattern.blocks or self.dense):
             return Stored(converted(made.pattern, self.layout)[0])  # the entries are in its order already
         return made
 

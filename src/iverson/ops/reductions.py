@@ -149,9 +149,8 @@ def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int, zeros:
     order = tuple(k for k in range(x.ndim) if k not in axis) + axis
     moved = tuple(x.shape[k] for k in order)
     count = int(np.prod(moved)) // length
-    flat = F.to_layout(
-        F.reshape(F.permute_dims(x, axes=order), shape=(count, length)), layout="coo", blocksize=None
-    )
+    flat = F.reshape(F.permute_dims(x, axes=order), shape=(count, length))
+    flat = F.to_layout(flat, layout="coo", blocksize=None, dense_dim=0)
     lines = sparse_reductions.lines_of(F.pattern_of(flat), (1,))
     ids = lines.ids[lines.counts >= length - zeros]
     if not ids.size:

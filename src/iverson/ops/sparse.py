@@ -92,9 +92,10 @@ def _values_at_abstract(x: Any, *, pattern: Pattern) -> Aval:
     return Aval(_values_shape(x.shape, pattern), x.dtype)
 
 
-def _sparse_for(shape: Shape) -> list[tuple[str, Any]]:
-    """The sparse layouts that can hold a shape, with a blocksize."""
-    found = [(layout.name, (2, 3) if layout.blocked else None) for layout in sparse_layouts()]
+def _sparse_for(shape: Shape, dense: Shape = ()) -> list[tuple[str, Any]]:
+    """The sparse layouts that can hold a shape, and dense axes after it, with a blocksize."""
+    fitting = [own for own in sparse_layouts() if own.dense_axes or not dense]
+    found = [(layout.name, (2, 3) if layout.blocked else None) for layout in fitting]
     return [(name, blocks) for name, blocks in found if can_hold(name, shape, blocks)]
 
 
@@ -153,7 +154,11 @@ define(
         entry_map=OnPattern(),
         batch=_batched_from_values,
         samples=lambda s: [
-            *(Sample((s(p.stored_shape),), {"pattern": p}, _dense_result) for p in _patterns()),
+            *(
+                Sample((s((*p.stored_shape, *dense)),), {"pattern": p}, _dense_result)
+                for dense in ((), (2,))
+                for p in _patterns()
+            ),
             Sample((s((2, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3]]))}, _dense_result),
         ],
     )
@@ -168,7 +173,7 @@ define(
         linear_in=LINEAR,
         batch=_batched_values_at,
         samples=lambda s: [
-            *(Sample((s(p.shape),), {"pattern": p}) for p in _patterns()),
+            *(Sample((s((*p.shape, *dense)),), {"pattern": p}) for dense in ((), (2,)) for p in _patterns()),
             Sample((s((4, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3, 1]]))}),
         ],
     )
@@ -289,8 +294,8 @@ def check_fits(shape: Shape, layout: str, blocksize: Any, operation: str, argume
         raise ShapeError(operation, argument, got=got, expected=expected)
 
 
-def _layout_abstract(x: Any, *, layout: str, blocksize: Any) -> Aval:
-    check_fits(x.shape, layout, blocksize, "to_layout", "x")
+def _layout_abstract(x: Any, *, layout: str, blocksize: Any, dense_dim: int) -> Aval:
+    check_fits(x.shape[: len(x.shape) - dense_dim], layout, blocksize, "to_layout", "x")
     return Aval(x.shape, x.dtype)
 
 
@@ -301,7 +306,7 @@ class Converted(EntryMap):
         """A demanded pattern in the new layout, in which the result of a sparse tensor is stored; as it is
         where that layout may be unable to hold it."""
         need, held = demands[0], layout_named(params["layout"]).from_coo
-        if not isinstance(need, Stored) or need.pattern.ndim != len(out.shape):
+        if not isinstance(need, Stored) or need.pattern.ndim != len(out.shape) - params["dense_dim"]:
             return need
         if not isinstance(held, ByPattern):
             return need
@@ -318,13 +323,18 @@ define(
         name="to_layout",
         forward=sparse_values.to_layout,
         abstract=_layout_abstract,
-        vjp=(lambda F, g, _y, _x, *, layout, blocksize: g,),
-        jvp=(lambda F, t, _y, _x, *, layout, blocksize: t,),
+        vjp=(lambda F, g, _y, _x, *, layout, blocksize, dense_dim: g,),
+        jvp=(lambda F, t, _y, _x, *, layout, blocksize, dense_dim: t,),
         entry_map=Converted(),
         batch=leading,
         samples=lambda s: [
-            Sample((s((4, 6)),), {"layout": name, "blocksize": blocks}, _dense_result)
-            for name, blocks in (*_sparse_for((4, 6)), ("strided", None))
+            Sample(
+                (s((4, 6, *dense)),),
+                {"layout": name, "blocksize": blocks, "dense_dim": len(dense)},
+                _dense_result,
+            )
+            for dense in ((), (2,))
+            for name, blocks in (*_sparse_for((4, 6), dense), *([] if dense else [("strided", None)]))
         ],
     )
 )

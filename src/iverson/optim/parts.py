@@ -15,8 +15,8 @@ import numpy as np
 from iverson.core.dispatch import rebind, value_of
 from iverson.core.errors import ArgumentError
 from iverson.core.shapes import Shape
-from iverson.layouts import CooPattern, Sparse, has_one_owner, stored, support_pattern, to_strided
-from iverson.layouts.conversion import with_sparse_axes
+from iverson.layouts import Sparse, coalesced, has_one_owner, stored, support_pattern, to_strided
+from iverson.layouts.conversion import with_dense_axes, with_sparse_axes
 from iverson.layouts.pattern import addresses
 
 Array = np.ndarray[Any, Any]
@@ -121,7 +121,7 @@ def part_of_stored(held: Sparse, gradient: Any, argument: str) -> tuple[Part, Ar
     if given.ndim < k:
         gradient = with_sparse_axes(gradient, k)
     elif given.ndim > k:
-        gradient = _with_dense_axes(gradient, k)
+        gradient = with_dense_axes(coalesced(gradient), k)
     (*index,), entries = stored(gradient)
     at, there = pattern.find(addresses(np.array(index), pattern.shape))
     if not there.all():
@@ -129,15 +129,6 @@ def part_of_stored(held: Sparse, gradient: Any, argument: str) -> tuple[Part, Ar
             held, argument, f"a gradient with {int((~there).sum())} entries that the parameter does not store"
         )
     return Part((at,), 1), entries
-
-
-def _with_dense_axes(value: Sparse, k: int) -> Any:
-    """A sparse value with dense axes from the k-th on."""
-    from iverson.core.table import F
-
-    lead = np.unique(addresses(value.pattern.coordinates[:k], value.shape[:k]))
-    pattern = CooPattern.of_keys(lead, value.shape[:k])
-    return pattern.value(value_of(F.values_at(value, pattern=pattern)))
 
 
 def _outside(held: Sparse, argument: str, got: str) -> ArgumentError:

@@ -507,7 +507,7 @@ class Methods:
     @overload
     def tile(self, repetitions: ShapeLike, /) -> Self:
         """x laid side by side with itself, ``repetitions[k]`` times along axis k."""
-    def to_layout(self, layout: str, /, *, blocksize: Sequence[SupportsIndex] | None = None) -> Self:
+    def to_layout(self, layout: str, /, *, blocksize: Sequence[SupportsIndex] | None = None, dense_dim: SupportsIndex | None = None) -> Self:
         """x in another layout: "strided", "coo", "csr", "csc", or with ``blocksize`` "bsr" and "bsc"."""
     def to_sparse(self, /) -> Self:
         """x in the COO layout; a tensor in a sparse layout as it is."""
@@ -600,6 +600,8 @@ class TensorMethods:
     @overload
     def convolve(self, v: Self | ArrayLike, /, *, mode: Literal['full', 'same', 'valid'] = 'full') -> Self:
         """The convolution of two vectors, the sum of a[i - k] * v[k] over k."""
+    def dense_dim(self, /) -> int:
+        """How many axes of a sparse tensor are not indexed: the last ones, over which it stores whole slices."""
     def histogram(self, /, bins: SupportsIndex | Array | ArrayLike = 10, *, range: tuple[float, float] | None = None, weights: Self | ArrayLike | None = None, density: bool = False) -> HistogramResult:
         """How many entries are in each of some bins, or the sum of their weights."""
     @overload
@@ -641,6 +643,8 @@ class TensorMethods:
         """exp(x) over the sum of exp(x) of its segment. As `segment_sum`."""
     def segment_sum(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
         """The sum of the slices of x (along its first axis) with each number; 0 for a segment without any."""
+    def sparse_dim(self, /) -> int:
+        """How many axes of a sparse tensor are indexed: the first ones."""
     def sparse_mask(self, mask: Array, /) -> Self:
         """x where a sparse tensor stores an entry, 0 elsewhere; in that tensor's layout, on the same indices."""
     def to_scipy(self, /) -> Any:

@@ -2,7 +2,8 @@
 
 Lines (rows in CSR, columns in CSC, lines of blocks in BSR and BSC) follow each other; ``indptr`` says where
 each starts, ``indices`` where in its line an entry or block is: increasing, none twice. With axes before the
-last two, the lines of one matrix follow those of another: each may store as many entries as it has.
+last two, the lines of one matrix follow those of another: each may store as many entries as it has. As in
+COO, an entry may be a slice over dense trailing axes of the tensor.
 """
 
 from __future__ import annotations

@@ -156,6 +156,7 @@ def _register(name: str, kind: type[Sparse]) -> None:
             structure=lambda value: value.pattern.arrays,
             rebuild=lambda value, buffers: kind(value.pattern, buffers[0]),
             from_coo=ByPattern(name, partial(arranged, axis), partial(carried, axis)),
+            dense_axes=True,
             unfit=partial(unfit, blocked),
             blocked=blocked,
             priority=21,
