@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+from iverson.codegen import workspace
 from iverson.te import lower, operator
 from iverson.te.expressions import Tensor
 from iverson.te.nodes import Program, Statement
@@ -26,6 +28,27 @@ def passes_are_verified() -> Iterator[None]:
         patch.setattr(lower, "_Lowering", _Verified)
         for name in PASSES:
             patch.setattr(lower, name, _verified(getattr(lower, name)))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="package")
+def memory_holds_anything() -> Iterator[None]:
+    """What a program takes for its results and temporaries holds nan, or numbers that are no index."""
+    take = workspace.take
+
+    def poisoned(array: Any) -> Any:
+        array[...] = np.array(-77).astype(array.dtype) if array.dtype.kind in "biu" else np.nan
+        return array
+
+    class Poisoned:
+        empty = staticmethod(lambda *shape: poisoned(np.empty(*shape)))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workspace, "take", lambda *shape: poisoned(take(*shape)))
+        patch.setattr(lower, "np", Poisoned())
         yield
 
 

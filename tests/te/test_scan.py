@@ -106,6 +106,13 @@ class Recurrences:
         found = te.scan(shapes, states, init=init, reverse=self.reverse)
         return found if self.states > 1 else (found,)
 
+    def gradient_of_one(self, steps: Any) -> te.Program:
+        """In all inputs, of the first state."""
+        inputs = placeholders(steps, self.width)
+        first = self.built(*inputs)[0]
+        head = te.placeholder(first.shape, name="h")
+        return te.program_of(te.differentiate(first, inputs, head), (*inputs, head))
+
     # as loops
 
     def computed(self, x: Any, a: Any, first: Any) -> list[Any]:
@@ -180,6 +187,16 @@ def test_values_and_derivatives_of_drawn_recurrences(data: Any) -> None:
     ours = sum(float((a * b).sum()) for a, b in zip(gx, dx, strict=True))
     theirs = sum(float((a * b).sum()) for a, b in zip(g, dy, strict=True))
     assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-10)
+
+    # code for any number of steps; of one cotangent, so that those of other states start with what reads them
+    alone, some = (case.gradient_of_one(n) for n in (case.steps, te.var("steps")))
+    forward = te.program_of(case.built(*some.inputs[:3]), some.inputs[:3])
+    arrays = [*given_, g[0]]
+    for p, reference in ((forward, expected), (some, run(alone, arrays))):
+        code = lower(te.eliminate(p))
+        found = code.at(dict.fromkeys(code.program.sizes, case.steps))(*arrays[: len(p.inputs)])
+        for one, other in zip(found, reference, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
 def test_second_derivatives() -> None:

@@ -35,7 +35,7 @@ STEP = "step"
 def starts_whole(s: Statement) -> bool:
     """Whether a member's first statement makes all of it, at every step: nothing need be filled in."""
     axis = _recurrence(s).axis
-    varies = all(any(v is not axis for v in variables([c])) for c in s.domain.where)
+    varies = all(any(v is not axis and v.kind != "size" for v in variables([c])) for c in s.domain.where)
     return varies and covers_all(s)
 
 
