@@ -390,6 +390,51 @@ def test_a_program_with_a_scan_serves_all_lengths(monkeypatch: pytest.MonkeyPatc
     assert len(made) <= 3 * first
 
 
+def kalman(z: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
+    """Means of a state of several numbers, observed by h with a variance r; tensors between two states."""
+    (n,), d = z.shape, f.shape[0]
+    a = te.reduce_axis(d)
+
+    def step(m: Any, p: Any) -> Any:
+        mean = te.compute((n, d), lambda t, i: te.sum(f[i, a] * m[t - 1, a], a))
+        half = te.compute((n, d, d), lambda t, i, j: te.sum(f[i, a] * p[t - 1, a, j], a))
+        spread = te.compute((n, d, d), lambda t, i, j: te.sum(half[t, i, a] * f[j, a], a) + q[i, j])
+        seen = te.compute((n, d), lambda t, i: te.sum(spread[t, i, a] * h[a], a))
+        total = te.compute((n,), lambda t: te.sum(seen[t, a] * h[a], a) + r[0])
+        error = te.compute((n,), lambda t: z[t] - te.sum(h[a] * mean[t, a], a))
+        moved = te.compute((n, d), lambda t, i: mean[t, i] + seen[t, i] / total[t] * error[t])
+        less = te.compute((n, d, d), lambda t, i, j: spread[t, i, j] - seen[t, i] * seen[t, j] / total[t])
+        return moved, less
+
+    return te.scan([(n, d), (n, d, d)], step, init=[0.0, 1.0])[0]
+
+
+def kalman_by_loops(z: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
+    m, p, found = np.zeros(len(f), f.dtype), np.ones_like(f), []
+    for x in z:
+        m, p = f @ m, f @ p @ f.T + q
+        gain = p @ h / (h @ p @ h + r[0])
+        m, p = m + gain * (x - h @ m), p - np.outer(gain, p @ h)
+        found.append(m)
+    return np.stack(found)
+
+
+def test_a_filter_of_several_numbers_for_several_lengths() -> None:
+    """In code for any length, too, cotangents start at zero where only a later step adds to them."""
+    op = te.op(kalman, name="scan_kalman")
+    for n in (4, 7, 6):
+        z = np.random.default_rng(n).standard_normal(n)
+        model = [np.array([[1.0, 0.5], [-0.1, 0.9]]), 0.3 * np.eye(2), np.array([1.0, 0.2]), np.array([0.5])]
+        np.testing.assert_allclose(op(z, *model).numpy(), kalman_by_loops(z, *model), rtol=1e-12)
+        found = iv.grad(lambda *given: (op(*given) ** 2).sum(), argnums=(0, 1, 2, 3, 4))(z, *model)
+        for k, g in enumerate(found):
+            for at in np.ndindex(g.shape):
+                moved = [x.astype(complex) for x in (z, *model)]
+                moved[k][at] += 1e-20j
+                expected = (kalman_by_loops(*moved) ** 2).sum().imag / 1e-20
+                np.testing.assert_allclose(float(g[at].item()), expected, rtol=1e-10, atol=1e-12)
+
+
 def test_a_scan_of_a_scan() -> None:
     def twice(x: Any) -> Any:
         def sums(y: Any) -> Any:
