@@ -56,8 +56,10 @@ def coo_pattern(
             expected=f"{found.shape[1]} along the first axis, one per column of indices",
         )
     axes, dense = found.shape[0], values_shape[1:]
-    if not axes:
-        raise ShapeError(operation, "indices", got=f"shape {found.shape}", expected="at least one row")
+    if not axes and dense:
+        raise ShapeError(
+            operation, "indices", got="no rows", expected="at least one, as the values have dense axes"
+        )
     if shape is None:
         whole = tuple(_extent(row) for row in found) + dense
     else:

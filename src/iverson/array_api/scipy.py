@@ -75,8 +75,9 @@ def to_scipy(x: Tensor, /) -> Any:
         raise GradientError(
             "to_scipy", "x", got="a tensor that tracks gradients", remedy="call x.detach() first"
         )
-    if held.dense_shape:
-        raise ShapeError("to_scipy", "x", got=f"dense axes {held.dense_shape}", expected="none")
+    if held.dense_shape or not x.shape:
+        got = f"dense axes {held.dense_shape}" if x.shape else "rank 0"
+        raise ShapeError("to_scipy", "x", got=got, expected="sparse axes alone", remedy="call to_dense")
     x._note_left()
     pattern = held.pattern
     if pattern.ndim > 2 and not isinstance(held, Coo):

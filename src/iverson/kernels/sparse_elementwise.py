@@ -232,7 +232,8 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     for array in arrays[1:]:
         total += array
     for v in map(coalesced, filter(is_sparse, terms)):
-        total[tuple(v.pattern.coordinates)] += v.entries
+        at = tuple(v.pattern.coordinates)
+        total[at] += v.entries if at else v.entries.sum(axis=0)
     return total
 
 

@@ -131,7 +131,7 @@ def expand_dims(op: Op, values: Values, params: Params) -> Any:
     shape = zeros_like_result(op, values, params).shape
     k = x.pattern.ndim
     old = [a for a in range(len(shape)) if a not in axis]
-    sparse_axes = old[k - 1] + 1
+    sparse_axes = old[k - 1] + 1 if k else len(shape)
     indices = x.pattern.coordinates
     if sparse_axes > k:
         indices = np.zeros((sparse_axes, x.pattern.count), x.pattern.index_dtype)

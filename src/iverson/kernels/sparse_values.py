@@ -29,6 +29,8 @@ def from_values(values: Array, *, pattern: Pattern) -> Any:
 def values_at(x: Any, *, pattern: Pattern) -> Array:
     """The entries of an array at a pattern, in the shape of its values."""
     at = pattern.coordinates
+    if not len(at):
+        return np.full(pattern.stored_shape, x)
     entries = x.take(at[0], axis=0) if len(at) == 1 else x[tuple(at)]  # whole slices: see `counting.taken`
     return np.asarray(entries.reshape(pattern.stored_shape + entries.shape[1:]))
 

@@ -222,8 +222,8 @@ def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **pa
     read = getattr(rule, "reads", None)
 
     def cut(x: Any, k: Any = "g") -> Any:
-        own = getattr(x, "shape", ())
-        if not own:
+        own = getattr(x, "shape", None)
+        if own is None or (shape and not own):
             return x
         if isinstance(x, Aval) or (read is not None and k != "g" and k not in read):
             dense = ((1,) * (len(shape) - len(own)) + own)[pattern.ndim :]

@@ -177,6 +177,9 @@ def of_nonzeros(x: Array, sparse_axes: int | None = None) -> Coo:
     """The nonzero entries (or slices over the first axes that hold one) of an array."""
     k = x.ndim if sparse_axes is None else sparse_axes
     occupied = x != 0
+    if not k:
+        values = x.reshape(1)[: int(occupied)]
+        return Coo(CooPattern((), np.zeros((0, values.size), index_dtype()), True), values)
     if k < x.ndim:
         occupied = occupied.any(axis=tuple(range(k, x.ndim)))
     found = np.nonzero(occupied)
@@ -202,7 +205,6 @@ register(
             "coo", lambda pattern, blocks: (CooPattern(pattern.shape, pattern.coordinates, True), None)
         ),
         dense_axes=True,
-        unfit=lambda shape, blocks: "" if shape else "at least one axis",
         priority=20,
     )
 )
