@@ -22,6 +22,7 @@ from iverson.core.dtypes import *
 from iverson.tensor import Tensor as Tensor
 
 if _typing.TYPE_CHECKING:
+    from iverson import dataclasses as dataclasses
     from iverson import explain as explain
     from iverson import fft as fft
     from iverson import linalg as linalg
@@ -44,7 +45,7 @@ __version__ = "0.1.0"
 _NAMESPACES = ("autograd", "errors")
 #: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
 _ON_DEMAND = (
-    "explain", "fft", "linalg", "masked", "nn", "optim", "random", "special", "te", "testing", "transforms",
+    "dataclasses", "explain", "fft", "linalg", "masked", "nn", "optim", "random", "special", "te", "testing", "transforms",
 )  # fmt: skip
 _LENT = ("masked.construct", "saving", "transforms")
 

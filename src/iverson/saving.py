@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson import dataclasses
 from iverson.array_api.sparse import (
     sparse_bsc_tensor,
     sparse_bsr_tensor,
@@ -53,8 +54,8 @@ def save(path: str | os.PathLike[str], tree: Any, /) -> None:
     path : of the file. One that exists is replaced in one step when all is written, so that an interruption
         leaves the old one. A name that ends in ``.safetensors`` needs the package of that name, and takes
         nested dicts of dense tensors alone; any other is written as ``.npz``, whatever it ends in.
-    tree : dicts with keys that are strings or integers, lists and tuples of tensors in any layout, masked
-        tensors, NumPy arrays, numbers, strings and None. So is what an optimizer's ``state_dict`` gives.
+    tree : dicts with keys that are strings or integers, lists, tuples and `iverson.dataclasses` of tensors in
+        any layout, masked tensors, NumPy arrays, numbers, strings and None. So is what an optimizer's ``state_dict`` gives.
 
     Which tensors are leaves that require grad is kept, a history is not. Raises ArgumentTypeError for what is
     none of these, OSError where the file cannot be written.
@@ -79,7 +80,8 @@ def save(path: str | os.PathLike[str], tree: Any, /) -> None:
 def load(path: str | os.PathLike[str], /) -> Any:
     """The tree that `save` wrote to a file.
 
-    Raises ArgumentError for a file that is none of these, OSError where it cannot be read.
+    Raises ArgumentError for a file that is none of these, or names a dataclass that this process has not
+    made, OSError where it cannot be read.
 
     >>> import iverson as iv, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.npz")
@@ -152,6 +154,9 @@ def _written(x: Any, arrays: list[Any], where: str) -> Any:
         return {"dict": [[k, _written(v, arrays, f"{where}[{k!r}]")] for k, v in x.items()]}
     if type(x) in (list, tuple):
         return {type(x).__name__: [_written(v, arrays, f"{where}[{k}]") for k, v in enumerate(x)]}
+    if dataclasses.is_known(x):
+        fields = {k: _written(v, arrays, f"{where}.{k}") for k, v in dataclasses.fields_of(x).items()}
+        return {"dataclass": dataclasses.name_of(type(x)), "fields": fields}
     if isinstance(x, (np.ndarray, np.generic)) and dtypes.is_known(x.dtype):
         return {"array": _placed(np.asarray(x), arrays), "scalar": isinstance(x, np.generic)}
     if isinstance(x, MaskedTensor):
@@ -200,6 +205,8 @@ def _read(node: dict[str, Any], array: Callable[[int], Any]) -> Any:
         return {k: _read(v, array) for k, v in said}
     if kind in ("list", "tuple"):
         return {"list": list, "tuple": tuple}[kind](_read(v, array) for v in said)
+    if kind == "dataclass":
+        return dataclasses.made(said, {k: _read(v, array) for k, v in facts["fields"].items()})
     if kind == "array":
         found = array(said)
         return found[()] if facts["scalar"] else found

@@ -69,6 +69,7 @@ ELSEWHERE = {
     "autograd",
     "checkpoint",
     "cond",
+    "dataclasses",
     "enable_grad",
     "errors",
     "explain",

@@ -127,7 +127,7 @@ def test_coo(data, dtype, axes, count, dense, shape):
     )
     right = (
         (dtype not in ("float64", "bool") or (dtype == "float64" and not indices.size))
-        and axes > 0
+        and (axes > 0 or not dense)
         and len(whole) == axes + len(dense)
         and tuple(whole[axes:]) == dense
         and all(n >= 0 for n in whole)

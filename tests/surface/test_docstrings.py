@@ -29,6 +29,7 @@ SPACES = (
     iv,
     te,
     iv.autograd,
+    iv.dataclasses,
     iv.explain,
     iv.fft,
     iv.linalg,

@@ -15,6 +15,7 @@ from tools.stubs import STUBS
 NAMESPACES = (
     "iverson",
     "iverson.autograd",
+    "iverson.dataclasses",
     "iverson.errors",
     "iverson.explain",
     "iverson.fft",
@@ -66,7 +67,7 @@ def test_stubs_are_what_the_tables_say(path):
 
 
 #: Results of any type: Python numbers, objects of NumPy and SciPy, a user's own, and what overloads say.
-OF_ANY_TYPE = {
+OF_ANY_TYPE = {"dataclass", "field", 
     "apply", "backward", "bit_generator", "forward", "grad", "item", "jvp", "load", "op", "to_scipy",
     "tolist", "vjp",
 }  # fmt: skip

@@ -1,0 +1,124 @@
+"""Dataclasses whose fields are parts of trees: parameters, states and settings with names.
+
+`optree.dataclasses` makes them nodes of trees; here they are registered where Iverson looks for nodes, and
+known by name to `iverson.load`. optree is imported when the first one is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses as _dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform, overload
+
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+
+Class = TypeVar("Class", bound=type[Any])
+
+#: Those that were made here, by the name that files say.
+_known: dict[str, type[Any]] = {}
+
+
+def field(*, pytree_node: bool = True, metadata: dict[str, Any] | None = None, **options: Any) -> Any:
+    """A field of a `dataclass`, as `dataclasses.field` of the standard library.
+
+    Parameters
+    ----------
+    pytree_node : False for what is part of the structure and no tensor: a size, the name of a function. It
+        must be hashable where a function of it is compiled.
+    metadata, options : as in the standard library.
+
+    >>> import iverson as iv
+    >>> @dataclass
+    ... class Layer:
+    ...     weight: iv.Tensor
+    ...     activation: str = field(default="tanh", pytree_node=False)
+    """
+    if type(pytree_node) is not bool:
+        raise ArgumentTypeError("field", "pytree_node", got=described(pytree_node), expected="a bool")
+    return _dataclasses.field(metadata={**(metadata or {}), "pytree_node": pytree_node}, **options)
+
+
+@overload
+def dataclass(cls: Class, /) -> Class: ...
+@overload
+def dataclass(cls: None = None, /, **options: Any) -> Callable[[Class], Class]: ...
+@dataclass_transform(field_specifiers=(field,))
+def dataclass(cls: Any = None, /, **options: Any) -> Any:
+    """A class as a dataclass that is a node of trees: its fields are the node's children.
+
+    Every function that takes trees takes its instances: `grad`, `jit`, `vmap`, `ravel_pytree`, optimizers,
+    `save` and `load`. Cotangents of an instance are an instance.
+
+    Parameters
+    ----------
+    cls : the class, where this decorates it without arguments.
+    options : of `dataclasses.dataclass`: ``frozen``, ``eq``, ``kw_only``, ...
+
+    Raises
+    ------
+    ArgumentTypeError : for what is no class.
+    ArgumentError : for fields that are not arguments of ``__init__``, but for those of the structure.
+
+    Notes
+    -----
+    Instances are made again by ``cls(**fields)``, also of what a trace holds in place of tensors, so
+    ``__post_init__`` must take any leaves. `load` makes instances of classes that have been decorated by
+    then, found by module and name; it imports nothing.
+
+    >>> import iverson as iv
+    >>> @dataclass
+    ... class Line:
+    ...     slope: iv.Tensor
+    ...     offset: iv.Tensor
+    >>> loss = lambda line: (line.slope * 2.0 + line.offset) ** 2
+    >>> iv.grad(loss)(Line(iv.asarray(1.0), iv.asarray(-1.0)))
+    Line(slope=iverson.Tensor(4.), offset=iverson.Tensor(2.))
+    """
+    if cls is None:
+        return lambda cls: dataclass(cls, **options)
+    if not isinstance(cls, type):
+        raise ArgumentTypeError("dataclass", "cls", got=described(cls), expected="a class")
+    import optree.dataclasses
+    from optree.registry import __GLOBAL_NAMESPACE as everywhere
+
+    make: Any = optree.dataclasses.dataclass
+    try:
+        found: Any = make(cls, namespace=everywhere, **options)
+    except TypeError as error:
+        raise ArgumentError(
+            "dataclass", "cls", got=str(error), expected="fields that make it again"
+        ) from None
+    _known[name_of(found)] = found
+    return found
+
+
+def name_of(cls: type[Any]) -> str:
+    """What a file calls the class."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def is_known(x: Any) -> bool:
+    """Whether x is an instance of a class that was made here."""
+    return type(x) in _known.values()
+
+
+def made(name: str, fields: dict[str, Any]) -> Any:
+    """An instance of the class that a file names.
+
+    Raises ValueError for one that has not been made in this process.
+    """
+    if name not in _known:
+        raise ValueError(f"the dataclass {name} is not known; import its module first")
+    return _known[name](**fields)
+
+
+def fields_of(x: Any) -> dict[str, Any]:
+    """The fields of an instance that make it again."""
+    return {f.name: getattr(x, f.name) for f in _dataclasses.fields(x) if f.init}
+
+
+__all__ = ["dataclass", "field"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
