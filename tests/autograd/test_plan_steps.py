@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from iverson.autograd.joint import JointOp
-from iverson.autograd.plan import _MANY, Kind, demanded, lasting, pullback, pushforward
+from iverson.autograd.plan import _MANY, Kind, demanded, lasting, parts_of, pullback, pushforward
 from iverson.core.aval import Aval
 from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Bracket, Entries, Stored
 from iverson.core.region import Region
@@ -59,28 +59,37 @@ def _named(part: Any) -> Any:
     return BOTH if met and np.array_equal(part.pattern.coordinates, BOTH.pattern.coordinates) else part
 
 
-def _steps(plan: Any) -> list[Any]:
-    return [(s.kind.name, s.positions, _parts(s)) for s in plan]
-
-
-def _parts(step: Any) -> Any:
-    """What is computed for the inputs of a step: of several, a tuple; of a user's function, everything."""
-    parts = tuple(_named(step.wanted[k]) for k in step.positions if k in step.wanted)
-    return parts[0] if len(parts) == 1 else parts or FULL
+def _steps(plan: Any, parts: Any) -> list[Any]:
+    """Kind and positions of each step, and what is computed for its inputs: of several, a tuple."""
+    found = []
+    for step in plan.steps:
+        of_step = tuple(_named(parts[k]) for k in step.positions)
+        found.append((step.kind.name, step.positions, of_step[0] if len(of_step) == 1 else of_step))
+    return found
 
 
 @pytest.mark.parametrize(("name", "demands", "where", "expected"), PULLBACKS)
 def test_pullbacks(name: str, demands: Any, where: Entries, expected: list[Any]) -> None:
     op = TABLE[name]
-    made = [pullback(op, demands, where, (SQUARE,) * len(demands), SQUARE) for _ in range(2)]
+    parts = parts_of(op, demands, where, (SQUARE,) * len(demands), SQUARE, {})
+    plan = pullback(op, demands, parts)
+    assert _steps(plan, parts) == expected
+    assert not plan.replaced
     rules: Any = op.vjp
-    for plan in made:
-        assert _steps(plan.steps) == expected
-        assert not plan.replaced
-        for step in plan.steps:
-            assert step.rule is (rules if callable(rules) else rules[step.positions[0]])
-    kept = where is FULL and not any(isinstance(d, Stored) for d in demands)
-    assert (made[0] is made[1]) is kept
+    for step in plan.steps:
+        assert step.rule is (rules if callable(rules) else rules[step.positions[0]])
+    assert pullback(op, demands, parts) is plan
+    assert (parts is demands) is (where is FULL)
+
+
+def test_plans_are_by_kinds_and_keep_no_pattern() -> None:
+    op = TABLE["multiply"]
+    assert pullback(op, (HELD, NOTHING)) is pullback(op, (OTHER, NOTHING))
+    assert pullback(op, (LOW, FULL)) is pullback(op, (ROW, FULL))
+    assert pullback(op, (HELD, NOTHING)) is not pullback(op, (LOW, NOTHING))
+    product = TABLE["matmul"]
+    assert pullback(product, (PRODUCTS, NOTHING)) is not pullback(product, (HELD, NOTHING))
+    assert not any(isinstance(e, Stored) for key in op.plans for e in key)
 
 
 def test_a_users_rule_gets_the_whole_cotangent() -> None:
@@ -88,24 +97,23 @@ def test_a_users_rule_gets_the_whole_cotangent() -> None:
     own = (lambda F, g, y, a, b: g, None)
     known = pullback(op, (FACTORED, FULL))
     with override_vjp("multiply", own):
-        for where in (FULL, LOW, NOTHING):
-            plan = pullback(op, (FACTORED, FULL), where, (SQUARE, SQUARE), SQUARE)
+        for first in (FACTORED, LOW, HELD):
+            plan = pullback(op, (first, FULL))
             assert plan.replaced
-            assert _steps(plan.steps) == [("EACH", (0,), FULL)]
+            assert _steps(plan, (FULL, FULL)) == [("EACH", (0,), FULL)]
             assert plan.steps[0].rule is own[0]
     assert pullback(op, (FACTORED, FULL)) is known
     of_product = TABLE["matmul"]
     with override_vjp("matmul", own):
-        assert _steps(pullback(of_product, (FACTORED, NOTHING)).steps) == [("EACH", (0,), FULL)]
+        assert _steps(pullback(of_product, (FACTORED, NOTHING)), (FULL, NOTHING)) == [("EACH", (0,), FULL)]
 
 
 def test_no_more_plans_are_kept_than_said() -> None:
-    op = TABLE["hypot"]
-    first, second = ((FULL, NOTHING), (NOTHING, FULL))
-    kept = [pullback(op, demands) for demands in (first, second)]
-    assert all(pullback(op, d) is plan for d, plan in zip((first, second), kept, strict=True))
+    op = TABLE["concat"]
+    known = pullback(op, (FULL, NOTHING))
+    assert pullback(op, (FULL, NOTHING)) is known
     for k in range(2 * _MANY + 3):
-        pullback(op, (Box(Region((0,), (k + 1,))), FULL))
+        pullback(op, (LOW, *[FULL] * k))
         assert len(op.plans) <= _MANY
 
 
@@ -123,8 +131,9 @@ def _joint(name: str, joint_jvp: Any) -> JointOp:
 def test_users_functions_are_called_once() -> None:
     without, having = _joint("without", None), _joint("having", lambda tangents, node: tangents)
     for op in (without, having):
-        plan = pullback(op, (FULL, NOTHING, LOW))
-        assert _steps(plan.steps) == [("JOINT", (0, 2), FULL)]
+        demands = (FULL, NOTHING, LOW)
+        plan = pullback(op, demands)
+        assert _steps(plan, demands) == [("JOINT", (0, 2), (FULL, LOW))]
         assert plan.steps[0].rule is op.joint
     assert [s.kind for s in pushforward(without, (True, False, True))] == [Kind.TRANSPOSED]
     assert pushforward(without, (True, False, True))[0].positions == (0, 2)

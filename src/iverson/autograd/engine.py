@@ -25,8 +25,9 @@ from iverson.autograd.node import (
     oldest,
     reachable,
 )
-from iverson.autograd.plan import Kind, Plan, on_demand, on_values, pullback
+from iverson.autograd.plan import Kind, Plan, on_values, parts_of, pullback
 from iverson.autograd.record import selected
+from iverson.autograd.stored import with_entries
 from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.aval import Aval
@@ -209,18 +210,19 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
     """The defined cotangents of the arguments that are needed, by position."""
     op: Any = node.op
     try:
-        plan = None
-        if node.reads is WHOLE and type(getattr(g, "_value", None)) is Strided and not overrides():
+        plan, parts = None, demands
+        arrived = type(getattr(g, "_value", None))
+        if node.reads[0] is FULL and (arrived is Strided or not op.entry_map.bounds) and not overrides():
             plan = op.plans.get(demands)
         if plan is None:
-            plan = _planned(node, op, g, demands, recording)
+            plan, parts = _planned(node, op, g, demands, recording)
         if work.active.count:
             from iverson.autograd.skipped import report_planned
 
-            report_planned(node, demands, plan)
+            report_planned(node, demands, plan, parts)
         if plan.on_values:
             return _carried_out_on_values(plan, node, g, demands)
-        return _carried_out(plan, node, op, g, demands)
+        return _carried_out(plan, node, op, g, demands, parts)
     except Exception as error:
         error.add_note(f"in the backward of {node.describe()}")
         raise
@@ -265,30 +267,36 @@ def _report_cast(node: Node, ct: Any, of: Any, g: Any) -> None:
         work.cast(node.describe(), str(given), str(of.dtype), arrived)
 
 
-def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> Plan:
-    """What is computed. Where a tracked cotangent is zero now, its derivative may not be."""
+def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> tuple[Plan, Demands]:
+    """Which rules run, and what is computed of each cotangent. Where a tracked cotangent is zero now, its
+    derivative may not be."""
+    replacing = overrides()
+    if replacing and op.name in replacing:  # a user's rules give all of a cotangent
+        return pullback(op, demands), tuple([need if need is NOTHING else FULL for need in demands])
     held = getattr(g, "_value", None)
     if type(held) is Bracket:  # its values are computed wherever they are held, in a box or everywhere
         held = held.values
-    if node.multiple or type(g) is LowRank or type(held) is Strided or not op.entry_map.bounds:
-        return pullback(op, demands) if overrides() else on_demand(op, demands)
-    if g._node is not None and is_grad_enabled():
-        return pullback(op, demands)
+    of_all = node.multiple or type(g) is LowRank or type(held) is Strided or not op.entry_map.bounds
+    if of_all or (g._node is not None and is_grad_enabled()):
+        return pullback(op, demands), demands
     (asked, own), pattern = node.reads, getattr(g._value, "pattern", None)
     if asked is own and type(asked) is Stored and asked.pattern is pattern and not recording:
         for need in demands:
             if need is not asked and need is not NOTHING and type(need) is not Full and need != asked:
                 break
         else:
-            if op.name not in overrides():
-                return on_values(op, demands)
-    return pullback(op, demands, support_of(held), known_inputs(node, recording), node.out, node.params)
+            return on_values(op, demands), demands
+    known = known_inputs(node, recording)
+    parts = parts_of(op, demands, support_of(held), known, node.out, node.params)
+    return pullback(op, demands, parts), parts
 
 
 _EACH = Kind.EACH
 
 
-def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> list[tuple[int, Any]]:
+def _carried_out(
+    plan: Plan, node: Node, op: Op, g: Any, demands: Demands, parts: Demands
+) -> list[tuple[int, Any]]:
     """The cotangents that the rules give for the arguments that are needed."""
     inputs = args = node.args
     y, params, parents = node.out, node.params, node.parents
@@ -300,20 +308,20 @@ def _carried_out(plan: Plan, node: Node, op: Op, g: Any, demands: Demands) -> li
     given: list[tuple[int, Any]] = []
     if plan.replaced:
         g = _exported(g)
-    for kind, positions, rule, wanted in plan.steps:
+    for kind, positions, rule in plan.steps:
         k = positions[0]
         watched = None if is_plain else watch(parents, demands, k)
         if kind is _EACH:
             ct = rule(watched or F, g, y, *inputs, **params)
         elif kind is Kind.PART:
-            ct = _part(op, rule, wanted.get(k, demands[k]), k, g, y, inputs, params)
+            ct = _part(op, rule, parts[k], k, g, y, inputs, params)
         elif kind is Kind.LOW_RANK:
             ct = op.vjp_at(F, rule, demands[k], k, g, y, *inputs, **params)  # type: ignore[misc]
             if ct is NotImplemented:
-                ct = _part(op, rule, entry_by_entry(wanted.get(k, demands[k])), k, g, y, inputs, params)
+                ct = _part(op, rule, entry_by_entry(parts[k]), k, g, y, inputs, params)
         else:
             if kind is Kind.TOGETHER:
-                wanted = wanted or {k: demands[k] for k in positions}
+                wanted = {k: parts[k] for k in positions}
                 of_all = rule(F, wanted, g, y, *inputs, **params)
                 of_all = [_cut(ct, wanted[k], inputs[k]) for k, ct in zip(positions, of_all, strict=True)]
             else:
@@ -361,17 +369,13 @@ def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> 
             x = make_handle(x.values)
         held.append(x)
     given: list[tuple[int, Any]] = []
-    for _, (k,), rule, _ in plan.steps:
+    for _, (k,), rule in plan.steps:
         ct = rule(F, g, *held, **params)
         if ct is None:
             continue
-        value = ct._value
-        if type(value) is Strided and value.dtype == node.args[k].dtype:
-            given.append((k, make_handle(pattern.kind(pattern, value))))
-        else:
-            ct = _conformed(F.from_values(ct, pattern=pattern), node, k, demands, g)
-            if ct is not None:
-                given.append((k, ct))
+        ct = with_entries(ct, pattern)
+        if ct._value.dtype == node.args[k].dtype or (ct := _conformed(ct, node, k, demands, g)) is not None:
+            given.append((k, ct))
     return given
 
 

@@ -58,7 +58,7 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
     """The tangents of a node's results: the sum over its arguments."""
     inputs, y, params = node.inputs(), node.results(), node.params
     terms: list[Any] = []
-    for kind, positions, rule, _ in pushforward(op, tuple([t is not None for t in incoming])):
+    for kind, positions, rule in pushforward(op, tuple([t is not None for t in incoming])):
         if kind is Kind.JOINT:
             made = [None if t is None else selected(t) for t in incoming]
             given = rule(tuple(made), node)

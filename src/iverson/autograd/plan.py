@@ -5,7 +5,7 @@ may be nonzero. Here, and nowhere else, it is decided: by pure functions of the 
 operands, of the demands and of the supports. The passes (`engine`, `forward`, `needs`) carry plans out.
 
 A support counts if it lasts. That of a value which may be differentiated later, where it is zero now, does
-not: callers give Full in its place. Plans that follow from the op and the demands alone are kept with the op.
+not: callers give Full in its place. A plan follows from the op and the kinds of these sets; the op keeps it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from iverson.core.table import overrides, pushforward_of
 from iverson.layouts import Strided, layouts_by_type, support_of
 
 Params = Mapping[str, Any]
-_NO_PARAMS: dict[str, Any] = {}
-_NO_PARTS: dict[int, Entries] = {}
 _NOTHINGS = repeat(NOTHING)
 #: As many plans as are kept for an op; then it starts afresh.
 _MANY = 256
@@ -45,15 +43,11 @@ class Kind(Enum):
 
 
 class Step(NamedTuple):
-    """One rule to run: for the inputs at these positions, on parts of their cotangents.
-
-    wanted : the part of each, by position; of none, what is demanded.
-    """
+    """One rule to run: for the inputs at these positions."""
 
     kind: Kind
     positions: tuple[int, ...]
     rule: Any
-    wanted: Mapping[int, Entries] = _NO_PARTS
 
 
 class Plan(NamedTuple):
@@ -93,64 +87,50 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
     return plain(found, out.shape) if type(found) is Box and not op.multiple else found
 
 
-def pullback(
-    op: Op,
-    demands: tuple[Entries, ...],
-    where: Entries = FULL,
-    inputs: Sequence[Any] = (),
-    out: Any = None,
-    params: Params = _NO_PARAMS,
-) -> Plan:
+def pullback(op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...] | None = None) -> Plan:
     """The rules that give the demanded cotangents of the inputs.
 
-    demands : of each input's cotangent.
-    where : the support of the result's cotangent. Where it is Full, ``inputs`` and ``out`` are not looked at.
+    parts : what is computed of each (see `parts_of`); default: what is demanded.
+
+    Which rules run, and how they are called, follows from the kinds of these sets. So the plan holds for all
+    others like them, and none keeps a pattern, which may be large.
     """
+    if parts is None:
+        parts = demands
     replacing = overrides()
-    replaced = op.name in replacing
-    # A pattern may be large: no plan keeps one.
-    by_demands_alone = where is FULL and not replaced and Stored not in map(type, demands)
-    if by_demands_alone and (known := op.plans.get(demands)) is not None:
-        return known  # type: ignore[no-any-return]
-    wanted = tuple(compress(count(), map(is_not, demands, _NOTHINGS)))  # a comprehension is a call
-    rules = replacing[op.name] if replaced else op.vjp
-    if isinstance(op, JointOp):
-        return Plan((Step(Kind.JOINT, wanted, op.joint),))
-    parts: dict[int, Entries] = {}
-    steps = []
-    for k in wanted:
-        rule = rules if callable(rules) else rules[k] if k < len(rules) else None
-        if rule is not None:
-            part = demands[k]
-            if replaced or where is not FULL:
-                part = FULL if replaced else _part(op, k, part, where, inputs, out, params)
-            if part is not NOTHING:
-                parts[k] = part
-                low_rank = op.entry_map.products and not replaced and in_products(demands[k])
-                kind = Kind.LOW_RANK if low_rank else _KINDS.get(type(part), Kind.EACH)
-                steps.append(Step(kind, (k,), rule, {k: part}))
-    if callable(rules) and parts:
-        steps = [Step(Kind.TOGETHER, tuple(parts), rules, parts)]
-    made = Plan(tuple(steps), replaced)
-    if by_demands_alone:
-        if len(op.plans) >= _MANY:
-            op.plans.clear()
-        op.plans[demands] = made
-    return made
-
-
-def on_demand(op: Op, demands: tuple[Entries, ...]) -> Plan:
-    """As `pullback` where the cotangent may be nonzero everywhere: what is demanded is computed.
-
-    So the plan follows from the kinds of the demands, and holds for all others like them.
-    """
-    kinds = tuple(map(type, demands)), tuple(map(getattr, demands, _PRODUCTS, _FALSE))
+    if (op.name in replacing) or isinstance(op, JointOp):
+        return _pullback(op, demands, parts, replacing)
+    types = tuple(map(type, parts))
+    kinds = types, tuple(map(getattr, demands, _PRODUCTS, _FALSE))
     known = op.plans.get(kinds)
     if known is None:
-        plan = pullback(op, demands)
-        steps = tuple([step._replace(wanted=_NO_PARTS) for step in plan.steps])
-        known = op.plans[kinds] = plan._replace(steps=steps)
+        if len(op.plans) > _MANY - 2:
+            op.plans.clear()
+        known = op.plans[kinds] = _pullback(op, demands, parts, replacing)
+        if parts is demands and _ALL_OR_NOTHING.issuperset(types):
+            op.plans[demands] = known  # where it is looked for first
     return known
+
+
+def _pullback(
+    op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...], replacing: Mapping[str, Any]
+) -> Plan:
+    replaced = op.name in replacing
+    rules = replacing[op.name] if replaced else op.vjp
+    wanted = tuple(compress(count(), map(is_not, demands if replaced else parts, _NOTHINGS)))
+    if isinstance(op, JointOp):
+        return Plan((Step(Kind.JOINT, wanted, op.joint),))
+    if callable(rules):
+        return Plan((Step(Kind.TOGETHER, wanted, rules),) if wanted else (), replaced)
+    steps = []
+    for k in wanted:
+        if k < len(rules) and (rule := rules[k]) is not None:
+            kind = Kind.EACH
+            if not replaced:
+                low_rank = op.entry_map.products and in_products(demands[k])
+                kind = Kind.LOW_RANK if low_rank else _KINDS.get(type(parts[k]), Kind.EACH)
+            steps.append(Step(kind, (k,), rule))
+    return Plan(tuple(steps), replaced)
 
 
 def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
@@ -168,20 +148,26 @@ def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
 
 
 _PRODUCTS, _FALSE = repeat("products"), repeat(False)
+_ALL_OR_NOTHING = frozenset((type(FULL), type(NOTHING)))
 #: How the rule for one input is called, by the type of the part that is computed: the others' is whole.
 _KINDS = {Box: Kind.PART, Stored: Kind.PART}
 
 
-def _part(
-    op: Op, k: int, demand: Entries, where: Entries, inputs: Sequence[Any], out: Any, params: Params
-) -> Entries:
-    """What is computed of input k's cotangent: where it is both demanded and possibly nonzero."""
-    if not op.entry_map.bounds:
-        return demand
-    support = op.entry_map.support(op, where, k, inputs, out, params)
-    if type(demand) is type(support) is Stored and demand.pattern is support.pattern:
-        return demand
-    return plain(meet(demand, support), inputs[k].shape)
+def parts_of(
+    op: Op, demands: tuple[Entries, ...], where: Entries, inputs: Sequence[Any], out: Any, params: Params
+) -> tuple[Entries, ...]:
+    """What is computed of each input's cotangent: where it is both demanded and possibly nonzero.
+
+    where : the support of the result's cotangent.
+    """
+    if where is FULL or not op.entry_map.bounds:
+        return demands
+    parts = list(demands)
+    for k, demand in enumerate(demands):
+        if demand is not NOTHING:
+            part = meet(demand, op.entry_map.support(op, where, k, inputs, out, params))
+            parts[k] = plain(part, inputs[k].shape) if type(part) is Box else part
+    return tuple(parts)
 
 
 def pushforward(op: Op, given: tuple[bool, ...]) -> tuple[Step, ...]:

@@ -30,8 +30,8 @@ def report_unreached(node: Node, needs: Needs) -> None:
             beside += (k,)
 
 
-def report_planned(node: Node, demands: Demands, plan: Plan) -> None:
-    """Of a node whose cotangent is pulled back.
+def report_planned(node: Node, demands: Demands, plan: Plan, parts: Demands) -> None:
+    """Of a node whose cotangent is pulled back, of which these parts are computed.
 
     A cotangent that could have been asked for, of an array that is not tracked, is noted too.
     """
@@ -39,12 +39,12 @@ def report_planned(node: Node, demands: Demands, plan: Plan) -> None:
     work.rule(node.op.name)
     work.skipped(node.op.name, unneeded=sum(map(_is_unneeded, node.parents, demands)))
     steps = [step for step in plan.steps if step.kind is not Kind.JOINT]
-    parts = {k: step.wanted.get(k, demands[k]) for step in steps for k in step.positions}
-    beside = tuple([k for k in parts if demands[k] is not NOTHING])
+    computed = [k for step in steps for k in step.positions]
+    beside = tuple([k for k in computed if demands[k] is not NOTHING])
     for k, demand in enumerate(demands):
         if not _has_rule(node, k):
             continue
-        if demand is NOTHING or k not in parts:
+        if demand is NOTHING or k not in computed:
             work.note(Skip(node, k, "not needed" if demand is NOTHING else "undefined", beside=beside))
             beside += (k,)
         elif isinstance(parts[k], Box | Stored):

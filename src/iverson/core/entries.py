@@ -152,6 +152,11 @@ def meet(a: Entries, b: Entries) -> Entries:
     >>> meet(Box(Region((0,), (3,))), Box(Region((2,), (9,))))
     Box(region=Region(start=(2,), stop=(3,)))
     """
+    if type(a) is type(b) is Stored:
+        if a.pattern is b.pattern or a.pattern.ndim != b.pattern.ndim:
+            return a
+        met = a.pattern.met_with(b.pattern)
+        return a if met is a.pattern and met.count else _stored(met, a.products)
     if isinstance(b, Full):
         return a
     if isinstance(a, Nothing) or isinstance(b, Nothing):
@@ -166,11 +171,8 @@ def meet(a: Entries, b: Entries) -> Entries:
         return (
             _boxes(a.region, b.region) if isinstance(b, Box) else _stored(b.pattern.within(a.region), False)
         )
-    if isinstance(b, Box):
-        return _stored(a.pattern.within(b.region), a.products)
-    if a.pattern is b.pattern or a.pattern.ndim != b.pattern.ndim:
-        return a
-    return _stored(a.pattern.met_with(b.pattern), a.products)
+    assert isinstance(b, Box)  # of two patterns it was said above
+    return _stored(a.pattern.within(b.region), a.products)
 
 
 def _boxes(a: Region, b: Region) -> Entries:

@@ -241,7 +241,8 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
         if a.shape[1] == 1:
             np.multiply(a[:, 0][first[part]], rows[:, 0][second[part]], out=out[part])
         else:
-            out[part] = np.einsum("pj,pj->p", a[first[part]], rows[second[part]])
+            factors = counting.taken(a, first[part]), counting.taken(rows, second[part])
+            np.einsum("pj,pj->p", *factors, out=out[part])
     return out.reshape(pattern.stored_shape)
 
 

@@ -54,8 +54,12 @@ def _narrowed(found: Any, half: Any) -> Any:
 
 
 def taken(entries: Array, at: Any) -> Array:
-    """Entries at positions: rows of several go faster through ``take``, numbers through indexing."""
-    found: Array = entries[at] if entries.ndim == 1 or isinstance(at, slice) else entries.take(at, axis=0)
+    """Entries at positions: rows of several go faster through ``take``, numbers through indexing.
+
+    What is not in order in memory ``take`` would copy first, all of it.
+    """
+    indexed = entries.ndim == 1 or isinstance(at, slice) or not entries.flags.c_contiguous
+    found: Array = entries[at] if indexed else entries.take(at, axis=0)
     return found
 
 

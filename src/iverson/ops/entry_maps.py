@@ -45,6 +45,9 @@ class Elementwise(EntryMap):
         same = _one_pattern(demands, inputs, shape)
         if same is not None:
             return same
+        stored = _where_stored(demands, inputs, out)
+        if stored is not None:
+            return stored
         if op.linear_in:
             bound = _at_factors(op, demands, inputs, shape)
             if bound is not None:
@@ -86,6 +89,25 @@ def _one_pattern(demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape
             if found is not None and need.pattern is not found.pattern:
                 return None
             found = need
+    return found
+
+
+def _where_stored(demands: Sequence[Entries], inputs: Sequence[Any], out: Any) -> Entries | None:
+    """The entries that the result stores, if operands of its shape are demanded where they are stored: it is
+    0 elsewhere, whatever they store. The demand on one operand alone, if that is less. Else None."""
+    pattern = getattr(out.support if type(out) is Aval else out, "pattern", None)
+    if pattern is None or pattern.ndim != len(out.shape) or type(pattern) is PatternSymbol:
+        return None
+    found: Entries | None = None
+    for need, x in zip(demands, inputs, strict=True):
+        own = getattr(x, "support", None)
+        if type(own) is not Stored or x.shape != out.shape:
+            if hasattr(x, "shape"):
+                return None
+        elif need is not NOTHING:
+            if type(need) is not Stored or need.pattern is not own.pattern:
+                return None
+            found = need if found is None and own.pattern.count <= pattern.count else Stored(pattern)
     return found
 
 

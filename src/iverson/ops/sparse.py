@@ -149,7 +149,7 @@ define(
         name="from_values",
         forward=sparse_values.from_values,
         abstract=_from_values_abstract,
-        vjp=(lambda F, g, _y, _v, *, pattern: F.values_at(g, pattern=pattern),),
+        vjp=(lambda F, g, _y, _v, *, pattern: F.entries_at(g, pattern),),
         linear_in=LINEAR,
         entry_map=OnPattern(),
         batch=_batched_from_values,
@@ -169,7 +169,7 @@ define(
         name="values_at",
         forward=sparse_values.values_at,
         abstract=_values_at_abstract,
-        vjp=(lambda F, g, _y, _x, *, pattern: F.from_values(g, pattern=pattern),),
+        vjp=(lambda F, g, _y, _x, *, pattern: F.with_entries(g, pattern),),
         linear_in=LINEAR,
         batch=_batched_values_at,
         samples=lambda s: [
@@ -187,14 +187,14 @@ def at_values(x: Any, f: Any) -> Any:
         return f(x)
     x = namespace.coalesce(x)
     pattern = pattern_of(x)
-    return namespace.from_values(f(namespace.values_at(x, pattern=pattern)), pattern=pattern)
+    return namespace.with_entries(f(namespace.entries_at(x, pattern)), pattern)
 
 
 @derived
 def on_pattern(x: Any, pattern: Any) -> Any:
     """x where a pattern stores an entry, 0 elsewhere, on that pattern."""
     pattern = distinct(pattern)
-    return namespace.from_values(namespace.values_at(x, pattern=pattern), pattern=pattern)
+    return namespace.with_entries(namespace.entries_at(x, pattern), pattern)
 
 
 def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Aval:
@@ -227,9 +227,8 @@ def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
     Where the pattern is of rows with dense columns, whole rows are computed.
     """
     if pattern.ndim == 1:
-        rows = namespace.matmul(namespace.values_at(a, pattern=pattern), b)
-        return namespace.from_values(rows, pattern=pattern)
-    return namespace.from_values(namespace.sampled_product(a, b, pattern=pattern), pattern=pattern)
+        return namespace.with_entries(namespace.matmul(namespace.entries_at(a, pattern), b), pattern)
+    return namespace.with_entries(namespace.sampled_product(a, b, pattern=pattern), pattern)
 
 
 def _sampled_within(
