@@ -189,7 +189,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "delete the guard: if len(found) == 1": "a shortcut: `algebra` leaves out sums of one term",
     },
     "iverson.graph.passes.held": {
-        "delete the guard: if not own.size": "a shortcut: what is cut to nothing is nothing",
         "delete the guard: if common == region": "a shortcut: what is placed all over is itself",
     },
     "iverson.transforms.guards": {

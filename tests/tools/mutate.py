@@ -73,7 +73,12 @@ TESTS = {
     ],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
     "iverson.graph": ["tests/graph", "tests/transforms/test_jit.py"],
-    "iverson.graph.passes": ["tests/graph/test_strong_zeros.py", "tests/graph/test_passes.py"],
+    "iverson.graph.passes": [
+        "tests/graph/test_entries.py",
+        "tests/graph/test_parts.py",
+        "tests/graph/test_passes.py",
+        "tests/graph/test_strong_zeros.py",
+    ],
     "iverson.graph.specialize": ["tests/graph/test_differentiate.py"],
     "iverson.graph.differentiate": [
         "tests/graph/test_differentiate.py",

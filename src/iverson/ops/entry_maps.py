@@ -134,8 +134,7 @@ def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: S
 
 
 def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
-    """The patterns of sparse factors, within demanded boxes: the op is zero where one of its groups is, whatever
-    the others are."""
+    """The patterns of sparse factors, in demanded boxes: the op is zero where one of its groups is."""
     patterns = {k: x.support.pattern for k, x in enumerate(inputs) if _is_stored(x)}
     if not patterns:
         return None

@@ -7,6 +7,7 @@ where the operands must be made first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -145,9 +146,19 @@ def _added(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     if beside is not None:
         return part(shape, around, beside)
     found = [read(x, around) for x, own in zip(terms, regions, strict=True) if own.size or 0 in shape]
-    if len(found) == 1 and found[0].dtype == dtype:
+    found[0] = _cast(found[0], dtype, found[1:])
+    if len(found) == 1:
         return part(shape, around, found[0])
     return part(shape, around, _entry_by_entry(e.op, found, e.params, around.shape))
+
+
+def _cast(x: Any, dtype: Any, others: Sequence[Any] = ()) -> Any:
+    """x in the dtype of a result to which all operands lent theirs, if no other one that is left has it."""
+    if dtype in [y.dtype for y in (x, *others)]:
+        return x
+    if isinstance(x, Held):
+        return replace(x, values=F.astype(x.values, dtype=dtype))
+    return F.astype(x, dtype=dtype)
 
 
 def _side_by_side(terms: Sequence[Any], regions: Sequence[Region], around: Region, dtype: Any) -> Any:
@@ -287,10 +298,8 @@ def moved(e: Equation, given: Sequence[Any]) -> Any:
 
 def _gathered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """What indices read of a part; where they point out of it, nothing is held."""
-    x, *indices = given
-    if not any(isinstance(v, Held | Part) for v in given):
-        return None
-    if any(isinstance(n, Held | Part) for n in indices):
+    x, *indices = (given[0], *map(selected, given[1:]))
+    if not isinstance(x, Held | Part):
         return None
     if isinstance(x, Held):
         x = Part(x.shape, Region.full(x.shape), x)
@@ -330,10 +339,10 @@ def _with_axes(x: Any, lead: int, rank: int) -> Any:
 
 def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """What is held, added up at places; held where any term is."""
-    x, *others = given
+    x, *others = (given[0], *map(selected, given[1:]))
     place = {k: v for k, v in e.params.items() if k != "held"}
     left_out = len(place) < len(e.params)
-    if any(isinstance(v, Held | Part) for v in others) or not (left_out or isinstance(x, Held)):
+    if not (left_out or isinstance(x, Held)):
         return None
     x = x.held() if isinstance(x, Part) else x
     one = np.dtype(np.float32)
@@ -344,8 +353,8 @@ def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 
 def _unpacked(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """What a mask takes apart is held where the mask holds."""
-    x, mask = given
-    if any(isinstance(v, Held | Part) for v in given) or not e.params.get("held", True):
+    x, mask = map(selected, given)
+    if not e.params.get("held", True):
         return None
     return Held(bind(e.op, (x, mask), {**e.params, "held": False}), mask, False, made=True)
 
@@ -377,7 +386,8 @@ def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:
         within = places.image_of(Region.full(given[k].shape), k, e.params).intersect(around)
         pieces.append(read(given[k], places.origin(within, k, e.params)))
     params, dtype = dict(e.params), e.results[0].dtype
-    if len(pieces) == 1 and pieces[0].dtype == dtype:
+    pieces[0] = _cast(pieces[0], dtype, pieces[1:])
+    if len(pieces) == 1:
         return part(shape, around, _reshaped(pieces[0], around.shape))
     if "offsets" in params:
         params["offsets"] = concat_offsets([x.shape[params["axis"]] for x in pieces])

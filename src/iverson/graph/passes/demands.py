@@ -61,7 +61,7 @@ def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[V
     waiting, equations = list(graph.equations), []  # from the last one on
     while waiting:
         equation = waiting.pop()
-        where = [_met(found.get(v, NOTHING), v, supports.get(v, v.aval.support)) for v in equation.results]
+        where = [met(found.get(v, NOTHING), v, supports.get(v, v.aval.support)) for v in equation.results]
         shorter = _shorter(equation, where)
         if shorter is not None:  # what is read before a loop follows from its steps that are left
             waiting += shorter
@@ -79,7 +79,7 @@ def _shorter(equation: Equation, where: list[Entries]) -> list[Equation] | None:
     return None if shorten is None or all(n is NOTHING for n in where) else shorten(equation, where)
 
 
-def _met(need: Entries, v: Value, support: Entries) -> Entries:
+def met(need: Entries, v: Value, support: Entries) -> Entries:
     """What is read of a value where it may be nonzero."""
     return plain(meet(need, support), v.shape) if isinstance(support, Box | Nothing) else need
 
@@ -136,7 +136,7 @@ def _with_zeros(graph: Graph) -> Graph:
 
     def unread(x: Value, need: Entries) -> bool:
         """Whether there are entries, and none is read where it may be nonzero."""
-        return _met(need, x, supports.get(x, x.aval.support)) is NOTHING and not (
+        return met(need, x, supports.get(x, x.aval.support)) is NOTHING and not (
             has_shape(x) and 0 in x.shape
         )
 

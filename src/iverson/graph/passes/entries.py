@@ -40,9 +40,9 @@ from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.operations import is_pure
 from iverson.graph.passes.carried import RULES, elementwise, lines, moved
-from iverson.graph.passes.demands import demanded
-from iverson.graph.passes.held import Held, Part, read, selected, zero
-from iverson.graph.trace import Trace
+from iverson.graph.passes.demands import demanded, met
+from iverson.graph.passes.held import Held, Part, part, read, selected, zero
+from iverson.graph.trace import Trace, Traced
 from iverson.kernels import keys
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Packed, to_strided
@@ -108,6 +108,10 @@ class _Parts(Trace):
         self.taken_from: dict[Value, tuple[Any, Any]] = {}
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        made = self._bound(op, args, params)
+        return np.empty(made.shape, made.dtype) if isinstance(made, Traced) and 0 in made.shape else made
+
+    def _bound(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if op.name not in _PLACING:
             return super().bind(op, args, params)
         x = self.operand(args[0])
@@ -199,7 +203,7 @@ class _Walk:
     def __init__(self, level: _Parts, graph: Graph) -> None:
         self.level = level
         self.constants = dict(graph.constants)
-        _, self.demands, _ = demanded(graph)
+        _, self.demands, self.supports = demanded(graph)
         self.known: dict[Value, Any] = {}
         self._made: dict[Any, Any] = {}
 
@@ -254,13 +258,16 @@ class _Walk:
             self.known.update((v, make_handle(np.empty(v.shape, v.dtype))) for v in e.results)
             return
         needs = [self.demands.get(v, NOTHING) for v in e.results]
-        if needs.count(NOTHING) == len(needs) and is_pure(e):
+        if all(map(self._is_nothing, e.results, needs)) and is_pure(e):
             self.known.update((v, zero(v.shape, v.dtype)) for v in e.results)
             return
         found = None
         if not e.op.multiple and not any(map(_is_sparse, (*e.operands, *e.results))):
             found = self.carried(e, needs[0])
         if found is not None:
+            need = needs[0]
+            if isinstance(found, Held) and not found.made and isinstance(need, Box):
+                found = part(found.shape, need.region, found.cut(need.region))  # what is read is selected
             self.known[e.results[0]] = found
             return
         given = [self.of(x) for x in e.operands]
@@ -269,6 +276,10 @@ class _Walk:
             return
         operands = tuple([self.level.operand(self.made(x)) for x in e.operands])
         self.level.equations.append(replace(e, operands=operands))
+
+    def _is_nothing(self, v: Value, need: Entries) -> bool:
+        """Whether nothing is read of a value where it may be nonzero."""
+        return met(need, v, self.supports.get(v, v.aval.support)) is NOTHING
 
     def carried(self, e: Equation, need: Entries) -> Any:
         """The result, of operands as they are held; None where these must be made first."""

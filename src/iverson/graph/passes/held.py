@@ -118,8 +118,8 @@ class Part:
 def cut(x: Any, region: Region) -> Any:
     """A handle in a region of an array that it is broadcast to."""
     own = region.projected(x.shape)
-    if not own.size:
-        return make_handle(np.empty(own.shape, x.dtype))
+    if is_zero(x):
+        return zero(own.shape, x.dtype)
     return x if own.covers(x.shape) else F.index_basic(x, key=own.slices)
 
 
