@@ -26,7 +26,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: node in needs.of_results": "what nobody asks for is found as well",
         "drop: need is not asked": "a shortcut: what is the same is equal",
         "drop: not meta.hooks": "a shortcut: `_collect` finds the same",
-        "drop: wanted in wanted =": "rules for several inputs look at demands that no support bounds",
     },
     "iverson.autograd.accumulate": {
         "total is term._value ->": "one copy more",
@@ -249,8 +248,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in right = F.where": "across from it is a zero",
     },
     "iverson.autograd.plan": {
-        "delete the guard: if not op.entry_map.bounds": "a shortcut: the support of such ops is everything",
-        "delete the guard: if type(demand) is type": "a shortcut: a pattern met with itself is itself",
         "drop: True in map(getattr, demands": "a shortcut: demands that nothing reads as products stay",
         "drop: type(found) is Box": "a shortcut: of boxes alone more is said",
         "False -> True in if not op.entry_map.products": "a shortcut: demands that nothing reads so stay",
@@ -269,7 +266,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "31 -> 32": "how wide positions are",
         "drop: entries.ndim == 1": "indexing and take are the same",
         "entries.ndim == 1 ->": "indexing and take are the same",
-        "1 -> 2 in found: Array = entries": "indexing and take are the same",
         "1 -> 2 in starts, lines = np.empty": "what is after the end is not read",
         "0 -> 1 in np.empty(n + 1": "indices of a call have one dtype",
         "0 -> 1 in made = np.empty": "indices of a call have one dtype",
