@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils.nodes import Node
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.parsing import nested_parse_to_nodes
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import iverson
+from iverson.core.errors import INDEX
+from tools import reference
 
 project = "Iverson"
 author = copyright = "The Iverson authors"
@@ -32,15 +43,26 @@ autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_param = False
+# What is raised is a sentence or two, not a list of types.
+napoleon_custom_sections = [(name, "notes_style") for name in ("Raises", "Returns", "Yields", "Warns")]
 
 _LITERAL = re.compile(r"(``.*?``|`.*?`)")
+_ERROR = re.compile(rf"\b({'|'.join(iverson.errors.__all__)})\b")
 _PARAMETER = re.compile(r"^(\w+(?:, \w+)*) : ")
 
 
 def _readable(text: str) -> str:
     """A line of a docstring with the characters escaped that markup would take: x * y, |x|, (*shape, n)."""
     parts = _LITERAL.split(text)
-    return "".join(p if k % 2 else re.sub(r"(?<!\*)\*(?!\*)|\|", r"\\\g<0>", p) for k, p in enumerate(parts))
+    return "".join(
+        p if k % 2 else _linked(re.sub(r"(?<!\*)\*(?!\*)|\|", r"\\\g<0>", p)) for k, p in enumerate(parts)
+    )
+
+
+def _linked(text: str) -> str:
+    """Names of errors link to what the index says of them; on that page they say no more of where it is."""
+    text = re.sub(rf"What raises it and what to do: {INDEX}#\w+", "", text)
+    return _ERROR.sub(r":exc:`\1 <iverson.errors.\1>`", text)
 
 
 def _as_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -48,7 +70,8 @@ def _as_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines: li
     found: list[str] = []
     inside = section = False
     for k, line in enumerate(lines):
-        section = section or bool(lines[k + 1 :] and re.fullmatch("-{3,}", lines[k + 1]))  # napoleon's
+        if lines[k + 1 :] and re.fullmatch("-{3,}", lines[k + 1]):
+            section = line.strip() in ("Parameters", "Attributes")  # napoleon's
         starts = None if section else _PARAMETER.match(line)
         if starts:
             if not inside and found and found[-1]:
@@ -63,5 +86,19 @@ def _as_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines: li
     lines[:] = found
 
 
+class Names(SphinxDirective):
+    """``.. names:: MODULE``: what the module says is public, with ``:under:`` as the public names of it."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {"under": str, "without": str}
+
+    def run(self) -> list[Node]:
+        names = reference.entries(self.arguments[0], **self.options)
+        lines = StringList(reference.markup(names).splitlines(), source=f"names of {self.arguments[0]}")
+        found: list[Node] = nested_parse_to_nodes(self.state, lines)
+        return found
+
+
 def setup(app: Any) -> None:
+    app.add_directive("names", Names)
     app.connect("autodoc-process-docstring", _as_markup, priority=400)  # before napoleon

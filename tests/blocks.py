@@ -7,8 +7,8 @@ import re
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """The language and the text of each fenced block."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    """The language, or the directive of MyST in braces, and the text of each fenced block."""
+    return re.findall(r"^```([\w{}-]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def python_blocks(text: str) -> list[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import subprocess
 import sys
+from collections import Counter
+from inspect import ismodule
 from pathlib import Path
 
 import pytest
@@ -11,29 +15,101 @@ import pytest
 import iverson as iv
 from tests.blocks import python_blocks, run_examples
 from tests.surface.test_names import NAMESPACES
+from tools import reference
 
 DOCS = Path(__file__).parent.parent / "docs"
-TUTORIALS = [page for page in sorted((DOCS / "tutorials").glob("*.md")) if python_blocks(page.read_text())]
+#: `docs/scaling.md` runs in tests/interop.
+PAGES = [
+    page for page in sorted(DOCS.rglob("*.md")) if python_blocks(page.read_text()) and page.stem != "scaling"
+]
+#: Blocks that import one of these run where it is there; all else runs without them.
+PEERS = ("einops", "h5py", "jax", "torch")
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_tutorials_run(page):
-    result = run_examples(python_blocks(page.read_text()), page.name)
+def needs_peer(block: str) -> bool:
+    return re.search(rf"import ({'|'.join(PEERS)})\b", block) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_run(page):
+    examples = python_blocks(page.read_text())
+    for name in {"networkx", "sklearn"}.intersection(
+        re.findall(r"import (\w+)|from (\w+)", page.read_text())
+    ):
+        pytest.importorskip(name)
+    result = run_examples([b for b in examples if not needs_peer(b)], page.name)
     assert result.attempted > 4
     assert result.failed == 0
 
 
-def test_the_reference_has_every_namespace():
-    """`make docs` builds it; here it is only seen to name them all."""
-    text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
-    assert {n for n in NAMESPACES if f"automodule:: {n}\n" not in text} == {"iverson"}
+@pytest.mark.peers
+@pytest.mark.parametrize("page", [p for p in PAGES if any(map(needs_peer, python_blocks(p.read_text())))])
+def test_pages_run_with_the_libraries_that_they_name(page):
+    for name in PEERS:
+        pytest.importorskip(name)
+    assert run_examples(python_blocks(page.read_text()), page.name).failed == 0
 
 
-def test_the_index_of_errors_links_every_one():
-    """A name in the summary is a link to what the page says of the class."""
+def test_all_blocks_of_python_are_read():
+    """None is left out because of how its fence is written."""
+    for page in PAGES:
+        text = page.read_text()
+        assert len(python_blocks(text)) == text.count("```python"), page
+        assert sum(b.count(">>> ") for b in python_blocks(text)) == text.count("\n>>> "), page
+
+
+def test_the_reference_has_every_public_name():
+    """Under one of its names; `make docs` builds it, here it is only seen to name them all."""
+    names = Counter(reference.documented())
+    spaces = [importlib.import_module(name) for name in (*NAMESPACES, "iverson.nn.init")]
+    public = {f"{s.__name__}.{n}" for s in spaces for n in s.__all__ if not ismodule(getattr(s, n))}
+    documented = {id(reference.value(name)) for name in names}
+    assert [n for n in public - {"iverson.te.F"} if id(reference.value(n)) not in documented] == []
+    assert [n for n, count in names.items() if count > 1] == []
+
+
+def summary_of_errors() -> list[str]:
     text = (DOCS / "reference" / "errors.md").read_text()
-    summary = text.partition(":nosignatures:")[2].partition(".. automodule")[0].split()
-    assert sorted(summary) == sorted(iv.errors.__all__)
+    return text.partition(":nosignatures:")[2].partition("```")[0].split()
+
+
+@pytest.mark.parametrize("name", iv.errors.__all__)
+def test_the_index_of_errors_has_a_section_for_each(name):
+    """The class says where it is; a name in the summary is a link to its entry."""
+    text = (DOCS / "reference" / "errors.md").read_text()
+    assert f"\n## {name}\n" in text
+    assert f".. autoclass:: {name}\n" in text
+    assert name in summary_of_errors()
+    assert f"docs/reference/errors.md#{name.lower()}" in getattr(iv.errors, name).__doc__
+
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    """To pages and headings that are there, and nowhere else but over https."""
+    if "_build" in page.parts:
+        pytest.skip("built")
+    for target in LINK.findall(re.sub(r"^```.*?^```$|`[^`]*`", "", page.read_text(), flags=re.M | re.S)):
+        if not target.startswith("https://"):
+            path, _, anchor = target.partition("#")
+            there = (page.parent / path).resolve() if path else page
+            assert there.exists(), target
+            assert not anchor or anchor in anchors(there), target
+
+
+def anchors(page: Path) -> set[str]:
+    """As MyST and hosts of repositories make them of headings."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in heads}
+
+
+@pytest.mark.parametrize("folder", ["tutorials", "reference"])
+def test_every_page_is_in_the_contents(folder):
+    index = (DOCS / "index.md").read_text() + (DOCS / "reference" / "index.md").read_text()
+    for page in (DOCS / folder).glob("*.md"):
+        assert re.search(rf"^({folder}/)?{page.stem}$", index, flags=re.MULTILINE), page
 
 
 def test_the_walk_holds_and_stays_short():

@@ -201,6 +201,19 @@ __all__ = [
     "ViewWarning",
 ]
 
+#: The page that says of each class what raises it and what to do.
+INDEX = "docs/reference/errors.md"
+
+
+def _name_the_index() -> None:
+    for name in __all__:
+        kind = globals()[name]
+        if kind.__doc__:  # there is none under -OO
+            kind.__doc__ += f"\n\n    What raises it and what to do: {INDEX}#{name.lower()}\n    "
+
+
+_name_the_index()
+
 
 def __dir__() -> list[str]:
     return sorted(__all__)

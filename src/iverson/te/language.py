@@ -422,5 +422,5 @@ def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, 
 
 
 def clamp(index: Any, lo: Any, hi: Any) -> Expr:
-    """An index (or value) brought into ``lo <= . <= hi``."""
+    """An index (or value) limited to the range from ``lo`` to ``hi``, both included."""
     return apply("minimum", apply("maximum", index, lo), hi)
