@@ -55,7 +55,8 @@ def save(path: str | os.PathLike[str], tree: Any, /) -> None:
         leaves the old one. A name that ends in ``.safetensors`` needs the package of that name, and takes
         nested dicts of dense tensors alone; any other is written as ``.npz``, whatever it ends in.
     tree : dicts with keys that are strings or integers, lists, tuples and `iverson.dataclasses` of tensors in
-        any layout, masked tensors, NumPy arrays, numbers, strings and None. So is what an optimizer's ``state_dict`` gives.
+        any layout, masked tensors, NumPy arrays, numbers, strings and None. So is what an optimizer's
+        ``state_dict`` gives.
 
     Which tensors are leaves that require grad is kept, a history is not. Raises ArgumentTypeError for what is
     none of these, OSError where the file cannot be written.

@@ -67,9 +67,9 @@ def test_stubs_are_what_the_tables_say(path):
 
 
 #: Results of any type: Python numbers, objects of NumPy and SciPy, a user's own, and what overloads say.
-OF_ANY_TYPE = {"dataclass", "field", 
-    "apply", "backward", "bit_generator", "forward", "grad", "item", "jvp", "load", "op", "to_scipy",
-    "tolist", "vjp",
+OF_ANY_TYPE = {
+    "apply", "backward", "bit_generator", "dataclass", "field", "forward", "grad", "item", "jvp", "load", "op",
+    "to_scipy", "tolist", "vjp",
 }  # fmt: skip
 
 
