@@ -106,10 +106,10 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("folder", ["tutorials", "reference"])
-def test_every_page_is_in_the_contents(folder):
+def test_every_page_is_in_the_contents_once(folder):
     index = (DOCS / "index.md").read_text() + (DOCS / "reference" / "index.md").read_text()
     for page in (DOCS / folder).glob("*.md"):
-        assert re.search(rf"^({folder}/)?{page.stem}$", index, flags=re.MULTILINE), page
+        assert len(re.findall(rf"^(?:{folder}/)?{page.stem}$", index, flags=re.MULTILINE)) == 1, page
 
 
 def test_the_walk_holds_and_stays_short():

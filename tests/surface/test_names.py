@@ -68,8 +68,8 @@ def test_stubs_are_what_the_tables_say(path):
 
 #: Results of any type: Python numbers, objects of NumPy and SciPy, a user's own, and what overloads say.
 OF_ANY_TYPE = {
-    "apply", "backward", "bit_generator", "dataclass", "field", "forward", "grad", "item", "jvp", "load", "op",
-    "to_scipy", "tolist", "vjp",
+    "apply", "backward", "bit_generator", "dataclass", "field", "forward", "grad", "item", "jvp", "load",
+    "op", "to_scipy", "tolist", "vjp",
 }  # fmt: skip
 
 
