@@ -231,3 +231,32 @@ def test_indices_of_any_integers_are_exact(name: str) -> None:
     np.testing.assert_array_equal(
         lower(te.eliminate(y))(*(feed[t] for t in te.program_of([y]).inputs))[0], expected
     )
+
+
+def test_what_is_assigned_has_that_name() -> None:
+    """Tensors, axes, sizes and scans without a name of their own, in every message and text."""
+    n = te.var()
+    p = te.placeholder((4,), "int64")
+    x = te.placeholder((n,))
+
+    def row(i: te.Expr) -> te.Expr:
+        entry = te.reduce_axis((p[i], p[i + 1]))
+        return te.sum(x[entry] * te.sum(x[(other := te.reduce_axis(n))], other), entry)
+
+    total = te.compute((3,), row)
+    state = te.scan((3,), lambda s: te.compute((3,), lambda t: s[t - 1] + total[t]))
+    (one, _), given = (te.placeholder((2,)), 0), te.placeholder((2,), name="own")
+    assert (p.name, x.name, n.name, total.name, state.name) == ("p", "x", "n", "total", "state")
+    assert given.name == "own"
+    assert one.name.startswith("T")
+    text = te.program_text(te.program_of([state]))
+    assert "for entry in p[i]:p[i + 1]:" in text
+    assert "for other in 0:n:" in text
+    assert "state[t] = select(t - 1 >= 0, state[t - 1], 0.0) + total[t]" in text
+    op = te.op(
+        lambda start, given: te.compute(
+            (3,), lambda i: te.sum(given[(e := te.reduce_axis((start[i], 9)))], e)
+        )
+    )
+    with pytest.raises(IndexError, match="the end of e; expected e inside 0:5"):
+        op(np.zeros(3, int), np.ones(5))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import warnings
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from opcode import opmap
-from types import FrameType
+from types import CodeType, FrameType
 
 import numpy as np
 
@@ -67,6 +68,28 @@ _STORES = {opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in op
 def is_assignment(frame: FrameType | None) -> bool:
     """Whether a frame is at an assignment to an item."""
     return frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _STORES
+
+
+def assigned_name(depth: int = 1) -> str:
+    """What the frame so many above that of the caller calls the result of the call that it is in.
+
+    ``x`` in ``x = f(...)`` and ``(x := f(...))``; "" elsewhere, and where that frame is of the package.
+    """
+    frame = sys._getframe(depth + 1)
+    if frame.f_code.co_filename.startswith(_PACKAGE):
+        return ""
+    return _stored_after(frame.f_code, frame.f_lasti)
+
+
+@lru_cache(maxsize=1024)
+def _stored_after(code: CodeType, at: int) -> str:
+    """The name that the result of an instruction is stored to by the next one."""
+    after = [i for i in dis.get_instructions(code) if i.offset > at and i.opname not in ("CACHE", "COPY")]
+    if not after or not after[0].opname.startswith("STORE_") or after[0].opname == "STORE_ATTR":
+        return ""
+    name = after[0].argval  # of two instructions in one, two
+    found = name[0] if isinstance(name, tuple) else name
+    return found if isinstance(found, str) else ""
 
 
 def warn(message: str, category: type[Warning]) -> None:

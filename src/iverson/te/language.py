@@ -13,6 +13,7 @@ from typing import Any
 
 from iverson.core import dtypes
 from iverson.core.arguments import as_function
+from iverson.core.caller import assigned_name
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import as_int, check_choice
 from iverson.expr.build import apply, as_expr, cast, select
@@ -100,27 +101,74 @@ def _bounds(bounds: Any, what: str, argument: str) -> tuple[Extent, Extent]:
     return lo, hi
 
 
-def compute(shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any = None) -> Compute:
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any = None, domain: Any = None
+) -> Compute:
     """The tensor whose entry at ``i, j, ...`` is ``fcompute(i, j, ...)``.
 
-    Raises an IversonError that names the user's line where an index is provably outside its tensor,
-    a stride is not constant, or a reduction axis is used outside its reduction. ``dtype`` casts the
-    result.
+    Parameters
+    ----------
+    shape : extents, numbers or sizes.
+    fcompute : takes an index for each, or for each of ``domain``, and returns an expression.
+    name : of the tensor, in messages and texts.
+    dtype : casts the entries.
+    domain : where there are entries, as of `scatter`: an extent for each index of fcompute, or for a ragged
+        one a function of the indices before it that returns its bounds ``(lo, hi)``. Only these points are
+        visited, and what is not among them is 0. With as many indices as the shape has, results are *padded*.
+        With more, they are *packed*: entries stand at the last indices, those of several rows are added up.
 
+    Raises
+    ------
+    IversonError
+        Names the user's line where an index is provably outside its tensor, a stride is not constant, or a
+        reduction axis is used outside its reduction.
+
+    Examples
+    --------
     >>> A, B = placeholder((2, 3), name="A"), placeholder((3, 4), name="B")
     >>> k = reduce_axis((0, 3), "k")
     >>> compute((2, 4), lambda i, j: sum(A[i, k] * B[k, j], k), "C")
     Compute(C: float64[2, 4])
+
+    Rows of different lengths, one after the other (from ``p[i]`` to ``p[i + 1]``), each padded with zeros,
+    and each divided by its length:
+
+    >>> import numpy as np
+    >>> from iverson import te
+    >>> @te.op(results=2)
+    ... def rows(p, x):
+    ...     n, row = p.shape[0] - 1, lambda i: (p[i], p[i + 1])
+    ...     padded = te.compute((n, 3), lambda i, k: x[p[i] + k], domain=(n, lambda i: (0, p[i + 1] - p[i])))
+    ...     mean = te.compute(x.shape, lambda i, e: x[e] / (p[i + 1] - p[i]), domain=(n, row))
+    ...     return padded, mean
+    >>> padded, mean = rows(np.array([0, 2, 2, 4]), np.arange(1.0, 5.0))
+    >>> padded
+    iverson.Tensor([[1., 2., 0.],
+                    [0., 0., 0.],
+                    [3., 4., 0.]])
+    >>> mean
+    iverson.Tensor([0.5, 1. , 1.5, 2. ])
     """
     operation("compute", name)
     name = name or _fresh("T")
     what = operation("compute", name)
     extents = shape_of(shape, what)
-    axes = _axes(as_function(fcompute, what, "fcompute"), extents, what)
+    function = as_function(fcompute, what, "fcompute")
+    axes = _axes(function, extents, what) if domain is None else _points(function, domain, what)
     body = as_expr(fcompute(*axes), what)
     if dtype is not None:
         body = body.astype(dtype)
-    return define(body, axes, name, what)
+    if domain is None:
+        return define(body, axes, name, what)
+    if len(axes) < len(extents):
+        raise ShapeError(
+            what,
+            "domain",
+            got=f"{len(axes)} indices",
+            expected=f"one for each axis of shape {extents}, or more",
+        )
+    own = axes[len(axes) - len(extents) :]
+    return _scattered(extents, axes, own, body, name, "assign" if len(own) == len(axes) else "sum", what)
 
 
 def scatter(
@@ -176,17 +224,31 @@ def scatter(
         raise ShapeError(
             what, got=f"{len(indices)} target indices", expected=f"{len(extents)}, as in the shape"
         )
+    return _scattered(extents, axes, indices, value, name, combine, what)
+
+
+def _scattered(
+    extents: tuple[Extent, ...],
+    axes: tuple[Var, ...],
+    indices: Sequence[Any],
+    value: Any,
+    name: str,
+    combine: str,
+    what: str,
+) -> Compute:
+    """The Compute of which the entry at ``indices`` takes ``value``, at points of axes that may be ragged."""
     at = [as_index(i, name) for i in indices]
     axes, (*given, value), where = bounded(axes, [*at, as_expr(value, what)], zip(at, extents, strict=True))
     check_scope([*given, value, *where], axes, what)
+    once = combine == "assign"
     inner: tuple[Var, ...] = ()
-    if where and combine == "sum" and isinstance(value, Reduce) and value.combine == "sum":
-        terms = value  # which are added up anyway
+    if where and combine in ("sum", "assign") and isinstance(value, Reduce) and value.combine == "sum":
+        terms, combine = value, "sum"  # which are added up anyway
         inner, value, where = terms.axes, terms.body, (*where, *terms.where)
     write = tuple(_staged(i, axes, where, f"{name}.index", what) for i in given)
     body = _staged(value, axes, where, f"{name}.value", what)
     statement = Statement(None, write, body, Domain((*axes, *inner), where), combine)
-    if combine == "assign" and not is_injective(write, axes):
+    if once and not is_injective(write, axes):
         raise ArgumentError(
             what,
             name,
@@ -365,7 +427,8 @@ def _rebuilt(
 
 
 def _fresh(prefix: str) -> str:
-    return f"{prefix}{next(_counter)}"
+    """The name of what the public function that is called makes: as the user assigns it, or a new one."""
+    return assigned_name(2) or f"{prefix}{next(_counter)}"
 
 
 def _extent(n: Any, what: str, argument: str) -> Extent:

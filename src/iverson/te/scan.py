@@ -14,6 +14,7 @@ from typing import Any, overload
 
 from iverson.core import dtypes
 from iverson.core.arguments import as_flag, as_function
+from iverson.core.caller import assigned_name
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, described
 from iverson.expr.build import as_expr, cast, select
 from iverson.expr.nodes import Expr, producers_first
@@ -132,6 +133,8 @@ def scan(
     iverson.Tensor([[1.],
                     [2.]])
     """
+    operation("scan", name)
+    name = name or assigned_name()
     what = operation("scan", name)
     as_function(fscan, what, "fscan")
     reverse = as_flag(reverse, what, "reverse")
