@@ -253,10 +253,19 @@ def test_what_is_assigned_has_that_name() -> None:
     assert "for entry in p[i]:p[i + 1]:" in text
     assert "for other in 0:n:" in text
     assert "state[t] = select(t - 1 >= 0, state[t - 1], 0.0) + total[t]" in text
-    op = te.op(
-        lambda start, given: te.compute(
-            (3,), lambda i: te.sum(given[(e := te.reduce_axis((start[i], 9)))], e)
-        )
-    )
-    with pytest.raises(IndexError, match="the end of e; expected e inside 0:5"):
-        op(np.zeros(3, int), np.ones(5))
+
+
+def test_bounds_beyond_what_is_read_are_errors_whether_they_depend_on_data_or_not() -> None:
+    @te.op
+    def tails(start: te.Tensor, given: te.Tensor, *, end: int) -> te.Tensor:
+        def row(i: te.Expr) -> te.Expr:
+            e = te.reduce_axis((start[i], end))
+            return te.sum(given[e], e)
+
+        return te.compute(start.shape, row)
+
+    np.testing.assert_array_equal(tails(np.array([0, 3]), np.ones(5), end=4), [4, 1])
+    with pytest.raises(IndexError, match=r"'given': got index 7 at axis 0 of given\[e\]; .* from 0 to 4"):
+        tails(np.array([0, 7]), np.ones(5), end=9)
+    with pytest.raises(IndexError, match=r"'start': got start\[i\] = -1 at i = 1, the start of e; .* 0:4"):
+        tails(np.array([0, -1]), np.ones(5), end=4)

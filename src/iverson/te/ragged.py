@@ -183,8 +183,12 @@ def bounded(
 
 
 def _with_range(v: Var, low: Expr, high: Expr, used: Iterable[tuple[Expr, Extent]]) -> Var:
-    """An axis like another, over the numbers that its bounds and uses leave."""
-    first, last = interval(affine_of(low))[0], interval(affine_of(high))[1]
+    """An axis like another, over the numbers that its bounds and uses leave.
+
+    A bound that is known now is kept: if something is used beyond it, that is an error, as without data.
+    """
+    first, last = own = interval(affine_of(low))[0], interval(affine_of(high))[1]
+    known = [not depends_on_data([b]) and abs(n) < inf for b, n in zip((low, high), own, strict=True)]
     sizes: list[Expr] = []
     for e, n in used:
         form = affine_of(e)
@@ -201,6 +205,7 @@ def _with_range(v: Var, low: Expr, high: Expr, used: Iterable[tuple[Expr, Extent
         ends = (-most, n - 1 - least) if c > 0 else (least - n + 1, most)
         first = max(first, ends[0] if ends[0] == -inf else -(-ends[0] // abs(c)))
         last = min(last, ends[1] if ends[1] == inf else ends[1] // abs(c) + 1)
+    first, last = (n if k else m for k, n, m in zip(known, own, (first, last), strict=True))
     lo = int(first) if first > -inf else -FAR
     hi: Extent = int(last) if last < inf else sizes[0] if sizes else FAR
     if isinstance(hi, int):
