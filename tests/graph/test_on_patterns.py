@@ -15,6 +15,7 @@ from iverson.codegen.programs import Nest
 from iverson.codegen.programs.nodes import walk
 from iverson.core import work
 from iverson.core.dispatch import make_handle, value_of
+from iverson.graph import on_patterns as rules
 from iverson.graph.interpret import interpret
 from iverson.graph.lower import Native
 from iverson.graph.symbols import binding_of
@@ -501,3 +502,108 @@ def test_parts_of_large_matrices_are_native_as_arrays():
         compiled = iv.jit(f)
         agree(compiled, f, s)
         assert set(steps(compiled)) == {"native"}
+
+
+# --- operands so large that no array of their shape is made -----------------------------------------
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Operands count as large, whatever they are."""
+    monkeypatch.setattr(rules, "_SMALL", 0)
+    monkeypatch.setattr(rules, "_FACTOR", 0)
+
+
+def lined(layout, dtype, seed):
+    """Lines that are full and not, with ties, zeros that are stored, nan, of one sign."""
+    r = np.random.default_rng(seed)
+    x = (r.integers(-3, 4, (6, 4)) * (r.random((6, 4)) < 0.6)).astype(dtype)
+    index = np.nonzero(np.ones_like(x) if seed else x)
+    x[0], x[1], x[:, 3] = [1, 2, 3, 4], [-1, -2, -3, -3], -1
+    if dtype == "float64":
+        x[3, 1] = np.nan
+    if dtype == "complex128":
+        x = x * (1 + 0.5j)
+    held = iv.sparse_coo_tensor(np.array(index), x[index], x.shape)
+    return held if layout == "coo" else held.to_layout(layout, blocksize=(3, 2) if layout == "bsr" else None)
+
+
+REDUCTIONS = {
+    "max": "fi", "min": "fi", "argmax": "fi", "argmin": "fi", "prod": "fic", "any": "fic", "all": "fic",
+    "sum": "fic", "std": "fc", "logsumexp": "f", "norm": "fc",
+}  # fmt: skip
+
+
+def reduced(name, s, axis, keepdims):
+    if name == "norm":
+        return iv.linalg.vector_norm(s, axis=axis, keepdims=keepdims)
+    f = getattr(iv, name)
+    if name == "std" and s.dtype.kind == "c":
+        return iv.sqrt(iv.real(f(s.real, axis=axis, keepdims=keepdims)))
+    return f(s, axis=axis, keepdims=keepdims)
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo", "csc", "bsr"])
+@pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+def test_reductions_of_large_matrices_are_native(layout, dtype, large):
+    """Of lines and of all entries, for any pattern by one trace, as NumPy's of the dense array."""
+    names = [n for n, kinds in REDUCTIONS.items() if np.dtype(dtype).kind in kinds]
+    ways = [(n, axis, keepdims) for n in names for axis, keepdims in ((0, True), (1, False), (None, False))]
+    every = iv.jit(lambda s: [reduced(n, s, axis, keepdims) for n, axis, keepdims in ways])
+    for seed in (0, 1, 2):
+        s = lined(layout, dtype, seed)
+        dense = s.to_dense()
+        for way, found in zip(ways, every(s), strict=True):
+            # A zero that is not stored annihilates a nan in products.
+            expected = reduced(way[0], s if way[0] == "prod" else dense, *way[1:]).to_dense()
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12, err_msg=str(way))
+    assert all(isinstance(x, Native) for e in every._entries.values() for x in e.compiled._program.steps)
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo", "csc", "bsr"])
+def test_entries_of_large_matrices_at_indices_of_a_call_are_read_natively(layout, large):
+    s = lined(layout, "float64", 1) * 1.5
+    rows, columns = (iv.asarray(np.array(n)) for n in ([5, 0, 0, 3], [1, 3, 0, 2]))
+    f = iv.jit(lambda s, i, j: (s[i], s[:, j], s[i, j], s[iv.reshape(i, (2, 2))]))
+    dense = s.to_dense()
+    expected = dense[rows], dense[:, columns], dense[rows, columns], dense[iv.reshape(rows, (2, 2))]
+    for found, y in zip(f(s, rows, columns), expected, strict=True):
+        np.testing.assert_array_equal(found.to_dense().numpy(), y.numpy())
+    assert all(isinstance(x, Native) for e in f._entries.values() for x in e.compiled._program.steps)
+
+
+def test_what_is_written_into_a_sparse_matrix_is_so_where_it_is_known_too():
+    """Numbers, arrays and constants, beside entries that stay."""
+    s = drawn_matrix(9, 9, 20)
+    row = iv.asarray(np.arange(1.0, 10.0))
+
+    def f(s, x):
+        a = s * 1
+        a[2, 3] = 5.0
+        a[4] = x * 2
+        a[5:7, 1] = row[:2]
+        return a, iv.concat([s, iv.asarray(np.eye(9))], axis=0)
+
+    compiled = iv.jit(f)
+    for found, expected in zip(compiled(s, row), f(s, row), strict=True):
+        np.testing.assert_array_equal(found.to_dense().numpy(), expected.to_dense().numpy())
+
+
+def drawn_matrix(n, m, count):
+    at = np.random.default_rng(2).permutation(n * m)[:count]
+    held = iv.sparse_coo_tensor(np.divmod(at, m), np.arange(1.0, count + 1), (n, m))
+    return held.to_layout("csr")
+
+
+def test_an_array_is_put_into_a_layout_where_it_is_given_back():
+    """Which of its entries are zero is known when it is there; what reads it until then takes all of them."""
+    x = np.array([[0.0, 2.0], [3.0, 0.0]])
+    f = iv.jit(lambda x: ((s := (x * 2).to_layout("csr")), s @ x, s.sum(axis=0)))
+    s, product, sums = f(iv.asarray(x))
+    assert (s.layout, s.values().shape) == ("csr", (2,))
+    np.testing.assert_array_equal(s.to_dense().numpy(), 2 * x)
+    np.testing.assert_array_equal(product.numpy(), 2 * x @ x)
+    np.testing.assert_array_equal(sums.to_dense().numpy(), 2 * x.sum(0))
+    assert all(isinstance(x, Native) for e in f._entries.values() for x in e.compiled._program.steps)

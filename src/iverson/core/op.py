@@ -205,6 +205,8 @@ class Op:
         groups = [g for g in self.groups(len(avals)) if g]
         if self.zero_preserving and all(hasattr(a, "shape") for a in avals):
             groups.append(tuple(range(len(avals))))
+        if self.entry_map.converts and isinstance(supports[0], Stored):
+            groups.append((0,))
         bounds: list[Any] = [self._image(group, supports, avals, found, params) for group in groups]
         support: Entries = reduce(meet, bounds, cast(Entries, FULL))
         if self.multiple:

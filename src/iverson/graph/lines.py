@@ -1,6 +1,6 @@
-"""Reductions of sparse values as ops on their entries: sums, extrema, norms over lines of an array.
+"""Reductions of sparse values as ops on their entries: sums, products, extrema, norms over lines of an array.
 
-    %1 = max[axis=(1,)](%0)     ->      %1 = segment_max[count=n](%entries, %rows)
+    %1 = max[axis=(1,)](%0)     ->      %1 = stored_segments[count=n, kind='max'](%entries, %rows)
 
 where %0 is stored; a line with entries that are not stored has a 0 besides. Rules of `graph.on_patterns`.
 """
@@ -8,22 +8,30 @@ where %0 is stored; a line with entries that are not stored has a 0 besides. Rul
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from iverson.core.aval import Aval
+from iverson.core import dtypes
 from iverson.graph.nodes import Equation, Value
 from iverson.graph.opening import Opening, Rule, is_stored, pattern_of
+from iverson.graph.stored_ops import stored_segments
+from iverson.graph.takes import Gaps, Into
 from iverson.layouts import Pattern
 
 
 def _is_of_lines(e: Equation) -> bool:
     """Whether the entries of a stored operand are reduced along some axes, to an array."""
     (x,), (v,) = e.operands, e.results
-    return is_stored(x) and not is_stored(v) and pattern_of(x).ndim == len(x.shape) and bool(e.params["axis"])
+    return is_stored(x) and not is_stored(v) and pattern_of(x).ndim == len(x.shape) and bool(_axes(e))
+
+
+def _axes(e: Equation) -> tuple[int, ...]:
+    """The axes that an equation reduces."""
+    axis: Any = e.params["axis"]
+    return tuple(range(len(e.operands[0].shape))) if axis is None else (axis,) if type(axis) is int else axis
 
 
 class Lines:
@@ -35,43 +43,57 @@ class Lines:
     def __init__(self, o: Opening, p: Pattern, axis: tuple[int, ...], dtype: Any) -> None:
         kept = [k for k in range(p.ndim) if k not in axis]
         self.o, self.dtype = o, dtype
+        self.pattern, self.axis = p, axis
         self.length = prod(p.shape[k] for k in axis)
         self.count = prod(p.shape[k] for k in kept)
-        self.stored = p.count
-        self.at: Value = o.along(p, kept[0]) if kept else self._constant(np.zeros(p.count, np.int64))
-        for k in kept[1:]:
-            wide = (
-                self.at if self.at.dtype == np.int64 else o.bind("astype", self.at, dtype=np.dtype(np.int64))
-            )
-            self.at = o.bind("add", o.bind("multiply", wide, p.shape[k]), o.along(p, k))
+        self.at: Value = self._address(kept)
         self._number: Value | None = None
 
-    def _constant(self, array: Any) -> Value:
-        found = Value(Aval(array.shape, array.dtype))
-        self.o.constants[found] = array
+    def _address(self, axes: Sequence[int]) -> Value:
+        """The row-major address of each entry on some axes."""
+        o, p = self.o, self.pattern
+        if not axes:
+            return self.o.constant(np.zeros(p.count, np.int64))
+        found = o.along(p, axes[0])
+        for k in axes[1:]:
+            found = o.bind("add", o.bind("multiply", _wide(o, found), p.shape[k]), o.along(p, k))
         return found
+
+    @property
+    def position(self) -> Value:
+        """The place of each entry in its line."""
+        return _wide(self.o, self._address(self.axis))
+
+    @property
+    def gap(self) -> Value:
+        """The first place of each line that is not stored; its length where there is none."""
+        return self.o.take(Gaps(self.pattern, self.axis, self.count))
 
     @property
     def number(self) -> Value:
         """How many entries each line stores, as numbers of the values' dtype."""
         if self._number is None:
-            self._number = self.summed(self._constant(np.ones(self.stored, self.dtype)))
+            self._number = self.summed(self.o.constant(np.ones(self.pattern.count, self.dtype)))
         return self._number
 
     def summed(self, entries: Value) -> Value:
         """The sum of each line's."""
         return self.o.bind("scatter_add", entries, self.at, axes=(0,), shape=(self.count,))
 
+    def combined(self, entries: Value, kind: str) -> Value:
+        """The product, the largest or the least of each line's."""
+        return self.o.bind(stored_segments, entries, self.at, count=self.count, kind=kind)
+
     def each(self, of_lines: Value) -> Value:
         """For each entry, what its line has."""
         return self.o.bind("gather", of_lines, self.at, axes=(0,))
 
-    def largest(self, entries: Value) -> Value:
-        """The maximum of each line, with the zeros that are not stored."""
-        top = self.o.bind("segment_max", entries, self.at, count=self.count)
-        return self.where_full(top, self.o.bind("maximum", top, 0.0))
+    def extreme(self, entries: Value, largest: bool) -> Value:
+        """The largest or the least of each line, with the zeros that are not stored."""
+        top = self.combined(entries, "max" if largest else "min")
+        return self.where_full(top, self.o.bind("maximum" if largest else "minimum", top, 0))
 
-    def where_full(self, full: Value, other: Any) -> Value:
+    def where_full(self, full: Value | float, other: Any) -> Value:
         """One value for lines of which every entry is stored, another for those with zeros besides."""
         return self.o.bind("where", self.o.bind("less", self.number, float(self.length)), other, full)
 
@@ -80,10 +102,15 @@ class Lines:
         return self.o.bind("subtract", float(self.length), self.number)
 
 
+def _wide(o: Opening, x: Value) -> Value:
+    """Indices as int64."""
+    return x if x.dtype == np.int64 else o.bind("astype", x, dtype=np.dtype(np.int64))
+
+
 def summed(o: Opening, e: Equation) -> bool:
     """Sums of all entries, or of those of lines, as an array."""
     if not _is_of_lines(e):
-        return False
+        return _as_it_is(o, e) or _to_stored(o, e)
     (x,) = e.operands
     p, entries = pattern_of(x), o.open(x)
     left = [k for k in range(p.ndim) if k not in e.params["axis"]]
@@ -93,34 +120,102 @@ def summed(o: Opening, e: Equation) -> bool:
     return o.is_dense(e, o.bind("scatter_add", entries, *at, axes=tuple(range(len(left))), shape=shape))
 
 
-def _opened(o: Opening, e: Equation) -> tuple[Lines, Value] | None:
-    """The lines that an equation reduces and their entries, real numbers each stored once."""
+def _as_it_is(o: Opening, e: Equation) -> bool:
+    """Of no axis: the entries."""
+    (x,), (v,) = e.operands, e.results
+    if _axes(e) or not (is_stored(x) and is_stored(v)) or pattern_of(x).ndim != pattern_of(v).ndim:
+        return False
+    entries = o.at(x, pattern_of(v))
+    return entries is not None and o.is_open(e, entries)
+
+
+def _to_stored(o: Opening, e: Equation) -> bool:
+    """Sums of lines that are stored where any of their entries is."""
+    (x,), (v,) = e.operands, e.results
+    if not (is_stored(x) and is_stored(v)) or pattern_of(x).ndim != len(x.shape):
+        return False
+    p, q = pattern_of(x), pattern_of(v)
+    if q.ndim != len(v.shape) or not q.distinct:
+        return False
+    at = o.take(Into(p, q, tuple(k for k in range(p.ndim) if k not in _axes(e))))
+    return o.is_open(e, o.bind("scatter_add", o.open(x), at, axes=(0,), shape=(q.count,)))
+
+
+def _opened(o: Opening, e: Equation, kinds: str = "f") -> tuple[Lines, Value] | None:
+    """The lines that an equation reduces and their entries, numbers of these kinds, each stored once."""
     x: Any = e.operands[0]
     p = pattern_of(x)
-    if x.dtype.kind != "f" or not p.distinct or 0 in x.shape:
+    if x.dtype.kind not in kinds or not p.distinct or 0 in x.shape:
         return None
-    return Lines(o, p, e.params["axis"], x.dtype), o.open(x)
+    dtype = x.dtype if x.dtype.kind == "f" else dtypes.real_of(dtypes.to_inexact(x.dtype))
+    return Lines(o, p, _axes(e), dtype), o.open(x)
 
 
-def _extremum(o: Opening, e: Equation, *, largest: bool) -> bool:
-    found = _opened(o, e) if _is_of_lines(e) else None
-    if found is None:
-        return False
-    lines, entries = found
-    top = lines.largest(_signed(o, entries, largest))
-    return o.is_dense(e, _signed(o, top, largest))
+def _of_lines(kinds: str, rule: Callable[[Opening, Lines, Value, Equation], Value]) -> Rule:
+    """A rule from what an equation gives of lines and their entries."""
+
+    def made(o: Opening, e: Equation) -> bool:
+        if not _is_of_lines(e):
+            return _as_it_is(o, e) if e.op.name in ("max", "min", "prod") else False
+        found = _opened(o, e, kinds)
+        return found is not None and o.is_dense(e, rule(o, *found, e))
+
+    return made
 
 
-def _signed(o: Opening, x: Value, as_it_is: bool) -> Value:
-    return x if as_it_is else o.bind("negative", x)
+def _extremum(_o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
+    return lines.extreme(entries, e.op.name == "max")
 
 
-def _norm(o: Opening, e: Equation) -> bool:
-    found = _opened(o, e) if _is_of_lines(e) else None
-    if found is None:
-        return False
-    lines, entries = found
-    return o.is_dense(e, o.bind("sqrt", lines.summed(o.bind("square", entries))))
+def _position(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
+    """The first place of the extremum: that of a stored entry, or the first place not stored if it is 0."""
+    top = lines.extreme(entries, e.op.name == "argmax")
+    each = lines.each(top)
+    attained = o.bind("equal", entries, each)
+    if entries.dtype.kind == "f":
+        both = o.bind("logical_and", o.bind("isnan", entries), o.bind("isnan", each))
+        attained = o.bind("logical_or", attained, both)
+    place = lines.combined(o.bind("where", attained, lines.position, lines.length), "min")
+    first = o.bind("minimum", place, lines.gap)
+    return lines.where_full(place, o.bind("where", o.bind("equal", top, 0), first, place))
+
+
+def _product(_o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
+    """0 for lines that do not store all of their entries: a structural zero annihilates."""
+    return lines.where_full(lines.combined(entries, "prod"), 0)
+
+
+def _truth(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
+    true = lines.summed(o.bind("astype", o.bind("not_equal", entries, 0), dtype=np.dtype(np.int64)))
+    return o.bind("greater", true, 0) if e.op.name == "any" else o.bind("equal", true, lines.length)
+
+
+def _norm(o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
+    return o.bind("sqrt", lines.summed(_squares(o, entries)))
+
+
+def _squares(o: Opening, entries: Value) -> Value:
+    if entries.dtype.kind != "c":
+        return o.bind("square", entries)
+    real, imag = (o.bind("square", o.bind(part, entries)) for part in ("real", "imag"))
+    return o.bind("add", real, imag)
+
+
+def _deviation(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
+    """The squared distances of stored entries from the mean, and its square for each other entry."""
+    mean = o.bind("multiply", lines.summed(entries), 1 / lines.length)
+    apart = lines.summed(_squares(o, o.bind("subtract", entries, lines.each(mean))))
+    found = o.bind("add", apart, o.bind("multiply", lines.missing(), _squares(o, mean)))
+    return found if e.params["squared"] else o.bind("sqrt", found)
+
+
+def _logsumexp(o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
+    """With exp(0) for each entry that is not stored, all shifted by the largest."""
+    top = lines.extreme(entries, largest=True)
+    top = o.bind("where", o.bind("isinf", top), 0, top)
+    stored = lines.summed(o.bind("exp", o.bind("subtract", entries, lines.each(top))))
+    others = o.bind("multiply", lines.missing(), o.bind("exp", o.bind("negative", top)))
+    return o.bind("add", o.bind("log", o.bind("add", stored, lines.where_full(0, others))), top)
 
 
 def _shares(o: Opening, e: Equation) -> bool:
@@ -132,24 +227,28 @@ def _shares(o: Opening, e: Equation) -> bool:
     if found is None or values is None:
         return False
     lines, entries = found
-    largest = e.params["largest"]
-    top = lines.largest(_signed(o, entries, largest))
-    attained = o.bind("equal", _signed(o, entries, largest), lines.each(top))
-    number = lines.summed(o.bind("astype", attained, dtype=x.dtype))
-    zeros = o.bind("where", o.bind("equal", top, 0.0), lines.missing(), 0.0)
+    top = lines.extreme(entries, e.params["largest"])
+    number = lines.summed(o.bind("astype", o.bind("equal", entries, lines.each(top)), dtype=x.dtype))
+    zeros = o.bind("where", o.bind("equal", top, 0), lines.missing(), 0)
     share = o.bind("reciprocal", o.bind("add", number, zeros))
     there = lines if p is pattern_of(x) else Lines(o, p, axis, x.dtype)
-    is_top = o.bind("equal", _signed(o, values, largest), there.each(top))
-    shares = o.bind("where", is_top, there.each(share), 0.0)
+    shares = o.bind("where", o.bind("equal", values, there.each(top)), there.each(share), 0)
     return o.is_dense(e, o.bind("where", o.bind("isnan", values), math.nan, shares))
 
 
 #: By name.
 RULES: dict[str, Rule] = {
+    "all": _of_lines("bfciu", _truth),
+    "any": _of_lines("bfciu", _truth),
+    "argmax": _of_lines("fiu", _position),
+    "argmin": _of_lines("fiu", _position),
+    "deviation": _of_lines("fc", _deviation),
     "extremum_shares_at": _shares,
-    "max": partial(_extremum, largest=True),
-    "min": partial(_extremum, largest=False),
-    "norm": _norm,
+    "logsumexp": _of_lines("f", _logsumexp),
+    "max": _of_lines("fiu", _extremum),
+    "min": _of_lines("fiu", _extremum),
+    "norm": _of_lines("fc", _norm),
+    "prod": _of_lines("fciu", _product),
     "sum": summed,
 }
 

@@ -23,14 +23,21 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
-from iverson.core.entries import NOTHING
+from iverson.core.entries import NOTHING, Stored
 from iverson.graph import lines
 from iverson.graph.kinds import Kinds
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.opening import Opening, Rule, is_stored, pattern_of
-from iverson.graph.stored_ops import stored_product, stored_read, stored_samples
+from iverson.graph.stored_ops import (
+    stored_find,
+    stored_product,
+    stored_read,
+    stored_rows,
+    stored_samples,
+)
 from iverson.graph.symbols import bounds, named
-from iverson.graph.takes import Given, Move, OnPatterns, Places, numbered
+from iverson.graph.takes import Given, Into, Move, OnPatterns, Places, numbered
+from iverson.kernels.keys import key_shape
 from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import CooPattern, Pattern, is_strided, layouts_by_type, to_strided
 from iverson.layouts.symbols import PatternSymbol
@@ -77,8 +84,19 @@ def _same(o: Opening, e: Equation) -> bool:
 
 
 def _from_values(o: Opening, e: Equation) -> bool:
-    (v,) = e.results
-    return is_stored(v) and pattern_of(v) is e.params["pattern"] and o.is_open(e, o.given(e.operands[0]))
+    (x,), (v,), p = e.operands, e.results, e.params["pattern"]
+    if not is_stored(v) or type(x) is not Value or x.aval.support is NOTHING:
+        return False
+    q = pattern_of(v)
+    if q is p:
+        return o.is_open(e, o.given(x))
+    if p.shape != v.shape or q.shape != v.shape:
+        return False
+    entries = o.reshaped(o.given(x), (p.count,))
+    if not p.distinct:
+        at = o.take(Into(p, q, tuple(range(p.ndim))))
+        return o.is_open(e, o.bind("scatter_add", entries, at, axes=(0,), shape=(q.count,)))
+    return o.is_open(e, o.bind(stored_read, entries, o.at_places(Places(q, (p,))), flat=False))
 
 
 def _values_at(o: Opening, e: Equation) -> bool:
@@ -92,11 +110,17 @@ def _values_at(o: Opening, e: Equation) -> bool:
 
 
 def _to_dense(o: Opening, e: Equation) -> bool:
-    (x,) = e.operands
-    if is_stored(e.results[0]):
+    """In another layout. Which entries of an array are zero is not known: it is used as it is, and put into
+    the layout where it is given back."""
+    (x,), (v,) = e.operands, e.results
+    if is_stored(v):
         return _same(o, e)
-    strided = e.params.get("layout", "strided") == "strided"
-    return strided and is_stored(x) and o.is_dense(e, o.dense(x))
+    if e.params.get("layout", "strided") == "strided":
+        return is_stored(x) and o.is_dense(e, o.dense(x))
+    if is_stored(x) or x.aval.support is NOTHING:
+        return False
+    o.converted[v] = e.params
+    return o.is_dense(e, o.given(x))
 
 
 def _index_array(o: Opening, e: Equation) -> bool:
@@ -173,64 +197,112 @@ def _moved(o: Opening, e: Equation) -> bool:
     return is_stored(v) and prod(v.shape[pattern_of(v).ndim :]) <= 1 and _read_where(o, e, pattern_of(v))
 
 
+def _index_put(o: Opening, e: Equation) -> bool:
+    """With an axis for each index, and what is written of the shape of the places."""
+    x, v = e.operands
+    key: Any = e.params["key"]
+    shape = key_shape(key, e.results[0].shape)
+    key = tuple([slice(i, i + 1, 1) if isinstance(i, int) else i for i in key])
+    if not is_stored(v):
+        if type(v) is not Value:
+            v = o.constant(np.asarray(v, e.results[0].dtype))
+        if v.aval.support is NOTHING:
+            return False
+        v = o.given(v)
+        v = v if v.shape == shape else o.bind("broadcast_to", v, shape=shape)
+        v = o.reshaped(v, key_shape(key, e.results[0].shape))
+    elif v.shape != key_shape(key, e.results[0].shape):
+        return _moved(o, e)
+    return _moved(o, replace(e, operands=(x, v), params={"key": key}))
+
+
 def _moved_to_dense(o: Opening, e: Equation) -> bool:
     """An op that puts entries of large stored operands to places in an array, each of which reads its own."""
     if e.op.multiple or not e.op.entry_map.moves:
         return False
     (v,) = e.results
     stored = sum(pattern_of(x).count for x in e.operands if is_stored(x))
-    if is_stored(v) or prod(v.shape) > max(_SMALL, 8 * stored):
+    if is_stored(v) or prod(v.shape) > max(_SMALL, _FACTOR * stored):
         return False
-    every = np.indices(v.shape).reshape(len(v.shape), prod(v.shape))
-    return _read_where(o, e, CooPattern(v.shape, every, True))
+    return _read_where(o, e, _every(v.shape))
 
 
 def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
     """What an op that moves entries puts at those of a pattern of its result."""
     (v,) = e.results
-    xs = [x for x in e.operands if is_stored(x)]
-    jointly = len(e.op.groups(len(e.operands))) == 1
-    move = _move(o, e, jointly)
+    move = _move(o, e)
     if move is None:
         return False
-    of = tuple(map(pattern_of, xs))
+    xs = [e.operands[k] for k in move.moved]
+    of = tuple(pattern_of(x) if is_stored(x) else _every(x.shape) for x in xs)
     parts = [
-        o.bind(stored_read, o.open(x), o.at_places(Places(p, of, k, move)), flat=True)
+        o.bind(stored_read, o.entries_of(x), o.at_places(Places(p, of, k, move)), flat=True)
         for k, x in enumerate(xs)
     ]
-    found = o.combined(parts, "add" if jointly else "multiply", v.dtype)
+    found = o.combined(parts, "add" if move.jointly else "multiply", v.dtype)
     return o.is_open(e, found) if is_stored(v) else o.is_dense(e, found)
 
 
-def _move(o: Opening, e: Equation, jointly: bool) -> Move | None:
-    """What an equation does to entries; None where other operands are not known."""
+def _every(shape: tuple[int, ...]) -> Pattern:
+    """The pattern of every entry of an array."""
+    return CooPattern(shape, np.indices(shape).reshape(len(shape), prod(shape)), True)
+
+
+def _move(o: Opening, e: Equation) -> Move | None:
+    """What an equation does to entries; None where operands that it does not move are not known."""
+    groups = e.op.groups(len(e.operands))
+    linear, jointly = {k for group in groups for k in group}, len(groups) == 1
     others: dict[int, Any] = {}
+    moved: list[int] = []
     dense = [x.shape[pattern_of(x).ndim :] if is_stored(x) else () for x in e.operands]
     for k, x in enumerate(e.operands):
         held = o.constants.get(x) if type(x) is Value else x
-        if not is_stored(x):
-            if held is None or (type(x) is Value and not is_strided(value_of(held, held))):
+        if is_stored(x):
+            moved.append(k)
+        elif k in linear:
+            if type(x) is not Value or x.aval.support is NOTHING or prod(x.shape) > _SMALL:
                 return None
+            moved.append(k)
+        elif held is not None and (type(x) is not Value or is_strided(value_of(held, held))):
             others[k] = value_of(held, held)
+        else:
+            return None
 
     def values(which: int, patterns: Sequence[Pattern]) -> Any:
-        numbers = iter(range(len(patterns)))
-        given: list[Any] = []
-        for k in range(len(e.operands)):
-            if k in others:
-                given.append(others[k])
-            elif (n := next(numbers)) == which:
-                given.append(numbered(patterns[n], dense[k]))
-            else:
-                ones = np.full((patterns[n].count, *dense[k]), not jointly, np.int64)
-                given.append(patterns[n].value(ones))
+        given: list[Any] = [others.get(k) for k in range(len(e.operands))]
+        for n, (k, p) in enumerate(zip(moved, patterns, strict=True)):
+            ones = np.full((p.count, *dense[k]), not jointly, np.int64)
+            given[k] = numbered(p, dense[k]) if n == which else p.value(ones)
         found = run_in_layouts(e.op, tuple(given), dict(e.params))
         if found is NotImplemented:
             found = e.op.forward(*map(to_strided, given), **e.params)
         return found if type(found) in layouts_by_type else np.asarray(found)  # of one entry, a number
 
     arrays = [(k, id(x) if hasattr(x, "shape") else x) for k, x in others.items()]
-    return Move((e.op.name, repr(e.params), tuple(arrays), len(e.operands)), values)
+    key = e.op.name, repr(e.params), tuple(arrays), len(e.operands)
+    return Move(key, values, tuple(moved), jointly)
+
+
+def _gather(o: Opening, e: Equation) -> bool:
+    """Rows, columns or single entries of a large matrix at indices of the call, with every entry."""
+    (x, *at), (v,), axes = e.operands, e.results, e.params["axes"]
+    if not is_stored(x) or is_stored(v) or pattern_of(x).ndim != 2 or len(x.shape) != 2 or not at:
+        return False
+    if prod(x.shape) <= _SMALL or prod(v.shape) > max(_LARGE, _FACTOR * pattern_of(x).count):
+        return False
+    p = pattern_of(x)
+    entries, shape = o.open(x), v.shape[:1] if len(at[0].shape) == 1 else at[0].shape
+    if axes == (1,):
+        p, entries = p.permuted((1, 0)), _turned_entries(o, p, entries)
+    blocks = (p.blocksize if p.layout == "bsr" else None) or (1, 1)
+    starts, columns, *order = o.rows(p)
+    flat = [o.reshaped(o.given(n), (prod(shape),)) for n in at]
+    if len(at) == 2:
+        flat = flat if axes == (0, 1) else flat[::-1]
+        found = o.bind(stored_find, entries, starts, columns, *flat, *order, blocks=blocks)
+    else:
+        found = o.bind(stored_rows, entries, starts, columns, *flat, *order, count=p.shape[1], blocks=blocks)
+    return o.is_dense(e, found)
 
 
 #: Of ops that run graphs, how many operands come before those of the graphs.
@@ -296,6 +368,9 @@ def _sampled(o: Opening, e: Equation) -> bool:
 
 #: An array of so many entries may be made in place of one that is stored, or of as many as the result has.
 _SMALL = 1 << 20
+_FACTOR = 8
+#: Rows of a sparse matrix with so many entries may be made with all of them.
+_LARGE = 1 << 24
 
 
 def _on_every_entry(o: Opening, e: Equation) -> bool:
@@ -307,7 +382,7 @@ def _on_every_entry(o: Opening, e: Equation) -> bool:
         return False
     stored = [x for x in e.operands if is_stored(x)]
     most = max(_SMALL, *(prod(v.shape) for v in e.results))
-    if not stored or any(prod(x.shape) > max(most, 8 * pattern_of(x).count) for x in stored):
+    if not stored or any(prod(x.shape) > max(most, _FACTOR * pattern_of(x).count) for x in stored):
         return False
     if any(type(x) is Value and x.aval.support is NOTHING for x in e.operands) or UNDEFINED in e.operands:
         return False
@@ -320,6 +395,45 @@ def _on_every_entry(o: Opening, e: Equation) -> bool:
     return True
 
 
+def _on_all_axes(o: Opening, e: Equation) -> bool:
+    """An op on values of which slices are stored: on the same values with an index for each axis."""
+    own = e.params.get("pattern")
+    like = e.operands[0] if e.op.name == "values_at" else e.results[0]
+    flat = {x: _flat(o, x) for x in (*e.operands, *e.results) if _in_slices(x)}
+    params = dict(e.params)
+    if isinstance(own, Pattern) and type(like) is Value and own.ndim < len(like.shape):
+        if e.op.name not in ("values_at", "from_values"):
+            return False
+        params["pattern"] = o.on_all_axes(own, like.shape)
+    if not flat and params == e.params:
+        return False
+    for x in e.operands:
+        if x in flat:
+            o.entries[flat[x]] = o.reshaped(o.open(x), (pattern_of(flat[x]).count,))
+    made = replace(
+        e,
+        operands=tuple(flat.get(x, x) if type(x) is Value else x for x in e.operands),
+        results=tuple(flat.get(v, v) for v in e.results),
+        params=params,
+    )
+    if not any(rule(o, made) for rule in _rules_of(made)):
+        return False
+    for v in e.results:
+        if v in flat:
+            o.entries[v] = o.reshaped(o.open(flat[v]), (pattern_of(v).count, *v.shape[pattern_of(v).ndim :]))
+    return True
+
+
+def _in_slices(x: Any) -> bool:
+    """Whether slices of a value are stored."""
+    return is_stored(x) and pattern_of(x).ndim < len(x.shape)
+
+
+def _flat(o: Opening, x: Value) -> Value:
+    """A value like one, with an index for each axis."""
+    return Value(Aval(x.shape, x.dtype, Stored(o.on_all_axes(pattern_of(x), x.shape))))
+
+
 #: By name; ops entry by entry besides, and ops that move entries.
 RULES: dict[str, Rule] = {
     "add_n": _elementwise,
@@ -328,8 +442,10 @@ RULES: dict[str, Rule] = {
     "cond": _block,
     "copy": _same,
     "from_values": _from_values,
+    "gather": _gather,
     "identity": _same,
     "index_array": _index_array,
+    "index_put": _index_put,
     "kron": _moved,
     "matmul": _matmul,
     "permute_dims": _permute,
@@ -350,8 +466,10 @@ def _rules_of(e: Equation) -> list[Rule]:
         return []
     if not all(dtypes.is_compiled(v.dtype) for v in (*e.operands, *e.results) if type(v) is Value):
         return []
-    own = RULES.get(op.name) or (_elementwise if op.elementwise else _moved if op.entry_map.moves else None)
-    return [*(() if own is None else (own,)), _on_every_entry, _moved_to_dense]
+    own = [RULES[op.name]] if op.name in RULES else [_elementwise] if op.elementwise else []
+    if op.entry_map.moves:
+        own.append(_moved)
+    return [*own, _on_every_entry, _moved_to_dense, _on_all_axes]
 
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
@@ -365,7 +483,10 @@ def on_patterns(graph: Graph) -> OnPatterns | None:
 def _names_patterns(graph: Graph) -> bool:
     """Whether something is sparse in a graph, or in one inside."""
     values = (*graph.inputs, *(v for e in graph.equations for v in e.results))
-    named = any(isinstance(p, Pattern) for e in graph.equations for p in e.params.values())
+    named = any(
+        e.op.name == "to_layout" or any(isinstance(p, Pattern) for p in e.params.values())
+        for e in graph.equations
+    )
     inside = (body for e in graph.equations for _, body in subgraphs(e))
     return named or any(map(is_stored, values)) or any(map(_names_patterns, inside))
 

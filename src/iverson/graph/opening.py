@@ -6,8 +6,9 @@ packed values. Which rules there are is said in `graph.on_patterns`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,15 +18,19 @@ from iverson.core.dispatch import value_of
 from iverson.core.entries import Stored
 from iverson.core.op import Op
 from iverson.core.table import TABLE
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Params, Value, subgraphs
 from iverson.graph.padding import entry_axis, guarded
+from iverson.graph.print import numbers
 from iverson.graph.stored_ops import stored_read
 from iverson.graph.symbols import unknown
 from iverson.graph.takes import (
     Along,
     Beyond,
+    Converted,
     Entries,
+    Gaps,
     Given,
+    Into,
     OnPatterns,
     Packed,
     Places,
@@ -55,17 +60,19 @@ class Opening:
     """One graph: what is made of it so far.
 
     entries : of values that are open, theirs. now : what stands for values of the graph that are dense.
-    whole : sparse values that are there packed. bounded : the pattern that an extent is the bound of.
+    whole : sparse values that are there packed. converted : dense ones that a layout is asked for.
+    bounded : the pattern that an extent is the bound of.
     rules_of : what to try with an equation, in order: a rule says whether it made it of native ones.
     """
 
     graph: Graph
-    bounded: Mapping[int, PatternSymbol]
+    bounded: dict[int, PatternSymbol]
     rules_of: Callable[[Equation], Sequence[Rule]]
     equations: list[Equation] = field(default_factory=list)
     entries: dict[Value, Value] = field(default_factory=dict)
     now: dict[Value, Value] = field(default_factory=dict)
     whole: set[Value] = field(default_factory=set)
+    converted: dict[Value, Params] = field(default_factory=dict)
     takes: dict[Any, Value] = field(default_factory=dict)
     held: dict[Any, Value] = field(default_factory=dict)
     where: Any = None
@@ -84,7 +91,10 @@ class Opening:
                 gives.append(UNDEFINED)
                 continue
             is_open = x in self.entries and x not in self.whole
-            gives.append(Packed(len(outputs), pattern_of(x)) if is_open else len(outputs))
+            if x in self.converted:
+                gives.append(Converted(len(outputs), self.converted[x]))
+            else:
+                gives.append(Packed(len(outputs), pattern_of(x)) if is_open else len(outputs))
             outputs.append(self.entries[x] if is_open else self.given(x))
         self.bound(outputs)
         self.tell_beyond(outputs, gives)
@@ -177,6 +187,10 @@ class Opening:
             found = self.entries[v] = self._opened(v)
         return found
 
+    def entries_of(self, x: Value) -> Value:
+        """The entries of a sparse value, all of a dense one in a row."""
+        return self.open(x) if is_stored(x) else self.reshaped(self.given(x), (prod(x.shape),))
+
     def _opened(self, v: Value) -> Value:
         p = pattern_of(v)
         shape = (p.count, *v.shape[p.ndim :])
@@ -217,6 +231,29 @@ class Opening:
             self.constants[self.held[key]] = array
         return self.held[key]
 
+    def on_all_axes(self, p: Pattern, shape: tuple[int, ...]) -> Pattern:
+        """A pattern of slices of arrays of this shape as one of their entries."""
+        found = p.of_entries(shape[p.ndim :])
+        if isinstance(found, PatternSymbol) and found.capacity and found.count not in self.bounded:
+            if found.count in numbers(self.graph):
+                raise PatternRead
+            self.bounded[found.count] = found
+        return found
+
+    def constant(self, array: Any) -> Value:
+        """A new constant."""
+        found = Value(Aval(array.shape, array.dtype))
+        self.constants[found] = array
+        return found
+
+    def take(self, key: Gaps | Into) -> Value:
+        """What follows from a pattern."""
+        if any(isinstance(p, PatternSymbol) for p in key.patterns):
+            return self.takes.setdefault(key, Value(Aval(key.shape, np.dtype(np.int64))))
+        if key not in self.held:
+            self.held[key] = self.constant(key.of({}))
+        return self.held[key]
+
     def at(self, x: Value, p: Pattern) -> Value | None:
         """The entries of a sparse value at a pattern over the same axes, or over all of those that it is
         broadcast to; None at others."""
@@ -247,6 +284,8 @@ class Opening:
             return self.along(take.pattern, take.axis)
         if type(take) is Rows:
             return self.of_rows(take)
+        if type(take) in (Gaps, Into):
+            return self.take(take)
         if type(take) is Places:
             return self.at_places(take)
         if type(take) is Valid:

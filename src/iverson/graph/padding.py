@@ -25,6 +25,7 @@ from iverson.core.entries import Box
 from iverson.core.region import Region
 from iverson.core.table import TABLE
 from iverson.graph.nodes import Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.stored_ops import extreme
 from iverson.graph.symbols import named
 from iverson.layouts import Zero
 from iverson.layouts.symbols import PatternRead
@@ -122,6 +123,12 @@ def _product(g: _Guarding, e: Equation) -> Equation:
     return e
 
 
+def _by_rows(g: _Guarding, e: Equation) -> Equation:
+    """Entries by rows, which end where the pattern's own entries do."""
+    g.require(g.axis(e.operands[3]) is None and g.axis(e.results[0]) is None)
+    return e
+
+
 def _read(g: _Guarding, e: Equation) -> Equation:
     """At places among a pattern's own entries."""
     entries, places = e.operands
@@ -152,6 +159,12 @@ def _in_segments(fill: float, count: int) -> Rule:
         return replace(e, operands=(*(g.kept(x, fill) for x in xs), ids))
 
     return rule
+
+
+def _segments(g: _Guarding, e: Equation) -> Equation:
+    kind = e.params["kind"]
+    fill = 1 if kind == "prod" else extreme(e.operands[0].dtype, largest=kind == "min")
+    return _in_segments(fill, 1)(g, e)
 
 
 def _matmul(g: _Guarding, e: Equation) -> Equation:
@@ -197,9 +210,12 @@ RULES: dict[str, Rule] = {
     "softmax_pullback": _in_segments(0, 2),
     "squeeze": _free,
     "stack": _free,
+    "stored_find": _by_rows,
     "stored_product": _product,
     "stored_read": _read,
+    "stored_rows": _by_rows,
     "stored_samples": _samples,
+    "stored_segments": _segments,
     "sum": _reduced,
     "to_dense": _free,
     "values_at": _free,

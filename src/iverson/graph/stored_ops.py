@@ -6,6 +6,7 @@ derivatives, since graphs are differentiated before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -133,6 +134,132 @@ def _read_loops(T: Any, aval: Any, entries: Any, places: Any, *, flat: bool) -> 
 #: slices; with ``flat``, places are those of numbers.
 stored_read = Op(name="stored_read", forward=_read, abstract=_read_abstract, loops=_read_loops)
 
+
+def _segments_abstract(x: Any, ids: Any, *, count: int, kind: str) -> Aval:
+    return Aval((count, *x.shape[1:]), x.dtype)
+
+
+def _segments(x: Array, ids: Array, *, count: int, kind: str) -> Array:
+    ufunc = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}[kind]
+    none = 1 if kind == "prod" else extreme(x.dtype, largest=kind == "min")
+    out = np.full((count, *x.shape[1:]), none, x.dtype)
+    ufunc.at(out, ids, x)
+    return out
+
+
+def extreme(dtype: Any, *, largest: bool) -> Any:
+    """The largest or the least number of a dtype."""
+    if dtypes.is_floating(dtype):
+        return math.inf if largest else -math.inf
+    info = np.iinfo(dtype)
+    return int(info.max if largest else info.min)
+
+
+def _segments_loops(T: Any, _aval: Any, x: Any, ids: Any, *, count: int, kind: str) -> Any:
+    return T.scatter((count, *x.shape[1:]), x.shape, lambda e, *r: ((ids[e], *r), x[(e, *r)]), combine=kind)
+
+
+#: The product, largest or least of the slices of each segment; 1, the least or the largest number where it
+#: has none.
+stored_segments = Op(
+    name="stored_segments", forward=_segments, abstract=_segments_abstract, loops=_segments_loops
+)
+
+
+def _rows_abstract(values: Any, starts: Any, columns: Any, rows: Any, *_: Any, count: int, **__: Any) -> Aval:
+    return Aval((*rows.shape, count), values.dtype)
+
+
+def _rows(
+    values: Array, starts: Array, columns: Array, rows: Array, *order: Array, count: int, blocks: Shape
+) -> Array:
+    r, c = blocks
+    own = (values[order[0]] if order else values).reshape(-1, r, c)
+    out = np.zeros((*rows.shape, count), values.dtype)
+    for q, row in enumerate(rows):
+        for b in range(starts[row // r], starts[row // r + 1]):
+            out[q, columns[b] * c : columns[b] * c + c] += own[b, row % r]
+    return out
+
+
+def _rows_loops(
+    T: Any,
+    aval: Any,
+    values: Any,
+    starts: Any,
+    columns: Any,
+    rows: Any,
+    *order: Any,
+    count: int,
+    blocks: Shape,
+) -> Any:
+    if any(0 in x.shape for x in (values, rows, aval)):
+        return over(T, aval, lambda: 0)
+    (r, c), lines = blocks, starts.shape[0] - 1
+
+    def line(q: Any) -> Any:
+        return T.clamp(rows[q] // r, 0, lines - 1)
+
+    def point(q: Any, b: Any, j: Any) -> Any:
+        e = (b * r + rows[q] % r) * c + j
+        return (q, columns[b] * c + j), values[order[0][e] if order else e]
+
+    domain = (rows.shape[0], lambda q: (starts[line(q)], starts[line(q) + 1]), c)
+    return T.scatter(aval.shape, domain, point)
+
+
+#: Some rows of a sparse matrix of so many columns, stored as of `stored_product`, with every entry.
+stored_rows = Op(name="stored_rows", forward=_rows, abstract=_rows_abstract, loops=_rows_loops)
+
+
+def _find_abstract(values: Any, starts: Any, columns: Any, rows: Any, *_: Any, blocks: Shape) -> Aval:
+    return Aval(rows.shape, values.dtype)
+
+
+def _find(
+    values: Array, starts: Array, columns: Array, rows: Array, at: Array, *order: Array, blocks: Shape
+) -> Array:
+    found = _rows(
+        values,
+        starts,
+        columns,
+        rows,
+        *order,
+        count=int(columns.max(initial=0) + 1) * blocks[1],
+        blocks=blocks,
+    )
+    there = at < found.shape[1]
+    return np.where(there, found[np.arange(rows.size), np.where(there, at, 0)], 0).astype(values.dtype)
+
+
+def _find_loops(
+    T: Any,
+    aval: Any,
+    values: Any,
+    starts: Any,
+    columns: Any,
+    rows: Any,
+    at: Any,
+    *order: Any,
+    blocks: Shape,
+) -> Any:
+    if any(0 in x.shape for x in (values, rows)):
+        return over(T, aval, lambda: 0)
+    (r, c), lines = blocks, starts.shape[0] - 1
+
+    def entry(q: Any) -> Any:
+        line = T.clamp(rows[q] // r, 0, lines - 1)
+        b = T.reduce_axis((starts[line], starts[line + 1]))
+        e = (b * r + rows[q] % r) * c + at[q] % c
+        held = values[order[0][e] if order else e]
+        return T.sum(T.select(T.F.equal(columns[b], at[q] // c), held, 0), axis=b)
+
+    return T.compute(aval.shape, entry)
+
+
+#: Single entries of such a matrix, at some rows and columns.
+stored_find = Op(name="stored_find", forward=_find, abstract=_find_abstract, loops=_find_loops)
+
 #: Those that are products.
 STORED_OPS = (stored_product, stored_samples)
 
@@ -146,4 +273,15 @@ def stored_work(e: Any) -> int:
     return int(e.operands[0].shape[0] * matrices * shape[-1])
 
 
-__all__ = ["STORED_OPS", "index_array", "stored_product", "stored_read", "stored_samples", "stored_work"]
+__all__ = [
+    "STORED_OPS",
+    "extreme",
+    "index_array",
+    "stored_find",
+    "stored_product",
+    "stored_read",
+    "stored_rows",
+    "stored_samples",
+    "stored_segments",
+    "stored_work",
+]

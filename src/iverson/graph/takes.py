@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from iverson.core.table import TABLE
-from iverson.graph.nodes import UNDEFINED, Graph
+from iverson.graph.nodes import UNDEFINED, Graph, Params
 from iverson.graph.padding import padded, trimmed
 from iverson.kernels.registry import run_in_layouts
 from iverson.kernels.sparse_forms import read
+from iverson.kernels.sparse_reductions import lines_of
 from iverson.layouts import Pattern, Sparse, is_strided, to_strided
+from iverson.layouts.pattern import addresses
 from iverson.layouts.placement import rows
 from iverson.layouts.symbols import Binding, PatternSymbol, actual, kept
 
@@ -72,16 +74,83 @@ class Valid:
 
 
 @dataclass(frozen=True, slots=True)
+class Gaps:
+    """An input of the core that says of each line along axes of a pattern's array, in which place the first
+    entry is that is not stored: the line's length where all are."""
+
+    pattern: Pattern
+    axis: tuple[int, ...]
+    count: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array."""
+        return (self.count,)
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """What it follows from."""
+        return (self.pattern,)
+
+    def of(self, binding: Binding) -> Any:
+        """The array, for a call."""
+        pattern = actual(self.pattern, binding)
+        return pattern.once(("gaps", self.axis), lambda: self._of(pattern))
+
+    def _of(self, pattern: Pattern) -> Any:
+        lines = lines_of(pattern, self.axis)
+        rank = np.arange(pattern.count) - lines.repeated(lines.starts)
+        found = np.zeros(self.count, np.int64)
+        found[lines.ids] = lines.reduced(
+            np.minimum, np.where(lines.position != rank, rank, lines.repeated(lines.counts))
+        )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Into:
+    """An input of the core that says, for each entry of a pattern, which entry of another it goes into where
+    all but some axes are summed: there is one for each."""
+
+    at: Pattern
+    into: Pattern
+    kept: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array."""
+        return (self.at.count,)
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """What it follows from."""
+        return self.at, self.into
+
+    def of(self, binding: Binding) -> Any:
+        """The array, for a call."""
+        at, into = actual(self.at, binding), actual(self.into, binding)
+
+        def found() -> Any:
+            keys = addresses(at.coordinates[list(self.kept)], tuple(at.shape[k] for k in self.kept))
+            return padded(into.find(keys)[0], 0, self.at.count)
+
+        return kept(("into", self.kept, self.at.count), (at, into), found)
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """An op that puts each entry of stored operands to a place of its own in the result.
 
     key : tells the op, its parameters and other operands.
     values : ``values(which, patterns)`` gives the result, where the operand of that number holds the
         number of each of its entries, from 1, and the others nothing that changes it.
+    moved : the operands. jointly : whether the result is the sum of what it is of each; if not, the product.
     """
 
     key: Any
     values: Callable[[int, Sequence[Pattern]], Any] = field(compare=False)
+    moved: tuple[int, ...]
+    jointly: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +209,20 @@ class Packed:
     pattern: Pattern
 
 
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """An output of the graph: the core's of a number, put into a layout by `to_layout`."""
+
+    number: int
+    params: Params
+
+
 @dataclass(frozen=True, eq=False)
 class OnPatterns:
     """A graph without sparse values, and how a call of the one it was made of becomes a call of it.
 
     takes : what each input of the core is. gives : what each output of the graph is, a number of one of the
-    core's, `Packed`, `Beyond`, or UNDEFINED.
+    core's, `Packed`, `Converted`, `Beyond`, or UNDEFINED.
     """
 
     core: Graph
@@ -163,6 +240,8 @@ class OnPatterns:
             if type(g) is Packed:
                 pattern = actual(g.pattern, binding)
                 found.append(pattern.value(trimmed(made[g.number], 0, pattern.count)))
+            elif type(g) is Converted:
+                found.append(TABLE["to_layout"].forward(made[g.number], **g.params))
             elif type(g) is Beyond:
                 found.append(trimmed(made[g.number], g.axis, g.count(binding)))
             else:
@@ -177,6 +256,8 @@ def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
         return padded(to_strided(values[take.number]), take.axis, take.extent)
     if type(take) is Places:
         return take.found(binding)
+    if type(take) is Gaps or type(take) is Into:
+        return take.of(binding)
     own: Any = take.pattern  # type: ignore[union-attr]
     pattern, count = actual(own, binding), own.count
     if type(take) is Along:
@@ -209,4 +290,4 @@ def entries_of(value: Any, pattern: Pattern) -> Any:
     return found.reshape((pattern.count, *found.shape[len(pattern.stored_shape) :]))
 
 
-Take = Given | Entries | Along | Rows | Places | Valid | Beyond
+Take = Given | Entries | Along | Rows | Gaps | Into | Places | Valid | Beyond

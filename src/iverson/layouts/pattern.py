@@ -147,6 +147,11 @@ class Pattern(ABC):
         """Whether entries, or blocks, of matrices follow each other by rows, and within these by columns."""
         return False
 
+    def of_entries(self, dense: Shape) -> Pattern:
+        """The pattern of the entries of its slices: an index for each of these axes behind its own, too."""
+        assert not dense, "a layout whose entries are numbers"
+        return self
+
     def within(self, region: Region) -> Pattern:
         """A pattern of at least the entries in a region (axes after the sparse ones do not count)."""
         if region.covers((*self.shape, *region.stop[self.ndim :])):

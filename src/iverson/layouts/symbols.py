@@ -231,6 +231,25 @@ class PatternSymbol(Pattern):
         found: Pattern = self.once(("permuted", axes), make)
         return found
 
+    def of_entries(self, dense: Shape) -> Pattern:
+        """As `Pattern.of_entries`."""
+        if not dense:
+            return self
+
+        def make() -> PatternSymbol:
+            return PatternSymbol(
+                self.model.of_entries(dense),
+                self.count * prod(dense),
+                (ref(self),),
+                lambda p: p.of_entries(dense),
+                capacity=self.capacity,
+                by_rows=self.by_rows,
+                counts=self.counts,
+            )
+
+        found: Pattern = self.once(("of entries", dense), make)
+        return found
+
     def within(self, region: Region) -> Pattern:
         """As `Pattern.within`."""
         if region.covers((*self.shape, *region.stop[self.ndim :])):

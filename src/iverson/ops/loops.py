@@ -291,8 +291,10 @@ def norm(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
 
 
 def deviation(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
-    if not axis or x.dtype.kind not in "fc":
+    if x.dtype.kind not in "fc":
         return None
+    if not axis:
+        return over(T, aval, lambda: 0)
     count = prod(x.shape[k] for k in axis)
     total = _reduced("sum", x, axis)
     mean = over(T, Aval(total.shape, x.dtype), lambda s: s / count, total)

@@ -37,6 +37,7 @@ from iverson.layouts.placement import ByPattern
 from iverson.layouts.symbols import PatternSymbol, follows
 from iverson.ops.batching import Examples, leading
 from iverson.ops.entry_maps import ELEMENTWISE
+from iverson.ops.notation import over
 
 LINEAR = ((0,),)
 
@@ -301,6 +302,8 @@ def _layout_abstract(x: Any, *, layout: str, blocksize: Any, dense_dim: int) -> 
 class Converted(EntryMap):
     """The same entries in another layout."""
 
+    converts = True
+
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
         """A demanded pattern in the new layout, in which the result of a sparse tensor is stored; as it is
         where that layout may be unable to hold it."""
@@ -347,6 +350,7 @@ define(
         linear_in=LINEAR,
         entry_map=ELEMENTWISE,
         batch=leading,
+        loops=lambda T, aval, x: over(T, aval, lambda v: v, x),
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )

@@ -87,6 +87,19 @@ class CooPattern(Pattern):
     def by_rows(self) -> bool:
         return self.coalesced
 
+    def of_entries(self, dense: Shape) -> CooPattern:
+        if not dense:
+            return self
+        found: CooPattern = self.once(("of entries", dense), lambda: self._of_entries(dense))
+        return found
+
+    def _of_entries(self, dense: Shape) -> CooPattern:
+        shape = (*self.shape, *dense)
+        each = np.indices(dense).reshape(len(dense), -1)
+        rows = [*np.repeat(self.indices, each.shape[1], axis=1), *np.tile(each, self.count)]
+        indices = np.array(rows, np.result_type(self.index_dtype, index_dtype(*shape)))
+        return CooPattern(shape, indices.reshape(len(shape), -1), self._distinct)
+
     def _coordinates(self) -> Array:
         return self.indices
 
