@@ -22,6 +22,7 @@ from iverson.te import blocks
 from iverson.te.blocked import Blocked, lowered_in_blocks
 from iverson.te.expressions import Tensor
 from iverson.te.interpret import run
+from iverson.te.operator import Expression
 from tests.conformance.product import EXHAUSTIVE
 
 F = te.F
@@ -144,6 +145,44 @@ def test_memory_grows_with_rows_and_not_with_their_squares(of: str, taken: list[
         most[n] = [forward, max(taken)]
         taken.clear()
     assert all(b <= max(1 << 12, 8 * 3 * n * 8) for n, both in most.items() for b in both), most
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_in_compiled_functions(causal: bool, taken: list[int]) -> None:
+    """Values, gradients and second derivatives are those of eager calls, and so is the memory.
+
+    The gradients, which a trace has as an equation each, are one step.
+    """
+    op = te.op(lambda q, k, v: attention(q, k, v, causal=causal), name=f"blocks_compiled_{causal}")
+    rng = np.random.default_rng(3)
+    q, k, v, t = (rng.normal(size=(1, 70, 3)) for _ in range(4))
+
+    def value(q: Any, k: Any, v: Any) -> Any:
+        return op(q * 2.0, k, v) + 1.0
+
+    def gradients(q: Any, k: Any, v: Any) -> Any:
+        return iv.grad(lambda *x: (value(*x) ** 2).sum(), argnums=(0, 1, 2))(q, k, v)
+
+    def along(q: Any, k: Any, v: Any) -> Any:
+        return iv.jvp(lambda q: gradients(q, k, v)[0], (q,), (t,))[1]
+
+    for f in (value, gradients, along):
+        expected = f(q, k, v)
+        ran = _that_ran(op.expression)
+        taken.clear()
+        found = iv.jit(f)(q, k, v)
+        assert max(taken) < 70 * 70 * 8
+        pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else ((found, expected),)
+        for a, b in pairs:
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
+        if f is gradients:
+            assert _that_ran(op.expression) == ran, "one for each input"
+
+
+def _that_ran(e: Expression) -> set[Any]:
+    """Which derivatives of an expression were compiled."""
+    derived = e._derived.items()
+    return {key for key, d in derived if any("lowered" in vars(c) for c in d._compiled.values())}
 
 
 # --- random programs ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 from iverson import te
 from iverson.core import dtypes
 from iverson.core.op import Op
+from iverson.graph.large import runs_in_blocks
 from iverson.graph.nodes import Equation, Graph, Value, values_of
 from iverson.graph.print import text_and_objects
 from iverson.ops.notation import over
@@ -51,7 +52,10 @@ def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str,
 
 
 def is_expression(equation: Equation) -> bool:
-    """Whether compiled loops can carry an equation out, all stages of its expression included."""
+    """Whether compiled loops can carry an equation out, all stages of its expression included.
+
+    Not one that runs in blocks, for the memory that it would take (`large`).
+    """
     key = structure([equation], values_of(equation.operands), equation.results)
     if key is None:
         return _is_expression(equation)
@@ -64,6 +68,8 @@ def is_expression(equation: Equation) -> bool:
 
 
 def _is_expression(equation: Equation) -> bool:
+    if runs_in_blocks(equation):
+        return False
     given = [placeholder(x) if type(x) is Value else x for x in equation.operands]
     made = expression(equation, given)
     return made is not None and all(compiles(s) for s in te.program_of([made]).statements)

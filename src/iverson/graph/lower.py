@@ -10,7 +10,8 @@ An equation is one of eight things, in this order:
 - a product of stored entries with a dense matrix, row by row (`rows`);
 - a tensor expression (`expressions`), lowered together with its neighbours (`fuse`);
 - a *library step*: the op's own kernel, called from Python on handles (a solve, an fft, a product of two
-  sparse matrices). Library steps cut the graph into segments, as few as the order of the values allows.
+  sparse matrices, index notation that runs in blocks: `large`). Library steps cut the graph into segments, as
+  few as the order of the values allows.
 
 Values of a native segment are dense: a support that is known is a bound, and what is outside of it are zeros.
 """
@@ -32,6 +33,7 @@ from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.graph import stored
 from iverson.graph.kinds import PRODUCTS, Kinds
+from iverson.graph.large import gradients_together
 from iverson.graph.memory import COUNTER, Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.orders import in_order_of_reads, matmul_moved
@@ -237,7 +239,7 @@ def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered
     that should be, or -1 for any.
     """
     key = stored.key_of(graph, donated)
-    graph = in_order_of_reads(graph)
+    graph = gradients_together(in_order_of_reads(graph))
     steps = None if key is None else _kept(graph, donated, stored.read(key))
     if steps is None:
         steps = _steps(graph, donated)

@@ -95,6 +95,7 @@ class Expression:
     guarded : whether terms are left out under a condition that is an operand: then derivatives are
         selections, whatever they are of.
     alone : how many shapes it was compiled for that a program for all shapes does not serve.
+    gradient : if it is one of `gradients`: whose, in which inputs, of the cotangents of which results.
     """
 
     def __init__(self, build: Build, name: str, names: tuple[str, ...], multiple: bool) -> None:
@@ -105,6 +106,7 @@ class Expression:
         self.multiple = multiple
         self.guarded = False
         self.alone = 0
+        self.gradient: tuple[Expression, tuple[int, ...], tuple[int, ...]] | None = None
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         self._any_shape: OrderedDict[Any, AnyShape] = OrderedDict()
         self._derived: dict[Any, Expression] = {}
@@ -286,10 +288,15 @@ class Expression:
             wanted = tuple(i for i in wanted if i in reached)
         if not defined or not wanted:
             return None
+        return self.gradients(wanted, defined), (*(heads[j] for j in defined), *xs), wanted
+
+    def gradients(self, wanted: tuple[int, ...], defined: tuple[int, ...]) -> Expression:
+        """Those in some inputs, of cotangents of some results: an expression of these and of all inputs."""
         names = (*(f"cotangent{j}" for j in defined), *self.names)
         build = partial(self._pull, wanted, defined)
-        derived = self.derived(("vjp", wanted, defined), build, names, len(wanted) > 1)
-        return derived, (*(heads[j] for j in defined), *xs), wanted
+        made = self.derived(("vjp", wanted, defined), build, names, len(wanted) > 1)
+        made.gradient = self, wanted, defined
+        return made
 
     def _pull(
         self, wanted: tuple[int, ...], defined: tuple[int, ...], *given: Placeholder, **params: Any
@@ -477,6 +484,12 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     call.__doc__ = fn.__doc__
     call.expression = expression  # type: ignore[attr-defined]
     return call
+
+
+def expression_of(op: Op) -> Expression | None:
+    """What an op of a user's index notation, or of a derivative of one, is made by; None of other ops."""
+    own = getattr(op.forward, "__self__", None)
+    return own if isinstance(own, Expression) else None
 
 
 def names_of(fn: Build) -> tuple[str, ...]:
