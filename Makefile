@@ -17,7 +17,7 @@ DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-dask test test-all test-peers lint format stubs docs bench mutate clean
+.PHONY: help demo demo-dask test test-all test-peers test-minimum test-latest lint format stubs docs bench mutate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ test-all: $(VENV)/.stamp-peers  ## run every test at full size, peers included
 test-peers: $(VENV)/.stamp-peers  ## run the tests that need other libraries
 	$(PYTEST) -m peers
 	$(PYTEST) --doctest-modules src/iverson/interop/dask src/iverson/interop/einops.py
+
+test-minimum:  ## run the tests with the oldest versions of what Iverson needs
+	$(MAKE) test VENV=.venv-minimum PINS=requirements/minimum.txt
+
+test-latest:  ## run the tests with the newest versions: make test-latest PYTHON=python3.13
+	$(MAKE) test VENV=.venv-latest-$(notdir $(PYTHON)) PINS=/dev/null
 
 lint: $(VENV)/.stamp-dev  ## check style, types and import directions
 	$(VENV)/bin/ruff check .
@@ -64,7 +70,7 @@ mutate: $(VENV)/.stamp-dev  ## change a module's guards one by one: make mutate 
 	$(PY) -m tests.tools.mutate $(MUTATE_ARGS)
 
 clean:  ## remove the environment, caches and build outputs
-	rm -rf $(VENV) build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-* build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-venv:

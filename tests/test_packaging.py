@@ -7,6 +7,7 @@ that runs the tests.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tests.blocks import python_blocks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+MINIMUM = ROOT / "requirements" / "minimum.txt"
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +91,21 @@ def test_the_version_is_said_once():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" in project["project"]["dynamic"]
     assert f"## {iverson.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_lower_bounds_are_what_is_tested():
+    """Every requirement has one, and `make test-minimum` installs it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = dict(r.split(">=") for r in project["dependencies"])
+    pins = [line for line in MINIMUM.read_text().splitlines() if not line.startswith("#")]
+    assert {name: version.removesuffix(".*") for name, version in (p.split("==") for p in pins)} == declared
+
+
+def test_the_pythons_that_are_claimed_are_those_of_the_matrix():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    prefix = "Programming Language :: Python :: 3."
+    claimed = {c.removeprefix(prefix) for c in project["classifiers"] if c.startswith(prefix)}
+    run = re.search(r"for version in (.*);", (ROOT / ".ci" / "matrix").read_text())
+    assert run is not None
+    assert claimed <= {v.removeprefix("3.") for v in run[1].split()}
+    assert project["requires-python"] == f">=3.{min(map(int, claimed))}"
