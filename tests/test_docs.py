@@ -6,6 +6,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from inspect import ismodule
 from pathlib import Path
@@ -116,6 +117,56 @@ def test_the_walk_holds_and_stays_short():
     found = subprocess.run([sys.executable, DOCS / "walk.py"], capture_output=True, text=True, check=True)
     assert found.stdout.count("holds:") == 3
     assert len((DOCS / "walk.py").read_text().splitlines()) <= 500
+
+
+def test_the_picture_of_the_packages_is_the_contract():
+    """Of `lint-imports`: the same packages, from the top down."""
+    text = (DOCS / "design.md").read_text().partition("## 3. Packages")[2]
+    drawn = [re.split(r" {2,}", line)[0] for line in text.split("```")[1].strip().splitlines()]
+    contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert ["__main__", *drawn] == contracts["contracts"][0]["layers"]
+
+
+PROSE = [
+    DOCS / "design.md",
+    DOCS / "walk.py",
+    DOCS / "scaling.md",
+    *(DOCS.parent / n for n in ("README.md", "CONTRIBUTING.md")),
+]
+PACKAGES = {path.stem for path in Path(iv.__file__).parent.iterdir() if path.stem[0] != "_"}
+
+
+@pytest.mark.parametrize(
+    "page", [*PROSE, *sorted((DOCS / "decisions").glob("*.md"))], ids=lambda page: page.stem
+)
+def test_what_a_document_names_is_there(page):
+    """Modules and what is in them, and files."""
+    text = page.read_text()
+    for name in set(re.findall(r"`((?:[a-z_]+)(?:\.\w+)+)`", text)) - {"te.blur"}:  # an op of a user
+        if name.partition(".")[0] in PACKAGES and not name.endswith(".py"):
+            assert is_there(f"iverson.{name}"), name
+    for path in set(re.findall(r"\b((?:src|tests|docs|benchmarks|examples|tools)/[\w/.-]*\w)", text)):
+        assert list(DOCS.parent.glob(path + "*")) or path in OUTPUTS, path
+
+
+#: What commands make.
+OUTPUTS = {"docs/_build", "examples/out"}
+
+
+def is_there(name):
+    """Whether an attribute, or a field of a class, has this full name."""
+    parts = name.split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:k]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[k:]:
+            if not hasattr(found, part):
+                return part in getattr(found, "__dataclass_fields__", ())
+            found = getattr(found, part)
+        return True
+    return False
 
 
 def test_decisions_are_numbered_without_gaps():

@@ -99,6 +99,17 @@ def test_the_page_needs_nothing_else(made):
     assert made.html().count("url(") == made.html().count("url(#tip)")
 
 
+def test_ids_are_unique_and_what_refers_to_one_finds_it(made):
+    found = [attrs for _, attrs in Checked(made.html()).found]
+    ids = [attrs["id"] for attrs in found if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    referred = {attrs["for"] for attrs in found if "for" in attrs}
+    referred |= set(re.findall(r"url\(#([\w-]+)\)", made.html()))
+    referred |= set(re.findall(r"^#([\w-]+):", made.html(), flags=re.MULTILINE))
+    assert referred == {"plain", "large", "tip"}
+    assert referred <= set(ids)
+
+
 def test_what_is_shown_is_escaped():
     page = Checked(report(lambda x: iv.where(x < 0, x, 2 * x))(iv.ones(3)).html())
     assert "&lt;lambda&gt;" in report(lambda x: x + x)(iv.ones(3)).html()
