@@ -273,6 +273,24 @@ def test_out_of_memory_is_a_memory_error_that_names_the_operation():
         iv.expand_dims(x, axis=1) * x
 
 
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        *((name, ((2**30, 2**25),)) for name in ("zeros", "ones", "empty")),
+        ("full", ((2**30, 2**25), 1.0)),
+        ("arange", (2.0**55,)),
+        ("linspace", (0.0, 1.0, 2**55)),
+        ("eye", (2**28,)),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_said_by_the_function_that_makes_it(name, args):
+    """More than the addresses that a process has: nothing is allocated before."""
+    with pytest.raises(
+        iv.errors.OutOfMemoryError, match=rf"^{name}: got shape .*; expected an array that fits"
+    ):
+        getattr(iv, name)(*args)
+
+
 def test_sequences_of_tracked_tensors_are_stacked():
     x = iv.asarray([1.0, 2.0, 4.0], requires_grad=True)
     y = iv.asarray([[x[0], 3], [x[1] * x[1], x[0]]])

@@ -25,7 +25,14 @@ from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, created, rewrap, unwrap, value_of
-from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described, speaking_as
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    OutOfMemoryError,
+    ShapeError,
+    described,
+    speaking_as,
+)
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import (
     as_int,
@@ -55,6 +62,15 @@ def _made(array: Any, requires_grad: bool) -> Any:
     return created(Tensor(array).requires_grad_() if requires_grad else Tensor(array))
 
 
+def _allocated(name: str, shape: Any, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """``make(*args)``; where memory does not suffice, the error is that of the function the user called."""
+    try:
+        return make(*args, **options)
+    except MemoryError as error:
+        expected = "an array that fits into memory"
+        raise OutOfMemoryError(name, got=f"shape {tuple(shape)}", expected=expected) from error
+
+
 def _filled(shape: Any, dtype: Any, value: Any) -> Any:
     array = aligned_empty(shape, dtype)
     array.fill(value)
@@ -73,7 +89,8 @@ def _shaped(name: str, body: Body, shape: Any, dtype: Any, device: Any, requires
     """An array of a shape, made by ``body(shape, dtype)``."""
     check_device(device, name)
     wanted = given_dtype(dtype, dtypes.default_float, name)
-    return _made(body(check_storable(as_shape(shape, name), wanted, name), wanted), requires_grad)
+    shape = check_storable(as_shape(shape, name), wanted, name)
+    return _made(_allocated(name, shape, body, shape, wanted), requires_grad)
 
 
 def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
@@ -88,7 +105,8 @@ def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, require
         if name == "zeros_like":
             return _made(without_entries(held, wanted), requires_grad)
         warn_dense(held, name)
-    return _made(body(check_storable(x.shape, wanted, name, "x"), wanted), requires_grad)
+    shape = check_storable(x.shape, wanted, name, "x")
+    return _made(_allocated(name, shape, body, shape, wanted), requires_grad)
 
 
 @checked
@@ -307,7 +325,7 @@ def _fits(own: Any, dtype: Any) -> bool:
 def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
     try:
         if _fits(own, dtype):
-            return _filled_with(shape, dtype, value)
+            return _allocated("full", shape, _filled_with, shape, dtype, value)
     except OverflowError:
         pass
     raise ArgumentError("full", "fill_value", got=repr(value), expected=f"a value that {dtype} can hold")
@@ -347,8 +365,9 @@ def arange(
     own = np.result_type(type(start), type(stop), type(step))
     wanted = given_dtype(dtype, dtypes.default_int if own.kind in "iu" else own, "arange")
     numbers: tuple[Any, ...] = (start, stop, step)
-    check_storable((max(int((stop - start) / step), 0),), wanted, "arange", "stop")
-    return _made(np.arange(*numbers).astype(wanted), requires_grad)
+    shape = check_storable((max(int((stop - start) / step), 0),), wanted, "arange", "stop")
+    found = _allocated("arange", shape, np.arange, *numbers)
+    return _made(_allocated("arange", shape, found.astype, wanted), requires_grad)
 
 
 @checked
@@ -388,8 +407,9 @@ def linspace(
     normalize_axis(axis, 1, "linspace")
     own = dtypes.default_complex if complex in (type(start), type(stop)) else dtypes.default_float
     wanted = given_dtype(dtype, own, "linspace")
-    check_storable((num,), wanted, "linspace", "num")
-    return _made(_linspace(first * 1.0, last * 1.0, num, endpoint=endpoint, dtype=wanted), requires_grad)
+    shape, ends = check_storable((num,), wanted, "linspace", "num"), (first * 1.0, last * 1.0)
+    found = _allocated("linspace", shape, _linspace, *ends, num, endpoint=endpoint, dtype=wanted)
+    return _made(found, requires_grad)
 
 
 def _between(
@@ -439,7 +459,8 @@ def eye(
     check_layout(layout, "eye", blocked=False)
     if layout == "strided":
         check_storable((rows, columns), wanted, "eye")
-        return _made(np.eye(rows, columns, k=offset, dtype=wanted), requires_grad)
+        found = _allocated("eye", (rows, columns), np.eye, rows, columns, k=offset, dtype=wanted)
+        return _made(found, requires_grad)
     pattern = _diagonal_pattern((rows, columns), offset)
     ones = pattern.value(np.ones(pattern.count, wanted))
     check_fits((rows, columns), layout, None, "eye", "layout")
