@@ -86,6 +86,24 @@ FUNCTIONS = {
 }
 
 
+#: The same of slices over a dense axis, and of features of rows.
+OF_SLICES = {
+    "entry by entry": lambda s, x: iv.sin(s) * s - s / 2,
+    "scaled by rows and columns": lambda s, x: s * x[:, None] + s * x,
+    "scaled by entries": lambda s, x: (s * (x @ x.mT)[..., None]).sum(axis=1),
+    "sums": lambda s, x: (s.sum(axis=2).sum(axis=0), s.sum(axis=1), s.sum(axis=(0, 2)), (s * s).sum()),
+    "each by a matrix": lambda s, x: (iv.relu(s @ iv.asarray(W)) ** 2).sum(axis=1),
+    "its gradients": lambda s, x: iv.grad(
+        lambda v, w: (iv.relu(s.with_values(v) @ w) ** 2).sum(axis=1).sum(), (0, 1)
+    )(s.values(), iv.asarray(W)),
+    "entries": lambda s, x: (s[np.array([0, 5]), np.array([1, 2])], s[..., 1] @ x),
+    "extrema": lambda s, x: (s.max(axis=2), s.min(axis=(0, 1))),
+    "turned": lambda s, x: iv.permute_dims(s, (1, 0, 2)) * 2,
+    "values": lambda s, x: (s.values() * 2, s.to_dense() + s),
+    "given back": lambda s, x: (s, s * 2),
+    "examples": lambda s, x: iv.vmap(lambda s, x: (s * x).sum(axis=0))(s, iv.sin(x)),
+}
+
 #: Those in which layouts differ most.
 SOME = ("its gradient", "by rows and columns", "transposed", "given back")
 
@@ -122,6 +140,20 @@ def test_ops_on_stored_entries_are_native_and_traced_once_for_all_patterns(layou
         traces.clear()
         for k, count in enumerate(COUNTS):
             agree(compiled, f, drawn(layout, count), iv.asarray(X))
+            if not k:
+                traces.clear()
+        assert set(steps(compiled)) == {"native"}, name
+        assert not traces, name
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_ops_on_slices_are_native_and_traced_once_for_all_patterns(layout, traces):
+    for name, f in OF_SLICES.items():
+        compiled = iv.jit(f)
+        for k, count in enumerate(COUNTS):
+            s = drawn(layout, count)
+            s = s.with_values(RNG.standard_normal((*s.values().shape, 3)))
+            agree(compiled, f, s, iv.asarray(X))
             if not k:
                 traces.clear()
         assert set(steps(compiled)) == {"native"}, name

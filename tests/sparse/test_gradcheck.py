@@ -36,6 +36,12 @@ def matrix(layout: str) -> Any:
     return lambda dtype: held(holds((2, 3), 0.5, 4, dtype), layout)
 
 
+def hybrid(layout: str) -> Any:
+    x = holds((4, 3), 0.5, 4).reshape(2, 2, 3)
+    blocks = (2, 1) if layout[0] == "b" else None
+    return lambda dtype: iv.asarray(x.astype(dtype)).to_layout(layout, blocksize=blocks, dense_dim=1)
+
+
 def batch(layout: str) -> Any:
     return lambda dtype: held(holds((4, 3), 0.5, 4, dtype).reshape(2, 2, 3), layout)
 
@@ -52,6 +58,7 @@ INPUTS = {
     **{f"{layout} without rows": nothing(layout, (0, 3)) for layout in LAYOUTS},
     **{layout: matrix(layout) for layout in LAYOUTS},
     **{f"{layout} batch": batch(layout) for layout in LAYOUTS},
+    **{f"{layout} hybrid": hybrid(layout) for layout in LAYOUTS},
 }
 FUNCTIONS = {
     "square": lambda x: x * x,

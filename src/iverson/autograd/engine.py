@@ -27,7 +27,7 @@ from iverson.autograd.node import (
 )
 from iverson.autograd.plan import Kind, Plan, on_values, parts_of, pullback
 from iverson.autograd.record import selected
-from iverson.autograd.stored import with_entries
+from iverson.autograd.stored import entries_at, with_entries
 from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.aval import Aval
@@ -48,6 +48,7 @@ from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import F, overrides
 from iverson.layouts import Bracket, Strided, Zero, support_of
+from iverson.layouts.batches import entries_of_slices
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
 Arrived = dict[Node, Any]
@@ -386,9 +387,23 @@ def _part(op: Op, rule: Any, part: Entries, k: int, g: Any, y: Any, inputs: Any,
     """
     if op.vjp_at is not None and isinstance(part, Box | Stored):
         ct = op.vjp_at(F, rule, part, k, g, y, *inputs, **params)
+        if ct is NotImplemented and type(part) is Stored and not op.entry_map.moves:
+            ct = _part_of_slices(op, rule, part.pattern, k, g, y, inputs, params)
         if ct is not NotImplemented:
             return ct
     return _cut(rule(F, g, y, *inputs, **params), part, inputs[k])
+
+
+def _part_of_slices(op: Op, rule: Any, pattern: Any, k: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
+    """Part of a cotangent at slices over dense axes, of an op that can compute it at single entries."""
+    dense = inputs[k].shape[pattern.ndim :]
+    if not dense:
+        return NotImplemented
+    whole = entries_of_slices(pattern, dense)
+    ct = op.vjp_at(F, rule, Stored(whole), k, g, y, *inputs, **params)  # type: ignore[misc]
+    if ct is NotImplemented or ct is None:
+        return ct
+    return with_entries(F.reshape(entries_at(ct, whole), shape=pattern.stored_shape + dense), pattern)
 
 
 def _cut(ct: Any, part: Entries, of: Any) -> Any:

@@ -64,14 +64,14 @@ def _read_at(o: Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Oper
         return x
     if is_stored(x):
         return o.at(x, p) if x.shape == shape or p.ndim == len(shape) else None
-    if x.aval.support is NOTHING or (x.shape and p.ndim < len(shape)):
+    if x.aval.support is NOTHING:
         return None
-    lead = len(shape) - len(x.shape)
-    kept = [k for k, n in enumerate(x.shape) if n != 1]
-    held = o.reshaped(o.given(x), tuple(x.shape[k] for k in kept))
+    own = (1,) * (len(shape) - len(x.shape)) + x.shape
+    kept = [k for k, n in enumerate(own[: p.ndim]) if n != 1]
+    held = o.reshaped(o.given(x), (*(own[k] for k in kept), *own[p.ndim :]))
     if not kept:
         return held
-    return o.bind("gather", held, *(o.along(p, lead + k) for k in kept), axes=tuple(range(len(kept))))
+    return o.bind("gather", held, *(o.along(p, k) for k in kept), axes=tuple(range(len(kept))))
 
 
 def _same(o: Opening, e: Equation) -> bool:
@@ -139,7 +139,7 @@ def _permute(o: Opening, e: Equation) -> bool:
         return False
     if p.permuted(axes[: p.ndim]) is not pattern_of(v):
         return _moved(o, e)
-    if p.blocksize and axes[-2:] != (p.ndim - 1, p.ndim - 2):
+    if p.blocksize and axes[p.ndim - 2 : p.ndim] != (p.ndim - 1, p.ndim - 2):
         return _moved(o, e)
     return o.is_open(e, _turned_entries(o, p, o.open(x)))
 
@@ -147,8 +147,12 @@ def _permute(o: Opening, e: Equation) -> bool:
 def _matmul(o: Opening, e: Equation) -> bool:
     """A sparse matrix times a dense one, or the other way round; a batch of them too."""
     a, b = e.operands
-    if is_stored(a) == is_stored(b) or is_stored(e.results[0]):
+    if is_stored(a) == is_stored(b):
         return False
+    if is_stored(e.results[0]):  # of slices, each by itself
+        one = is_stored(a) and len(b.shape) == 2 and b.aval.support is not NOTHING
+        alike = one and pattern_of(a) is pattern_of(e.results[0])
+        return alike and o.is_open(e, o.bind("matmul", o.open(a), o.given(b)))
     s, x = (a, b) if is_stored(a) else (b, a)
     p = pattern_of(s)
     if len(s.shape) != p.ndim or len(x.shape) < 2 or x.aval.support is NOTHING:
@@ -218,7 +222,7 @@ def _index_put(o: Opening, e: Equation) -> bool:
 
 def _moved_to_dense(o: Opening, e: Equation) -> bool:
     """An op that puts entries of large stored operands to places in an array, each of which reads its own."""
-    if e.op.multiple or not e.op.entry_map.moves:
+    if e.op.multiple or not e.op.entry_map.moves or not any(map(is_stored, e.operands)):
         return False
     (v,) = e.results
     stored = sum(pattern_of(x).count for x in e.operands if is_stored(x))

@@ -168,9 +168,9 @@ def _segments(g: _Guarding, e: Equation) -> Equation:
 
 
 def _matmul(g: _Guarding, e: Equation) -> Equation:
+    """What is beyond stays there, unless it is summed over."""
     a, b = e.operands
-    g.require(len(a.shape) == len(b.shape) == 2)
-    return replace(e, operands=(g.kept(a), g.kept(b))) if g.axis(a) == 1 else e
+    return replace(e, operands=(g.kept(a), g.kept(b))) if g.axis(a) == len(a.shape) - 1 else e
 
 
 def _part(g: _Guarding, e: Equation) -> Equation:

@@ -74,7 +74,10 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
 def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
     if value.shape != shape and pattern.ndim == len(shape):
         return _found(coalesced(sparse_only(value)), _projected(value.shape, pattern))
-    value = coalesced(with_sparse_axes(broadcast(value, shape), pattern.ndim))
+    value = coalesced(broadcast(value, shape))
+    k = value.pattern.ndim
+    if k < pattern.ndim:  # of the slices that the entries are in, these alone
+        return _found(value, addresses(pattern.coordinates[:k], shape[:k]), *pattern.coordinates[k:])
     return read_at(value, pattern)
 
 
@@ -98,12 +101,12 @@ def _projected(own: Shape, pattern: Pattern) -> Array:
     return addresses(at[kept], tuple(own[k] for k in kept))
 
 
-def _found(value: Sparse, keys: Array) -> Array:
-    """The entries at addresses: 0 for those not stored."""
+def _found(value: Sparse, keys: Array, *within: Array) -> Array:
+    """The entries at addresses, of slices those at indices within: 0 for those not stored."""
     if not value.pattern.count:
-        return np.zeros((keys.size, *value.dense_shape), value.dtype)
+        return np.zeros((keys.size, *value.dense_shape[len(within) :]), value.dtype)
     at, there = value.pattern.find(keys)
-    found: Array = value.entries[at]
+    found: Array = value.entries[(at, *within)]
     if not there.all():
         found[~there] = 0
     return found

@@ -105,6 +105,8 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
     """Sparse matrices times sparse ones, in CSR."""
 
     def product(a: Sparse, b: Sparse) -> Any:
+        if a.shape[1] > 4 * (a.pattern.count + b.pattern.count) + 1024:
+            a, b = _meeting(coalesced(a), coalesced(b))
         left, right = to_scipy(a), to_scipy(b)
         if work.active.count:
             work.sparse_product(int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)))
@@ -114,6 +116,19 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
         return pattern.value(np.asarray(m.data).astype(dtype, copy=False))
 
     return sparse_batches.between(a, b, product)
+
+
+def _meeting(a: Sparse, b: Sparse) -> tuple[Any, Any]:
+    """Two matrices with the same product and no more columns (rows) than the second has rows with entries: of
+    others there may be far more than entries."""
+    (rows, across), (along, columns) = a.pattern.coordinates, b.pattern.coordinates
+    held, numbers = np.unique(along, return_inverse=True)
+    at = np.searchsorted(held, across)
+    at[at == held.size] = 0
+    kept = np.flatnonzero(held[at] == across) if held.size else np.zeros(0, np.int64)
+    left = CooPattern.of_indices((rows[kept], at[kept]), (a.shape[0], held.size))
+    right = CooPattern.of_indices((numbers, columns), (held.size, b.shape[1]))
+    return left.value(a.entries[kept]), right.value(b.entries)
 
 
 def product_pattern(p: Pattern, q: Pattern) -> Pattern:

@@ -1,7 +1,9 @@
-"""Batches of sparse matrices as one sparse matrix with the same entries in the same order, and back."""
+"""Batches of sparse matrices as one sparse matrix with the same entries in the same order, and back; and the
+entries of slices."""
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -11,6 +13,7 @@ from iverson.layouts import conversion
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, addresses, index_dtype
+from iverson.layouts.symbols import follows
 
 
 def diagonal(pattern: Pattern) -> Pattern:
@@ -66,6 +69,24 @@ def _each(pattern: Pattern) -> Pattern | None:
         return None
     made = CooPattern.of_keys(keys[0], tuple(own), pattern.index_dtype)
     return conversion.like(made.value(np.zeros(made.count, bool)), pattern).pattern  # type: ignore[no-any-return]
+
+
+def entries_of_slices(pattern: Pattern, dense: Shape) -> Pattern:
+    """The pattern of all entries, slice after slice, of slices of these extents that a pattern stores."""
+    if not dense:
+        return pattern
+    found = follows(("entries of slices", dense), partial(_entries_of_slices, dense=dense), pattern)
+    assert found is not None
+    return found
+
+
+def _entries_of_slices(pattern: Pattern, dense: Shape) -> Pattern:
+    def make() -> Pattern:
+        held = pattern.value(np.ones((pattern.count, *dense), bool))
+        return conversion.with_sparse_axes(held, len(held.shape)).pattern  # type: ignore[no-any-return]
+
+    found: Pattern = pattern.once(("entries of slices", dense), make)
+    return found
 
 
 def in_layout(pattern: Pattern, like: Pattern) -> tuple[Pattern, Array | None]:

@@ -321,7 +321,7 @@ _COLUMNS = 256
 
 def _slogdet_within(F: Any, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, y: Any, x: Any) -> Any:
     """The transposed inverse at a pattern alone, by solves with unit vectors, some at a time."""
-    if not isinstance(wanted, Stored) or wanted.pattern.ndim != 2 or x.dtype.kind == "c":
+    if not isinstance(wanted, Stored) or len(x.shape) != 2 or x.dtype.kind == "c":
         return NotImplemented
     pattern = wanted.pattern
     if pattern.blocksize:

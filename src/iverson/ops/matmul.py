@@ -33,7 +33,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
 from iverson.kernels import merging, sparse_products, strided
-from iverson.layouts import support_of
+from iverson.layouts import support_of, support_pattern
 from iverson.ops.batching import Examples, by_matrix
 from iverson.ops.notation import lazy_te, stretched_index
 
@@ -86,8 +86,11 @@ def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any
 def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of a or b at a pattern. A sum over axes that it was broadcast along is part of the
     product: they stand beside the axis that is summed there."""
-    if len((a, b)[i].shape) != max(pattern.ndim, 2):
-        return NotImplemented
+    own = (a, b)[i].shape
+    if len(own) != max(pattern.ndim, 2):  # slices, as they are multiplied
+        if own[:-2] != y.shape[:-2] or isinstance(g, LowRank):
+            return NotImplemented
+        return F.matmul_on(*((g, F.mH(b)) if i == 0 else (F.mH(a), g)), pattern)
     if isinstance(g, LowRank):
         held = _factors(F, i, g, y, a, b)
         return F.matmul_on(held.left, held.right, pattern)
@@ -128,6 +131,11 @@ class Contracted(EntryMap):
         """Where demanded entries meet the other factor; for rows of a alone, or columns of b, those."""
         shape = out.shape
         supports = [getattr(x, "support", FULL) for x in inputs]
+        slices = [
+            _slices(k, demands, supports, inputs, shape) for k, d in enumerate(demands) if d is not NOTHING
+        ]
+        if slices and slices[0] is not None and all(p is slices[0] for p in slices):
+            return Stored(slices[0])
         kinds = {*map(type, demands), *map(type, supports)}
         if Stored in kinds and prod(shape) >= SMALL:
             met = _met(demands, {k: s.pattern for k, s in enumerate(supports) if type(s) is Stored}, shape)
@@ -152,6 +160,19 @@ class Contracted(EntryMap):
         own = hull(other, inputs[1 - i].shape)
         start[summed], stop[summed] = own.start[-2 + i], own.stop[-2 + i]
         return plain(Box(Region(tuple(start), tuple(stop))), x.shape)
+
+
+def _slices(
+    k: int, needs: Sequence[Entries], supports: Sequence[Entries], inputs: Sequence[Any], out: Shape
+) -> Any:
+    """The pattern of the rows, or matrices, of the result that demanded entries of factor k reach, where
+    these, or those of the other factor that may be nonzero, are slices over dense axes; else None."""
+    for i, entries in ((k, needs[k]), (1 - k, supports[1 - k])):
+        if isinstance(entries, Stored):
+            own, p = inputs[i].shape, entries.pattern
+            if len(own) == len(out) and p.ndim < len(out) - i and own[: p.ndim] == out[: p.ndim]:
+                return p
+    return None
 
 
 def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entries | None:
@@ -207,10 +228,26 @@ def _vjp_a(F: Any, g: Any, _y: Any, _a: Any, b: Any) -> Any:
 
 
 def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
-    if len(a.shape) > 2 == len(_b.shape):
+    pattern = next((p for x in (a, g) if (p := _rows_of(F, x)) is not None), None)
+    if pattern is not None and len(_b.shape) == 2:
+        g, a = (_rows_at(F, x, pattern) for x in (g, a))
+    elif len(a.shape) > 2 == len(_b.shape):
         g, a = _all_rows(F, g, a)
     ct = F.matmul(F.mH(a), g)
     return ct if ct.shape == _b.shape else F.sum_to(ct, _b.shape)
+
+
+def _rows_of(F: Any, x: Any) -> Any:
+    """The pattern of whole rows that a factor is stored on; None where single entries are, or all, and where
+    it is differentiated: its other entries count then."""
+    pattern = None if F.is_recorded(x) else support_pattern(value_of(x))
+    return pattern if pattern is not None and pattern.ndim < len(x.shape) else None
+
+
+def _rows_at(F: Any, x: Any, pattern: Any) -> Any:
+    """The rows of a factor in slices that a pattern stores, below each other."""
+    dense = x.shape[pattern.ndim :]
+    return F.reshape(F.entries_at(x, pattern), shape=(pattern.count * prod(dense[:-1]), dense[-1]))
 
 
 def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:

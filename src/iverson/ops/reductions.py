@@ -12,7 +12,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.caller import warn
 from iverson.core.dispatch import value_of
-from iverson.core.entries import FULL, Entries, Stored
+from iverson.core.entries import FULL, Entries, Stored, size
 from iverson.core.errors import DensifyWarning
 from iverson.core.op import Op, Sample
 from iverson.core.scalars import inverse_length
@@ -74,7 +74,7 @@ class Summed(Moved, Reduced):
     ) -> Entries:
         """Of a large sum, the entries that those of a pattern are added up in."""
         need = demands[0]
-        if isinstance(need, Stored) and prod(out.shape) > need.pattern.count:
+        if isinstance(need, Stored) and prod(out.shape) > size(need, inputs[0].shape):
             return moved(op, demands, inputs, params)
         return FULL
 
@@ -84,25 +84,34 @@ def is_sparse(x: Any) -> bool:
     return isinstance(value_of(x, None), Sparse)
 
 
-def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool) -> Any:
-    """For each entry of a pattern, what a reduced array holds for the line that it is in."""
+def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
+    """For each entry of a pattern, or slice over dense axes of these extents, what a reduced array holds for
+    the line that it is in."""
     if keepdims:
         g = F.squeeze(g, axis=axis)
     kept = [k for k in range(pattern.ndim) if k not in axis]
+    whole, lead = pattern.stored_shape + dense, 0
+    if kept:
+        g, lead = F.gather(g, *(F.along(pattern, k) for k in kept), axes=tuple(range(len(kept)))), 1
+    over = tuple(lead + k - pattern.ndim for k in axis if k >= pattern.ndim)
+    if over:
+        g = F.expand_dims(g, axis=over)
     if not kept:
-        return F.broadcast_to(g, shape=pattern.stored_shape)
-    taken = F.gather(g, *(F.along(pattern, k) for k in kept), axes=tuple(range(len(kept))))
-    return F.reshape(taken, shape=pattern.stored_shape)
+        return F.broadcast_to(g, shape=whole)
+    if over:
+        g = F.broadcast_to(g, shape=(pattern.count, *dense))
+    return F.reshape(g, shape=whole)
 
 
 def _sum_within(
     F: Any, _rule: Any, wanted: Any, _i: int, g: Any, _y: Any, _x: Any, *, axis: Shape, keepdims: bool
 ) -> Any:
     """At a pattern, each entry takes the cotangent of the sum it went into: nothing is broadcast."""
-    if not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape) or not axis:
+    if not isinstance(wanted, Stored) or not axis:
         return NotImplemented
     pattern = wanted.pattern
-    return F.from_values(at_entries(F, g, pattern, axis, keepdims), pattern=pattern)
+    dense = _x.shape[pattern.ndim :]
+    return F.with_entries(at_entries(F, g, pattern, axis, keepdims, dense), pattern)
 
 
 define(

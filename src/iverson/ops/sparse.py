@@ -32,7 +32,7 @@ from iverson.layouts import (
     row_numbers,
     sparse_layouts,
 )
-from iverson.layouts.batches import in_layout, of_all
+from iverson.layouts.batches import entries_of_slices, in_layout, of_all
 from iverson.layouts.placement import ByPattern
 from iverson.layouts.symbols import PatternSymbol, follows
 from iverson.ops.batching import Examples, leading
@@ -225,11 +225,28 @@ def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
 
     a and b are broadcast to the batch of the pattern.
 
-    Where the pattern is of rows with dense columns, whole rows are computed.
+    Where the pattern is of rows or matrices, slices over dense axes, these are computed as a whole.
     """
-    if pattern.ndim == 1:
-        return namespace.with_entries(namespace.matmul(namespace.entries_at(a, pattern), b), pattern)
+    if pattern.ndim < max(a.ndim, b.ndim):
+        return _slices_of_product(namespace, a, b, pattern)
     return namespace.with_entries(namespace.sampled_product(a, b, pattern=pattern), pattern)
+
+
+def _slices_of_product(F: Any, a: Any, b: Any, pattern: Any) -> Any:
+    """As `matmul_on` for a pattern of whole rows, or of whole matrices, of the product."""
+    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+
+    def at(x: Any) -> Any:
+        whole = batch + x.shape[-2:]
+        return F.entries_at(x if x.shape == whole else F.broadcast_to(x, shape=whole), pattern)
+
+    if pattern.ndim <= len(batch):
+        return F.with_entries(F.matmul(*(x if x.ndim == 2 else at(x) for x in (a, b))), pattern)
+    if b.ndim == 2:
+        return F.with_entries(F.matmul(at(a), b), pattern)
+    dense = b.shape[-1:]  # of rows by matrices of their own, the entries
+    entries = F.sampled_product(a, b, pattern=entries_of_slices(pattern, dense))
+    return F.with_entries(F.reshape(entries, shape=pattern.stored_shape + dense), pattern)
 
 
 def _sampled_within(
