@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
@@ -116,6 +116,13 @@ def on_both(of: Any, a: Any, b: Any) -> Any:
     steps=st.lists(
         st.tuples(st.sampled_from(list(MADE)), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=6
     ),
+)
+@example(  # of a union and one of its two, what is known last is not from their merge
+    seed=0,
+    layouts=("csr", "csr", "csr"),
+    dtypes=("float64", "float64", "float64"),
+    densities=(0.3, 0.3, 0.3),
+    steps=[("add", 0, 1), ("multiply", 3, 0), ("add", 0, 1), ("add", 1, 0)],
 )
 def test_whatever_is_known_of_patterns_values_are_read_right(seed, layouts, dtypes, densities, steps):
     """Merged, turned and converted again and again, every value is read right at every pattern."""

@@ -56,7 +56,11 @@ TESTS = {
     "iverson.kernels.regions": ["tests/layouts/test_box_tables.py"],
     "iverson.kernels.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
     "iverson.layouts.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
-    "iverson.kernels.merging": ["tests/sparse/test_elementwise.py", "tests/layouts/test_merging.py"],
+    "iverson.kernels.merging": [
+        "tests/sparse/test_elementwise.py",
+        "tests/layouts/test_merging.py",
+        "tests/graph/test_following_patterns.py",
+    ],
     "iverson.kernels.registry": ["tests/layouts/test_registry.py"],
     "iverson.kernels.sparse_elementwise": ["tests/sparse/test_elementwise.py"],
     "iverson.kernels.sparse_products": [

@@ -51,7 +51,7 @@ def _bracket(e: Equation, given: Sequence[Any], need: Entries) -> Any:
         there = selected(read(condition, x.region))
         return Part(shape, x.region, _within(there, x.inner, negated, x.region.shape))
     condition = selected(condition)
-    return _within(condition, selected(x) if isinstance(x, Part) else x, negated, shape, e.results[0].dtype)
+    return _within(condition, x.held() if isinstance(x, Part) else x, negated, shape, e.results[0].dtype)
 
 
 def _within(condition: Any, x: Any, negated: bool, shape: Any, dtype: Any = None) -> Held:
@@ -108,7 +108,7 @@ def elementwise(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """The op where its result may be nonzero and is read; None if that is everywhere and nothing is held."""
     region = _where(e, given, need)
     shape = e.results[0].shape
-    if not region.size and 0 not in shape:
+    if not region.size:
         return _zero(e)
     if region.covers(shape) and not any(isinstance(x, Held | Part) for x in given):
         return None
@@ -140,12 +140,12 @@ def _added(e: Equation, given: Sequence[Any], need: Entries) -> Any:
         and not any(isinstance(x, Held | Part) for x in terms)
     ):
         return None
-    if not around.size and 0 not in shape:
+    if not around.size:
         return _zero(e)
-    beside = _side_by_side(terms, regions, around, dtype)
+    beside = _side_by_side(terms, regions, around)
     if beside is not None:
-        return part(shape, around, beside)
-    found = [read(x, around) for x, own in zip(terms, regions, strict=True) if own.size or 0 in shape]
+        return part(shape, around, _cast(beside, dtype))
+    found = [read(x, around) for x, own in zip(terms, regions, strict=True) if own.size]
     found[0] = _cast(found[0], dtype, found[1:])
     if len(found) == 1:
         return part(shape, around, found[0])
@@ -161,10 +161,8 @@ def _cast(x: Any, dtype: Any, others: Sequence[Any] = ()) -> Any:
     return F.astype(x, dtype=dtype)
 
 
-def _side_by_side(terms: Sequence[Any], regions: Sequence[Region], around: Region, dtype: Any) -> Any:
+def _side_by_side(terms: Sequence[Any], regions: Sequence[Region], around: Region) -> Any:
     """Parts that fill a region without overlap along one axis, joined; None for others."""
-    if any(x.dtype != dtype for x in terms):
-        return None
     differ = [k for k in range(len(around.start)) if len({(r.start[k], r.stop[k]) for r in regions}) > 1]
     if len(differ) != 1:
         return None
@@ -191,8 +189,6 @@ def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) 
     conditions: list[Held] = []
     for group in dict.fromkeys(groups):
         terms = [given[k].stretched(shape) for k in group if isinstance(given[k], Held)]
-        if not terms:
-            continue
         if all(terms[0].same(t) for t in terms[1:]):
             free.update(group)
             conditions.append(terms[0])
@@ -222,8 +218,8 @@ def _product(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     wanted = hull(plain(need, shape), shape)
     region, of_a, of_b = factors(region_of(a), region_of(b), (a.shape, b.shape), shape, wanted)
     if not region.size or not of_a.size:
-        return None if 0 in (*shape, a.shape[-1]) else _zero(e)
-    whole = of_a.covers(a.shape) and of_b.covers(b.shape) and region.covers(shape)
+        return _zero(e) if a.shape[-1] else None
+    whole = of_a.covers(a.shape) and region.covers(shape)
     if whole and not isinstance(a, Held) and not isinstance(b, Held):
         return None
     return part(shape, region, multiplied(e.op, read(a, of_a), read(b, of_b), region.shape))
@@ -272,20 +268,16 @@ def lines(e: Equation, whole: Sequence[Any], given: Sequence[Any], need: Entries
         axes = e.params.get("axes", e.params.get("axis"))
         where = Box(where.region.along(axes if isinstance(axes, tuple) else (axes,), out.shape))
     own = op.entry_map.support(op, where, 0, [Aval(given[0].shape, given[0].dtype)], out, e.params)
-    if not isinstance(own, Box) or not where.region.size or where.region.covers(out.shape):
-        return None
-    x = selected(read(given[0], own.region))
-    if op.abstract(known(x), **e.params).shape != where.region.shape:
-        return None
+    x = selected(read(given[0], hull(own, given[0].shape)))
     return part(out.shape, where.region, bind(op, (x,), dict(e.params)))
 
 
 def moved(e: Equation, given: Sequence[Any]) -> Any:
     """An op that moves entries, on a part or on selections, of which it moves the conditions too."""
-    op, (x, *others) = e.op, given
+    op, (x,) = e.op, given
     inside = INSIDE.get(op.name)
-    if isinstance(x, Part) and not others:
-        image = op.entry_map.image(x.region, x.shape, others, e.params) if x.region.size else None
+    if isinstance(x, Part):
+        image = op.entry_map.image(x.region, x.shape, (), e.params)
         if image is None or not image.size:
             return _zero(e)
         params = inside(x, image, **e.params) if inside is not None else None
@@ -293,7 +285,7 @@ def moved(e: Equation, given: Sequence[Any]) -> Any:
             return part(e.results[0].shape, image, _through(op, x.inner, params))
         y = _through(op, x.held() if isinstance(x.inner, Held) else x.made(), e.params)
         return part(e.results[0].shape, image, read(y, image))
-    return None if others else _through(op, x, e.params)
+    return _through(op, x, e.params)
 
 
 def _gathered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
@@ -342,13 +334,17 @@ def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     x, *others = (given[0], *map(selected, given[1:]))
     place = {k: v for k, v in e.params.items() if k != "held"}
     left_out = len(place) < len(e.params)
-    if not (left_out or isinstance(x, Held)):
+    if not (left_out or _is_selection(x)):
         return None
     x = x.held() if isinstance(x, Part) else x
     one = np.dtype(np.float32)
     there = F.astype(x.everywhere(), dtype=one) if isinstance(x, Held) else _ones(x.shape, one)
     out, counts = (bind(e.op, (v, *others), place) for v in (selected(x), there))
     return Held(out, F.greater(counts, 0), False, made=True)
+
+
+def _is_selection(x: Any) -> bool:
+    return isinstance(x.inner if isinstance(x, Part) else x, Held)
 
 
 def _unpacked(e: Equation, given: Sequence[Any], need: Entries) -> Any:
@@ -377,14 +373,18 @@ def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     own = [places.image_of(region_of(x), k, e.params).intersect(where) for k, x in enumerate(given)]
     used = [k for k, x in enumerate(given) if own[k].size and not is_zero(x)]
     if not used:
-        return None if 0 in shape else _zero(e)
+        return _zero(e)
     around = reduce(Region.hull, (own[k] for k in used))
     if around.covers(shape) and not any(isinstance(x, Held | Part) for x in given):
         return None
+    held = any(map(_is_selection, given))
     pieces = []
     for k in range(used[0], used[-1] + 1):
         within = places.image_of(Region.full(given[k].shape), k, e.params).intersect(around)
-        pieces.append(read(given[k], places.origin(within, k, e.params)))
+        wanted, x = places.origin(within, k, e.params), given[k]
+        if held and isinstance(x, Part) and x.region.intersect(wanted) != wanted:
+            x = x.held()  # what is outside of it is not held either
+        pieces.append(read(x, wanted))
     params, dtype = dict(e.params), e.results[0].dtype
     pieces[0] = _cast(pieces[0], dtype, pieces[1:])
     if len(pieces) == 1:

@@ -55,13 +55,24 @@ def entries(graph: Graph) -> Graph:
     Where a value is cut to its support, less is read of what it was computed from: until no less is computed.
     """
     made, cut = _cut(graph)
-    while cut or _computed(made) < _computed(graph):
+    less = _computed(made) < _computed(graph)
+    if not less and _is_made(graph):
+        return graph
+    while cut or less:
         graph = made
-        again, cut = _cut(graph)
-        if _computed(again) >= _computed(graph):
-            break
-        made = again
+        made, cut = _cut(graph)
+        less = _computed(made) < _computed(graph)
+        if not less:
+            return graph
     return made
+
+
+def _is_made(graph: Graph) -> bool:
+    """Whether no selection waits to be made."""
+    return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
+        e.op.name in ("bracket", "selected") or e.params.get("held", e.op.name == "unpack")
+        for e in graph.equations
+    )
 
 
 def _cut(graph: Graph) -> tuple[Graph, bool]:
@@ -81,10 +92,11 @@ def _cut(graph: Graph) -> tuple[Graph, bool]:
     return _ordered(_late(dead_code(made))), bool(level.parts)
 
 
-def _computed(graph: Graph) -> int:
-    """How many entries are computed, without those that are taken from a value or put in place."""
+def _computed(graph: Graph) -> tuple[int, int]:
+    """How many entries are computed, without those that are taken from a value or put in place; and how many
+    equations there are."""
     made = (v.shape for e in graph.equations if e.op.name not in _PLACING for v in e.results)
-    return sum(prod(shape) for shape in made if shape is not None)
+    return sum(prod(shape) for shape in made if shape is not None), len(graph.equations)
 
 
 #: How parts are taken and put in place.
