@@ -15,7 +15,7 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 _DIRECTIVE = re.compile(r"^\.\. names:: (\S+)(?:\n +:under: (\S+))?(?:\n +:without: (.+))?$", re.MULTILINE)
-_CLASS = re.compile(r"^\.\. autoclass:: (\S+)$", re.MULTILINE)
+_BY_HAND = re.compile(r"^\.\. (?:autoclass|py:function):: ([\w.]+)", re.MULTILINE)
 
 
 def entries(module: str, under: str = "", without: str = "") -> list[str]:
@@ -29,10 +29,16 @@ def entries(module: str, under: str = "", without: str = "") -> list[str]:
 def documented() -> Iterator[str]:
     """Every full name that a page of the reference has."""
     for page in sorted((DOCS / "reference").glob("*.md")):
-        for module, under, without in _DIRECTIVE.findall(page.read_text()):
-            yield from entries(module, under, without)
-        for name in _CLASS.findall(page.read_text()):
+        yield from listed(page.read_text())
+        for name in _BY_HAND.findall(page.read_text()):
             yield name if name.startswith("iverson.") else f"iverson.errors.{name}"
+
+
+def listed(text: str) -> Iterator[str]:
+    """The full names that the directives of a page put there."""
+    for module, under, without in _DIRECTIVE.findall(text):
+        if not module.startswith("iverson.interop"):  # imports the other library
+            yield from entries(module, under, without)
 
 
 def markup(names: list[str]) -> str:
