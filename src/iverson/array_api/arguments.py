@@ -19,6 +19,7 @@ from iverson.core.arrays import plain
 from iverson.core.dispatch import Operand, Wrapper, is_tracked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.core.shapes import check_choice
+from iverson.expr.nodes import Expr
 from iverson.ops import F
 from iverson.tensor import asarray
 
@@ -54,7 +55,9 @@ def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
         argument,
         got=f"a {type(x).__name__}",
         expected="a Tensor, a NumPy array or a Python scalar",
-        remedy="convert it with iverson.asarray",
+        remedy="use functions of expressions, such as te.exp(x)"
+        if isinstance(x, Expr)
+        else "convert it with iverson.asarray",
     )
 
 

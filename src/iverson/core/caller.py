@@ -73,7 +73,8 @@ def is_assignment(frame: FrameType | None) -> bool:
 def assigned_name(depth: int = 1) -> str:
     """What the frame so many above that of the caller calls the result of the call that it is in.
 
-    ``x`` in ``x = f(...)`` and ``(x := f(...))``; "" elsewhere, and where that frame is of the package.
+    ``x`` in ``x = f(...)`` and ``(x := f(...))``, the function's name in ``return f(...)``; "" elsewhere, and
+    where that frame is of the package.
     """
     frame = sys._getframe(depth + 1)
     if frame.f_code.co_filename.startswith(_PACKAGE):
@@ -83,8 +84,10 @@ def assigned_name(depth: int = 1) -> str:
 
 @lru_cache(maxsize=1024)
 def _stored_after(code: CodeType, at: int) -> str:
-    """The name that the result of an instruction is stored to by the next one."""
+    """The name that the result of an instruction is stored to by the next one, or is returned under."""
     after = [i for i in dis.get_instructions(code) if i.offset > at and i.opname not in ("CACHE", "COPY")]
+    if after and after[0].opname == "RETURN_VALUE":
+        return code.co_name if code.co_name.isidentifier() else ""
     if not after or not after[0].opname.startswith("STORE_") or after[0].opname == "STORE_ATTR":
         return ""
     name = after[0].argval  # of two instructions in one, two

@@ -179,7 +179,8 @@ class Expr(metaclass=_Interning):
             "bool",
             got="a tensor expression, whose value is known only at a point",
             expected="a Python bool",
-            remedy="choose with te.select(condition, a, b); combine conditions with &, | and ~",
+            remedy="choose with te.select(condition, a, b), te.maximum or te.minimum; combine conditions "
+            "with &, | and ~, also those of 0 < x < 1: (x > 0) & (x < 1)",
         )
 
     def __float__(self) -> float:

@@ -30,7 +30,7 @@ from iverson.codegen.programs import CompiledProgram, compile_program
 from iverson.codegen.programs.compile import Calling, Planned, compiled_before
 from iverson.core import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
-from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.errors import ArgumentError, IndexingError, IversonError, ShapeError
 from iverson.graph import stored
 from iverson.graph.kinds import PRODUCTS, Kinds
 from iverson.graph.large import gradients_together
@@ -125,6 +125,12 @@ class Lowered:
 
     def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> Sequence[Any]:
         """As a call, on values that fit; ``binding`` says which patterns symbols are."""
+        try:
+            return self._run(values, binding)
+        except IndexingError as error:
+            raise _in_words(error, self.graph, values, binding) from None
+
+    def _run(self, values: Sequence[Any], binding: Binding) -> Sequence[Any]:
         if self._direct is not None:
             return self._run_directly(self._direct, values)
         known: dict[Value, Any] = dict(self.graph.constants)
@@ -213,6 +219,19 @@ def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) 
         out = bind(equation.op, tuple(args), bound(equation.params, binding))
         found = out if equation.op.multiple else (out,)
     return [x if x is UNDEFINED else value_of(x, x) for x in found]
+
+
+def _in_words(error: IndexingError, graph: Graph, values: Sequence[Any], binding: Binding) -> IndexingError:
+    """An error of machine code as the op that is at fault says it, when the graph is carried out op by op."""
+    known: dict[Value, Any] = {**dict(graph.constants), **dict(zip(graph.inputs, values, strict=True))}
+    try:
+        for e in graph.equations:
+            known.update(zip(e.results, _carried_out(e, known, binding), strict=True))
+    except IndexingError as found:
+        return found
+    except IversonError:  # what ran as one program has no eager form
+        pass
+    return error
 
 
 def _at_capacity(equation: Equation, args: list[Any], own: PatternSymbol, binding: Binding) -> Sequence[Any]:

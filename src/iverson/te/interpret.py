@@ -7,7 +7,7 @@ Nothing here is fast, and nothing here decides anything.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
 from typing import Any
@@ -24,8 +24,12 @@ from iverson.te.expressions import Read, Tensor, Var, reads_of, replacing, subst
 from iverson.te.halves import in_single
 from iverson.te.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
 from iverson.te.ragged import BadBound, Bounds, bounds_in, is_ragged, out_of_range
+from iverson.te.verify import unproven_reads, unproven_writes
+from iverson.te.where import statement_guards
 
 Array = np.ndarray[Any, Any]
+#: Points of a statement up to which the first that reads outside of a tensor is looked for.
+LOOKED_AT = 1 << 22
 Values = dict[Tensor, Array]
 
 
@@ -152,14 +156,19 @@ def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, A
     return {v: p[kept] for v, p in points.items()}
 
 
-def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadBound | None:
-    """The first bound of a ragged axis that leaves the axis' range, if one does, and is known."""
+def _at_sizes(statement: Statement, sizes: Mapping[Expr, int]) -> Statement:
+    """A statement over the box of its axes, sizes bound."""
     new: dict[Expr, Expr] = {n: index(k) for n, k in sizes.items()}
     axes: dict[Expr, Var] = {}
     for v in statement.domain.axes:
         low, high = (substitute([as_expr(n)], new)[0] for n in (v.lo, v.hi))
         axes[v] = Var(v.name, _constant(low), _constant(high), v.kind)
-    own = statement.mapped(replacing({**new, **axes}), tuple(axes.values()))
+    return replace(statement.mapped(replacing({**new, **axes}), tuple(axes.values())), walk=None)
+
+
+def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadBound | None:
+    """The first bound of a ragged axis that leaves the axis' range, if one does, and is known."""
+    own = _at_sizes(statement, sizes)
     if not is_ragged(own) or any(r.tensor not in values for r in reads_of(own.domain.where)):
         return None
     try:
@@ -167,6 +176,53 @@ def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int])
     except _WrongBound as error:
         return error.found
     except IndexingError:
+        pass
+    return None
+
+
+@dataclass(frozen=True)
+class BadIndex:
+    """An index outside of its tensor: of which, on which axis, in which read or write, and at which point."""
+
+    tensor: str
+    axis: int
+    place: str
+    index: int
+    extent: int
+    point: str
+
+
+def wrong_index(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadIndex | None:
+    """The first index outside of its tensor, if there is one, and it follows from what is known.
+
+    values : of the inputs. A statement of very many points is not looked at.
+    """
+    own = _at_sizes(statement, sizes)
+    guards = statement_guards(own)
+    places = [(r.tensor, r.indices, k, guards[r]) for r, k in unproven_reads(own)]
+    places += [(own.tensor, own.write, k, frozenset(own.domain.where)) for k in unproven_writes(own)]
+    if not places or prod(_constant(v.hi) - _constant(v.lo) for v in own.domain.axes) > LOOKED_AT:
+        return None
+    try:
+        points = _points(own, record := Visits(own), values)
+        for t, indices, axis, held in places:
+            roots = [indices[axis], *held]
+            if any(r.tensor not in values for r in reads_of(roots)):
+                continue
+            found = evaluate(roots, points, record.points, values)
+            extent = _constant(
+                substitute([as_expr(t.shape[axis])], {n: index(k) for n, k in sizes.items()})[0]
+            )
+            at = found[roots[0]]
+            wrong = np.logical_and.reduce([(at < 0) | (at >= extent), *(found[c] for c in held)])
+            if wrong.any():
+                k = int(np.flatnonzero(wrong)[0])
+                inside = variables([*indices, *held])
+                used = [v for v in points if v in inside]
+                point = ", ".join(f"{v.name} = {int(points[v][k])}" for v in used)
+                place = f"{t.name}[{', '.join(map(text, indices))}]"
+                return BadIndex(t.name, axis, place, int(at[k]), extent, point)
+    except (IndexingError, KeyError):  # of what an index is read from; of what is not an input
         pass
     return None
 

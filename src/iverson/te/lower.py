@@ -9,7 +9,6 @@ is the oracle of all of it.
 from __future__ import annotations
 
 import functools
-import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from iverson.codegen.task import Axis, Task
 from iverson.core import locks
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.expr.nodes import Const, Expr, changed, postorder, subexpressions
-from iverson.te import interpret
+from iverson.te import faults, interpret
 from iverson.te.affine import same_extent
 from iverson.te.boxes import as_box, merged
 from iverson.te.expressions import Read, Tensor, Var
@@ -150,9 +149,10 @@ class Lowered:
             for step in self.steps:
                 self._run(step, arrays, values, threads)
         except IndexingError as error:
-            raise self._bad_bound(values, operation, names) or self._as_defined(
-                error, operation, names
-            ) from None
+            given: dict[Tensor, Array] = {t: values[t] for t in self.program.inputs}
+            sizes = {n: self.values[name] for n, name in self.sizes.names.items()}
+            called = {b.name: t.name for t, b in reversed(self.buffers.items())}
+            raise faults.of_definition(error, self.program, given, sizes, called, operation, names) from None
         workspace.give_back(passing)
         return tuple(values[t] for t in self.program.outputs)
 
@@ -169,33 +169,6 @@ class Lowered:
             step.at(self.values).run(arrays)
         else:
             step.run(values)
-
-    def _bad_bound(
-        self, values: dict[Tensor, Array], operation: str, names: Sequence[str] | None
-    ) -> IndexingError | None:
-        """The error for a bound of a ragged axis that leaves its range: then its indices did, too."""
-        given = {t.name: name for t, name in zip(self.program.inputs, names or (), strict=False)}
-        sizes = {n: self.values[name] for n, name in self.sizes.names.items()}
-        for s in self.program.statements:
-            wrong = interpret.wrong_bound(s, values, sizes)
-            if wrong is not None:
-                argument, got, expected = wrong
-                got = re.sub(r"[A-Za-z]\w*", lambda found: given.get(found[0], found[0]), got)
-                return IndexingError(operation, given.get(argument, argument), got=got, expected=expected)
-        return None
-
-    def _as_defined(self, error: IndexingError, operation: str, names: Sequence[str] | None) -> IndexingError:
-        """An error of a kernel in the names of the definition: ``x_0[index_1[i_2]]  ->  x[index[i]]``."""
-        known = {b.name: t.name for t, b in reversed(self.buffers.items())}
-        for t, given in zip(self.program.inputs, names or (), strict=False):
-            known |= {self.buffers[t].name: given, t.name: given}
-
-        def name(found: re.Match[str]) -> str:
-            word = re.sub(r"_by\d+$", "", found[0])
-            return known.get(word) or re.sub(r"_\d+$", "", word)
-
-        argument, got = (re.sub(r"[A-Za-z]\w*", name, x) for x in (error.argument, error.got))
-        return IndexingError(operation, argument, got=got, expected=error.expected, remedy=error.remedy)
 
     @property
     def source(self) -> str:

@@ -23,7 +23,7 @@ from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, has_entries, is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL, Box
-from iverson.core.errors import ArgumentTypeError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, to_strided
@@ -42,7 +42,7 @@ from iverson.te.lower import Lowered, lower
 from iverson.te.nodes import Program, program_of
 from iverson.te.part import has_parts, part_of
 from iverson.te.selection import of_selection
-from iverson.te.site import operation
+from iverson.te.site import check_constants, operation
 
 Build = Callable[..., Any]
 #: How many shapes an op keeps a compiled program for.
@@ -126,6 +126,7 @@ class Expression:
 
     def compiled(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
         """The program for operands of these shapes and dtypes, from memory where it was met before."""
+        check_constants(self.name, params)
         key = tuple((o.shape, o.dtype) for o in operands), frozen(params)
         with self._lock:
             found = self._compiled.get(key)
@@ -143,6 +144,14 @@ class Expression:
         inputs = self._inputs(operands, [n for o in operands for n in o.shape])
         outputs = self.outputs(inputs, params)
         program = program_of(outputs)
+        if program.sizes:
+            raise ArgumentError(
+                self.name,
+                "fn",
+                got=f"a function of te.var {', '.join(n.name for n in program.sizes)}",
+                expected="extents of its tensors, x.shape[0], or constants that are keyword parameters",
+                remedy="an op is compiled for any shape by itself",
+            )
         reads = tuple(inputs.index(t) for t in program.inputs)
         results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
         relation = Relation(program, inputs)

@@ -1,8 +1,12 @@
-"""Which line of the user's a definition stands on, for error messages."""
+"""Which line of the user's a definition stands on, for error messages, and what an op is called with."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from iverson.core.caller import user_frame
 from iverson.core.errors import ArgumentTypeError, described
@@ -23,3 +27,16 @@ def operation(function: str, name: str = "") -> str:
         raise ArgumentTypeError(f"te.{function}", "name", got=described(name), expected="a string")
     line = user_line()
     return f"te.{function}{f' {name!r}' if name else ''}{f' ({line})' if line else ''}"
+
+
+def check_constants(operation: str, params: Mapping[str, Any]) -> None:
+    """Raises ArgumentTypeError for a parameter of an op that is an array."""
+    for name, value in params.items():
+        if hasattr(value, "shape") and not isinstance(value, np.generic):
+            raise ArgumentTypeError(
+                operation,
+                name,
+                got=described(value),
+                expected="a constant: a number, a string or a tuple of them",
+                remedy=f"make {name} a positional parameter of the function, and it is a tensor",
+            )

@@ -1,0 +1,63 @@
+"""Indices and bounds that turn out to be wrong, in the words of a definition: its tensors and axes, and where.
+
+Kernels say that an index was outside and which one. Where it follows from the inputs alone, the statement is
+looked at once more, by the interpreter, to say where.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iverson.core.errors import IndexingError
+from iverson.expr.nodes import Expr
+from iverson.te.expressions import Tensor
+from iverson.te.interpret import wrong_bound, wrong_index
+from iverson.te.nodes import Program
+
+WORD = r"[A-Za-z]\w*"
+
+
+def of_definition(
+    error: IndexingError,
+    program: Program,
+    values: dict[Tensor, Any],
+    sizes: Mapping[Expr, int],
+    buffers: Mapping[str, str],
+    operation: str,
+    names: Sequence[str] | None,
+) -> IndexingError:
+    """The error of a kernel as one of the definition.
+
+    values : of the inputs. buffers : the tensor that each is of. names : of the inputs, as users call them.
+    """
+    called = {t.name: name for t, name in zip(program.inputs, names or (), strict=False)}
+
+    def words(place: str) -> str:
+        return re.sub(WORD, lambda found: called.get(found[0], found[0]), place)
+
+    for s in program.statements:
+        bound = wrong_bound(s, values, sizes)
+        if bound is not None:
+            return IndexingError(operation, words(bound[0]), got=words(bound[1]), expected=bound[2])
+    for s in program.statements:
+        found = wrong_index(s, values, sizes)
+        if found is not None:
+            got = f"index {found.index} at axis {found.axis} of {words(found.place)}"
+            inside = f"indices from 0 to {found.extent - 1}" if found.extent else "no access, as it is empty"
+            return IndexingError(
+                operation,
+                words(found.tensor),
+                got=f"{got}, where {found.point}" if found.point else got,
+                expected=inside,
+                remedy=error.remedy,
+            )
+    known = {b: called.get(t, t) for b, t in buffers.items()} | called
+
+    def name(found: re.Match[str]) -> str:
+        word = re.sub(r"_by\d+$", "", found[0])
+        return known.get(word) or re.sub(r"_\d+$", "", word)
+
+    argument, got = (re.sub(WORD, name, x) for x in (error.argument, error.got))
+    return IndexingError(operation, argument, got=got, expected=error.expected, remedy=error.remedy)

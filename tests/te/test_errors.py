@@ -1,0 +1,88 @@
+"""Errors of index notation: in the words of the definition, where an index is wrong, and what to write."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import te
+from iverson.errors import ArgumentTypeError, IndexingError, IversonError
+
+X = np.ones((4, 3))
+AT = np.array([[0, 0, 0], [0, 0, 9]])
+
+
+def gathered(x: te.Tensor, at: te.Tensor) -> te.Tensor:
+    return te.compute(at.shape, lambda i, j: x[at[i, j], j])
+
+
+def stored(x: te.Tensor, at: te.Tensor) -> te.Tensor:
+    return te.scatter((4, 3), at.shape, lambda i, j: ((at[i, j], j), x[i, j]))
+
+
+def walked(x: te.Tensor, at: te.Tensor) -> te.Tensor:
+    return te.scan(at.shape, lambda s: te.compute(at.shape, lambda t, j: s[t - 1, at[t, j]] + x[0, 0]))
+
+
+#: Of an op with a wrong index: what the message says.
+AT_A_POINT = {
+    gathered: r"te.gathered: argument 'x': got index 9 at axis 0 of x\[at\[i, j\], j\], where i = 1, j = 2; "
+    "expected indices from 0 to 3",
+    stored: r"argument 'stored': got index 9 at axis 0 of stored\[at\[i, j\], j\], where i = 1, j = 2",
+    walked: r"argument 'walked': got index 9 at axis 1 of walked\[t - 1, at\[t, j\]\], where t = 1, j = 2",
+}
+
+
+@pytest.mark.parametrize("define", AT_A_POINT)
+@pytest.mark.parametrize("way", [lambda f: f, iv.jit, lambda f: iv.jit(lambda x, at: f(2.0 * x, at) + 1.0)])
+def test_an_index_that_is_wrong_names_tensor_point_and_value(define: Any, way: Any) -> None:
+    """Compiled with others, too."""
+    with pytest.raises(IndexingError, match=AT_A_POINT[define]):
+        way(te.op(define))(X, AT)
+
+
+def test_so_does_one_in_a_derivative() -> None:
+    op = te.op(gathered)
+    with pytest.raises(IndexingError, match=r"x\[at\[i, j\], j\], where i = 1, j = 2"):
+        iv.grad(lambda x: op(x, AT).sum())(X)
+    with pytest.raises(IndexingError, match=r"x\[e, at\[e, i, j\], j\], where e = 1, i = 1, j = 2"):
+        iv.vmap(op)(np.stack([X, X]), np.stack([0 * AT, AT]))
+
+
+#: What is written by mistake, and what the message says to write.
+INSTEAD: dict[str, tuple[Any, str]] = {
+    "a function of arrays": (lambda x: te.compute((4,), lambda i: iv.exp(x[i, 0])), r"te\.exp\(x\)"),
+    "a function of numbers": (
+        lambda x: te.compute((4,), lambda i: math.exp(x[i, 0])),
+        r"te\.exp\(x\), not math",
+    ),
+    "a branch": (lambda x: te.compute((4,), lambda i: 1.0 if x[i, 0] > 0 else 0.0), r"te\.select"),
+    "a chain": (
+        lambda x: te.compute((4,), lambda i: te.select(0 < x[i, 0] < 1, 1, 0)),
+        r"\(x > 0\) & \(x < 1\)",
+    ),
+    "and": (lambda x: te.compute((4,), lambda i: te.select(i < 3 and i > 0, 1, 0)), "with &, | and ~"),
+    "a maximum": (lambda x: te.compute((4,), lambda i: max(x[i, 0], 0.0)), r"te\.maximum"),
+    "an array": (lambda x: te.compute((4,), lambda i: x[i, 0] * np.ones(4)), r"A\[i, j\]"),
+    "a size": (lambda x: te.compute((te.var("n"),), lambda i: x[i, 0]), r"te.var n; .*x\.shape\[0\]"),
+}
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_mistakes_are_told_what_to_write_instead(name: str) -> None:
+    define, message = INSTEAD[name]
+    with pytest.raises(IversonError, match=message):
+        te.op(define)(X)
+
+
+@pytest.mark.parametrize("value", [np.ones(3), iv.ones(3)])
+def test_an_array_is_no_constant(value: Any) -> None:
+    op = te.op(lambda x, *, weight: te.compute((4,), lambda i: x[i, 0]))
+    with pytest.raises(
+        ArgumentTypeError, match=r"'weight': got .* expected a constant.*positional parameter"
+    ):
+        op(X, weight=value)
