@@ -45,7 +45,7 @@ def spmm(inputs: Inputs, *, gradients: bool) -> Call:
 
     def call() -> list[np.ndarray]:
         out = np.empty_like(a)
-        forward(rows, columns, values, b, out, **n)
+        forward(rows, columns, values, b, out)
         if not gradients:
             return [out]
         dv, db = np.empty_like(values), np.zeros_like(b)
@@ -71,7 +71,7 @@ def sddmm(inputs: Inputs, *, gradients: bool) -> Call:
         if not gradients:
             return [out]
         da, db = np.empty_like(a), np.zeros_like(b)
-        product(rows, columns, g, b, da, **n)
+        product(rows, columns, g, b, da)
         turn(rows, columns, g, a, db, **n)
         return [out, da, db]
 

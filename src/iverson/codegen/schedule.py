@@ -317,13 +317,16 @@ class Choice:
         return _guarded(outer, body)
 
     def _in_lanes(self, s: Stmt) -> Stmt:
-        """A loop with data as bounds, in lanes if no other loop is and its reads are contiguous."""
+        """A loop with data as bounds, in lanes if no other loop is and its reads are contiguous.
+
+        Of one vector at a time: rows are short as a rule, and what is left of several is done entry by entry.
+        """
         if not isinstance(s, (Loop, If)):
             return s
         if self.vector is None and isinstance(s, Loop) and all(isinstance(x, Point) for x in s.body):
             by_data = any(isinstance(x, Load) for e in (s.lower, s.upper) for x in subexpressions(e))
             if by_data and all(motion(x, s.var, self.task.lets) < 2 for x in self.task.loads):
-                return replace(s, mark="vector", factor=4)
+                return replace(s, mark="vector", factor=1)
         return replace(s, body=tuple(map(self._in_lanes, s.body)))
 
     def _guards(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

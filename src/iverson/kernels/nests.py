@@ -1,4 +1,7 @@
-"""Loops over the stored entries of rows, as nests of the code generator's IR; `sparse_loops` calls them.
+"""Loops over the stored entries of rows; `sparse_loops` calls them.
+
+They are in index notation where that is as fast, and elsewhere nests of the code generator's IR
+(`docs/decisions/0103` says what keeps these).
 
 ``i`` runs over rows (or segments), ``p`` over the entries of row i, ``j`` over the columns of a dense operand
 in lanes. Each is compiled per dtype, index dtype and width when first asked for, and knows of no layouts.
@@ -6,11 +9,13 @@ in lanes. Each is compiled per dtype, index dtype and width when first asked for
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from iverson import te
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import (
     BOOL,
@@ -31,6 +36,7 @@ from iverson.codegen.nodes import (
     statements,
 )
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, subexpressions
+from iverson.te.lower import Run, lower
 
 I, J, P = Var("i"), Var("j"), Var("p")
 
@@ -117,14 +123,34 @@ def _int64(load: Load) -> Expr:
 # --- products -------------------------------------------------------------------------------------
 
 
+def _in_notation(name: str, made: te.Compute, *inputs: te.Placeholder) -> CompiledKernel:
+    """The kernel of a definition in index notation, of arrays for the inputs and for the result."""
+    lowered = lower(te.eliminate(te.program_of([made], inputs)))
+    (step,) = lowered.steps
+    assert isinstance(step, Run)
+    order = [lowered.buffers[t].name for t in (*lowered.program.inputs, *lowered.program.outputs)]
+    buffers = {b.name: b for b in step.kernel.buffers}
+    return compile_kernel(replace(step.kernel, name=name, buffers=tuple([buffers[b] for b in order])))
+
+
+def _starts(index: Any) -> te.Placeholder:
+    """Where rows start, and the last one ends."""
+    return te.placeholder((te.var("starts"),), index, "rows")
+
+
 @cache
 def spmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
     """out[i, j] = sum over p of values[p] b[column p, j]."""
-    of = Rows(dtype, index, width)
-    values, b, out = of.along_entries("values"), of.by_column("b"), of.by_row("out", "out")
-    term = of.mul(Load(values, (P,)), Load(b, (of.column, J)))
-    body = of.across(of.zero(), of.entries(Update("acc", "sum", term)), Store(out, (I, J), of.total()))
-    return of.compiled("spmm", (values, b, out), of.each(body))
+    rows, stored = _starts(index), te.var("stored")
+    columns, values = te.placeholder((stored,), index, "columns"), te.placeholder((stored,), dtype, "values")
+    b = te.placeholder((te.var("m"), width), dtype, "b")
+
+    def entry(i: Any, j: Any) -> Any:
+        p = te.reduce_axis((rows[i], rows[i + 1]))
+        return te.sum(values[p] * b[columns[p], j], p)
+
+    made = te.compute((rows.shape[0] - 1, width), entry, "out")
+    return _in_notation("spmm", made, rows, columns, values, b)
 
 
 @cache
@@ -268,10 +294,13 @@ def on_union(name: str, dtype: Any) -> CompiledKernel:
 @cache
 def segment_sum(dtype: Any, index: Any) -> CompiledKernel:
     """out[i] = sum over p of x[p]."""
-    of = Rows(dtype, index)
-    x, out = of.along_entries("x"), Buffer("out", of.dtype, ("n",), "out")
-    sums = of.entries(Update("acc", "sum", Load(x, (P,))), mark="vector")
-    return of.compiled("segment_sum", (x, out), of.each(of.zero(), sums, Store(out, (I,), of.total())))
+    rows, x = _starts(index), te.placeholder((te.var("stored"),), dtype, "x")
+
+    def entry(i: Any) -> Any:
+        p = te.reduce_axis((rows[i], rows[i + 1]))
+        return te.sum(x[p], p)
+
+    return _in_notation("segment_sum", te.compute((rows.shape[0] - 1,), entry, "out"), rows, x)
 
 
 @cache

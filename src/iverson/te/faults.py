@@ -1,4 +1,4 @@
-"""Indices and bounds that turn out to be wrong, in the words of a definition: its tensors and axes, and where.
+"""Indices and bounds that turn out to be wrong, in the words of a definition: tensors and axes, and where.
 
 Kernels say that an index was outside and which one. Where it follows from the inputs alone, the statement is
 looked at once more, by the interpreter, to say where.
