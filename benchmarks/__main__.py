@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 from benchmarks import machine, page, readme, report
+from benchmarks.corpus import cells, run
+from benchmarks.corpus import page as best
 from benchmarks.processes import ProcessError, last_json, run_module
 from benchmarks.workloads import MODULES, WORKLOADS
 
@@ -32,6 +34,8 @@ def main() -> int:
     header = machine.describe()
     print(f"{report.machine_text(header)}\nseed {seed} (its sizes are marked *)\n", flush=True)
 
+    if args.corpus:
+        return corpus(args, seed, header)
     comparisons: list[report.Row] = []
     broken = False
     chosen = args.only or list(readme.SHOWN if args.readme else WORKLOADS)
@@ -66,6 +70,21 @@ def main() -> int:
     return int(broken)
 
 
+def corpus(args: argparse.Namespace, seed: int, header: report.Row) -> int:
+    """Kernels of the literature against the best of their peers, in so many minutes."""
+    rows = run.run(args.minutes, seed, quick=args.quick, only=args.only or ())
+    found = best.best(rows)
+    planned = [c for _, cells in run.passes(seed, quick=args.quick, only=args.only or ()) for c in cells]
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        result = {"machine": header, "seed": seed, "quick": args.quick, "corpus": found}
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"\n{best.text(found, planned)}\n", flush=True)
+    for row in best.worst(found):
+        print(f"{best.explained(row, seed)}\n", flush=True)
+    return int(any(report.is_broken(row["status"].get("iverson", "ok")) for row in rows))
+
+
 def batches(names: list[str], *, quick: bool) -> list[list[str]]:
     """What runs in one process: a workload, or if quick all those of a file."""
     if not quick:
@@ -77,7 +96,7 @@ def batches(names: list[str], *, quick: bool) -> list[list[str]]:
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--only", action="append", choices=WORKLOADS, metavar="NAME", help="this workload; repeat"
+        "--only", action="append", choices=WORKLOADS | cells.OPS, metavar="NAME", help="this workload; repeat"
     )
     parser.add_argument(
         "--quick",
@@ -87,6 +106,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--compile", action="store_true", help="what compiling tensor expressions takes")
     parser.add_argument("--memory", action="store_true", help="memory of training steps at its peak")
     parser.add_argument("--scipy", action="store_true", help="sparse operations beside scipy.sparse")
+    parser.add_argument(
+        "--corpus", action="store_true", help="kernels of the literature against the best of their peers"
+    )
+    parser.add_argument("--minutes", type=float, default=15, metavar="N", help="for the corpus; default 15")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
     parser.add_argument("--readme", action="store_true", help="the workloads of README.md; writes its table")
     parser.add_argument("--seed", type=int, metavar="N", help="of inputs and drawn sizes")

@@ -33,6 +33,8 @@ class Op:
         target: by peer, the largest ratio for the forward; the same holds with all gradients.
         group: as in a `Workload`.
         unrolled: whether torch's version is a loop in Python: compiling it would write out every step.
+        numba: gives two functions of the arrays in order, compiled by numba, where the others have little to
+            set against: the forward; and with a head after the arrays, the forward and all gradients.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Op:
     target: Mapping[str, float] = field(default_factory=dict)
     group: str = ""
     unrolled: bool = False
+    numba: Callable[[], Any] | None = None
 
 
 def pair(op: Op) -> tuple[Workload, Workload]:
@@ -69,6 +72,8 @@ def pair(op: Op) -> tuple[Workload, Workload]:
     }
     if op.unrolled:
         del forward["torch compile"]
+    if op.numba is not None:
+        forward["numba"] = lambda inputs: with_numba(op.numba, inputs)
     part = {OURS_FORWARD: lambda inputs: with_iverson(op, inputs, part=True)}
     return (
         Workload(name=op.name, make=op.make, run=forward, target=op.target, **common),
@@ -99,10 +104,9 @@ def define(op: Op, inputs: Inputs) -> tuple[dict[str, Any], Any]:
     return given, op.define(**given)
 
 
-def with_iverson(op: Op, inputs: Inputs, *, part: bool = False) -> Call:
-    """One compiled program; with a head among the inputs it returns the gradients as well."""
+def program_for(op: Op, inputs: Inputs, *, part: bool = False) -> tuple[Any, list[np.ndarray]]:
+    """A program, and the arrays it takes; with a head among the inputs it returns the gradients as well."""
     from iverson import te
-    from iverson.te.lower import lower
 
     given, out = define(op, inputs)
     arrays = [inputs[name] for name in given]
@@ -112,8 +116,17 @@ def with_iverson(op: Op, inputs: Inputs, *, part: bool = False) -> Call:
         results += te.differentiate(out, [given[name] for name in floating(inputs)], head)
         placeholders.append(head)
         arrays.append(inputs[HEAD])
-    program = lower(te.eliminate(te.program_of(results, placeholders)))
-    return lambda: program(*arrays)
+    return te.program_of(results, placeholders), arrays
+
+
+def with_iverson(op: Op, inputs: Inputs, *, part: bool = False) -> Call:
+    """`program_for`, compiled."""
+    from iverson import te
+    from iverson.te.lower import lower
+
+    program, arrays = program_for(op, inputs, part=part)
+    compiled = lower(te.eliminate(program))
+    return lambda: compiled(*arrays)
 
 
 def with_torch(function: Callable[..., Any], inputs: Inputs) -> Call:
@@ -140,6 +153,13 @@ def with_torch(function: Callable[..., Any], inputs: Inputs) -> Call:
         return [out, *torch.autograd.grad(out, [given[name] for name in wanted], head)]
 
     return both
+
+
+def with_numba(make: Any, inputs: Inputs) -> Call:
+    """One of the two functions, by whether there is a head."""
+    forward, both = make()
+    function, arrays = both if HEAD in inputs else forward, list(inputs.values())
+    return lambda: function(*arrays)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

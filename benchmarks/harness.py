@@ -13,7 +13,7 @@ import itertools
 import statistics
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,8 @@ class Effort:
     """A pause before each turn: the other library's worker threads stop spinning."""
     slow_peers: bool = True
     """Whether to run peers that take many seconds to prepare."""
+    limit: float = float("inf")
+    """After so long no further round is begun."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +62,17 @@ class Timing:
         return (high - low) / 2 / self.median
 
 
-def measure(workload: Workload, size: int, seed: int, effort: Effort) -> dict[str, Any]:
+def measure(
+    workload: Workload,
+    size: int,
+    seed: int,
+    effort: Effort,
+    starting: Callable[[str], None] = lambda library: None,
+) -> dict[str, Any]:
     """One size of one workload as a JSON object.
+
+    Args:
+        starting: is told which library comes next, before anything of it runs.
 
     Returns:
         `status` (by library: "ok", "not installed", "unavailable: why", or what is wrong with its
@@ -77,6 +88,7 @@ def measure(workload: Workload, size: int, seed: int, effort: Effort) -> dict[st
         if importlib.util.find_spec(library.split()[0]) is None:
             status[library] = NOT_INSTALLED
             continue
+        starting(library)
         try:
             calls[library] = prepare(inputs)
             results[library] = as_numpy(calls[library]())
@@ -96,6 +108,7 @@ def measure(workload: Workload, size: int, seed: int, effort: Effort) -> dict[st
             wrong = difference(results[library], results[reference], kinked=workload.kinked)
         status[library] = f"disagrees with {reference}: {wrong}" if wrong else "ok"
     calls = {library: call for library, call in calls.items() if status[library] == "ok"}
+    starting("rounds")
     timings = interleave(calls, effort)
     return {
         "workload": workload.name,
@@ -112,7 +125,7 @@ def measure(workload: Workload, size: int, seed: int, effort: Effort) -> dict[st
 def as_numpy(result: Any) -> list[np.ndarray]:
     """Copies of the results, whichever library made them."""
     tensors = result if isinstance(result, tuple | list) else (result,)
-    return [np.array(t.detach() if hasattr(t, "detach") else t) for t in tensors]
+    return [np.array(t.detach().numpy() if hasattr(t, "detach") else t) for t in tensors]
 
 
 def difference(got: Sequence[np.ndarray], expected: Sequence[np.ndarray], *, kinked: bool = False) -> str:
@@ -152,7 +165,10 @@ def turns(calls: Mapping[str, Call], effort: Effort) -> dict[str, Timing]:
     repeats = {library: calibrate(call, effort) for library, call in calls.items()}
     seconds: dict[str, list[float]] = {library: [] for library in calls}
     libraries = list(calls)
+    end = time.perf_counter() + effort.limit
     for i in range(effort.rounds):
+        if i and time.perf_counter() > end:
+            break
         first = i % max(len(libraries), 1)
         for library in libraries[first:] + libraries[:first]:
             gc.collect()

@@ -77,32 +77,36 @@ def _benchmark(op: Any, size: int) -> None:
 
 @kernel(a=(12, 16), b=(16, 20))
 def matmul(a: Any, b: Any) -> Any:
-    (k,) = axes(16)
-    return te.compute((12, 20), lambda i, j: te.sum(a[i, k] * b[k, j], k))
+    (n, own), m = a.shape, b.shape[1]
+    (k,) = axes(own)
+    return te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], k))
 
 
 @kernel(x=(8, 10, 12), a=(10, 6), b=(12, 6))
 def mttkrp(x: Any, a: Any, b: Any) -> Any:
-    j, k = axes(10, 12)
-    return te.compute((8, 6), lambda i, r: te.sum(x[i, j, k] * a[j, r] * b[k, r], (j, k)))
+    n, *own = x.shape
+    j, k = axes(*own)
+    return te.compute((n, a.shape[1]), lambda i, r: te.sum(x[i, j, k] * a[j, r] * b[k, r], (j, k)))
 
 
 @kernel(x=(8, 10, 12), u=(12, 6))
 def ttm(x: Any, u: Any) -> Any:
-    (k,) = axes(12)
-    return te.compute((8, 10, 6), lambda i, j, r: te.sum(x[i, j, k] * u[k, r], k))
+    n, m, own = x.shape
+    (k,) = axes(own)
+    return te.compute((n, m, u.shape[1]), lambda i, j, r: te.sum(x[i, j, k] * u[k, r], k))
 
 
 @kernel(x=(12, 8), w=(10, 8, 6), y=(12, 6))
 def bilinear_form(x: Any, w: Any, y: Any) -> Any:
-    i, j = axes(8, 6)
-    return te.compute((12, 10), lambda b, o: te.sum(x[b, i] * w[o, i, j] * y[b, j], (i, j)))
+    m, *own = w.shape
+    i, j = axes(*own)
+    return te.compute((x.shape[0], m), lambda b, o: te.sum(x[b, i] * w[o, i, j] * y[b, j], (i, j)))
 
 
 @kernel(a=(16, 16), x=(16,))
 def triangular_product(a: Any, x: Any) -> Any:
-    (k,) = axes(16)
-    return te.compute((16,), lambda i: te.sum(te.bracket(k <= i) * a[i, k] * x[k], k))
+    (k,) = axes(*x.shape)
+    return te.compute(x.shape, lambda i: te.sum(te.bracket(k <= i) * a[i, k] * x[k], k))
 
 
 # --- convolutions ------------------------------------------------------------------------------------
@@ -155,33 +159,36 @@ def conv1d(x: Any, w: Any) -> Any:
 
 @kernel(x=(1, 2, 8, 8, 8), w=(3, 2, 3, 3, 3))
 def conv3d(x: Any, w: Any) -> Any:
-    k, r, s, t = axes(2, 3, 3, 3)
+    f, *own = w.shape
+    k, r, s, t = axes(*own)
+    shape = (x.shape[0], f, *(n - m + 1 for n, m in zip(x.shape[2:], own[1:], strict=True)))
 
     def entry(n: Any, f: Any, i: Any, j: Any, l: Any) -> Any:
         return te.sum(x[n, k, i + r, j + s, l + t] * w[f, k, r, s, t], (k, r, s, t))
 
-    return te.compute((1, 3, 6, 6, 6), entry)
+    return te.compute(shape, entry)
 
 
 @kernel(x=(2, 3, 8, 8), w=(3, 4, 4, 4))
 def transposed_gather(x: Any, w: Any) -> Any:
     """Of stride 2, each output asks which inputs reach it."""
-    k, r, s = axes(3, 4, 4)
+    k, r, s = axes(x.shape[1], 4, 4)
+    h, v = 2 * x.shape[2], 2 * x.shape[3]
 
     def entry(n: Any, f: Any, y: Any, z: Any) -> Any:
         p, q = y + 1 - r, z + 1 - s
-        reached = (p % 2 == 0) & (q % 2 == 0) & (p >= 0) & (p < 16) & (q >= 0) & (q < 16)
+        reached = (p % 2 == 0) & (q % 2 == 0) & (p >= 0) & (p < h) & (q >= 0) & (q < v)
         return te.sum(te.if_then_else(reached, x[n, k, p // 2, q // 2], 0) * w[k, f, r, s], (k, r, s))
 
-    return te.compute((2, 4, 16, 16), entry)
+    return te.compute((x.shape[0], w.shape[1], h, v), entry)
 
 
 @kernel(x=(2, 3, 8, 8), w=(3, 4, 2, 2))
 def transposed_digits(x: Any, w: Any) -> Any:
     """Of stride 2 with a kernel of 2: one input reaches each output."""
-    (k,) = axes(3)
+    (k,) = axes(x.shape[1])
     return te.compute(
-        (2, 4, 16, 16),
+        (x.shape[0], w.shape[1], 2 * x.shape[2], 2 * x.shape[3]),
         lambda n, f, y, z: te.sum(x[n, k, y // 2, z // 2] * w[k, f, y % 2, z % 2], k),
     )
 
@@ -189,28 +196,31 @@ def transposed_digits(x: Any, w: Any) -> Any:
 @kernel(x=(2, 3, 8, 8), w=(3, 4, 4, 4))
 def transposed_scatter(x: Any, w: Any) -> Any:
     """Of stride 2, each input adds to the outputs that it reaches."""
+    b, own, h, v = x.shape
     return te.scatter(
-        (2, 4, 18, 18),
-        (2, 4, 3, 8, 8, 4, 4),
+        (b, w.shape[1], 2 * h + 2, 2 * v + 2),
+        (b, w.shape[1], own, h, v, 4, 4),
         lambda n, f, k, i, j, r, s: ((n, f, 2 * i + r, 2 * j + s), x[n, k, i, j] * w[k, f, r, s]),
     )
 
 
 @kernel(x=(2, 3, 10, 10))
 def unfold(x: Any) -> Any:
-    return te.compute((2, 3, 3, 3, 8, 8), lambda n, c, r, s, i, j: x[n, c, i + r, j + s])
+    b, own, h, v = x.shape
+    return te.compute((b, own, 3, 3, h - 2, v - 2), lambda n, c, r, s, i, j: x[n, c, i + r, j + s])
 
 
 @kernel(x=(2, 3, 3, 3, 8, 8))
 def fold(x: Any) -> Any:
-    r, s = axes(3, 3)
+    b, own, *window, h, v = x.shape
+    r, s = axes(*window)
 
     def entry(n: Any, c: Any, y: Any, z: Any) -> Any:
         i, j = y - r, z - s
-        there = (i >= 0) & (i < 8) & (j >= 0) & (j < 8)
+        there = (i >= 0) & (i < h) & (j >= 0) & (j < v)
         return te.sum(te.if_then_else(there, x[n, c, r, s, i, j], 0), (r, s))
 
-    return te.compute((2, 3, 10, 10), entry)
+    return te.compute((b, own, h + 2, v + 2), entry)
 
 
 # --- pictures ----------------------------------------------------------------------------------------
@@ -225,7 +235,8 @@ def max_pool(x: Any) -> Any:
 @kernel(x=(2, 3, 12, 12))
 def average_pool(x: Any) -> Any:
     r, s = axes(2, 2)
-    return te.compute((2, 3, 6, 6), lambda n, c, i, j: te.sum(x[n, c, 2 * i + r, 2 * j + s], (r, s)) / 4)
+    shape = (*x.shape[:2], x.shape[2] // 2, x.shape[3] // 2)
+    return te.compute(shape, lambda n, c, i, j: te.sum(x[n, c, 2 * i + r, 2 * j + s], (r, s)) / 4)
 
 
 @kernel(x=(2, 12, 12))
@@ -243,18 +254,19 @@ def bilinear_resize(x: Any) -> Any:
 def bicubic_resize(x: Any) -> Any:
     """Twice the size, by Keys' kernel with a = -0.75 (1981)."""
     r, s = axes(4, 4)
+    c, h, v = x.shape
 
     def weight(o: Any, k: Any) -> Any:
-        d = te.F.abs((2 * k - 2).astype("float64") * 0.5 - (0.25 + 0.5 * (o % 2).astype("float64") - 0.5))
+        d = te.F.abs(k.astype(x.dtype) - (1.75 - 0.5 * (o % 2).astype(x.dtype)))
         inner = (1.25 * d - 2.25) * d * d + 1
         outer = ((-0.75 * d + 3.75) * d - 6) * d + 3
         return te.select(d <= 1, inner, te.select(d < 2, outer, 0.0))
 
     def entry(c: Any, y: Any, z: Any) -> Any:
-        at = x[c, te.clamp(y // 2 + r - 1, 0, 9), te.clamp(z // 2 + s - 1, 0, 9)]
+        at = x[c, te.clamp((y + 1) // 2 + r - 2, 0, h - 1), te.clamp((z + 1) // 2 + s - 2, 0, v - 1)]
         return te.sum(at * (weight(y, r) * weight(z, s)), (r, s))
 
-    return te.compute((2, 20, 20), entry)
+    return te.compute((c, 2 * h, 2 * v), entry)
 
 
 def sampled(x: Any, c: Any, y: Any, z: Any) -> Any:
@@ -273,45 +285,50 @@ def sampled(x: Any, c: Any, y: Any, z: Any) -> Any:
 
 @kernel(x=(3, 12, 12), grid=places(10, 10, 2, upto=10.8))
 def spatial_transformer(x: Any, grid: Any) -> Any:
-    return te.compute((3, 10, 10), lambda c, i, j: sampled(x, c, grid[i, j, 0], grid[i, j, 1]))
+    shape = (x.shape[0], *grid.shape[:2])
+    return te.compute(shape, lambda c, i, j: sampled(x, c, grid[i, j, 0], grid[i, j, 1]))
 
 
 @kernel(x=(2, 10, 10), offset=places(8, 8, 3, 3, 2, upto=0.8), w=(3, 2, 3, 3))
 def deformable_conv(x: Any, offset: Any, w: Any) -> Any:
-    c, r, s = axes(2, 3, 3)
+    f, *own = w.shape
+    h, v = offset.shape[:2]
+    c, r, s = axes(*own)
 
     def near(c: Any, i: Any, j: Any, r: Any, s: Any) -> Any:
-        y = (i + r).astype("float64") + offset[i, j, r, s, 0]
-        z = (j + s).astype("float64") + offset[i, j, r, s, 1]
+        y = (i + r).astype(x.dtype) + offset[i, j, r, s, 0]
+        z = (j + s).astype(x.dtype) + offset[i, j, r, s, 1]
         return sampled(x, c, y, z)
 
-    columns = te.compute((2, 8, 8, 3, 3), near)
-    return te.compute((3, 8, 8), lambda f, i, j: te.sum(columns[c, i, j, r, s] * w[f, c, r, s], (c, r, s)))
+    columns = te.compute((own[0], h, v, *own[1:]), near)
+    return te.compute((f, h, v), lambda f, i, j: te.sum(columns[c, i, j, r, s] * w[f, c, r, s], (c, r, s)))
 
 
 @kernel(x=(14, 14))
 def non_local_means(x: Any) -> Any:
     """Windows of 5 around each pixel, compared by patches of 3."""
     u, v, r, s = axes(5, 5, 3, 3)
+    h, w = (n - 6 for n in x.shape)
 
     def distance(i: Any, j: Any, u: Any, v: Any) -> Any:
         d = x[i + 2 + r, j + 2 + s] - x[i + u + r, j + v + s]
         return te.sum(d * d, (r, s))
 
-    weight = te.compute((8, 8, 5, 5), lambda i, j, u, v: te.exp(-0.1 * distance(i, j, u, v)))
-    total = te.compute((8, 8), lambda i, j: te.sum(weight[i, j, u, v], (u, v)))
-    near = te.compute((8, 8), lambda i, j: te.sum(weight[i, j, u, v] * x[i + u + 1, j + v + 1], (u, v)))
-    return te.compute((8, 8), lambda i, j: near[i, j] / total[i, j])
+    weight = te.compute((h, w, 5, 5), lambda i, j, u, v: te.exp(-0.1 * distance(i, j, u, v)))
+    total = te.compute((h, w), lambda i, j: te.sum(weight[i, j, u, v], (u, v)))
+    near = te.compute((h, w), lambda i, j: te.sum(weight[i, j, u, v] * x[i + u + 1, j + v + 1], (u, v)))
+    return te.compute((h, w), lambda i, j: near[i, j] / total[i, j])
 
 
 @kernel(x=(12, 12), guide=positive(12, 12))
 def bilateral_splat(x: Any, guide: Any) -> Any:
     """Pixels added to cells of a grid, at their place and their guide's depth."""
-    depth = te.compute((12, 12), lambda i, j: te.clamp(te.F.floor(guide[i, j] * 4).astype("int64"), 0, 6))
-    weight = te.compute((12, 12), lambda i, j: guide[i, j] * 4 - te.F.floor(guide[i, j] * 4))
+    h, w = x.shape
+    depth = te.compute(x.shape, lambda i, j: te.clamp(te.F.floor(guide[i, j] * 4).astype("int64"), 0, 6))
+    weight = te.compute(x.shape, lambda i, j: guide[i, j] * 4 - te.F.floor(guide[i, j] * 4))
     return te.scatter(
-        (3, 3, 8),
-        (12, 12, 2),
+        (h // 4, w // 4, 8),
+        (h, w, 2),
         lambda i, j, d: (
             (i // 4, j // 4, depth[i, j] + d),
             x[i, j] * te.select(d < 1, 1 - weight[i, j], weight[i, j]),
@@ -332,15 +349,16 @@ def _softmax(x: Any, n: int, m: int) -> Any:
 
 @kernel(x=(12, 20))
 def softmax(x: Any) -> Any:
-    return _softmax(x, 12, 20)
+    return _softmax(x, *x.shape)
 
 
 @kernel(x=(12, 20), label=indices(20, 12))
 def cross_entropy(x: Any, label: Any) -> Any:
-    (k,) = axes(20)
-    top = te.compute((12,), lambda i: te.max(x[i, k], k))
-    total = te.compute((12,), lambda i: te.sum(te.exp(x[i, k] - top[i]), k))
-    return te.compute((12,), lambda i: te.log(total[i]) + top[i] - x[i, label[i]])
+    n, m = x.shape
+    (k,) = axes(m)
+    top = te.compute((n,), lambda i: te.max(x[i, k], k))
+    total = te.compute((n,), lambda i: te.sum(te.exp(x[i, k] - top[i]), k))
+    return te.compute((n,), lambda i: te.log(total[i]) + top[i] - x[i, label[i]])
 
 
 def _normalized(x: Any, w: Any, b: Any, n: int, m: int) -> Any:
@@ -353,30 +371,34 @@ def _normalized(x: Any, w: Any, b: Any, n: int, m: int) -> Any:
 
 @kernel(x=(12, 20), w=(20,), b=(20,))
 def layer_norm(x: Any, w: Any, b: Any) -> Any:
-    return _normalized(x, w, b, 12, 20)
+    return _normalized(x, w, b, *x.shape)
 
 
 @kernel(x=(4, 8, 6, 6), w=(8,), b=(8,))
 def group_norm(x: Any, w: Any, b: Any) -> Any:
-    """Of 4 groups of 2 channels."""
-    c, i, j = axes(2, 6, 6)
-    mean = te.compute((4, 4), lambda n, g: te.sum(x[n, 2 * g + c, i, j], (c, i, j)) / 72)
+    """Of 4 groups."""
+    n, channels, h, v = x.shape
+    own = channels // 4
+    c, i, j = axes(own, h, v)
+    m = own * h * v
+    mean = te.compute((n, 4), lambda n, g: te.sum(x[n, own * g + c, i, j], (c, i, j)) / m)
     square = te.compute(
-        (4, 4), lambda n, g: te.sum((x[n, 2 * g + c, i, j] - mean[n, g]) ** 2, (c, i, j)) / 72
+        (n, 4), lambda n, g: te.sum((x[n, own * g + c, i, j] - mean[n, g]) ** 2, (c, i, j)) / m
     )
-    return te.compute(
-        (4, 8, 6, 6),
-        lambda n, c, y, z: (
-            (x[n, c, y, z] - mean[n, c // 2]) / te.sqrt(square[n, c // 2] + 1e-5) * w[c] + b[c]
-        ),
-    )
+
+    def entry(n: Any, c: Any, y: Any, z: Any) -> Any:
+        g = c // own
+        return (x[n, c, y, z] - mean[n, g]) / te.sqrt(square[n, g] + 1e-5) * w[c] + b[c]
+
+    return te.compute(x.shape, entry)
 
 
 @kernel(x=(12, 20), w=(20,))
 def rms_norm(x: Any, w: Any) -> Any:
-    (k,) = axes(20)
-    square = te.compute((12,), lambda i: te.sum(x[i, k] * x[i, k], k) / 20)
-    return te.compute((12, 20), lambda i, j: x[i, j] / te.sqrt(square[i] + 1e-5) * w[j])
+    n, m = x.shape
+    (k,) = axes(m)
+    square = te.compute((n,), lambda i: te.sum(x[i, k] * x[i, k], k) / m)
+    return te.compute((n, m), lambda i, j: x[i, j] / te.sqrt(square[i] + 1e-5) * w[j])
 
 
 @kernel(x=(2, 8, 6, 6))
@@ -418,30 +440,33 @@ def causal_attention(q: Any, k: Any, v: Any) -> Any:
 @kernel(q=(32, 16), k=(32, 16), v=(32, 16))
 def windowed_attention(q: Any, k: Any, v: Any) -> Any:
     """Each query looks at the 9 keys around it."""
-    c, w = axes(16, 9)
+    n, d = q.shape
+    c, w = axes(d, 9)
 
     def there(i: Any, w: Any) -> Any:
-        return (i + w >= 4) & (i + w < 36)
+        return (i + w >= 4) & (i + w < n + 4)
 
     def at(i: Any, w: Any) -> Any:
-        return te.clamp(i + w - 4, 0, 31)
+        return te.clamp(i + w - 4, 0, n - 1)
 
     score = te.compute(
-        (32, 9), lambda i, w: te.select(there(i, w), te.sum(q[i, c] * k[at(i, w), c], c) * 0.25, -1e9)
+        (n, 9), lambda i, w: te.select(there(i, w), te.sum(q[i, c] * k[at(i, w), c], c) * d**-0.5, -1e9)
     )
-    p = _softmax(score, 32, 9)
-    return te.compute((32, 16), lambda i, c: te.sum(te.bracket(there(i, w)) * p[i, w] * v[at(i, w), c], w))
+    p = _softmax(score, n, 9)
+    return te.compute((n, d), lambda i, c: te.sum(te.bracket(there(i, w)) * p[i, w] * v[at(i, w), c], w))
 
 
 @kernel(x=(2, 12, 16))
 def rope(x: Any) -> Any:
     """Rotary embeddings (Su et al., 2021): pairs of features turned by the position."""
+    n = x.shape[2]
+    half, step = n // 2, -2 * float(np.log(1e4)) / n
 
     def angle(t: Any, m: Any) -> Any:
-        return t.astype("float64") * te.exp((m % 8).astype("float64") * -1.151)
+        return t.astype(x.dtype) * te.exp((m % half).astype(x.dtype) * step)
 
     def entry(h: Any, t: Any, m: Any) -> Any:
-        turned = te.select(m < 8, -x[h, t, (m + 8) % 16], x[h, t, (m + 8) % 16])
+        turned = te.select(m < half, -x[h, t, (m + half) % n], x[h, t, (m + half) % n])
         return x[h, t, m] * te.cos(angle(t, m)) + turned * te.sin(angle(t, m))
 
     return te.compute(x.shape, entry)
@@ -456,31 +481,38 @@ def _sigmoid(z: Any) -> Any:
 
 @kernel(x=(4, 10), h=(4, 8), c=(4, 8), w=(10, 32), u=(8, 32), b=(32,))
 def lstm_cell(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
-    j, k = axes(10, 8)
-    z = te.compute((4, 32), lambda n, i: te.sum(x[n, j] * w[j, i], j) + te.sum(h[n, k] * u[k, i], k) + b[i])
+    m = h.shape[1]
+    j, k = axes(x.shape[1], m)
+    shape = (x.shape[0], 4 * m)
+    z = te.compute(shape, lambda n, i: te.sum(x[n, j] * w[j, i], j) + te.sum(h[n, k] * u[k, i], k) + b[i])
     new = te.compute(
-        (4, 8),
-        lambda n, i: _sigmoid(z[n, i + 8]) * c[n, i] + _sigmoid(z[n, i]) * te.tanh(z[n, i + 16]),
+        h.shape,
+        lambda n, i: _sigmoid(z[n, i + m]) * c[n, i] + _sigmoid(z[n, i]) * te.tanh(z[n, i + 2 * m]),
     )
-    return te.compute((4, 8), lambda n, i: _sigmoid(z[n, i + 24]) * te.tanh(new[n, i])), new
+    return te.compute(h.shape, lambda n, i: _sigmoid(z[n, i + 3 * m]) * te.tanh(new[n, i])), new
 
 
 @kernel(x=(4, 10), h=(4, 8), w=(10, 24), u=(8, 24))
 def gru_cell(x: Any, h: Any, w: Any, u: Any) -> Any:
-    j, k = axes(10, 8)
-    a = te.compute((4, 24), lambda n, i: te.sum(x[n, j] * w[j, i], j))
-    b = te.compute((4, 24), lambda n, i: te.sum(h[n, k] * u[k, i], k))
+    m = h.shape[1]
+    j, k = axes(x.shape[1], m)
+    shape = (x.shape[0], 3 * m)
+    a = te.compute(shape, lambda n, i: te.sum(x[n, j] * w[j, i], j))
+    b = te.compute(shape, lambda n, i: te.sum(h[n, k] * u[k, i], k))
 
     def entry(n: Any, i: Any) -> Any:
-        r, z = _sigmoid(a[n, i] + b[n, i]), _sigmoid(a[n, i + 8] + b[n, i + 8])
-        return (1 - z) * te.tanh(a[n, i + 16] + r * b[n, i + 16]) + z * h[n, i]
+        r, z = _sigmoid(a[n, i] + b[n, i]), _sigmoid(a[n, i + m] + b[n, i + m])
+        return (1 - z) * te.tanh(a[n, i + 2 * m] + r * b[n, i + 2 * m]) + z * h[n, i]
 
-    return te.compute((4, 8), entry)
+    return te.compute(h.shape, entry)
 
 
 @kernel(x=(30, 4), a=(4,))
 def linear_recurrence(x: Any, a: Any) -> Any:
-    return te.scan((30, 4), lambda s: te.compute((30, 4), lambda t, i: a[i] * s[t - 1, i] + x[t, i]))
+    def step(s: Any) -> Any:
+        return te.compute(x.shape, lambda t, i: a[i] * s[t - 1, i] + x[t, i])
+
+    return te.scan(x.shape, step, dtype=x.dtype)
 
 
 @kernel(x=(6, 12))
@@ -488,11 +520,45 @@ def kalman(x: Any) -> Any:
     """The mean and the variance of a walk observed with noise."""
 
     def step(m: Any, p: Any) -> Any:
-        gain = te.compute((6, 12), lambda t, i: (p[t - 1, i] + 0.1) / (p[t - 1, i] + 0.1 + x[t, i] ** 2))
-        mean = te.compute((6, 12), lambda t, i: m[t - 1, i] + gain[t, i] * (x[t, i] - m[t - 1, i]))
-        return mean, te.compute((6, 12), lambda t, i: (1 - gain[t, i]) * (p[t - 1, i] + 0.1))
+        gain = te.compute(x.shape, lambda t, i: (p[t - 1, i] + 0.1) / (p[t - 1, i] + 0.1 + x[t, i] ** 2))
+        mean = te.compute(x.shape, lambda t, i: m[t - 1, i] + gain[t, i] * (x[t, i] - m[t - 1, i]))
+        return mean, te.compute(x.shape, lambda t, i: (1 - gain[t, i]) * (p[t - 1, i] + 0.1))
 
-    return te.scan([(6, 12), (6, 12)], step, init=[0.0, 1.0], dtype="float64")[0]
+    return te.scan([x.shape, x.shape], step, init=[0.0, 1.0], dtype=x.dtype)[0]
+
+
+@kernel(x=(10, 3, 6), label=indices(5, 3, 4))
+def ctc(x: Any, label: Any) -> Any:
+    """The loss of labels, of scores of classes at each step (Graves et al., 2006); class 0 is blank."""
+    steps, batch, classes = x.shape
+    (k,) = axes(classes)
+    norm = te.compute((steps, batch), lambda t, b: te.log(te.sum(te.exp(x[t, b, k]), k)))
+    count, far = label.shape[1], -1e9
+    shape = (steps, batch, 2 * count + 1)
+
+    def own(b: Any, s: Any) -> Any:
+        return te.select(s % 2 == 1, 1 + label[b, te.clamp(s // 2, 0, count - 1)], 0)
+
+    def step(alpha: Any) -> Any:
+        def entry(t: Any, b: Any, s: Any) -> Any:
+            stay = alpha[t - 1, b, s]
+            one = te.select(s >= 1, alpha[t - 1, b, te.clamp(s - 1, 0, 2 * count)], far)
+            other = (s % 2 == 1) & (own(b, s) != own(b, te.clamp(s - 2, 0, 2 * count)))
+            two = te.select((s >= 2) & other, alpha[t - 1, b, te.clamp(s - 2, 0, 2 * count)], far)
+            most = te.maximum(te.maximum(stay, one), two)
+            before = most + te.log(te.exp(stay - most) + te.exp(one - most) + te.exp(two - most))
+            return te.select(t == 0, te.select(s < 2, 0.0, far), before) + x[t, b, own(b, s)] - norm[t, b]
+
+        return te.compute(shape, entry, dtype=x.dtype)
+
+    alpha = te.scan(shape, step, init=far, dtype=x.dtype)
+
+    def loss(b: Any) -> Any:
+        blank, last = alpha[steps - 1, b, 2 * count], alpha[steps - 1, b, 2 * count - 1]
+        most = te.maximum(blank, last)
+        return -(most + te.log(te.exp(blank - most) + te.exp(last - most)))
+
+    return te.compute((batch,), loss)
 
 
 # --- data-dependent ----------------------------------------------------------------------------------
@@ -500,8 +566,9 @@ def kalman(x: Any) -> Any:
 
 @kernel(table=(20, 8), at=indices(20, 6, 4), weight=(6, 4))
 def embedding_bag(table: Any, at: Any, weight: Any) -> Any:
-    (k,) = axes(4)
-    return te.compute((6, 8), lambda b, i: te.sum(table[at[b, k], i] * weight[b, k], k))
+    n, own = at.shape
+    (k,) = axes(own)
+    return te.compute((n, table.shape[1]), lambda b, i: te.sum(table[at[b, k], i] * weight[b, k], k))
 
 
 def rows(*starts: int) -> Callable[[np.random.Generator], Any]:
@@ -514,7 +581,7 @@ def csr_product(p: Any, c: Any, v: Any, b: Any) -> Any:
         e = te.reduce_axis((p[i], p[i + 1]))
         return te.sum(v[e] * b[c[e], j], e)
 
-    return te.compute((6, 5), entry)
+    return te.compute((p.shape[0] - 1, b.shape[1]), entry)
 
 
 @kernel(p=rows(0, 3, 3, 7, 12, 15, 20), x=(20,))
@@ -527,14 +594,22 @@ def row_softmax(p: Any, x: Any) -> Any:
         e = te.reduce_axis((p[i], p[i + 1]))
         return te.sum(te.exp(x[e]) / sums[i] * x[e], e)
 
-    sums = te.compute((6,), total)
-    return te.compute((6,), places)
+    n = p.shape[0] - 1
+    sums = te.compute((n,), total)
+    return te.compute((n,), places)
 
 
 @kernel(x=(30,), centre=(8,))
 def soft_histogram(x: Any, centre: Any) -> Any:
-    (k,) = axes(30)
-    return te.compute((8,), lambda b: te.sum(te.exp(-2 * (x[k] - centre[b]) ** 2), k))
+    (k,) = axes(*x.shape)
+    return te.compute(centre.shape, lambda b: te.sum(te.exp(-2 * (x[k] - centre[b]) ** 2), k))
+
+
+@kernel(x=places(30, upto=0.9), weight=(30,))
+def histogram(x: Any, weight: Any) -> Any:
+    """Of 64 bins between 0 and 1."""
+    at = te.compute(x.shape, lambda e: te.F.floor(x[e] * 64).astype("int64"))
+    return te.scatter((64,), x.shape, lambda e: (at[e], weight[e]))
 
 
 @kernel(x=(10, 8), w=(30, 8), source=indices(10, 30), target=indices(10, 30))

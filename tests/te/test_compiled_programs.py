@@ -1,234 +1,30 @@
-"""Random programs compiled and interpreted: the same numbers, and an error where the interpreter has one.
-
-Indices are any arithmetic: held between bounds, divided, reduced, chosen, read from data and from what other
-stages computed; extents include 0 and 1, and may be sizes that a call gives; guards are on indices and on
-data. A read is brought inside by a clamp, a remainder or a guard, or it depends on data that may be wrong.
-Results are entries, scatters of every combine, scans and ragged reductions, of floats of all widths and of
-complex numbers.
-"""
+"""Random programs compiled and interpreted (`programs`), and some that random ones hardly meet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from iverson import te
 from iverson.codegen import compile
-from iverson.core.errors import IndexingError
-from iverson.expr.nodes import Expr
-from iverson.te.expressions import Tensor, Var
-from iverson.te.halves import in_single
+from iverson.codegen.print import kernel_text
 from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.translate import compiles
-from iverson.te.verify import check
-from tests.conformance.product import EXHAUSTIVE
+from iverson.te.lower import Run, lower
+from tests.conformance.product import EXHAUSTIVE, SEED
 
-F = te.F
-#: What programs compute in, and how far compiled code may be from the interpreter: a few roundings.
-DTYPES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-3, "float16": 3e-2}
-ROWS = 7  # where ragged rows start, and how many there are at most
-DATA = 20  # how often an index read from data is wrong: once in so many
+from .programs import hold_all
+
+#: Programs held, and in one test.
+COUNT, CHUNK = (20_000, 100) if EXHAUSTIVE else (300, 20)
 
 
-class Programs:
-    """Draws programs over placeholders X, Y (floats) and at (integers)."""
-
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
-        self.draw = draw
-        self.n, self.m = self.one(0, 1, 2, 3, 5), self.one(0, 1, 3, 8, 17)
-        self.dtype = self.one(*["float64"] * 5, *DTYPES)
-        self.ordered = self.dtype != "complex128"
-        self.symbolic = self.one(False, False, True)
-        self.shape = (te.var("n"), te.var("m")) if self.symbolic else (self.n, self.m)
-        self.X = te.placeholder((self.one(1, 2, 4), self.one(1, 3, 9)), self.dtype, name="X")
-        self.Y = te.placeholder((self.one(1, 5, 16),), self.dtype, name="Y")
-        self.rows = te.placeholder((ROWS,), "int64", "rows")
-        self.at = te.placeholder((4,), "int64", "at")
-        self.floats: list[Tensor] = [self.X, self.Y]
-        self.integers: list[Tensor] = [self.at]
-
-    def one(self, *choices: Any) -> Any:
-        return self.draw(st.sampled_from(choices))
-
-    def number(self, axes: list[Var], depth: int) -> Expr:
-        """An integer expression, of any sign and size."""
-        kind = self.one("axis", "axis", "sum", "held", "quotient", "choice", "data") if depth else "axis"
-        v: Any = self.one(*axes)
-        if kind == "axis":
-            return self.one(1, 1, 2, -1) * v + self.one(0, 0, 1, -2)
-        a = self.number(axes, depth - 1)
-        if kind == "sum":
-            return a + self.one(1, -1) * self.number(axes, depth - 1)
-        if kind == "held":
-            how = self.one(F.minimum, F.maximum)
-            return how(a, self.one(self.number(axes, depth - 1), self.one(0, 2, 5)))
-        if kind == "quotient":
-            return self.one(a // self.one(2, 3), a % self.one(2, 3, 4))
-        if kind == "choice":
-            return te.select(self.condition(axes, 0), a, self.number(axes, depth - 1))
-        source = self.one(*self.integers)
-        return source[tuple(self.inside(axes, n, depth - 1) for n in source.shape)]
-
-    def inside(self, axes: list[Var], n: Any, depth: int) -> Expr:
-        """An index of an axis of extent n."""
-        a = self.number(axes, depth)
-        return self.one(te.clamp(a, 0, n - 1), te.clamp(a, 0, n - 1), a % n, F.abs(a) % n)
-
-    def condition(self, axes: list[Var], depth: int) -> Expr:
-        a, b = self.number(axes, depth), self.number(axes, 0)
-        return self.one(a < b, a >= b, a == b, (a > b) | (b == 2), (a <= 3) & (b >= 1))
-
-    def read(self, axes: list[Var]) -> Expr:
-        source = self.one(*self.floats)
-        how = self.one("inside", "inside", "guarded", "data")
-        if how == "inside":
-            return source[tuple(self.inside(axes, n, 2) for n in source.shape)]
-        at = [self.number(axes, 2) for _ in source.shape]
-        if how == "data":
-            at = [self.at[te.clamp(a, 0, 3)] for a in at]
-            if self.one(*[True] * DATA, False):
-                at = [te.clamp(a, 0, n - 1) for a, n in zip(at, source.shape, strict=True)]
-            return source[tuple(at)]
-        fits = [(a >= 0) & (a < n) for a, n in zip(at, source.shape, strict=True)]
-        whole = fits[0]
-        for f in fits[1:]:
-            whole = whole & f
-        return te.select(whole, source[tuple(at)], self.one(0.0, 0.5))
-
-    def value(self, axes: list[Var], depth: int) -> Expr:
-        kind = self.one("read", "read", "product", "guard", "sum", "data") if depth else "read"
-        if kind == "read":
-            return self.read(axes)
-        a = self.value(axes, depth - 1)
-        if kind == "product":
-            return a * self.value(axes, depth - 1)
-        if kind == "sum":
-            return a + F.sin(self.value(axes, depth - 1))
-        if kind == "guard":
-            return te.select(self.condition(axes, 1), a, self.one(0.0, 0.25))
-        return te.select(self.size(self.read(axes)) > 0.3, a, self.one(0.0, -9.0))
-
-    def size(self, e: Expr) -> Expr:
-        """A number that can be compared."""
-        return e if self.ordered else F.abs(e)
-
-    def entry(self, i: Var, j: Var) -> Expr:
-        how = self.one("", "", "sum", "sum", *(("max", "min") if self.ordered else ()), "prod")
-        if not how:
-            return self.value([i, j], 2)
-        low, n = self.one((0, 1), (0, 4), (1, 6))
-        k = te.reduce_axis((low, self.one(low, n) if how == "sum" else n), "k")
-        total = getattr(te, how)(self.value([i, j, k], 2), k)
-        return te.select(self.condition([i, j], 1), total, 0.0) if self.one(True, False) else total
-
-    def ragged(self, i: Var, j: Var) -> Expr:
-        """A reduction between bounds that are data."""
-        row = te.clamp(self.one(i, j, i + j), 0, ROWS - 2)
-        e = te.reduce_axis((self.rows[row], self.rows[row + 1]), "e")
-        reduce = self.one(te.sum, te.sum, *((te.max, te.min) if self.ordered else ()))
-        return reduce(self.Y[e] * self.value([i, j, e], 1), e)
-
-    def scanned(self) -> Tensor:
-        """A recurrence along the first axis, from either end."""
-        reverse = self.one(False, True)
-        back = -1 if reverse else 1
-
-        def step(state: Any) -> te.Compute:
-            def entry(t: Var, j: Var) -> Expr:
-                before = state[t - back * self.one(1, 1, 2), self.one(j, j, self.shape[1] - 1 - j)]
-                return self.one(before * 0.5, F.sin(before), te.select(j > 2, before, 0.0)) + self.value(
-                    [t, j], 1
-                )
-
-            return te.compute(self.shape, entry, "R", dtype=self.dtype)
-
-        return te.scan(self.shape, step, "R", init=self.one(0, 1), dtype=self.dtype, reverse=reverse)
-
-    def scattered(self, combine: str) -> Tensor:
-        """What points of a box add to entries, or write once."""
-        n, m = self.one(0, 1, 5), self.one(1, 3, 8)
-        r = n * m if combine == "assign" else self.one(1, 4, 9)
-
-        def point(i: Var, j: Var) -> tuple[Expr, Expr]:
-            once = self.one(i * m + j, i * m + (m - 1 - j), (n - 1 - i) * m + j)
-            return once if combine == "assign" else self.inside([i, j], r, 2), self.value([i, j], 2)
-
-        return te.scatter((r,), (n, m), point, "T", combine)
-
-    def result(self) -> tuple[Tensor, bool]:
-        """What is computed, and whether it has derivatives."""
-        how = self.one("entry", "entry", "entry", "ragged", "scan", "scatter")
-        if how == "scatter":
-            combine = self.one("sum", "prod", "assign", *(("max", "min") if self.ordered else ()))
-            return self.scattered(combine), combine != "prod"
-        if how == "scan":
-            return self.scanned(), True
-        made = te.compute(self.shape, self.entry if how == "entry" else self.ragged, "T")
-        return made, made.dtype.kind in "fc"
-
-    def program(self) -> tuple[Tensor, bool]:
-        if self.one(True, False):
-            self.integers.append(te.compute((3,), lambda i: self.number([i], 2), "N"))
-        if self.one(True, False):
-            self.floats.append(te.compute((3, 6), self.entry, "S"))
-        return self.result()
-
-
-@settings(deadline=None, max_examples=400 if EXHAUSTIVE else 36)
-@given(st.data(), st.integers(0, 2**31))
-def test_compiled_as_interpreted(data: st.DataObject, seed: int) -> None:
-    made = Programs(data.draw)
-    output, differentiable = made.program()
-    assert isinstance(output, te.Compute)
-    rng = np.random.default_rng(seed)
-    H = te.placeholder(output.shape, output.dtype, name="H")
-    inputs = [made.X, made.Y]
-    program = te.program_of([output, *(te.differentiate(output, inputs, H) if differentiable else ())])
-    sizes = dict(zip(made.shape, (made.n, made.m), strict=True)) if program.sizes else {}
-    sizes = {v: sizes[v] for v in program.sizes}
-    bound = te.program_of(te.bind(program.outputs, sizes)) if sizes else program
-    if not all(map(compiles, in_single(program).statements)):  # an op has no code for all shapes then
-        program, sizes = bound, {}
-    feeds = {
-        "rows": rng.integers(0, 1 + made.Y.shape[0], ROWS) - (rng.random(ROWS) < 0.02),
-        "at": rng.integers(-1, 6, 4),
-    }
-    feed = [feeds[p.name] if p.name in feeds else drawn(rng, p) for p in bound.inputs]
-    eliminated = te.eliminate(program)
-    check(eliminated)
-    try:
-        expected = run(bound, feed)
-    except IndexingError:
-        expected = None
-    lowered = lower(eliminated)
-    given = {p.name: a for p, a in zip(bound.inputs, feed, strict=True)}
-    try:
-        own = lowered.at(dict(zip(lowered.program.sizes, sizes.values(), strict=True))) if sizes else lowered
-        found = own(*(given[p.name] for p in program.inputs), threads=data.draw(st.sampled_from([1, 2])))
-    except IndexingError:
-        assert expected is None, "an error that the interpreter does not have"
-        return
-    if expected is None:
-        assert len(program.statements) > 1, "no error where the interpreter has one"
-        return  # what is wrong is in a stage of which the others do not read that entry
-    near = DTYPES[made.dtype]
-    for a, b in zip(found, expected, strict=True):
-        assert a.dtype == b.dtype
-        np.testing.assert_allclose(
-            a, b, rtol=near, atol=near * (1 + np.abs(b).max(initial=0, where=np.isfinite(b)))
-        )
-
-
-def drawn(rng: np.random.Generator, p: te.Placeholder) -> Any:
-    """Numbers for an input, of its dtype."""
-    found = rng.uniform(-1, 1, p.shape)
-    return (found + 1j * rng.uniform(-1, 1, p.shape) if p.dtype.kind == "c" else found).astype(p.dtype)
+@pytest.mark.parametrize("first", range(SEED, SEED + COUNT, CHUNK))
+def test_compiled_as_interpreted(first: int) -> None:
+    hold_all(range(first, first + CHUNK))
 
 
 @given(n=st.integers(1, 6), m=st.integers(1, 8), by=st.integers(-2, 2), summed=st.booleans())
@@ -248,6 +44,32 @@ def test_a_stage_read_in_part_of_a_longer_one(n: int, m: int, by: int, summed: b
     expected = np.where(inside, own[np.where(inside, at, 0)], 0.0)
     for found in (run(program, [data]), lower(program)(data)):
         np.testing.assert_array_equal(found[0], expected)
+
+
+def test_an_axis_without_values_writes_nothing() -> None:
+    """Where another axis, that is walked first, leaves the result."""
+    x = te.placeholder((1,), name="x")
+    beyond = te.scatter((1,), (3, 0), lambda j, i: ((j,), 0.0 * x[0]))
+    np.testing.assert_array_equal(lower(te.eliminate(beyond))(np.ones(1))[0], [0.0])
+
+
+def test_the_text_of_a_kernel_does_not_grow_with_paths() -> None:
+    x = te.placeholder((9,), name="x")
+
+    def chain(levels: int) -> te.Compute:
+        def entry(i: Any) -> Any:
+            e = x[i]
+            for _ in range(levels):
+                e = te.sin(e) * e + te.cos(e)
+            return e
+
+        return te.compute((9,), entry)
+
+    short, long = (
+        sum(len(kernel_text(s.kernel)) for s in lower(te.eliminate(chain(n))).steps if isinstance(s, Run))
+        for n in (8, 16)
+    )
+    assert long < 3 * short
 
 
 def test_choices_inside_choices_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.corpus.cells import WORKLOADS
+from benchmarks.harness import Effort, measure
 from iverson import te
 from iverson.codegen.nodes import Load, Loop, expressions, statements
 from iverson.codegen.task import motion
@@ -113,3 +116,13 @@ def test_the_lanes_of_a_sampler_s_gradient_are_those_of_its_places() -> None:
     heads = [e for e in loads if isinstance(e, Load) and e.buffer.name.startswith("head")]
     assert all(motion(e, lanes) == 1 for e in heads)
     assert heads
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", [n for n in WORKLOADS if n.endswith("_gradients")])
+def test_peers_of_the_corpus_compute_the_same(name: str) -> None:
+    """What `python -m benchmarks --corpus` sets against each other, with gradients and not timed."""
+    workload = WORKLOADS[name]
+    quick = replace(workload, run={p: r for p, r in workload.run.items() if p in ("iverson", "torch", "jax")})
+    found = measure(quick, workload.sizes[0], 0, Effort(rounds=0, warm_up=0.0))["status"]
+    assert found == dict.fromkeys(quick.run, "ok")

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import re
 
-from iverson.codegen.nodes import Buffer, Declare, If, Kernel, Let, Loop, Point, Stmt, Update, UpdateArg
+from iverson.codegen.nodes import (
+    Buffer,
+    Declare,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Point,
+    Stmt,
+    Update,
+    UpdateArg,
+    expressions,
+)
 from iverson.expr.functions import ASSIGN
-from iverson.expr.nodes import Expr
-from iverson.expr.print import exact_text as text
+from iverson.expr.print import exact_texts
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -44,10 +55,6 @@ def _nameless_text(kernel: Kernel) -> str:
     return _MADE_NAME.sub(lambda m: f"%{numbers.setdefault(m.group(), len(numbers))}", rest)
 
 
-def _list(items: tuple[Expr, ...]) -> str:
-    return ", ".join(map(text, items))
-
-
 def _buffer(b: Buffer) -> str:
     shape = ", ".join(map(str, b.shape))
     strides = "" if b.strides is None else f" strides ({', '.join(map(str, b.strides))})"
@@ -56,27 +63,35 @@ def _buffer(b: Buffer) -> str:
 
 def _statement(s: Stmt, depth: int) -> list[str]:
     pad = "  " * depth
-    if isinstance(s, (Loop, If)):
-        inner = [line for item in s.body for line in _statement(item, depth + 1)]
-        return [pad + (_loop(s) if isinstance(s, Loop) else f"if {text(s.condition)}:"), *inner]
+    parts, texts = exact_texts(tuple(expressions(s)))
+    body = s.body if isinstance(s, (Loop, If)) else ()
+    inner = [line for item in body for line in _statement(item, depth + 1)]
+    return [*(pad + p for p in parts), pad + _head(s, texts), *inner]
+
+
+def _head(s: Stmt, texts: list[str]) -> str:
+    """A statement without its body, given the texts of its expressions."""
+    if isinstance(s, Loop):
+        return _loop(s, *texts)
+    if isinstance(s, If):
+        return f"if {texts[0]}:"
     if isinstance(s, Let):
-        return [f"{pad}let {s.name} = {text(s.value)}"]
+        return f"let {s.name} = {texts[0]}"
     if isinstance(s, Declare):
-        return [f"{pad}var {s.name}: {s.dtype.name} = {text(s.value)}"]
+        return f"var {s.name}: {s.dtype.name} = {texts[0]}"
     if isinstance(s, Update):
-        return [f"{pad}{s.name} {ASSIGN[s.combine]} {text(s.value)}"]
+        return f"{s.name} {ASSIGN[s.combine]} {texts[0]}"
     if isinstance(s, UpdateArg):
-        return [f"{pad}{s.best}, {s.at} {s.combine}= {text(s.value)}, {text(s.position)}"]
+        return f"{s.best}, {s.at} {s.combine}= {texts[0]}, {texts[1]}"
     if isinstance(s, Point):
-        return [f"{pad}point {', '.join(f'{name} = {text(e)}' for name, e in s.at.items())}"]
-    return [
-        f"{pad}{s.buffer.name}[{_list(s.indices)}] {ASSIGN[s.combine]} {text(s.value)}"
-        + ("  # atomic" if s.atomic else "  # shared" if s.shared else "")
-    ]
+        return f"point {', '.join(f'{name} = {e}' for name, e in zip(s.at, texts, strict=True))}"
+    *indices, value = texts
+    how = "  # atomic" if s.atomic else "  # shared" if s.shared else ""
+    return f"{s.buffer.name}[{', '.join(indices)}] {ASSIGN[s.combine]} {value}{how}"
 
 
-def _loop(s: Loop) -> str:
-    bounds = f"{text(s.lower)}, {text(s.upper)}" + (f", {s.step}" if s.step != 1 else "")
+def _loop(s: Loop, lower: str, upper: str) -> str:
+    bounds = f"{lower}, {upper}" + (f", {s.step}" if s.step != 1 else "")
     factor = f" x{s.factor}" if s.factor != 1 else ""
     mark = f"  # {s.mark}{factor}" if s.mark else ""
     return f"for {s.var} in range({bounds}):{mark}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from iverson.core import dtypes
 from iverson.expr.nodes import Apply, Const, Expr, postorder
@@ -16,6 +17,8 @@ _INFIX = {
 #: What binds as strongly as these is put in parentheses on the right, and weaker ones on the left too.
 _NEGATIVE, _ATOM = 8, 10
 _LONG = 400
+#: Characters from which a part that occurs again has a name.
+_SHARED = 24
 
 
 def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG) -> str:
@@ -41,6 +44,30 @@ def exact_text(root: Expr) -> str:
     for node in postorder([root]):
         made[node] = _text_of(node, [made[o] for o in node.operands], exact=True)
     return made[root][0]
+
+
+def exact_texts(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
+    """Texts as of `exact_text`, of length in proportion to what there is to compute, and what they name.
+
+    A long part that occurs again is ``$n``, and a line ``$n = ...`` before gives its text.
+
+    >>> from iverson.expr.nodes import Cast
+    >>> x = Cast(Const(123456789012345678), dtypes.float32)
+    >>> exact_texts([x * x])
+    (['$0 = float32(123456789012345678)'], ['$0 * $0'])
+    """
+    nodes = list(postorder(roots))
+    uses = Counter(o for node in nodes for o in node.operands)
+    uses.update(roots)
+    made: dict[Expr, tuple[str, int]] = {}
+    lines: list[str] = []
+    for node in nodes:
+        found, level = _text_of(node, [made[o] for o in node.operands], exact=True)
+        if uses[node] > 1 and len(found) > _SHARED:
+            lines.append(f"${len(lines)} = {found}")
+            found, level = f"${len(lines) - 1}", _ATOM
+        made[node] = found, level
+    return lines, [made[root][0] for root in roots]
 
 
 def _text_of(node: Expr, below: list[tuple[str, int]], *, exact: bool) -> tuple[str, int]:

@@ -118,7 +118,11 @@ def cases(statement: Statement) -> list[Statement]:
 
     Only sums are split: their terms may come in any number of statements.
     """
-    if statement.combine not in ("sum", "assign") or statement.walk is not None:
+    if statement.walk is not None:
+        return [statement]
+    if any(isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi for v in statement.domain.axes):
+        return [replace(statement, walk=(), reason="an axis has no values")]
+    if statement.combine not in ("sum", "assign"):
         return [statement]
     guards, body = split_guard(statement.body)
     if statement.combine == "sum":
