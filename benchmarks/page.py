@@ -17,8 +17,8 @@ rounds of all libraries interleaved, checks that results agree, and prints ratio
 less of it. `make bench BENCH_ARGS=--readme` measures a choice of workloads and writes this page, its plot,
 and the table of the [README](../README.md).
 
-`make bench BENCH_ARGS=--corpus` sets kernels of the literature, forward and with all gradients, at four sizes and
-with one and two threads, against the best of these and of numba where that is installed. It takes
+`make bench BENCH_ARGS=--corpus` sets kernels of the literature, forward and with all gradients, at four sizes
+and with one and two threads, against the best of these and of numba where that is installed. It takes
 `--minutes` (15), tells what it had no time for, and says of the worst ten what `te.explain` says.
 
 Numbers are our time over the peer's, 0.5 half the time and 2 twice the time: the median over the sizes of a
