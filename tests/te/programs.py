@@ -243,7 +243,7 @@ def hold(seed: int) -> str:
     gradients = te.differentiate(output, inputs, H) if differentiable else ()
     program = te.program_of([output, *gradients])
     sizes = dict(zip(made.shape, (made.n, made.m), strict=True)) if program.sizes else {}
-    sizes = {v: sizes[v] for v in program.sizes}
+    values = sizes = {v: sizes[v] for v in program.sizes}
     bound = te.program_of(te.bind(program.outputs, sizes)) if sizes else program
     # An op has no code for all shapes then.
     if 0 in sizes.values() or not all(map(compiles, in_single(program).statements)):
@@ -278,7 +278,7 @@ def hold(seed: int) -> str:
             a, b, rtol=near, atol=near * (1 + np.abs(b).max(initial=0, where=np.isfinite(b)))
         )
     if differentiable and made.dtype == "float64":
-        _adjoints(rng, output, inputs, bound, given, expected[1:], sizes)
+        _adjoints(rng, output, inputs, bound, given, expected[1:], values)
     return "symbolic" if sizes else "held"
 
 

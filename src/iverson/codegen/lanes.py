@@ -116,10 +116,11 @@ class Machine:
         """Whether an access in an expression is tested where it is carried out."""
         if not self.plan.tested:
             return False
-        if e not in self._reporting:
-            loads = [x for x in subexpressions(e) if isinstance(x, Load)]
-            places = [(id(x), axis) for x in loads for axis in range(len(x.indices))]
-            self._reporting[e] = any(place in self.plan.tested for place in places)
+        for x in () if e in self._reporting else postorder([e]):
+            tested = isinstance(x, Load) and any(
+                (id(x), k) in self.plan.tested for k in range(len(x.indices))
+            )
+            self._reporting[x] = tested or any(self._reporting[o] for o in x.operands)
         return self._reporting[e]
 
     def _value(self, e: Expr, p: Point) -> Value:
