@@ -18,7 +18,17 @@ from iverson.codegen.nodes import INT64, Buffer, Load, Local, Size, Store, Var
 from iverson.codegen.plan import Plan
 from iverson.core import dtypes
 from iverson.expr.affine import LINEAR
-from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, producers_first, subexpressions
+from iverson.expr.nodes import (
+    Apply,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    Select,
+    postorder,
+    producers_first,
+    subexpressions,
+)
 
 
 @dataclass(frozen=True)
