@@ -50,7 +50,7 @@ def test_an_axis_without_values_writes_nothing() -> None:
     """Where another axis, that is walked first, leaves the result."""
     x = te.placeholder((1,), name="x")
     beyond = te.scatter((1,), (3, 0), lambda j, i: ((j,), 0.0 * x[0]))
-    np.testing.assert_array_equal(lower(te.eliminate(beyond))(np.ones(1))[0], [0.0])
+    np.testing.assert_array_equal(lower(te.eliminate(te.program_of([beyond], [x])))(np.ones(1))[0], [0.0])
 
 
 def test_the_text_of_a_kernel_does_not_grow_with_paths() -> None:

@@ -55,7 +55,12 @@ def _default() -> str:
 
 def digest(text: str, machine: Machine) -> str:
     """The key of a kernel on disk: of its text, the machine it is for and all versions that matter."""
-    return hashlib.sha256(f"{machine!r}\n{_environment()}\n{text}".encode()).hexdigest()
+    return key(f"{machine!r}\n{text}")
+
+
+def key(text: str) -> str:
+    """A key on disk for a text and all versions that matter."""
+    return hashlib.sha256(f"{_environment()}\n{text}".encode()).hexdigest()
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""From LLVM IR text to callable machine code: optimise, emit an object, load it.
+"""From LLVM IR text to callable machine code: optimise, emit an object, load it (`link`, or else LLVM).
 
 Objects are bytes, so that `cache.py` can keep them on disk. What the code computes is not known here.
 """
@@ -9,7 +9,7 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any
 
-from iverson.codegen import target, ufuncs
+from iverson.codegen import link, target, ufuncs
 from iverson.codegen.target import Machine
 from iverson.core.progress import Pieces
 
@@ -20,9 +20,9 @@ _COMPILED = Pieces("compiling kernels")
 
 @dataclass(frozen=True)
 class Library:
-    """Loaded machine code: the engine that owns its memory, and entry points by name."""
+    """Loaded machine code: what owns its memory, and entry points by name."""
 
-    engine: Any
+    owner: Any
     functions: dict[str, Any]
     addresses: dict[str, int]
 
@@ -80,10 +80,25 @@ def to_assembly(text: str, machine: Machine) -> str:
 
 def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:
     """Link an object into the process; ``signature`` is the ctypes type of all entry points."""
+    owner, addresses = link.link(code, names, _address) or _linked_by_llvm(code, names)
+    return Library(owner, {name: signature(addresses[name]) for name in names}, addresses)
+
+
+def _address(symbol: str) -> int | None:
+    """Of what code calls that is not its own: universal functions, the C library, Python."""
+    found = ufuncs.address(symbol)
+    if found is None and hasattr(ctypes.pythonapi, symbol):
+        found = ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value
+    return found
+
+
+def _linked_by_llvm(code: bytes, names: tuple[str, ...]) -> tuple[Any, dict[str, int]]:
     import llvmlite.binding as llvm
 
     with target.lock:
-        ufuncs.bind(code)
+        target.start()
+        for symbol in ufuncs.symbols(code):
+            llvm.add_symbol(symbol, ufuncs.address(symbol))
         # An engine is made with a module, and would set up LLVM's passes to generate code for it, empty as it
         # is: that takes longer than all else here. For linking alone, any machine of the family will do.
         triple = target.host().triple
@@ -94,9 +109,7 @@ def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:
         engine.remove_module(empty)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        addresses = {name: engine.get_function_address(name) for name in names}
-    functions = {name: signature(address) for name, address in addresses.items()}
-    return Library(engine, functions, addresses)
+        return engine, {name: engine.get_function_address(name) for name in names}
 
 
 #: ``void kernel(int64 first, int64 last, int64 *arguments)``; a call releases the GIL.

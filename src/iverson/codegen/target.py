@@ -1,12 +1,13 @@
 """The machine that code is generated for: its name, features and vector width, and LLVM's handle on it.
 
-llvmlite is imported here and in `compile.py` only, when first needed.
+llvmlite is imported here and in `compile.py` only, when first needed: not where all code is on disk.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from iverson.core import locks
@@ -34,12 +35,40 @@ class Machine:
 
 @functools.cache
 def host() -> Machine:
-    """The machine this process runs on."""
+    """The machine this process runs on, as LLVM has told some process of the same processor."""
+    from iverson.codegen import cache
+
+    described = _processor()
+    key = described and cache.key(f"machine {described}")
+    found = cache.read(key) if key else None
+    if found is not None:
+        return Machine(**json.loads(found))
+    machine = _asked()
+    if key:
+        cache.write(key, json.dumps(asdict(machine)).encode())
+    return machine
+
+
+#: What Linux says of a processor that varies with time.
+_VARIES = ("processor", "cpu MHz", "bogomips", "core id", "apicid", "initial apicid", "physical id")
+
+
+def _processor() -> str:
+    """What the system says of the processor; nothing where it cannot be read."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            first = file.read(1 << 14).partition("\n\n")[0]
+    except OSError:
+        return ""
+    lines = [x for x in first.splitlines() if x.partition("\t")[0].partition(":")[0].strip() not in _VARIES]
+    return "\n".join(lines) if any(x.startswith(("flags", "Features")) for x in lines) else ""
+
+
+def _asked() -> Machine:
+    """As LLVM knows it."""
     import llvmlite.binding as llvm
 
     with lock:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
         features = llvm.get_host_cpu_features()
         triple = llvm.get_process_triple()
         name = llvm.get_host_cpu_name()
@@ -56,10 +85,20 @@ def host() -> Machine:
 
 
 @functools.cache
+def start() -> None:
+    """Make LLVM ready for this processor (under `lock`)."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.cache
 def target_machine(machine: Machine) -> Any:
     """LLVM's target machine for a processor (under `lock`)."""
     import llvmlite.binding as llvm
 
+    start()
     target = llvm.Target.from_triple(machine.triple)
     return target.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=2, reloc="pic", codemodel="small"

@@ -3,7 +3,7 @@
 A universal function is an object of a documented C structure (NumPy's C API, ``PyUFuncObject``): for each
 signature it holds the address of a loop over strided arrays, which needs no GIL, and of that loop's data.
 Machine code calls these on the lanes of a vector, so that its results are those of the function, bit for bit.
-It names them by symbols that `bind` gives their addresses when code is loaded: code on disk holds none.
+It names them by symbols that `address` gives their addresses when code is loaded: code on disk holds none.
 """
 
 from __future__ import annotations
@@ -75,22 +75,24 @@ def _numbers(b: Builder, values: Sequence[int]) -> str:
     return name
 
 
-def bind(code: bytes) -> None:
-    """Give the symbols that an object uses their addresses (under `target.lock`)."""
-    for found in set(_SYMBOL.findall(code)):
-        _bound(*(part.decode() for part in found[1:]))
+def symbols(code: bytes) -> set[str]:
+    """Those that an object uses."""
+    return {found[0].decode() for found in _SYMBOL.finditer(code)}
 
 
 @functools.cache
-def _bound(module: str, name: str, given: str, made: str) -> None:
-    import llvmlite.binding as llvm
-
+def address(symbol: str) -> int | None:
+    """Of what a symbol names, if it is one of these."""
+    found = _SYMBOL.fullmatch(symbol.encode())
+    if found is None:
+        return None
+    kind, module, name, given, made = (part.decode() for part in found.groups())
     function: Any = getattr(importlib.import_module(_MODULES[module]), name)
     assert isinstance(function, np.ufunc)
     held = _Structure.from_address(id(function) + object.__basicsize__)
     k = function.types.index(f"{given}->{made}")
-    for kind, address in (("loop", held.functions[k]), ("data", held.data[k])):
-        llvm.add_symbol(f"iverson.{kind}.{module}.{name}.{given}.{made}", address or held.functions[k])
+    loop: int | None = held.functions[k]
+    return loop if kind == "loop" else held.data[k] or loop
 
 
-__all__ = ["bind", "call"]
+__all__ = ["address", "call", "symbols"]

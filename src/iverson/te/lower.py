@@ -248,6 +248,12 @@ def lower(program: Program) -> Lowered:
     return made
 
 
+def forget() -> None:
+    """Drop the programs held in memory."""
+    with _lock:
+        _lowered.clear()
+
+
 def nests(program: Program) -> Lowered:
     """A bound program as loop nests over buffers of their own, nothing of it compiled yet."""
     return _Lowering(program, alone=False).run()
