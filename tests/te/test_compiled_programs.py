@@ -53,6 +53,23 @@ def test_an_axis_without_values_writes_nothing() -> None:
     np.testing.assert_array_equal(lower(te.eliminate(te.program_of([beyond], [x])))(np.ones(1))[0], [0.0])
 
 
+def test_a_row_without_terms_writes_nowhere() -> None:
+    """Where it would write is read from data: nobody asked for that."""
+    starts, at = te.placeholder((3,), "int64", "starts"), te.placeholder((2,), "int64", "at")
+    x, y = te.placeholder((4,), name="x"), te.placeholder((3,), name="y")
+
+    def entry(i: Any) -> Any:
+        e = te.reduce_axis((starts[i], starts[i + 1]))
+        return te.sum(x[e] * y[at[i]], e)
+
+    head = te.placeholder((2,), name="head")
+    (made,) = te.differentiate(te.compute((2,), entry), y, head)
+    program = te.program_of([made], [starts, at, x, head])
+    given = [np.array([0, 0, 4]), np.array([-1, 2]), np.arange(4.0), np.array([1.0, 2.0])]
+    for found in (run(program, given), lower(te.eliminate(program))(*given)):
+        np.testing.assert_array_equal(found[0], [0.0, 0.0, 12.0])
+
+
 def test_the_text_of_a_kernel_does_not_grow_with_paths() -> None:
     x = te.placeholder((9,), name="x")
 

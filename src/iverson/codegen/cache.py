@@ -20,8 +20,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from iverson.codegen.target import Machine
-
 _MAGIC = b"iverson object 2\n"
 _KEY = re.compile("[0-9a-f]{64}")  # of `digest`
 #: Kernels on disk beyond this many bytes in all are dropped, the least recently used first.
@@ -53,7 +51,7 @@ def _default() -> str:
     return os.path.join(base, "iverson", "kernels")
 
 
-def digest(text: str, machine: Machine) -> str:
+def digest(text: str, machine: object) -> str:
     """The key of a kernel on disk: of its text, the machine it is for and all versions that matter."""
     return key(f"{machine!r}\n{text}")
 

@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from iverson.codegen import cache
 from iverson.core import locks
 
 #: LLVM's context is not safe against concurrent use; whoever calls LLVM holds this.
@@ -36,8 +37,6 @@ class Machine:
 @functools.cache
 def host() -> Machine:
     """The machine this process runs on, as LLVM has told some process of the same processor."""
-    from iverson.codegen import cache
-
     described = _processor()
     key = described and cache.key(f"machine {described}")
     found = cache.read(key) if key else None

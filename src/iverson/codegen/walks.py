@@ -14,6 +14,7 @@ from math import lcm
 from iverson.codegen.bounds import Scope, affine, from_affine, loop_extremes, without_division
 from iverson.codegen.loops import depends, has_loop
 from iverson.codegen.nodes import (
+    BOOL,
     COMMUTING,
     INT64,
     Declare,
@@ -378,9 +379,12 @@ class _Walk:
         one = all(same(w, writes[0]) for w in writes)
         if not one or any(depends(i, free) for i in writes[0]) or not has_loop((walk,)):
             return False
-        # Where guards on the terms keep the write inside, each term is written by itself.
-        guarded = any(isinstance(s, If) for s in statements((walk,)))
-        return not guarded or is_inside(Store(self.task.out, writes[0], self.task.value), around)
+        # Where guards on the terms keep the write inside, or that there is one, each is written by itself.
+        guarded = any(isinstance(s, If) for s in statements((walk,))) or _unless_empty(walk) is None
+        return not guarded or self._is_inside(writes[0], around)
+
+    def _is_inside(self, write: tuple[Expr, ...], around: Scope) -> bool:
+        return is_inside(Store(self.task.out, write, self.task.value), around)
 
     def _accumulated(self, walk: Stmt, around: Scope) -> tuple[Stmt, ...]:
         task = self.task
@@ -396,11 +400,14 @@ class _Walk:
                 Store(task.out, write, Local("at", task.out.dtype)),
             )
         dtype = task.out.dtype
-        return (
+        made: tuple[Stmt, ...] = (
             Declare("acc", dtype, Const(identity(task.combine, dtype), dtype)),
             *body,
             Store(task.out, write, Local("acc", dtype), task.combine),
         )
+        for condition in () if self._is_inside(write, around) else _unless_empty(walk) or ():
+            made = (If(condition, made),)
+        return made
 
     # --- marks ------------------------------------------------------------------------------------
 
@@ -433,6 +440,20 @@ def _is_short(loop: Loop) -> bool:
     lows, highs = _sides(loop.lower, "maximum", scope), _sides(loop.upper, "minimum", scope)
     spans = [h - low for h in highs for low in lows]
     return any(s.const <= SHORT for s in spans if not s.terms)
+
+
+def _unless_empty(walk: Stmt) -> tuple[Expr, ...] | None:
+    """Conditions under which loops that may be empty are not; None where they depend on other loops."""
+    loops = _loops_of((walk,))
+    own = {s.var for s in loops}
+    found: list[Expr] = []
+    for s in loops:
+        if isinstance(s.lower, Const) and isinstance(s.upper, Const) and s.lower.value < s.upper.value:
+            continue
+        if any(depends(e, own) for e in (s.lower, s.upper)):
+            return None
+        found.append(Apply("less", (s.lower, s.upper), BOOL))
+    return tuple(found)
 
 
 def _points(walk: tuple[Stmt, ...]) -> list[Point]:

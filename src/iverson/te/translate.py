@@ -18,7 +18,7 @@ from iverson.codegen.walks import boxed, nest
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
-from iverson.te.affine import depends_on_data, normal_extent
+from iverson.te.affine import normal_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, at_sizes, variables
 from iverson.te.nodes import For, If, Statement, Walk
 from iverson.te.ragged import Bounds, bounds_in, is_ragged
@@ -102,11 +102,8 @@ def _ragged(task: Task, s: Statement, own: Sequence[Var], t: Translation) -> Tas
     store = nodes.Store(task.out, task.write, task.value)
     if task.fresh or is_inside(store, Scope(loops)):
         shared = ()  # else they keep the store inside of the output
-    elif (
-        len(shared) < len(where)
-        and not depends_on_data(s.write)
-        and not is_inside(store, Scope(loops, tuple((c, True) for c in shared)))
-    ):  # conditions on inner axes keep it there: it stands inside of these
+    elif not is_inside(store, Scope(loops, tuple((c, True) for c in shared))):
+        # Conditions on inner axes keep it there, or that there is a term at all: it stands inside of these.
         whole = _nested([*outer, *(v for v in own if v not in written)], (), bounds, where, t)
         return replace(task, axes=(), where=(), whole=whole[0])
     return replace(task, axes=axes, where=shared, walk=walk)
