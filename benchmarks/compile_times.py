@@ -1,22 +1,22 @@
-"""What compiling costs: finding the exact loops of each access pattern, and machine code for each op.
+"""What compiling costs: exact loops for access patterns; gradients, second derivatives and chains of stages.
 
 `python -m benchmarks --compile`. Nothing is remembered between measurements: isl is asked anew and the
-cache of kernels is off.
+cache of kernels is off. Derivatives are timed by the processor time of this process, the best of three.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from types import ModuleType
-from typing import Any
 
 from benchmarks.accesses import CASES, Case, gradients
-from benchmarks.expressions import HEAD, Op, define, floating
 from benchmarks.report import table
 from iverson import te
-from iverson.codegen import kernel, target
+from iverson.codegen import compile, kernel, target
 from iverson.te import loops, lower, sets
 from iverson.te.explain import counts
 
@@ -26,17 +26,18 @@ from iverson.te.explain import counts
 class Stopwatch:
     """Measures what a function of a module takes while it stands in for it."""
 
-    def __init__(self, module: ModuleType, name: str) -> None:
+    def __init__(self, module: ModuleType, name: str, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
         self.module, self.name, self.plain = module, name, getattr(module, name)
         self.milliseconds = 0.0
         setattr(module, name, self)
 
     def __call__(self, *args: object) -> object:
-        start = time.perf_counter()
+        start = self.clock()
         try:
             return self.plain(*args)
         finally:
-            self.milliseconds += (time.perf_counter() - start) * 1e3
+            self.milliseconds += (self.clock() - start) * 1e3
 
     def restore(self) -> None:
         setattr(self.module, self.name, self.plain)
@@ -88,54 +89,119 @@ def isl_table() -> str:
 
 # --- machine code ----------------------------------------------------------------
 
+#: Processor seconds that gradients and second derivatives of a kernel may take, and a stage of a chain.
+GRADIENT, SECOND, STAGE = 0.3, 1.0, 0.010
+#: Stages of the chains.
+CHAINS = (10, 25, 50, 100)
+WORST, TRIES = 10, 3
+PARTS = ("differentiate", "eliminate", "lower", "emit", "LLVM")
 
-def compile_op(op: Op, *, with_gradients: bool) -> tuple[float, float, float, int]:
-    """Milliseconds for elimination, lowering cold and lowering again; and how many kernels that made."""
-    inputs: dict[str, Any] = dict(op.make(op.sizes[0], _generator()))
-    given, out = define(op, inputs)
-    placeholders, results = list(given.values()), [out]
-    start = time.perf_counter()
-    if with_gradients:
-        head = te.placeholder(out.shape, "float32", HEAD)
-        results += te.differentiate(out, [given[name] for name in floating(inputs)], head)
-        placeholders.append(head)
-    program = te.eliminate(te.program_of(results, placeholders))
+
+@dataclass(frozen=True)
+class Compiled:
+    """Processor seconds of the parts of compiling a program; its statements, and lines of LLVM's IR."""
+
+    parts: tuple[float, ...]
+    statements: int
+    lines: int
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts)
+
+
+def compiled(define: Callable[[], list[te.Tensor]]) -> Compiled:
+    """Compile what is defined; nothing is remembered from earlier."""
+    sets.forget()
+    lower.forget()
     kernel.forget()
-    eliminated = time.perf_counter()
-    made = lower.lower(program)
-    cold = time.perf_counter()
-    lower.lower(program)
-    warm = time.perf_counter()
-    kernels = sum(isinstance(step, lower.Run) for step in made.steps)
-    return (eliminated - start) * 1e3, (cold - eliminated) * 1e3, (warm - cold) * 1e3, kernels
+    watch = Stopwatch(compile, "to_object", time.process_time)
+    try:
+        times = [time.process_time()]
+        program = te.program_of(define())
+        times.append(time.process_time())
+        walked = te.eliminate(program)
+        times.append(time.process_time())
+        made = lower.lower(walked)
+        times.append(time.process_time())
+        kernels = [step.compiled for step in made.steps if isinstance(step, lower.Run)]
+        times.append(time.process_time())
+    finally:
+        watch.restore()
+    spent = [b - a for a, b in pairwise(times)]
+    llvm = watch.milliseconds / 1e3
+    lines = sum(k.text.count("\n") for k in kernels)
+    return Compiled((*spent[:3], spent[3] - llvm, llvm), len(walked.statements), lines)
 
 
-def _generator() -> Any:
-    import numpy as np
+def derivatives(name: str, order: int) -> Callable[[], list[te.Tensor]]:
+    """A kernel of the corpus with its gradients, or with those of the gradients, of all inputs."""
+    from tests.te.corpus import KERNELS
 
-    return np.random.default_rng(0)
+    def define() -> list[te.Tensor]:
+        given, outputs, _ = KERNELS[name].built()
+        wanted = [t for t in given if t.dtype.kind == "f"]
+        found = list(outputs)
+        for k in range(order):
+            heads = [te.placeholder(t.shape, t.dtype, f"head{k}_{n}") for n, t in enumerate(found)]
+            found = list(te.differentiate(found, wanted, heads))
+        return [*outputs, *found]
+
+    return define
 
 
-def code_table(ops: tuple[Op, ...]) -> str:
-    """Per op, forward and with gradients: what compiling its kernels takes."""
-    os.environ["IVERSON_CACHE"] = "off"
-    target.host()
-    target.target_machine(target.host())
+def chain(stages: int) -> Callable[[], list[te.Tensor]]:
+    """So many stages, each a short stencil of the one before, with the gradient."""
+
+    def define() -> list[te.Tensor]:
+        x = te.placeholder((64,), name="x")
+        t: te.Tensor = x
+        for k in range(stages):
+            t = te.compute((64,), lambda i, t=t: te.sin(t[i]) + 0.5 * t[te.clamp(i - 1, 0, 63)], f"t{k}")
+        head = te.placeholder((64,), name="head")
+        return [t, *te.differentiate(t, x, head)]
+
+    return define
+
+
+def best_of(define: Callable[[], list[te.Tensor]]) -> Compiled:
+    return min((compiled(define) for _ in range(TRIES)), key=lambda c: c.total)
+
+
+def order_table(order: int, limit: float) -> str:
+    """The kernels whose derivatives take longest, part by part, and how many are above the limit."""
+    from tests.te.corpus import KERNELS
+
+    found = sorted(((best_of(derivatives(n, order)), n) for n in KERNELS), key=lambda f: -f[0].total)
+    rows = [
+        (n, f"{c.total:.2f}", *(f"{p:.2f}" for p in c.parts), str(c.statements), str(c.lines))
+        for c, n in found[:WORST]
+    ]
+    above = sum(c.total > limit for c, _ in found)
+    title = "gradients" if order == 1 else "second derivatives"
+    head = (title, "s", *PARTS, "statements", "lines")
+    return f"{table(head, rows)}\n{above} of {len(found)} above {limit:g} s"
+
+
+def chain_table() -> str:
+    """What a stage of a chain takes, with its gradient: the same, if compiling is linear."""
     rows = []
-    for op in ops:
-        for with_gradients in (False, True):
-            eliminated, cold, warm, kernels = compile_op(op, with_gradients=with_gradients)
-            name = f"{op.name}{'_gradients' if with_gradients else ''}"
-            rows.append((name, str(kernels), f"{eliminated:.0f}", f"{cold:.0f}", f"{warm:.2f}"))
-    return table(("op", "kernels", "eliminate ms", "compile ms, cold", "from memory"), rows)
+    for n in CHAINS:
+        c = compiled(chain(n))
+        rows.append((str(n), f"{c.total:.2f}", f"{1e3 * c.total / n:.1f}", *(f"{p:.2f}" for p in c.parts)))
+    head = ("stages", "s", "ms a stage", *PARTS)
+    return f"{table(head, rows)}\nat most {1e3 * STAGE:g} ms a stage"
 
 
 def main() -> None:
-    """Print both tables."""
-    from benchmarks.workloads import te_dense, te_images, te_pairs
-
+    """Print all tables."""
+    os.environ["IVERSON_CACHE"] = "off"
+    target.target_machine(target.host())
+    compiled(derivatives("matmul", 1))  # the first use loads isl
     print(isl_table(), end="\n\n", flush=True)
-    print(code_table((*te_dense.OPS, *te_images.OPS, *te_pairs.OPS)))
+    for order, limit in ((1, GRADIENT), (2, SECOND)):
+        print(order_table(order, limit), end="\n\n", flush=True)
+    print(chain_table())
 
 
 if __name__ == "__main__":
