@@ -230,5 +230,5 @@ def test_processes_share_a_folder(folder: Path) -> None:
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         assert list(pool.map(start, range(4))) == [0] * 4
-    assert len(list(folder.glob("*.o"))) == 4
+    assert len(list(folder.glob("*.o"))) == 4 + 1  # and what LLVM says of the processor
     assert not list(folder.glob("*.part"))
