@@ -564,6 +564,7 @@ _COMPLEX: dict[str, _Complex] = {
     "real": lambda b, x: x.re,
     "imag": lambda b, x: x.im,
     "abs": lambda b, x: _library("hypot")(b, x.re, x.im),
+    "angle": lambda b, x: _library("atan2")(b, x.im, x.re),
     "sign": _numpy("sign"),
     "round": lambda b, x: x.map(lambda part: b.intrinsic("rint", part)),
     "equal": lambda b, x, y: x.re.eq(y.re) & x.im.eq(y.im),
