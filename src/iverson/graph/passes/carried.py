@@ -182,7 +182,7 @@ def _side_by_side(terms: Sequence[Any], regions: Sequence[Region], around: Regio
 def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) -> Held | None:
     """The op on all values, under the conditions of operands that make it zero; None if none does."""
     zeros = {k for k, x in enumerate(given) if isinstance(x, Held) or is_zero(x)}
-    groups = [g for g in op.groups(len(given)) if g and zeros.issuperset(g)]
+    groups = [g for g in op.groups(len(given)) if zeros.issuperset(g)]
     if op.zero_preserving and len(zeros) == len(given):
         groups.append(tuple(range(len(given))))
     free: set[int] = set()
