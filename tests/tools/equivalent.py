@@ -194,6 +194,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not of_a.size": "what is zero is found before the equation is",
         "drop: not image.size": "what is zero is found before the equation is",
         "0 -> 1 in lines =": "a sum has one operand",
+        "0 -> 1 in conditions.append(Held(": "of what a condition is of, nothing is looked at",
     },
     "iverson.graph.passes.held": {
         "delete the guard: if common == region": "a shortcut: what is placed all over is itself",
