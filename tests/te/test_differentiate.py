@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import iverson as iv
 from iverson import te
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from iverson.core.scalars import SCALARS
@@ -370,3 +371,35 @@ def test_complex_gradients_are_torchs(name: str) -> None:
     pushed = value(te.jvp(output, tangents), {**feed, **{tangents[x]: v for x, v in t.items()}})
     pulled = sum(np.vdot(t[x], value(gr, {**feed, head: g})) for x, gr in zip(t, gradients, strict=True))
     np.testing.assert_allclose(np.real(np.vdot(g, pushed)), np.real(pulled))
+
+
+@pytest.mark.parametrize("between", ["take", "flip", "pad", "where", "relu"])
+def test_a_derivative_does_not_depend_on_what_else_is_asked_for(between):
+    """Second derivatives of ops with several cotangents, of which some are selections."""
+    moves = {
+        "take": lambda y: iv.take(y, np.array([2, 0, 0, 1])),
+        "flip": iv.flip,
+        "pad": lambda y: iv.pad(y, 1),
+        "where": lambda y: iv.where(y > 0, y, 2 * y),
+        "relu": iv.relu,
+    }
+
+    @te.op(name="windows")
+    def windows(x, w):
+        k = te.reduce_axis((0, w.shape[0]))
+        return te.compute((x.shape[0] - w.shape[0] + 1,), lambda i: te.sum(x[i + k] * w[k], axis=k))
+
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=2)
+    x = iv.asarray(rng.normal(size=5), requires_grad=True)
+    s = iv.asarray(0.8, requires_grad=True)
+    y = windows(moves[between](windows(x, weights * s)), weights * s)
+    v = iv.asarray(rng.normal(size=y.shape), requires_grad=True)
+    for first in iv.autograd.grad(y, (x, s), v, create_graph=True):
+        alone = [iv.autograd.grad(first.sum(), z, create_graph=True) for z in (x, s, v)]
+        for own, beside in zip(
+            alone, iv.autograd.grad(first.sum(), (x, s, v), create_graph=True), strict=True
+        ):
+            np.testing.assert_allclose(
+                beside.to_dense().detach().numpy(), own.to_dense().detach().numpy(), rtol=1e-12, atol=1e-14
+            )

@@ -233,7 +233,16 @@ class Expression:
         """The gradients in inputs, from the cotangents that are defined.
 
         Those that are wanted whole come from one program; in a level from one each, which it may take apart.
+        Of several cotangents each is pulled back by itself where one is a selection: what that leaves out
+        depends on it alone (`applied`).
         """
+        if self.multiple and (self.guarded or any(type(value_of(h)) is Bracket for h in g)):
+            defined = [j for j, h in enumerate(g) if type(value_of(h)) is not Zero or is_tracked(h)]
+            if len(defined) > 1:
+                alone = [[h if k == j else _nothing(h) for k, h in enumerate(g)] for j in defined]
+                parts = [self._vjp(F, wanted, tuple(heads), _y, *xs, **params) for heads in alone]
+                sums = [[ct for ct in of if ct is not None] for of in zip(*parts, strict=True)]
+                return [F.add_n(*of) if len(of) > 1 else of[0] if of else None for of in sums]
         given = {
             i: self._box(F, part, i, g, xs, params) for i, part in wanted.items() if isinstance(part, Box)
         }
@@ -411,6 +420,11 @@ class Expression:
                 made.guarded = self.guarded or key[0] == "selected"
                 self._derived[key] = made
             return self._derived[key]
+
+
+def _nothing(x: Any) -> Any:
+    """An undefined cotangent in place of one."""
+    return make_handle(Zero(x.shape, x.dtype))
 
 
 def _item(found: Callable[[], tuple[Any, ...]], k: int) -> Any:

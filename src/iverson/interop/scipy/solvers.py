@@ -3,7 +3,7 @@
 `root`, `minimize` and `least_squares` hand SciPy the gradients, Jacobians and products with the Hessian that
 its methods ask for. Where the function depends on tensors that track gradients, as arguments or by its
 closure, so does the solution: by the implicit function theorem, in both modes and to any order, and no step
-of a solver is recorded. `solve_ivp` is in `iverson.interop.initial_values`.
+of a solver is recorded. `solve_ivp` is in `iverson.interop.scipy.initial_values`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iverson.core.caller import warn
 from iverson.core.dispatch import is_tracked
 from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, ShapeError
 from iverson.core.shapes import check_choice
-from iverson.interop.initial_values import solve_ivp
+from iverson.interop.scipy.initial_values import solve_ivp
 from iverson.transforms.implicit import implicit
 
 Function = Callable[..., Any]

@@ -1,0 +1,26 @@
+"""What SciPy does in NumPy alone, with derivatives: under its names, with its arguments, of tensors.
+
+`root`, `minimize`, `least_squares` and `solve_ivp` call SciPy and differentiate the solution. The modules
+`ndimage` and `signal` are compositions of Iverson's functions and index notation, so they have derivatives of
+any order in both modes, compile and map.
+"""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from iverson.interop.scipy.initial_values import solve_ivp
+from iverson.interop.scipy.solvers import least_squares, minimize, root
+
+_MODULES = ("ndimage", "signal")
+
+__all__ = ["least_squares", "minimize", "ndimage", "root", "signal", "solve_ivp"]
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _MODULES:
+        return _import_module(f"iverson.interop.scipy.{name}")
+    raise AttributeError(f"module 'iverson.interop.scipy' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

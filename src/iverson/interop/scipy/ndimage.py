@@ -1,0 +1,524 @@
+"""Filters of images of any rank, as in `scipy.ndimage`: windows with weights, and what is chosen in windows.
+
+What is beyond the edges is read from inside by a map of indices, so an image is padded by gathering, whose
+derivative adds up. Filters that are products of filters along axes go axis by axis. SciPy's ``output`` is
+left out, and what follows it is given by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import iverson as iv
+from iverson import te
+from iverson.array_api.arguments import as_inexact, as_operand, as_plain, check_kind
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
+from iverson.ops import F
+
+#: NumPy's names of the modes of SciPy.
+_MODES = {
+    "reflect": "symmetric", "grid-mirror": "symmetric", "mirror": "reflect", "nearest": "edge",
+    "wrap": "wrap", "grid-wrap": "wrap", "constant": "constant", "grid-constant": "constant",
+}  # fmt: skip
+
+
+@te.op(name="scipy.correlation")
+def correlation(x: Any, w: Any) -> Any:
+    """The sums of w times what is in a window of its shape, where that is inside of x."""
+    shape = tuple(n - m + 1 for n, m in zip(x.shape, w.shape, strict=True))
+    k = [te.reduce_axis((0, m)) for m in w.shape]
+    return te.compute(
+        shape, lambda *i: te.sum(x[tuple(map(sum, zip(i, k, strict=True)))] * w[tuple(k)], axis=k)
+    )
+
+
+def _image(x: Any, operation: str, kinds: str = "fc") -> Any:
+    found = as_inexact(as_plain(x, operation, "input"), operation, "input")
+    check_kind(found, kinds, operation, "input")
+    return F.to_dense(found)
+
+
+def _per_axis(value: Any, count: int, operation: str, argument: str) -> list[Any]:
+    """One for each axis, from one for all or a sequence."""
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        return [value] * count
+    if len(value) != count:
+        raise ShapeError(
+            operation, argument, got=f"{len(value)} of them", expected=f"one, or one for each of {count} axes"
+        )
+    return list(value)
+
+
+def _around(x: Any, axis: int, before: int, after: int, mode: str, cval: float, operation: str) -> Any:
+    """x with what a mode puts beyond the ends of an axis."""
+    check_choice(mode, tuple(_MODES), operation, "mode")
+    if not (before or after) or not x.shape[axis]:
+        return x
+    if _MODES[mode] == "constant":
+        widths = [(before, after) if k == axis else (0, 0) for k in range(x.ndim)]
+        return iv.pad(x, widths, constant_values=cval)
+    at = np.pad(np.arange(x.shape[axis]), (before, after), mode=_MODES[mode])  # type: ignore[call-overload]
+    return iv.take(x, at, axis=axis)
+
+
+def _reach(size: int, origin: Any, operation: str) -> tuple[int, int]:
+    """How far a window goes before and after its place."""
+    shift = as_int(origin, operation, "origin")
+    before = size // 2 + shift
+    if not 0 <= before < size:
+        raise ArgumentError(
+            operation, "origin", got=str(origin), expected=f"a shift within the window of {size} entries"
+        )
+    return before, size - 1 - before
+
+
+def _correlated(
+    name: str, x: Any, weights: Any, axes: Sequence[int], modes: list[Any], cval: float, origins: list[Any]
+) -> Any:
+    """Windows of weights, which have an axis for each of the axes of x in order."""
+    if not x.size:
+        return x
+    for k, axis in enumerate(axes):
+        x = _around(x, axis, *_reach(weights.shape[k], origins[k], name), modes[k], cval, name)
+    shape = [1] * x.ndim
+    for k, axis in enumerate(axes):
+        shape[axis] = weights.shape[k]
+    turned = iv.permute_dims(weights, tuple(np.argsort(axes).tolist()))
+    return correlation(x, iv.reshape(turned, tuple(shape)))
+
+
+def _weights(weights: Any, operation: str, count: int, x: Any) -> Any:
+    found = as_inexact(as_plain(weights, operation, "weights"), operation, "weights")
+    if found.ndim != count or not found.size:
+        raise ShapeError(
+            operation, "weights", got=f"shape {found.shape}", expected=f"{count} axes, none empty"
+        )
+    return iv.astype(found, x.dtype) if x.dtype.kind == found.dtype.kind == "f" else found
+
+
+def correlate(
+    input: Any, weights: Any, *, mode: Any = "reflect", cval: float = 0.0, origin: Any = 0, axes: Any = None
+) -> Any:
+    """The sums of weights times the entries in a window around each entry.
+
+    Parameters
+    ----------
+    input : an image of any rank, real or complex; integers become float64.
+    weights : an array with an axis for each of ``axes``.
+    mode : what is beyond the edges, one or one for each axis: "reflect" (the image mirrored beside its edge),
+        "mirror" (at the entry of the edge), "nearest", "wrap" or "constant", and SciPy's further names.
+    cval : of what is beyond, in the mode "constant".
+    origin : by how much windows are shifted, one or one for each axis.
+    axes : the axes that windows extend along; None for all.
+
+    Differentiable in the image and in the weights. Raises ShapeError and ArgumentError for arguments that do
+    not fit.
+
+    >>> correlate(iv.asarray([1., 2., 4.]), iv.asarray([-1., 0., 1.]))
+    iverson.Tensor([1., 3., 2.])
+    """
+    x = _image(input, "correlate")
+    own = normalize_axes(axes, x.ndim, "correlate")
+    w = _weights(weights, "correlate", len(own), x)
+    modes = _per_axis(mode, len(own), "correlate", "mode")
+    return _correlated(
+        "correlate", x, w, own, modes, cval, _per_axis(origin, len(own), "correlate", "origin")
+    )
+
+
+def convolve(
+    input: Any, weights: Any, *, mode: Any = "reflect", cval: float = 0.0, origin: Any = 0, axes: Any = None
+) -> Any:
+    """As `correlate`, with the weights read backwards.
+
+    >>> convolve(iv.asarray([1., 2., 4.]), iv.asarray([-1., 0., 1.]))
+    iverson.Tensor([-1., -3., -2.])
+    """
+    x = _image(input, "convolve")
+    own = normalize_axes(axes, x.ndim, "convolve")
+    w = _weights(weights, "convolve", len(own), x)
+    modes = _per_axis(mode, len(own), "convolve", "mode")
+    shifts = _per_axis(origin, len(own), "convolve", "origin")
+    turned = [-as_int(o, "convolve", "origin") - (n % 2 == 0) for o, n in zip(shifts, w.shape, strict=True)]
+    return _correlated("convolve", x, iv.flip(w), own, modes, cval, turned)
+
+
+def correlate1d(
+    input: Any, weights: Any, axis: int = -1, *, mode: str = "reflect", cval: float = 0.0, origin: int = 0
+) -> Any:
+    """`correlate` with a vector along an axis.
+
+    >>> correlate1d(iv.asarray([1., 2., 4.]), iv.asarray([1., 1., 1.]), mode="constant")
+    iverson.Tensor([3., 7., 6.])
+    """
+    return correlate(input, weights, mode=mode, cval=cval, origin=origin, axes=(axis,))
+
+
+def convolve1d(
+    input: Any, weights: Any, axis: int = -1, *, mode: str = "reflect", cval: float = 0.0, origin: int = 0
+) -> Any:
+    """`convolve` with a vector along an axis.
+
+    >>> convolve1d(iv.asarray([1., 0., 0.]), iv.asarray([1., 2., 3.]), mode="constant")
+    iverson.Tensor([2., 3., 0.])
+    """
+    return convolve(input, weights, mode=mode, cval=cval, origin=origin, axes=(axis,))
+
+
+def _along_axes(
+    name: str, input: Any, axes: Any, mode: Any, one: Callable[..., Any], *settings: tuple[str, Any]
+) -> Any:
+    """A filter along one axis after the other."""
+    x = _image(input, name)
+    own = normalize_axes(axes, x.ndim, name)
+    modes = _per_axis(mode, len(own), name, "mode")
+    given = [_per_axis(value, len(own), name, argument) for argument, value in settings]
+    for k, axis in enumerate(own):
+        x = one(x, axis, modes[k], *(values[k] for values in given))
+    return x
+
+
+def uniform_filter1d(
+    input: Any, size: int, axis: int = -1, *, mode: str = "reflect", cval: float = 0.0, origin: int = 0
+) -> Any:
+    """The means of windows along an axis.
+
+    >>> uniform_filter1d(iv.asarray([3., 0., 0., 6.]), 3)
+    iverson.Tensor([2., 1., 2., 4.])
+    """
+    extent = as_int(size, "uniform_filter1d", "size")
+    if extent < 1:
+        raise ArgumentError("uniform_filter1d", "size", got=str(size), expected="at least 1")
+    return correlate1d(input, np.full(extent, 1 / extent), axis, mode=mode, cval=cval, origin=origin)
+
+
+def uniform_filter(
+    input: Any, size: Any = 3, *, mode: Any = "reflect", cval: float = 0.0, origin: Any = 0, axes: Any = None
+) -> Any:
+    """The means of windows, of one size or one for each axis.
+
+    >>> uniform_filter(iv.asarray([[4., 0.], [0., 0.]]), 2)
+    iverson.Tensor([[4., 2.],
+                    [2., 1.]])
+    """
+    return _along_axes(
+        "uniform_filter", input, axes, mode,
+        lambda x, axis, m, n, o: x if n == 1 else uniform_filter1d(x, n, axis, mode=m, cval=cval, origin=o),
+        ("size", size), ("origin", origin),
+    )  # fmt: skip
+
+
+def gaussian_filter1d(
+    input: Any,
+    sigma: Any,
+    axis: int = -1,
+    order: int = 0,
+    *,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    truncate: float = 4.0,
+    radius: int | None = None,
+) -> Any:
+    """A normal density, or its derivative of some order, convolved along an axis.
+
+    ``sigma`` is its deviation, in entries: a number, or a tensor of rank 0 in which the result is
+    differentiable, with the ``radius`` of windows held. Raises ArgumentError for a radius or order below 0.
+
+    >>> gaussian_filter1d(iv.asarray([0., 0., 1., 0., 0.]), 0.5, radius=1).round(decimals=3)
+    iverson.Tensor([0.   , 0.107, 0.787, 0.107, 0.   ])
+    """
+    deviation = as_operand(sigma, "gaussian_filter1d", "sigma")
+    check_kind(deviation, "iuf", "gaussian_filter1d", "sigma")
+    if radius is None:
+        radius = int(
+            float(truncate) * float(deviation.detach() if hasattr(deviation, "detach") else deviation) + 0.5
+        )
+    reach, derivative = (
+        as_int(radius, "gaussian_filter1d", "radius"),
+        as_int(order, "gaussian_filter1d", "order"),
+    )
+    for value, argument in ((reach, "radius"), (derivative, "order")):
+        if value < 0:
+            raise ArgumentError("gaussian_filter1d", argument, got=str(value), expected="at least 0")
+    t = np.arange(-reach, reach + 1.0)
+    variance = deviation * deviation
+    density = iv.exp(-0.5 * t * t / variance)
+    weights = density / density.sum()
+    # The derivatives of the density are it times polynomials q: q' - q t / variance is the next.
+    coefficients: list[Any] = [1.0]
+    for _ in range(derivative):
+        raised = [0.0, *(c * (-1 / variance) for c in coefficients)]
+        lowered = [(k + 1) * c for k, c in enumerate(coefficients[1:])]
+        coefficients = [a + b for a, b in zip(raised, [*lowered, 0.0, 0.0], strict=False)]
+    polynomial: Any = 0.0
+    for k, c in enumerate(coefficients):
+        polynomial = polynomial + c * t**k
+    # Weights of correlation are those of convolution read backwards.
+    return correlate1d(input, iv.flip(weights * polynomial), axis, mode=mode, cval=cval)
+
+
+def gaussian_filter(
+    input: Any,
+    sigma: Any,
+    order: Any = 0,
+    *,
+    mode: Any = "reflect",
+    cval: float = 0.0,
+    truncate: float = 4.0,
+    radius: Any = None,
+    axes: Any = None,
+) -> Any:
+    """`gaussian_filter1d` along one axis after the other; sigma, order, mode and radius may differ.
+
+    >>> image = iv.asarray([[0., 0.], [1., 0.]])
+    >>> gaussian_filter(image, 0.3, radius=1).round(decimals=4)
+    iverson.Tensor([[0.0038, 0.    ],
+                    [0.9924, 0.0038]])
+    """
+
+    def one(x: Any, axis: int, m: str, s: Any, o: int, r: int | None) -> Any:
+        small = not hasattr(s, "requires_grad") and s <= 1e-15
+        return (
+            x if small else gaussian_filter1d(x, s, axis, o, mode=m, cval=cval, truncate=truncate, radius=r)
+        )
+
+    return _along_axes(
+        "gaussian_filter", input, axes, mode, one, ("sigma", sigma), ("order", order), ("radius", radius)
+    )
+
+
+def _slope(name: str, weights: list[float], input: Any, axis: int, mode: Any, cval: float) -> Any:
+    """Differences along an axis, means along the others."""
+    x = _image(input, name)
+    own = normalize_axis(axis, x.ndim, name)
+    modes = _per_axis(mode, x.ndim, name, "mode")
+    x = correlate1d(x, np.array([-1.0, 0.0, 1.0]), own, mode=modes[own], cval=cval)
+    for k in range(x.ndim):
+        if k != own:
+            x = correlate1d(x, np.array(weights), k, mode=modes[k], cval=cval)
+    return x
+
+
+def sobel(input: Any, axis: int = -1, *, mode: Any = "reflect", cval: float = 0.0) -> Any:
+    """Sobel's filter: differences along an axis, weighed 1, 2, 1 along the others.
+
+    >>> sobel(iv.asarray([[0., 1., 3.]]))
+    iverson.Tensor([[ 4., 12.,  8.]])
+    """
+    return _slope("sobel", [1.0, 2.0, 1.0], input, axis, mode, cval)
+
+
+def prewitt(input: Any, axis: int = -1, *, mode: Any = "reflect", cval: float = 0.0) -> Any:
+    """Prewitt's filter: differences along an axis, summed along the others.
+
+    >>> prewitt(iv.asarray([[0., 1., 3.]]))
+    iverson.Tensor([[3., 9., 6.]])
+    """
+    return _slope("prewitt", [1.0, 1.0, 1.0], input, axis, mode, cval)
+
+
+def laplace(input: Any, *, mode: Any = "reflect", cval: float = 0.0, axes: Any = None) -> Any:
+    """The sum of second differences along axes.
+
+    >>> laplace(iv.asarray([0., 1., 4.]))
+    iverson.Tensor([ 1.,  2., -3.])
+    """
+    x = _image(input, "laplace")
+    own = normalize_axes(axes, x.ndim, "laplace")
+    modes = _per_axis(mode, len(own), "laplace", "mode")
+    parts = [
+        correlate1d(x, np.array([1.0, -2.0, 1.0]), axis, mode=m, cval=cval)
+        for axis, m in zip(own, modes, strict=True)
+    ]
+    return sum(parts[1:], parts[0]) if parts else x
+
+
+def gaussian_laplace(
+    input: Any, sigma: Any, *, mode: Any = "reflect", cval: float = 0.0, **options: Any
+) -> Any:
+    """The sum of second derivatives of normal densities along axes; options are of `gaussian_filter`.
+
+    >>> gaussian_laplace(iv.asarray([0., 0., 1., 0., 0.]), 1.0, radius=1).round(decimals=3)
+    iverson.Tensor([ 0.   ,  0.   , -0.452,  0.   ,  0.   ])
+    """
+    parts = _gaussian_slopes("gaussian_laplace", input, sigma, 2, mode, cval, options)
+    return sum(parts[1:], parts[0])
+
+
+def gaussian_gradient_magnitude(
+    input: Any, sigma: Any, *, mode: Any = "reflect", cval: float = 0.0, **options: Any
+) -> Any:
+    """The length of the gradient by derivatives of normal densities; options are of `gaussian_filter`.
+
+    Its derivative is 0 where the gradient is.
+
+    >>> gaussian_gradient_magnitude(iv.asarray([0., 0., 1., 0., 0.]), 1.0, radius=1).round(decimals=3)
+    iverson.Tensor([0.   , 0.274, 0.   , 0.274, 0.   ])
+    """
+    parts = _gaussian_slopes("gaussian_gradient_magnitude", input, sigma, 1, mode, cval, options)
+    return iv.linalg.vector_norm(iv.stack(parts), axis=0)
+
+
+def _gaussian_slopes(
+    name: str, input: Any, sigma: Any, order: int, mode: Any, cval: float, options: dict[str, Any]
+) -> list[Any]:
+    x = _image(input, name, "f")
+    if not x.ndim:
+        raise ShapeError(name, "input", got="rank 0", expected="at least one axis")
+    return [
+        gaussian_filter(
+            x, sigma, [order * (k == axis) for k in range(x.ndim)], mode=mode, cval=cval, **options
+        )
+        for axis in range(x.ndim)
+    ]
+
+
+# --- what is chosen in windows ----------------------------------------------------------------------
+
+
+def _windows(name: str, input: Any, size: Any, footprint: Any, mode: Any, cval: float, origin: Any) -> Any:
+    """The entries of each window along a new last axis: those where the footprint is true."""
+    x = _image(input, name, "f")
+    if (size is None) == (footprint is None):
+        raise ArgumentError(name, "size", got="both or none", expected="either size or footprint")
+    if footprint is None:
+        sizes = [as_int(n, name, "size") for n in _per_axis(size, x.ndim, name, "size")]
+        if any(n < 1 for n in sizes):
+            raise ArgumentError(name, "size", got=str(size), expected="at least 1")
+        shown = np.ones(sizes, bool)
+    else:
+        shown = np.asarray(footprint).astype(bool)
+        if shown.ndim != x.ndim or not shown.any():
+            raise ShapeError(
+                name, "footprint", got=f"shape {shown.shape}", expected=f"{x.ndim} axes, and a true entry"
+            )
+    origins, shape = _per_axis(origin, x.ndim, name, "origin"), x.shape
+    if not x.size:
+        return iv.reshape(x, (*shape, 1))
+    modes = _per_axis(mode, x.ndim, name, "mode")
+    for k in range(x.ndim):
+        x = _around(x, k, *_reach(shown.shape[k], origins[k], name), modes[k], cval, name)
+    parts = [
+        F.index_basic(x, key=tuple(slice(a, a + n, 1) for a, n in zip(at, shape, strict=True)))
+        for at in np.argwhere(shown).tolist()
+    ]
+    return iv.stack(parts, axis=-1)
+
+
+def maximum_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    *,
+    mode: Any = "reflect",
+    cval: float = 0.0,
+    origin: Any = 0,
+) -> Any:
+    """The largest entry in a window; equal ones share the derivative.
+
+    >>> maximum_filter(iv.asarray([1., 3., 2., 0.]), 3)
+    iverson.Tensor([3., 3., 3., 2.])
+    """
+    return iv.max(_windows("maximum_filter", input, size, footprint, mode, cval, origin), axis=-1)
+
+
+def minimum_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    *,
+    mode: Any = "reflect",
+    cval: float = 0.0,
+    origin: Any = 0,
+) -> Any:
+    """The smallest entry in a window; equal ones share the derivative.
+
+    >>> minimum_filter(iv.asarray([1., 3., 2., 0.]), 3)
+    iverson.Tensor([1., 1., 0., 0.])
+    """
+    return iv.min(_windows("minimum_filter", input, size, footprint, mode, cval, origin), axis=-1)
+
+
+def rank_filter(
+    input: Any,
+    rank: int,
+    size: Any = None,
+    footprint: Any = None,
+    *,
+    mode: Any = "reflect",
+    cval: float = 0.0,
+    origin: Any = 0,
+) -> Any:
+    """The entry of a rank in the order of each window, counted from the largest where it is negative.
+
+    Raises ArgumentError for a rank that windows do not have.
+
+    >>> rank_filter(iv.asarray([1., 3., 2., 0.]), -1, 3)
+    iverson.Tensor([3., 3., 3., 2.])
+    """
+    found = _windows("rank_filter", input, size, footprint, mode, cval, origin)
+    return _ranked("rank_filter", found, as_int(rank, "rank_filter", "rank"))
+
+
+def _ranked(name: str, windows: Any, rank: int) -> Any:
+    count = windows.shape[-1]
+    if not windows.size:
+        return iv.reshape(windows, windows.shape[:-1])
+    if not -count <= rank < count:
+        raise ArgumentError(name, "rank", got=str(rank), expected=f"a rank of {count} entries")
+    return iv.sort(windows, axis=-1)[..., rank]
+
+
+def median_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    *,
+    mode: Any = "reflect",
+    cval: float = 0.0,
+    origin: Any = 0,
+) -> Any:
+    """The entry in the middle of the order of each window, the larger one of two.
+
+    >>> median_filter(iv.asarray([1., 9., 2., 3.]), 3)
+    iverson.Tensor([1., 2., 3., 3.])
+    """
+    found = _windows("median_filter", input, size, footprint, mode, cval, origin)
+    return _ranked("median_filter", found, found.shape[-1] // 2)
+
+
+def percentile_filter(
+    input: Any,
+    percentile: float,
+    size: Any = None,
+    footprint: Any = None,
+    *,
+    mode: Any = "reflect",
+    cval: float = 0.0,
+    origin: Any = 0,
+) -> Any:
+    """The entry at a percentile of the order of each window, from the end where it is negative.
+
+    Raises ArgumentError for a percentile beyond 100.
+
+    >>> percentile_filter(iv.asarray([1., 9., 2., 3.]), 20, 3)
+    iverson.Tensor([1., 1., 2., 2.])
+    """
+    found = _windows("percentile_filter", input, size, footprint, mode, cval, origin)
+    share = percentile + 100 if percentile < 0 else percentile
+    if not 0 <= share <= 100:
+        raise ArgumentError("percentile_filter", "percentile", got=str(percentile), expected="-100 to 100")
+    count = found.shape[-1]
+    return _ranked("percentile_filter", found, count - 1 if share == 100 else int(count * share / 100))
+
+
+__all__ = [
+    "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
+    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "maximum_filter", "median_filter",
+    "minimum_filter", "percentile_filter", "prewitt", "rank_filter", "sobel", "uniform_filter",
+    "uniform_filter1d",
+]  # fmt: skip
