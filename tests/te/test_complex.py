@@ -1,4 +1,4 @@
-"""Complex numbers are compiled: functions, reductions, recurrences, scatters, ragged sums, derivatives of all."""
+"""Complex numbers are compiled: functions, reductions, recurrences, scatters, ragged sums and derivatives."""
 
 from __future__ import annotations
 
