@@ -215,7 +215,7 @@ def test_errors():
 def test_import_is_light():
     """Nothing is imported that a plain use does not ask for: libraries, packages, namespaces, pictures."""
     code = (
-        "import sys, numpy; before = set(sys.modules); "
+        "import sys, inspect, numpy; before = set(sys.modules); "
         "import iverson; found = set(sys.modules) - before; "
         "others = {m.partition('.')[0] for m in found} - {'iverson', '__future__', 'copy', 'dataclasses'} "
         "- {'threading', 'importlib'}; "

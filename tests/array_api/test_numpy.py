@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import scipy.special
 
 import iverson as iv
+from iverson.array_api import numpy_functions
 from iverson.array_api.numpy_functions import _NAMES
 from iverson.autograd import grad
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, IversonError
@@ -206,3 +208,14 @@ def test_no_function_detaches_in_silence():
                     if isinstance(dtype, np.dtype) and dtype.kind in "fc" and not tracked:
                         lost.append(f"{name}: {type(y).__name__}")
     assert [n for n in lost if n.partition(":")[0].rpartition(".")[2] not in constant] == []
+
+
+def test_what_numpy_says_of_functions_in_c_is_what_is_written_here():
+    for name, ours in numpy_functions._IN_C.items():
+        try:
+            theirs = inspect.signature(getattr(np, name))
+        except ValueError:
+            pytest.skip("NumPy says it from 2.4 on")
+        assert [(p.name, p.kind) for p in theirs.parameters.values()] == [
+            (p.name, p.kind) for p in inspect.signature(ours).parameters.values()
+        ], name

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import numpy as np
@@ -139,16 +139,35 @@ def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any)
     return ours(*positional, **options)
 
 
+#: NumPy's functions that are written in C: before NumPy 2.4 they say nothing of their parameters.
+_IN_C: dict[str, Callable[..., Any]] = {
+    "bincount": lambda x, /, weights=None, minlength=0: None,
+    "can_cast": lambda from_, to, casting="safe": None,
+    "concatenate": lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    "empty_like": lambda prototype, /, dtype=None, order="K", subok=True, shape=None, *, device=None: None,
+    "result_type": lambda *arrays_and_dtypes: None,
+    "where": lambda condition, x=None, y=None, /: None,
+}
+
+
+def _signature_of(function: Any) -> Signature:
+    try:
+        return signature(function)
+    except ValueError:
+        return signature(_IN_C[function.__name__])
+
+
 def _translated(
     name: str, function: Any, ours: Any, args: Any, kwargs: Any
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a call of NumPy's function as those of ours."""
-    theirs = signature(function).parameters
+    called = _signature_of(function)
+    theirs = called.parameters
     own = signature(ours).parameters
     lead = [p for p, _ in zip(theirs, _positional(own), strict=False)]
     positional: list[Any] = []
     options: dict[str, Any] = {}
-    for key, value in signature(function).bind(*args, **kwargs).arguments.items():
+    for key, value in called.bind(*args, **kwargs).arguments.items():
         parameter, renamed = theirs[key], _RENAMED.get(key, key)
         if parameter.kind is Parameter.VAR_POSITIONAL:
             positional.extend(value)

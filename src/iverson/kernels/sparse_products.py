@@ -455,9 +455,6 @@ def solve_sparse_triangular(op: Op, values: Values, params: Params) -> Any:
     part = whole
     if not _is_triangular(a.pattern, params["lower"]):
         part = (scipy.sparse.tril if params["lower"] else scipy.sparse.triu)(whole, format="csr")
-    if part.indices.dtype != np.intc:  # SuperLU's; SciPy converts them itself from 1.17 on
-        indices, starts = scipy.sparse.safely_cast_index_arrays(part, np.intc)
-        part = type(part)((part.data, indices, starts), part.shape)
     try:
         return np.asarray(spsolve_triangular(part, right, lower=params["lower"]))
     except np.linalg.LinAlgError as error:
