@@ -200,6 +200,35 @@ def test_results_keep_the_layout_and_the_pattern(layout):
     assert s.reshape((-1, 1) if s._value.pattern.axis == 0 else (1, -1)).layout == "coo"
 
 
+@pytest.mark.parametrize("layout", HYBRID)
+def test_slices_keep_their_pattern_and_layout(layout):
+    """What reads or changes dense axes alone moves nothing; what is not stored annihilates whole slices."""
+    s = in_layout(X, layout)
+    name, pattern = layout.removeprefix("hybrid "), s._value.pattern
+    assert (s.layout, s.sparse_dim(), s.dense_dim(), s.nnz) == (name, 2, 1, pattern.count)
+    for found in (s * 2.0, s * s, s @ RIGHT[0], s[..., 1], s[..., None], s.sum(axis=2), iv.flip(s, axis=2)):
+        assert found._value.pattern is pattern
+    for found in (
+        s[1:],
+        s[:, 1:],
+        s[np.array([2, 0])],
+        iv.concat([s, s + s], axis=1),
+        s + in_layout(2 * X, layout),
+    ):
+        assert (found.layout, found.sparse_dim()) == (name if name[0] != "b" else found.layout, 2)
+    assert s.to_layout("csr").dense_dim() == 1
+    assert s.to_layout("csr", dense_dim=0).dense_dim() == 0
+    assert iv.asarray(X).to_layout("coo", dense_dim=2).values().shape == (2, 4, 6)
+    with pytest.raises(iv.errors.ArgumentError, match="dense_dim"):
+        s.to_layout("strided", dense_dim=1)
+    with pytest.raises(iv.errors.ShapeError, match="dense axes"):
+        s.to_layout("csr", dense_dim=2)
+    bad = np.where(checked(s.with_values(iv.ones(s.values().shape))), 1.0, np.inf)
+    np.testing.assert_array_equal(checked(s * bad), X)
+    with pytest.raises(iv.errors.ShapeError, match="to_scipy"):
+        s.to_scipy()
+
+
 @pytest.mark.parametrize("layout", COMPRESSED)
 def test_pickle_repr_values_and_back(layout):
     s = in_layout(X, layout, requires_grad=True)

@@ -151,6 +151,9 @@ def test_batches_of_sparse_matrices():
     """Each example has a pattern of its own."""
     dense = np.random.default_rng(0).normal(size=(3, 4, 5)) * (np.arange(60).reshape(3, 4, 5) % 7 < 3)
     y = iv.asarray(np.linspace(-1, 1, 15).reshape(3, 5))
+    slices = iv.sparse_csr_tensor([0, 2, 3], [0, 2, 1], np.arange(12.0).reshape(3, 4), (2, 3, 4))
+    per = vmap(iv.grad(lambda s, x: ((s * s) @ x).sum()), in_axes=(0, None))(slices, iv.ones((4, 2)))
+    np.testing.assert_allclose(per.to_dense().numpy(), 4 * slices.numpy())
     for layout in ("csr", "csc", "coo"):
         s = iv.asarray(dense).to_layout(layout)
         found = vmap(lambda s, y: iv.tanh(s @ y) + (s * y).sum(axis=1))(s, y)
