@@ -9,6 +9,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.autograd.needs import known_inputs
 from iverson.autograd.plan import Kind, demanded, parts_of, pullback
 from iverson.core.aval import Aval
 from iverson.core.dispatch import make_handle
@@ -235,22 +236,57 @@ def test_rules_on_values_give_cotangents_of_their_inputs_dtypes(name, dtypes):
 def test_what_is_moved_is_demanded_where_the_result_is_stored():
     """As recorded, and as it is found by moving a value on the demanded pattern."""
     moving = [n for n in DIFFERENTIABLE if TABLE[n].entry_map.by_moving]
-    seen = set()
+    seen, dense_results = set(), set()
     for name, layout in itertools.product(moving, ("coo", "csr", "csc", "bsr")):
         op = TABLE[name]
         for x, *others, params in [(*s.args, s.params) for s in samples_of(op, "float64")]:
-            if others or np.ndim(x) != 2 or (layout == "bsr" and np.shape(x)[0] % 2):
+            if np.ndim(x) != 2 or (layout == "bsr" and np.shape(x)[0] % 2):
                 continue
             dense = np.where(np.random.default_rng(0).random(np.shape(x)) < 0.5, x, 0)
             blocks = (2, 1) if layout == "bsr" else None
             s = iv.asarray(dense).to_layout(layout, blocksize=blocks).requires_grad_()
-            node = getattr(F, name)(s, **params)._node
+            node = getattr(F, name)(s, *others, **params)._node
             if node.op is not op or type(node.reads[0]) is not Stored:
                 continue
             (asked, own), whole = node.reads, s._value.pattern
             assert asked.pattern is whole
-            found = demanded(op, (asked,), node.args, node.out, node.params)
+            demands = (asked, *[NOTHING] * len(others))
+            found = demanded(op, demands, node.args, Aval(node.out.shape, node.out.dtype), node.params)
+            assert type(own) is type(found)
+            if own is FULL:
+                dense_results.add(name)
+                continue
             assert own.pattern.shape == found.pattern.shape
             np.testing.assert_array_equal(np.sort(own.pattern.keys), np.sort(found.pattern.keys))
             seen.add(name)
     assert len(seen) >= 8, seen
+    assert dense_results, "entries that are read one by one"
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_what_is_read_of_a_result_is_where_it_is_stored(layout):
+    """Of operands that are demanded where they are stored: the entries that they reach, all and no others."""
+    rng = np.random.default_rng(1)
+    a, b = (
+        iv.asarray(np.where(rng.random((4, 5)) < 0.4, 1.0, 0)).to_layout(layout).requires_grad_()
+        for _ in "ab"
+    )
+    stored = {x: set(x._value.pattern.keys.tolist()) for x in (a, b)}
+    either, both = stored[a] | stored[b], stored[a] & stored[b]
+    own = [Stored(x._value.pattern) for x in (a, b)]
+    joined = (iv.concat([a, b]), {*stored[a], *(k + 20 for k in stored[b])}, stored[a])
+    for y, of_both, of_a in (
+        (a + b, either, stored[a]),
+        (iv.maximum(a, b), either, stored[a]),
+        (a * b, both, both),
+        joined,
+    ):
+        node = y._node
+        for demands, expected in ((own, of_both), ((own[0], NOTHING), of_a)):
+            found = demanded(node.op, tuple(demands), known_inputs(node, False), node.out, node.params)
+            assert set(found.pattern.keys.tolist()) == expected
+            assert y is not joined[0] or found.pattern.shape == y.shape
+    # What may be nonzero later is read, too.
+    node = (a * b)._node
+    recorded = demanded(node.op, tuple(own), known_inputs(node, True), node.out, node.params)
+    assert recorded is FULL or set(recorded.pattern.keys.tolist()) >= either

@@ -311,7 +311,8 @@ def _carried_out(
         g = _exported(g)
     for kind, positions, rule in plan.steps:
         k = positions[0]
-        watched = None if is_plain else watch(parents, demands, k)
+        unwatched = is_plain or (parent := parents[k]) is None or parent.meta is None
+        watched = None if unwatched else watch(parents, demands, k)
         if kind is _EACH:
             ct = rule(watched or F, g, y, *inputs, **params)
         elif kind is Kind.PART:

@@ -17,7 +17,7 @@ from operator import is_not
 from typing import Any, NamedTuple
 
 from iverson.autograd.joint import JointOp
-from iverson.core.aval import Aval, has_shape
+from iverson.core.aval import Aval, UnknownShape
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, in_products, meet, plain
 from iverson.core.op import Op
 from iverson.core.table import overrides, pushforward_of
@@ -25,6 +25,7 @@ from iverson.layouts import Strided, layouts_by_type, support_of
 
 Params = Mapping[str, Any]
 _NOTHINGS = repeat(NOTHING)
+_SHAPE, _NONES = repeat("shape"), repeat(None)
 #: As many plans as are kept for an op; then it starts afresh.
 _MANY = 256
 
@@ -81,7 +82,8 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
     """
     if not op.entry_map.products and True in map(getattr, demands, repeat("products"), repeat(False)):
         demands = tuple(map(entry_by_entry, demands))
-    if not (all(map(has_shape, out)) if op.multiple else has_shape(out)):
+    shapes = map(getattr, out if op.multiple else (out,), _SHAPE, _NONES)
+    if UnknownShape in map(type, shapes):
         return FULL
     found = op.entry_map.demand(op, demands, inputs, out, params)
     return plain(found, out.shape) if type(found) is Box and not op.multiple else found

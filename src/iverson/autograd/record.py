@@ -20,7 +20,7 @@ from iverson.core.arrays import plain
 from iverson.core.aval import Aval, aval_of, has_shape
 from iverson.core.caller import user_frame
 from iverson.core.dispatch import Handle, Interpreter, LevelValue, make_handle, register_interpreter
-from iverson.core.entries import FULL, Stored
+from iverson.core.entries import FULL, Full, Stored
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
 from iverson.core.factorisations import FACTORISATIONS, multiply_adds
 from iverson.core.float_warnings import (
@@ -185,6 +185,8 @@ def _record(
     reads = WHOLE if plain and not op.entry_map.partial else UNKNOWN
     if type(out) is _ndarray:
         kept_out: Any = out if result_saved else Aval(out.shape, out.dtype)
+        if not plain and op.entry_map.by_moving:
+            reads = _moved(op, values, FULL)
     elif op.multiple:
         each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
         kept_out = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
@@ -199,7 +201,7 @@ def _record(
                 if plain and op.entry_map.stored:
                     reads = FULL, kept_out.support
                 elif op.entry_map.by_moving and isinstance(out, Sparse):
-                    reads = _moved(values, kept_out.support)
+                    reads = _moved(op, values, kept_out.support)
     frame = user_frame(2)
     where = None if frame is None else (frame.f_code, frame.f_lasti)
     node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, where, reads)
@@ -243,10 +245,18 @@ def _on_one_pattern(op: Op, values: list[Any], parents: list[Node | None], out: 
     return Stored(pattern)
 
 
-def _moved(values: list[Any], support: Any) -> Any:
-    """What is read where an op moves all entries of its one operand: those of the result."""
-    of = values[0].support if len(values) == 1 and type(values[0]) is Aval else None
-    return (of, support) if type(of) is type(support) is Stored else UNKNOWN
+_OF_FIRST = ((0,),)
+
+
+def _moved(op: Op, values: list[Any], support: Any) -> Any:
+    """What is read where an op moves all entries of its one operand, to places that follow from the others:
+    those of the result."""
+    of = values[0].support if type(values[0]) is Aval else None
+    is_alone = len(values) == 1 or op.linear_in == _OF_FIRST
+    return (of, support) if is_alone and type(of) is Stored and type(support) in _EVERYTHING else UNKNOWN
+
+
+_EVERYTHING = (Stored, Full)
 
 
 def _is_on_pattern(support: Any, value: Any) -> bool:

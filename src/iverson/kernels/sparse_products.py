@@ -236,8 +236,9 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
     if compiled and pattern.layout == "csc":
         # The transposed product at the transposed pattern: no entry is moved.
         return sampled_product(b.swapaxes(0, 1), a.swapaxes(0, 1), pattern=pattern.permuted((1, 0)))
-    _report(pattern.count * a.shape[1])
-    rows = np.asarray(b).swapaxes(0, 1)
+    if work.active.count:
+        work.sparse_product(pattern.count * a.shape[1])
+    rows = b.swapaxes(0, 1)
     if compiled:
         csr, source = converted(pattern, "csr")
         assert isinstance(csr, CompressedPattern)
@@ -249,7 +250,7 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
         out[source] = found
         return out.reshape(pattern.stored_shape)
     first, second = pattern.coordinates
-    out = np.empty(pattern.count, np.result_type(a, b))
+    out = np.empty(pattern.count, a.dtype if a.dtype == b.dtype else np.result_type(a, b))
     step = max(_CHUNK // max(a.shape[1], 1), 1)
     for k in range(0, pattern.count, step):
         part = slice(k, k + step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from math import prod
 from typing import Any
 
@@ -42,12 +43,12 @@ class Elementwise(EntryMap):
     ) -> Entries:
         """An entry is read where that entry of some input is, and no factor of it is zero for sure."""
         shape = out.shape
-        same = _one_pattern(demands, inputs, shape)
-        if same is not None:
-            return same
         stored = _where_stored(demands, inputs, out)
         if stored is not None:
             return stored
+        same = _one_pattern(demands, inputs, shape)
+        if same is not None:
+            return same
         if op.linear_in:
             bound = _at_factors(op, demands, inputs, shape)
             if bound is not None:
@@ -202,21 +203,27 @@ class Moved(EntryMap):
         return self.moved(op, demands, inputs, out, params)
 
     def moved(
-        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], _out: Any, params: Params
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
     ) -> Entries:
         """Where the entries of a demanded pattern go."""
-        return moved(op, demands, inputs, params)
+        return moved(op, demands, inputs, out, params)
 
 
 _STORED_OR_NOTHING = frozenset((Stored, type(NOTHING)))
 
 
-def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], params: Params) -> Entries:
-    """Where an op that moves entries takes those of demanded patterns: found by moving a value on them."""
+def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params) -> Entries:
+    """Where an op that moves entries takes those of demanded patterns: where the result stores them, if these
+    are all that the operands store, else found by moving a value on them."""
     patterns = [need.pattern for need in demands if isinstance(need, Stored)]
     if not patterns or not _STORED_OR_NOTHING.issuperset(map(type, demands)):
         return FULL
     linear = {k for group in op.groups(len(inputs)) for k in group}
+    found = getattr(out, "support", None) if type(out) is Aval else None
+    if type(found) is Stored and len(patterns) == len(linear) and type(found.pattern) is not PatternSymbol:
+        supports = [getattr(inputs[k], "support", None) for k in sorted(linear)]
+        if list(map(getattr, supports, repeat("pattern"), repeat(None))) == patterns:
+            return found
 
     def make(*patterns: Pattern) -> Pattern | None:
         own = iter(patterns)

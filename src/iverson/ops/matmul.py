@@ -7,6 +7,7 @@ that only products read is left as two factors.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from math import prod
 from typing import Any
 
@@ -61,11 +62,11 @@ def cut(F: Any, x: Any, region: Region) -> Any:
 
 def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
+    if isinstance(wanted, Stored) and not wanted.products:
+        return product_at(F, wanted.pattern, i, g, y, a, b)
     if in_products(wanted):
         return _factors(F, i, g, y, a, b)
     x = (a, b)[i]
-    if isinstance(wanted, Stored):
-        return product_at(F, wanted.pattern, i, g, y, a, b)
     if not isinstance(wanted, Box) or x.shape[:-2] != y.shape[:-2]:
         return NotImplemented
     region = wanted.region
@@ -130,7 +131,7 @@ class Contracted(EntryMap):
     def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
         """Where demanded entries meet the other factor; for rows of a alone, or columns of b, those."""
         shape = out.shape
-        supports = [getattr(x, "support", FULL) for x in inputs]
+        supports = list(map(getattr, inputs, repeat("support"), repeat(FULL)))
         slices = [
             _slices(k, demands, supports, inputs, shape) for k, d in enumerate(demands) if d is not NOTHING
         ]

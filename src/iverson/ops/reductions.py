@@ -75,7 +75,7 @@ class Summed(Moved, Reduced):
         """Of a large sum, the entries that those of a pattern are added up in."""
         need = demands[0]
         if isinstance(need, Stored) and prod(out.shape) > size(need, inputs[0].shape):
-            return moved(op, demands, inputs, params)
+            return moved(op, demands, inputs, out, params)
         return FULL
 
 

@@ -311,7 +311,7 @@ class Joined(EntryMap):
     ) -> Entries:
         """Where the demanded regions, or patterns, go."""
         if any(isinstance(need, Stored) for need in demands):
-            return moved(op, demands, inputs, params)
+            return moved(op, demands, inputs, out, params)
         return join(
             Box(self._place(hull(need, x.shape), k, **params)) if need is not NOTHING else NOTHING
             for k, (need, x) in enumerate(zip(demands, inputs, strict=True))
