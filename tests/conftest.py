@@ -6,6 +6,7 @@ Hypothesis draws the same few examples each time; ``IVERSON_TEST_ALL=1`` lets it
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from functools import wraps
 from pathlib import Path
@@ -24,6 +25,8 @@ settings.load_profile("iverson")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    # Workers, which start after this, share the processors, and threads of a BLAS spin while they wait.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Derandomized, hypothesis would read the source of a test again for each of its parameters.
     if config.option.hypothesis_seed is None and not EXHAUSTIVE:
         config.option.hypothesis_seed = "0"
