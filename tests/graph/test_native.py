@@ -32,7 +32,6 @@ EXCEPTIONS = {
         "matrix_exp", "solve_toeplitz", "sqrtm",
     },
     "Fourier transforms": {"fftn", "ifftn", "rfft", "irfft"},
-    "entries by a mask": {"pack", "unpack"},
     "parts of products of sparse matrices": {"kron_sampled"},
     "parts at a pattern": {"extremum_shares_at"},
 }  # fmt: skip

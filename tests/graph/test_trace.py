@@ -73,3 +73,20 @@ def test_the_text_of_a_graph_tells_ops_of_users_of_one_name_apart():
             assert checked(x).tolist() == [factor, 2 * factor]
     graph = traced(second, (x,))
     assert parse(show(graph)).equations[0].op is second.expression.op  # the one that has the name now
+
+
+@pytest.mark.parametrize(
+    ("function", "remedy"),
+    [
+        (lambda x: x[x > 0].sum(), r"iverson\.where\(mask, x, 0\) in place of x\[mask\]"),
+        (lambda x: iv.masked_tensor(x, x > 0).sum(), "compute masks of masked tensors outside, as arguments"),
+        (lambda x: x if x.sum() > 0 else -x, r"iverson\.cond for a choice"),
+    ],
+    ids=["entries where a mask holds", "a mask", "a branch"],
+)  # fmt: skip
+def test_what_follows_from_entries_is_told_with_what_to_use(function, remedy):
+    """Of a dense and of a sparse argument, with the line."""
+    x = iv.asarray([[1.0, 0.0], [0.0, 2.0]])
+    for given in (x, x.to_layout("csr")):
+        with pytest.raises(iv.errors.GraphError, match=rf"test_trace\.py:\d+.*{remedy}"):
+            iv.jit(function)(given)

@@ -10,6 +10,7 @@ import scipy.linalg
 
 import iverson as iv
 from iverson.core.scalars import SCALARS
+from iverson.graph.lower import Native
 from iverson.testing import gradcheck, gradgradcheck
 from tests.masked.oracle import assert_same, of_numpy, with_garbage
 
@@ -367,6 +368,25 @@ def test_elementwise(name, layout):
 def test_values(name, layout):
     ours, theirs = VALUE[name]
     assert_same(ours(tensor(VALUES, MASK, layout)), theirs(of_numpy(VALUES, MASK)))
+
+
+#: Whose masks, or numbers of entries, follow from entries: not known while they are traced.
+OF_ENTRIES = {"argsort", "isin", "kthvalue", "nanmedian", "nanquantile", "topk"}
+
+
+@pytest.mark.parametrize("layout", ["strided", "csr"])
+@pytest.mark.parametrize("name", VALUE)
+def test_values_compiled(name, layout):
+    """In machine code alone."""
+    ours, theirs = VALUE[name]
+    compiled, m = iv.jit(ours), tensor(VALUES, MASK, layout)
+    if name in OF_ENTRIES:
+        with pytest.raises(iv.errors.GraphError, match="a read of the entries of a traced tensor"):
+            compiled(m)
+        return
+    assert_same(compiled(m), theirs(of_numpy(VALUES, MASK)))
+    (entry,) = compiled._entries.values()
+    assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
 
 
 @pytest.mark.parametrize("layout", ["strided", "csr"])

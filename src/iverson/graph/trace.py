@@ -76,6 +76,18 @@ class Traced(LevelValue):
         return f"Traced({self.value.aval!r})"
 
 
+def _remedy(value: Traced) -> str:
+    """What to use in place of the entries of a value."""
+    if value.dtype.kind == "b" and value.shape:
+        return (
+            "how many entries a mask has is not known: keep the shape, with iverson.where(mask, x, 0) in place "
+            "of x[mask], and compute masks of masked tensors outside, as arguments"
+        )
+    return (
+        "use iverson.where or iverson.cond for a choice, or pass what decides a branch or a shape as a value"
+    )
+
+
 def _no_entries(value: Traced) -> Any:
     where = user_call()
     line = f" at {line_of(where)}" if where else ""
@@ -83,7 +95,7 @@ def _no_entries(value: Traced) -> Any:
         value._level.name,
         got=f"a read of the entries of a traced tensor ({value.value.aval!r}){line}",
         expected="functions of iverson: while a function is traced, a tensor has no entries",
-        remedy="use iverson.where for a choice, or pass what decides a branch or a shape as a Python value",
+        remedy=_remedy(value),
     )
 
 

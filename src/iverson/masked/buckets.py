@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from iverson.masked.mask import Array, Mask
+from iverson.ops import F
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,6 @@ class Lines:
             line, entry = end, entry + mask.count
         return found
 
-    def at(self, ranks: Array) -> Array:
-        """The entry with a given position on each line, in the order of ``bucketed``."""
-        found: Array = self._order[self._starts[self.bucketed] + ranks]
-        return found
+    def at(self, ranks: Any) -> Any:
+        """The entry with a given position on each line, in order: a handle, from one of the positions."""
+        return F.gather(self._order, F.add(ranks, self._starts), axes=(0,))

@@ -15,7 +15,7 @@ import numpy as np
 from iverson.array_api.indexing import take_along_axis
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import alias, bind, make_handle, zero_filled
+from iverson.core.dispatch import alias, bind, has_entries, make_handle, zero_filled
 from iverson.core.op import Op
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
@@ -128,15 +128,14 @@ def _without_ties(x: MaskedTensor, out: Any, fill: float, mask: Mask, params: Pa
 
     Equal extrema share the derivative, and the filling must have no part of it.
     """
-    tied = (F.to_numpy(out) == fill) & mask.array
-    if not tied.any():
+    if has_entries(out) and not ((F.to_numpy(out) == fill) & mask.array).any():
         return out
     axis, keepdims = params["axis"], params["keepdims"]
-    attained = x._mask.array & (F.to_numpy(x._mask.unpack(x._inner)) == fill)
-    count = np.maximum(attained.sum(axis=axis, keepdims=True), 1)
-    share = np.broadcast_to(np.asarray(1 / count, x.dtype), x.shape)
-    own = MaskedTensor(x._inner, x._mask)
-    terms = F.where(attained, zero_filled(own), 0.0) * share
+    own = zero_filled(MaskedTensor(x._inner, x._mask))
+    attained = F.logical_and(F.equal(own, fill), x._mask.array)
+    count = F.sum(F.astype(attained, dtype=x.dtype), axis=axis, keepdims=True)
+    terms = F.where(attained, own, 0.0) * F.reciprocal(F.maximum(count, 1.0))
+    tied = F.logical_and(F.equal(out, fill), mask.array)
     return F.where(tied, F.sum(terms, axis=axis, keepdims=keepdims), out)
 
 
@@ -149,18 +148,18 @@ def search(op: Op, args: Args, params: Params) -> Any:
     if isinstance(x._mask, Stored):
         own = x._mask.lines(axes)
         parts = _by_bucket(search, op, x, own, {"axis": 1, "keepdims": False})
-        ranks = np.concatenate([np.zeros(0, np.int64), *(F.to_numpy(part._inner) for part in parts)])
-        return MaskedTensor(make_handle(own.inner[own.at(ranks)][np.argsort(own.bucketed)]), mask)
-    values = F.to_numpy(_filled(x, NEUTRAL[op.name](x.dtype)))
-    there = x._mask.array
+        if not parts:
+            return MaskedTensor(make_handle(np.zeros(0, np.int64)), mask)
+        ranks = taken([part._inner for part in parts], np.argsort(own.bucketed))
+        return MaskedTensor(_read(own.inner, own.at(ranks)), mask)
+    values, there, k = _filled(x, NEUTRAL[op.name](x.dtype)), x._mask.array, axis
     if axis is None:
-        values, there = values.reshape(-1), there.reshape(-1)
-    k = 0 if axis is None else axis
-    found = op.forward(values, axis=k, keepdims=True)
+        values, there, k = F.reshape(values, shape=(there.size,)), there.reshape(-1), 0
+    found = bind(op, (values,), {"axis": k, "keepdims": True})
     # The filling comes first only where all specified entries are equal to it.
-    specified = np.take_along_axis(there, found, k)
-    found = np.where(specified, found, np.argmax(there, axis=k, keepdims=True))
-    return MaskedTensor(make_handle(found.reshape(mask.shape)[mask.array]), mask)
+    specified = F.take_along(there, found, k)
+    found = F.where(specified, found, np.argmax(there, axis=k, keepdims=True))
+    return MaskedTensor(mask.pack(F.reshape(found, shape=mask.shape)), mask)
 
 
 def scan(op: Op, args: Args, params: Params) -> Any:
@@ -203,21 +202,20 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
 # -- order -----------------------------------------------------------------------------------------------
 
 
-def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
+def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[Any, Mask]:
     """Positions that sort each line, those of unspecified entries last, and which are of specified ones."""
-    values = F.to_numpy(x._mask.unpack(x._inner))
-    order = F.to_numpy(F.argsort(values, axis=axis, descending=descending, stable=stable))
-    absent = ~np.take_along_axis(x._mask.array, order, axis)
-    order = np.take_along_axis(order, np.argsort(absent, axis=axis, stable=True), axis)
-    return order, np.take_along_axis(x._mask.array, order, axis)
+    order = F.argsort(x._mask.unpack(x._inner), axis=axis, descending=descending, stable=stable)
+    absent = F.astype(F.take_along(~x._mask.array, order, axis), dtype=np.dtype(np.int8))
+    last = F.argsort(absent, axis=axis, descending=False, stable=True)
+    return F.take_along(order, last, axis), Mask(np.sort(~x._mask.array, axis=axis) == 0)
 
 
 def argsort(op: Op, args: Args, params: Params) -> Any:
     """Where the entries of `sort` come from; unspecified where those are."""
     (x,) = args
     if not isinstance(x._mask, Stored):
-        order, there = _order(x, **params)
-        return MaskedTensor(make_handle(order[there]), Mask(there))
+        order, mask = _order(x, **params)
+        return MaskedTensor(mask.pack(order), mask)
     own = x._mask.lines((params["axis"],))
     parts = _by_bucket(argsort, op, x, own, {**params, "axis": 1})
     return _on_ranks(x, own, params["axis"], _on_lines(own, parts))
@@ -238,10 +236,16 @@ def sort(op: Op, args: Args, params: Params) -> Any:
     (x,) = args
     axis = params["axis"]
     if not isinstance(x._mask, Stored):
-        return F.take_along(x, _order(x, stable=True, **params)[0], axis)
+        order, mask = _order(x, stable=True, **params)
+        return MaskedTensor(mask.pack(F.take_along(x._mask.unpack(x._inner), order, axis)), mask)
     own = x._mask.lines((axis,))
     parts = [part._inner for part in _by_bucket(sort, op, x, own, {**params, "axis": 1})]
     return _on_ranks(x, own, axis, taken(parts, np.arange(x._mask.count)) if parts else x._inner)
+
+
+def _read(array: Any, at: Any) -> Any:
+    """The entries of an array at positions that may be of a trace."""
+    return F.gather(array, at, axes=(0,))
 
 
 def _on_ranks(x: MaskedTensor, own: Lines, axis: int, vector: Any) -> Any:

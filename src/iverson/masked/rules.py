@@ -65,17 +65,19 @@ def where(op: Op, args: Args, params: Params) -> Any:
 
 def _chosen(args: Args, shape: tuple[int, ...]) -> Mask:
     """Where the condition is specified and what it chooses is."""
-    condition = zero_filled(args[0])
     there, a, b = (x._mask.array if isinstance(x, MaskedTensor) else True for x in args)
-    array = np.logical_and(there, np.where(F.to_numpy(condition), a, b))
+    array, other = np.broadcast_arrays(np.logical_and(there, a), np.logical_and(there, b))
+    if not np.array_equal(array, other):
+        array = np.where(F.to_numpy(zero_filled(args[0])), array, other)
     return Mask(np.array(np.broadcast_to(array, shape)))
 
 
 def _chosen_of(args: Args, possible: Mask) -> Mask:
     """As `_chosen`, of some entries alone."""
-    chosen = np.broadcast_to(F.to_numpy(entries_at(args[0], possible)), (possible.count,))
     there, a, b = (x._mask.has(possible) if isinstance(x, MaskedTensor) else True for x in args)
-    keep = np.logical_and(there, np.where(chosen, a, b))
+    keep, other = (np.broadcast_to(np.logical_and(there, x), (possible.count,)) for x in (a, b))
+    if not np.array_equal(keep, other):
+        keep = np.where(F.to_numpy(entries_at(args[0], possible)), keep, other)
     return possible if keep.all() else possible.kept(keep)
 
 

@@ -17,6 +17,7 @@ from iverson.graph.passes.demands import demands
 from iverson.graph.passes.entries import entries
 from iverson.graph.passes.folding import folding
 from iverson.graph.passes.halves import halves
+from iverson.graph.passes.packing import packing
 from iverson.graph.regions import inline
 
 Pass = Callable[[Graph], Graph]
@@ -28,6 +29,7 @@ PASSES: tuple[Pass, ...] = (
     dead_code,
     entries,
     halves,
+    packing,
     algebra,
     constants,
     algebra,
