@@ -10,6 +10,7 @@ import pytest
 import iverson as iv
 from iverson.autograd import grad
 from iverson.core.errors import GradientError
+from iverson.core.scalars import SCALARS
 from iverson.ops import TABLE, F
 
 DOCS = Path(__file__).parents[2] / "docs" / "conventions.md"
@@ -210,3 +211,18 @@ def test_every_convention_has_a_case_and_a_row():
     for op in TABLE.values():
         if op.convention:
             assert f"| `{op.name}` | {op.convention} |" in text
+
+
+def test_functions_that_keep_zeros_say_so():
+    """What of a sparse operand is stored follows from it in graphs, which cannot try the function at 0."""
+    for scalar in SCALARS.values():
+        op = TABLE[scalar.name]
+        if scalar.orders or scalar.name == "clip":  # whose bounds are numbers
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                y = op.forward(*[np.zeros(1)] * scalar.arity)
+        except TypeError:  # of integers
+            continue
+        if y.dtype.kind == "f" and y == 0:
+            assert op.zero_preserving or op.linear_in, scalar.name

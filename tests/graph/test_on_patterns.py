@@ -639,3 +639,27 @@ def test_an_array_is_put_into_a_layout_where_it_is_given_back():
     np.testing.assert_array_equal(product.numpy(), 2 * x @ x)
     np.testing.assert_array_equal(sums.to_dense().numpy(), 2 * x.sum(0))
     assert all(isinstance(x, Native) for e in f._entries.values() for x in e.compiled._program.steps)
+
+
+def test_blocks_of_one_row_and_those_that_become_entries():
+    """The transpose of blocks of two rows and a column; axes of a batch in another order."""
+    r = np.random.default_rng(0)
+    tall = iv.asarray(r.standard_normal((4, 6))).to_layout("bsr", blocksize=(2, 1))
+    wide = iv.asarray(r.standard_normal((6, 4))).to_layout("bsr", blocksize=(1, 2))
+    x = iv.asarray(r.standard_normal((4, 3)))
+    f = iv.jit(lambda s, t, x: (s.mT @ x, t @ x, x.mT @ s))
+    for found, expected in zip(f(tall, wide, x), (tall.to_dense().mT @ x, wide.to_dense() @ x,
+                                                  x.mT @ tall.to_dense()), strict=True):  # fmt: skip
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+    batch = iv.asarray(r.standard_normal((2, 3, 4))).to_layout("bsr", blocksize=(1, 2))
+    turned = iv.jit(lambda s: iv.permute_dims(s, (2, 0, 1)))(batch)
+    np.testing.assert_array_equal(turned.to_dense().numpy(), batch.to_dense().numpy().transpose(2, 0, 1))
+
+
+def test_zeros_that_are_not_stored_are_strong_where_a_derivative_is_infinite():
+    s = drawn_matrix(4, 4, 6)
+    for f in (iv.special.cbrt, iv.special.rgamma, lambda s: iv.special.xlogy(s, s)):
+        gradient = iv.grad(lambda s, f=f: (f(s) ** 2).sum())
+        found, expected = iv.jit(gradient)(s), gradient(s)
+        assert np.isfinite(expected.to_dense().numpy()).all()
+        np.testing.assert_allclose(found.to_dense().numpy(), expected.to_dense().numpy(), rtol=1e-12)

@@ -54,7 +54,8 @@ class _Rows:
 
     def step(self) -> Step:
         """Over matrices, lines, rows of a line, and columns."""
-        line, row, j = Var("i"), Var("r"), Var("j")
+        line, j = Var("i"), Var("j")
+        row = Var("r") if self.height > 1 else const(0, INT64)
         at = _sum(_times(line, self.height), row) if self.height > 1 else line
         store = Store(
             build.as_buffer("out", self.views["out"]), (*self.over, at, j), Local("acc", self.dtype)

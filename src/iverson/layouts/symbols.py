@@ -218,7 +218,7 @@ class PatternSymbol(Pattern):
             turned = self.model.permuted(axes)
             made = PatternSymbol(
                 turned,
-                self.stored_shape[0],
+                self.count // prod(turned.stored_shape[1:]),
                 (ref(self),),
                 lambda p: p.permuted(axes),
                 lambda p: p.permuted(back),

@@ -306,6 +306,7 @@ ARITHMETIC = (
         convention="at a = 0 the derivative is 0",
         summary="x1 with the sign of x2.",
         example=("[1., 2.]", "-1.", "[-1., -2.]"),
+        zero_preserving=True,
     ),
     Scalar(
         "nextafter",

@@ -134,6 +134,7 @@ DISTRIBUTIONS = (
         convention=_AT_ZERO.format(0),
         summary="x * log(y), and 0 where x is 0.",
         example=("[0., 2.]", "0.5", "[ 0.        , -1.38629436]"),
+        zero_preserving=True,
     ),
     of_scipy(
         "xlog1py",
@@ -147,6 +148,7 @@ DISTRIBUTIONS = (
         convention=_AT_ZERO.format(-1),
         summary="x * log(1 + y), and 0 where x is 0.",
         example=("[0., 2.]", "1e-20", "[0.e+00, 2.e-20]"),
+        zero_preserving=True,
     ),
     of_scipy(
         "entr",
@@ -169,6 +171,7 @@ DISTRIBUTIONS = (
         convention=_AT_ZERO.format(0),
         summary="x * log(x / y), 0 where x is 0 and y is not below; inf elsewhere.",
         example=("[0., 0.5]", "0.25", "[0.        , 0.34657359]"),
+        zero_preserving=True,
     ),
     of_scipy(
         "kl_div",
@@ -182,5 +185,6 @@ DISTRIBUTIONS = (
         convention="at x = y = 0 the derivative in y is 1",
         summary="x * log(x / y) - x + y, y where x is 0; inf where x or y is negative.",
         example=("[0., 0.5]", "0.25", "[0.25      , 0.09657359]"),
+        zero_preserving=True,
     ),
 )

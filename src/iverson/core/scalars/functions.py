@@ -90,6 +90,7 @@ FUNCTIONS = (
         ("[8., -1.]", "[ 2., -1.]"),
         convention="at 0 the derivative is inf",
         domain=(POSITIVE,),
+        zero_preserving=True,
     ),
     _one("exp10", lambda F, y, _x: math.log(10) * y, "10**x.", ("[0., 2.]", "[  1., 100.]")),
     _one(
@@ -100,12 +101,19 @@ FUNCTIONS = (
     ),
     _order("exprel_order", _exprel_order),
     _order("log1prel_order", _log1prel_order),
-    _one("cosm1", lambda F, _y, x: -F.sin(x), "cos(x) - 1.", ("[0., 1.]", "[ 0.        , -0.45969769]")),
+    _one(
+        "cosm1",
+        lambda F, _y, x: -F.sin(x),
+        "cos(x) - 1.",
+        ("[0., 1.]", "[ 0.        , -0.45969769]"),
+        zero_preserving=True,
+    ),
     _one(
         "sindg",
         lambda F, _y, x: _DEGREE * F.cosdg(x),
         "The sine of an angle in degrees.",
         ("[30., 90.]", "[0.5, 1. ]"),
+        zero_preserving=True,
     ),
     _one(
         "cosdg",
@@ -118,6 +126,7 @@ FUNCTIONS = (
         lambda F, y, _x: _DEGREE * (1 + y * y),
         "The tangent of an angle in degrees.",
         ("[0., 45.]", "[0., 1.]"),
+        zero_preserving=True,
     ),
     _two(
         "boxcox",
@@ -140,6 +149,7 @@ FUNCTIONS = (
         "The Box-Cox transformation of 1 + x.",
         ("[0., 3.]", "0.5", "[0., 2.]"),
         domain=(POSITIVE, (-1.0, 2.0)),
+        zero_preserving=True,
     ),
     _two(
         "inv_boxcox",
@@ -162,6 +172,7 @@ FUNCTIONS = (
         "The inverse of `boxcox1p` in its first argument.",
         ("[0., 2.]", "0.5", "[0., 3.]"),
         domain=(POSITIVE, (0.1, 2.0)),
+        zero_preserving=True,
     ),
     _one(
         "gamma",
@@ -177,6 +188,7 @@ FUNCTIONS = (
         ("[1., 3.]", "[1. , 0.5]"),
         domain=(POSITIVE,),
         convention="at 0, -1, -2, ... the derivative is nan",
+        zero_preserving=True,
     ),
     _one(
         "loggamma",

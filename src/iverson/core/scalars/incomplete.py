@@ -284,6 +284,7 @@ INCOMPLETE = (
         names=("a", "p"),
         summary="The x with gammainc(a, x) = p.",
         example=("[1., 2.]", "0.5", "[0.69314718, 1.67834699]"),
+        zero_preserving=True,
     ),
     of_scipy(
         "betaincinv",

@@ -103,5 +103,6 @@ COMPLEX = (
         loops=lambda F, x: F.atan2(F.imag(x), F.real(x)),
         summary="The argument, in (-pi, pi].",
         example=("[1 + 0j, 2j]", "[0.        , 1.57079633]"),
+        zero_preserving=True,
     ),
 )

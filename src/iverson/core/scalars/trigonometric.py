@@ -133,6 +133,7 @@ TRIGONOMETRIC = (
         convention="at (0, 0) the derivatives are nan",
         summary="The angle of the point (x2, x1), in (-pi, pi].",
         example=("[0., 0.]", "1.", "[0., 0.]"),
+        zero_preserving=True,
     ),
 )
 

@@ -51,8 +51,8 @@ class _Packing:
             self.equations.append(replace(e, op=TABLE[op], operands=operands, params=params))
 
     def bind(self, op: str, *operands: Operand, **params: Any) -> Value:
-        aval = TABLE[op].infer(*(x.aval if type(x) is Value else x for x in operands), **params)
-        made = Value(Aval(aval.shape, aval.dtype))
+        known = (Aval(x.shape, x.dtype) if type(x) is Value else x for x in operands)
+        made = Value(TABLE[op].infer(*known, **params))
         self.equations.append(Equation(TABLE[op], operands, params, (made,)))
         return made
 
