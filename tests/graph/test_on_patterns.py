@@ -336,15 +336,6 @@ def test_loops_and_branches_on_stored_entries_are_native(name, traces):
         assert set(steps(compiled)) == {"native"}
 
 
-@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
-def test_what_is_sparse_from_step_to_step_is_packed():
-    """Such a loop is a library step."""
-    halved = lambda s, x: iv.scan(lambda c, _: (c * 0.5, c @ x), s, None, length=3)[1]
-    compiled = iv.jit(halved)
-    agree(compiled, halved, drawn("csr"), iv.asarray(X))
-    assert set(steps(compiled)) == {"scan"}
-
-
 ATTENTION = {
     "forward": lambda s, x: s.with_values(iv.segment_softmax(s.values(), s)) @ x,
     "backward": lambda s, x: iv.grad(lambda v: ((s.with_values(iv.segment_softmax(v, s)) @ x) ** 2).sum())(
@@ -663,3 +654,48 @@ def test_zeros_that_are_not_stored_are_strong_where_a_derivative_is_infinite():
         found, expected = iv.jit(gradient)(s), gradient(s)
         assert np.isfinite(expected.to_dense().numpy()).all()
         np.testing.assert_allclose(found.to_dense().numpy(), expected.to_dense().numpy(), rtol=1e-12)
+
+
+def scaled(c):
+    return c / (iv.abs(c).sum(axis=1, keepdims=True) + 0.5)
+
+
+#: Loops and branches that carry a sparse value on the pattern that it has at first.
+CARRYING = {
+    "a product of it": lambda s, v: iv.scan(lambda c, _: (c * 0.5, c @ v), s, None, length=3)[1],
+    "a scan": lambda s, v: iv.scan(lambda c, t: (c * t, c.sum()), s, v),
+    "steps of it": lambda s, v: iv.scan(lambda c, t: (iv.sin(c), c * t), s, v)[1].sum(axis=0) @ v,
+    "a number of steps": lambda s, v: iv.fori_loop(0, 3, lambda i, c: scaled(c), s),
+    "read after": lambda s, v: iv.fori_loop(0, 3, lambda i, c: scaled(c), s) @ v,
+    "while": lambda s, v: iv.while_loop(lambda c: iv.abs(c).sum() < 99, lambda c: c * 2.0, s),
+    "a branch": lambda s, v: iv.cond(s.sum() > 0, lambda s: s * 2, scaled, s),
+    "with a vector": lambda s, v: iv.fori_loop(0, 4, lambda i, c: (c[0] * 0.5, c[0] @ c[1]), (s, v))[1],
+    "exchanged": lambda s, v: iv.fori_loop(0, 3, lambda i, c: (c[1], c[0]), (s, s * 2))[0],
+}
+
+
+@pytest.mark.parametrize("name", CARRYING)
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+def test_loops_that_carry_sparse_values_are_native(name):
+    """And their derivatives, for changing patterns, by one trace for any number of entries."""
+    f, v = CARRYING[name], iv.asarray(np.linspace(0.5, 1.5, 6))
+
+    def loss(s, v):
+        return sum((x.to_dense() ** 2).sum() for x in _flat(f(s, v)))
+
+    functions = [f] if name == "while" else [f, iv.grad(loss, (0, 1))]
+    for g in functions:
+        compiled = iv.jit(g)
+        for stored in (12, 12, 7, 20):
+            s = drawn("csr", stored)
+            for found, expected in zip(_flat(compiled(s, v)), _flat(g(s, v)), strict=True):
+                np.testing.assert_allclose(
+                    found.to_dense().numpy(), expected.to_dense().numpy(), rtol=1e-11, atol=1e-12
+                )
+        for e in compiled._entries.values():
+            for c in (e.compiled, *e.compiled._fitted.values()):
+                assert c._program is None or all(isinstance(x, Native) for x in c._program.steps)
+
+
+def _flat(x):
+    return [z for y in x for z in _flat(y)] if isinstance(x, tuple) else [x]

@@ -186,3 +186,17 @@ def test_what_has_no_derivative_is_refused() -> None:
     double = root(lambda x: (x - 1) ** 2 + 0 * a, [1.0]).x
     with pytest.raises(LinearAlgebraError):
         iv.autograd.grad(double.sum(), a)
+
+
+@pytest.mark.parametrize("solver", [root, minimize, least_squares])
+@pytest.mark.parametrize("way", [iv.jit, iv.vmap])
+def test_where_to_call_them_is_told_in_a_trace(solver, way):
+    """Of a function of what is traced, or mapped, and from a start that is."""
+    a = iv.asarray([1.0, 2.0])
+
+    def f(x, a):
+        return ((x - a) ** 2).sum() if solver is minimize else x**3 + x - a
+
+    for g in (lambda a: solver(f, iv.zeros(a.shape), (a,)).x, lambda a: solver(lambda x: f(x, 1.0), a).x):
+        with pytest.raises(iv.errors.GraphError, match=rf"{solver.__name__}: .*iverson.while_loop"):
+            way(g)(a)

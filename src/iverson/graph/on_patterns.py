@@ -27,6 +27,7 @@ from iverson.core.entries import NOTHING, Stored
 from iverson.graph import lines
 from iverson.graph.kinds import Kinds
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.opened_blocks import names_patterns, opened_block, steps_read
 from iverson.graph.opening import Opening, Rule, is_stored, pattern_of
 from iverson.graph.stored_ops import (
     stored_find,
@@ -35,12 +36,11 @@ from iverson.graph.stored_ops import (
     stored_rows,
     stored_samples,
 )
-from iverson.graph.symbols import bounds, named
-from iverson.graph.takes import Given, Into, Move, OnPatterns, Places, numbered
+from iverson.graph.symbols import bounds
+from iverson.graph.takes import Into, Move, OnPatterns, Places, numbered
 from iverson.kernels.keys import key_shape
 from iverson.kernels.registry import run_in_layouts
 from iverson.layouts import CooPattern, Pattern, is_strided, layouts_by_type, to_strided
-from iverson.layouts.symbols import PatternSymbol
 
 
 def _elementwise(o: Opening, e: Equation) -> bool:
@@ -309,57 +309,6 @@ def _gather(o: Opening, e: Equation) -> bool:
     return o.is_dense(e, found)
 
 
-#: Of ops that run graphs, how many operands come before those of the graphs.
-BLOCKS = {"scan": 0, "while": 0, "cond": 1, "checkpoint": 0}
-
-
-def _block(o: Opening, e: Equation) -> bool:
-    """A loop or branch on entries and index arrays, which are the same in all steps."""
-    graphs = dict(subgraphs(e))
-    first, operands = e.operands[: BLOCKS[e.op.name]], e.operands[BLOCKS[e.op.name] :]
-    if not any(map(_names_patterns, graphs.values())) or any(map(is_stored, e.results)):
-        return False
-    opened = {name: o.inside(body) for name, body in graphs.items()}
-    for inner in opened.values():
-        inner.open_all()
-        if any(x is UNDEFINED or is_stored(x) for x in inner.graph.outputs):
-            return False
-    outputs = {name: [inner.given(x) for x in inner.graph.outputs] for name, inner in opened.items()}
-    for name, inner in opened.items():
-        inner.bound(outputs[name])
-    if any(map(_is_left, opened.values())):
-        return False
-    takes = list(dict.fromkeys(t for inner in opened.values() for t in inner.takes))
-    moves = [t for t in takes if type(t) is Given and t.number >= e.params.get("consts", 0)]
-    if "consts" in e.params:
-        takes = [*(t for t in takes if t not in moves), *moves]
-    given = [o.operand(t, operands) for t in takes]
-    if None in given:
-        return False
-    bodies = {}
-    for name, inner in opened.items():
-        core = inner.core(outputs[name])
-        inputs = tuple(
-            inner.takes.get(t) or Value(Aval(x.shape, x.dtype)) for t, x in zip(takes, given, strict=True)
-        )
-        bodies[name] = replace(core, inputs=inputs)
-    params = {**e.params, **bodies}
-    if "consts" in params:
-        params["consts"] = len(takes) - len(moves)
-    o.equations.append(replace(e, operands=(*map(o.given, first), *given), params=params))
-    return True
-
-
-def _is_left(inner: Opening) -> bool:
-    """Whether an equation names a pattern that is not known yet, or reads a value packed."""
-    made = inner.equations
-    return any(
-        isinstance(p, PatternSymbol) or (isinstance(p, Graph) and any(named(p)))
-        for e in made
-        for p in e.params.values()
-    ) or any(is_stored(v) for take, v in inner.takes.items() if type(take) is Given)
-
-
 def _sampled(o: Opening, e: Equation) -> bool:
     a, b = e.operands
     p = e.params["pattern"]
@@ -441,24 +390,25 @@ def _flat(o: Opening, x: Value) -> Value:
 #: By name; ops entry by entry besides, and ops that move entries.
 RULES: dict[str, Rule] = {
     "add_n": _elementwise,
-    "checkpoint": _block,
+    "checkpoint": opened_block,
     "coalesce": _same,
-    "cond": _block,
+    "cond": opened_block,
     "copy": _same,
     "from_values": _from_values,
     "gather": _gather,
     "identity": _same,
     "index_array": _index_array,
+    "index_basic": steps_read,
     "index_put": _index_put,
     "kron": _moved,
     "matmul": _matmul,
     "permute_dims": _permute,
     "sampled_product": _sampled,
-    "scan": _block,
+    "scan": opened_block,
     "to_dense": _to_dense,
     "to_layout": _to_dense,
     "values_at": _values_at,
-    "while": _block,
+    "while": opened_block,
     **lines.RULES,
 }
 
@@ -478,21 +428,10 @@ def _rules_of(e: Equation) -> list[Rule]:
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
     """The graph on values and index arrays; None for one in which nothing is sparse."""
-    if not _names_patterns(graph):
+    if not names_patterns(graph):
         return None
     bounded = {n: s for s in reversed(bounds(graph)) for n in s.extents}
     return Opening(graph, bounded, _rules_of).run()
-
-
-def _names_patterns(graph: Graph) -> bool:
-    """Whether something is sparse in a graph, or in one inside."""
-    values = (*graph.inputs, *(v for e in graph.equations for v in e.results))
-    named = any(
-        e.op.name == "to_layout" or any(isinstance(p, Pattern) for p in e.params.values())
-        for e in graph.equations
-    )
-    inside = (body for e in graph.equations for _, body in subgraphs(e))
-    return named or any(map(is_stored, values)) or any(map(_names_patterns, inside))
 
 
 __all__ = ["OnPatterns", "on_patterns"]

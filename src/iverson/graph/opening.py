@@ -61,6 +61,7 @@ class Opening:
 
     entries : of values that are open, theirs. now : what stands for values of the graph that are dense.
     whole : sparse values that are there packed. converted : dense ones that a layout is asked for.
+    carried : patterns of values of which the graph does not say that they are stored.
     bounded : the pattern that an extent is the bound of.
     rules_of : what to try with an equation, in order: a rule says whether it made it of native ones.
     """
@@ -73,6 +74,7 @@ class Opening:
     now: dict[Value, Value] = field(default_factory=dict)
     whole: set[Value] = field(default_factory=set)
     converted: dict[Value, Params] = field(default_factory=dict)
+    carried: dict[Value, Pattern] = field(default_factory=dict)
     takes: dict[Any, Value] = field(default_factory=dict)
     held: dict[Any, Value] = field(default_factory=dict)
     where: Any = None
@@ -94,7 +96,11 @@ class Opening:
             if x in self.converted:
                 gives.append(Converted(len(outputs), self.converted[x]))
             else:
-                gives.append(Packed(len(outputs), pattern_of(x)) if is_open else len(outputs))
+                if x in self.carried and len(self.entries[x].shape) > 1:  # of several steps
+                    is_open = False
+                own = self.carried.get(x) if type(x) is Value else None
+                p = (own or pattern_of(x)) if is_open else None
+                gives.append(len(outputs) if p is None else Packed(len(outputs), p))
             outputs.append(self.entries[x] if is_open else self.given(x))
         self.bound(outputs)
         self.tell_beyond(outputs, gives)
@@ -154,6 +160,10 @@ class Opening:
         """An operand as equations read it that take values packed."""
         if type(x) is not Value or x in self.now:
             return self.now.get(x, x) if type(x) is Value else x
+        if x in self.carried:
+            made = self._with_all if len(self.entries[x].shape) == 1 else self._of_steps
+            self.now[x] = made(self.entries[x], self.carried[x], x.shape)
+            return self.now[x]
         if x in self.numbers:
             return self.takes.setdefault(Given(self.numbers[x]), x)
         if is_stored(x) and x not in self.whole:
@@ -176,9 +186,17 @@ class Opening:
         """An operand with every entry."""
         if not is_stored(x):
             return self.given(x)
-        p = pattern_of(x)
-        axes = tuple(range(p.ndim))
-        return self.bind("scatter_add", self.open(x), *self.places(p), axes=axes, shape=x.shape)
+        return self._with_all(self.open(x), pattern_of(x), x.shape)
+
+    def _with_all(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
+        """An array with entries at a pattern."""
+        return self.bind("scatter_add", entries, *self.places(p), axes=tuple(range(p.ndim)), shape=shape)
+
+    def _of_steps(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
+        """An array with entries at a pattern, of each of some steps."""
+        by_step = self.bind("permute_dims", entries, axes=(1, 0))
+        whole = self._with_all(by_step, p, (*shape[1:], shape[0]))
+        return self.bind("permute_dims", whole, axes=(p.ndim, *range(p.ndim)))
 
     def open(self, v: Value) -> Value:
         """The entries of a sparse value: (count, *dense axes)."""
@@ -291,6 +309,8 @@ class Opening:
         if type(take) is Valid:
             return self.takes.setdefault(take, Value(Aval((take.extent,), np.dtype(bool))))
         x = operands[take.number]
+        if x in self.carried:
+            return self.entries[x] if self.carried[x] is take.pattern else None
         return self.open(x) if is_stored(x) and pattern_of(x) is take.pattern else None
 
     # --- equations --------------------------------------------------------------------------------

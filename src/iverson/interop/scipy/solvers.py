@@ -15,8 +15,8 @@ import numpy as np
 
 import iverson as iv
 from iverson.core.caller import warn
-from iverson.core.dispatch import is_tracked
-from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, ShapeError
+from iverson.core.dispatch import has_entries, is_tracked
+from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, GraphError, ShapeError
 from iverson.core.shapes import check_choice
 from iverson.interop.scipy.initial_values import solve_ivp
 from iverson.transforms.implicit import implicit
@@ -75,12 +75,12 @@ def root(
     if entries != start.size:
         raise ShapeError("root", "fun", got=f"{entries} entries", expected=f"{start.size}, as many as x0 has")
     found = scipy.optimize.root(
-        _numbers(call),
+        _numbers(call, "root"),
         _vector(start).numpy(),
         method=method,
         tol=tol,
         options=options,
-        jac=_numbers(iv.jacobian(call)),
+        jac=_numbers(iv.jacobian(call), "root"),
     )
     return _with_solution(found, call, start, "root")
 
@@ -137,13 +137,13 @@ def minimize(
     reads = (method or "").lower()
     given: dict[str, Any] = {}
     if reads in _VALUES:
-        given["fun"] = _numbers(value)
+        given["fun"] = _numbers(value, "minimize")
     else:
-        given.update(fun=_numbers(iv.value_and_grad(value)), jac=True)
+        given.update(fun=_numbers(iv.value_and_grad(value), "minimize"), jac=True)
     if reads in _PRODUCTS:
-        given["hessp"] = _numbers(lambda x, v: iv.hvp(value, (x,), (v,))[1][0])
+        given["hessp"] = _numbers(lambda x, v: iv.hvp(value, (x,), (v,))[1][0], "minimize")
     elif reads in _HESSIANS:
-        given["hess"] = _numbers(iv.hessian(value))
+        given["hess"] = _numbers(iv.hessian(value), "minimize")
     found = scipy.optimize.minimize(
         x0=_vector(start).numpy(),
         method=method,
@@ -195,9 +195,9 @@ def least_squares(
     start = _start(x0, "least_squares")
     call = _on_vectors(fun, args, start)
     found = scipy.optimize.least_squares(
-        _numbers(call),
+        _numbers(call, "least_squares"),
         _vector(start).numpy(),
-        jac=_numbers(iv.jacobian(call, layout=layout)),  # type: ignore[arg-type]
+        jac=_numbers(iv.jacobian(call, layout=layout), "least_squares"),  # type: ignore[arg-type]
         bounds=bounds,
         method=method,
         **options,
@@ -214,6 +214,8 @@ def least_squares(
 
 def _start(x0: Any, operation: str) -> Any:
     start = iv.asarray(x0)
+    if not has_entries(start):
+        raise _traced(operation)
     if is_tracked(start):
         raise GradientError(
             operation,
@@ -239,16 +241,28 @@ def _on_vectors(fun: Function, args: Sequence[Any], start: Any) -> Function:
     return call
 
 
-def _numbers(function: Function) -> Function:
+def _numbers(function: Function, operation: str) -> Function:
     """The function on SciPy's side: of NumPy arrays, which records nothing."""
 
     def call(*vectors: Any) -> Any:
         with iv.no_grad():
             found = function(*map(iv.asarray, vectors))
-        parts = [_number(x.detach()) for x in (found if isinstance(found, tuple) else (found,))]
+        made = found if isinstance(found, tuple) else (found,)
+        if not all(map(has_entries, made)):
+            raise _traced(operation)
+        parts = [_number(x.detach()) for x in made]
         return tuple(parts) if isinstance(found, tuple) else parts[0]
 
     return call
+
+
+def _traced(operation: str) -> GraphError:
+    return GraphError(
+        operation,
+        got="a function of what is traced, or of a batch",
+        expected="one of tensors with entries: SciPy reads them in each step",
+        remedy="call it outside of jit and vmap; inside, take the steps in iverson.while_loop",
+    )
 
 
 def _number(x: Any) -> Any:
