@@ -14,6 +14,9 @@ from iverson.transforms.tracing import TracedFunction
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
 X = iv.asarray(np.random.default_rng(1).standard_normal((6, 6)))
 
+#: On a pattern that is known when a function is traced.
+KNOWN = iv.asarray(np.eye(6, k=1) + 2 * np.eye(6, k=-3)).to_layout("csr")
+
 #: Of matrices of one shape, one of that shape on a pattern of its own: the ops that programs are drawn from.
 STEPS = {
     "add": lambda s, t: s + t,
@@ -135,6 +138,20 @@ def test_ops_that_make_patterns_are_native_and_traced_once_for_all_patterns(name
 def test_programs_agree_with_eager_calls_over_changing_patterns(traces, names, end, layout, derived, seed):
     f = program(names, end)
     check(f if derived is None else derived(f), layout, seed, traces, COUNTS[1:6])
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_patterns_that_follow_from_a_constant_too(layout):
+    """Of which one may store nothing, so that the other is what follows, whose indices are narrower."""
+
+    def program(s, t):
+        return (KNOWN + s) + iv.maximum(KNOWN, t)
+
+    for f in (program, first(program)):
+        rng, compiled = np.random.default_rng(3), iv.jit(f)
+        for pair in COUNTS:
+            s, t = (drawn(rng, layout, n) for n in pair)
+            agree(compiled(s, t), f(s, t))
 
 
 def test_a_cotangent_of_ones_is_stored_on_any_pattern(traces):

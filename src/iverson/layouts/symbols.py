@@ -427,7 +427,18 @@ def _like(pattern: Pattern | None, model: Pattern) -> Pattern:
         pattern = CooPattern(model.shape, coordinates_of(keys, model.shape, model.index_dtype), True)
     if not pattern.distinct:
         pattern = pattern.coalescing()[0]  # type: ignore[attr-defined]
-    return converted(pattern, model.layout, model.blocksize)[0]
+    made = converted(pattern, model.layout, model.blocksize)[0]
+    return made if made.index_dtype == model.index_dtype else _with_indices_as(made, model)
+
+
+def _with_indices_as(pattern: Any, model: Any) -> Pattern:
+    """The entries of a pattern in the layout of a model, with indices of its dtype: of two patterns of which
+    one stores nothing, what follows may be the other, whose indices are narrower than those of both."""
+    dtype = model.index_dtype
+    if type(pattern) is CooPattern:
+        return CooPattern(pattern.shape, pattern.indices.astype(dtype), True)
+    parts = pattern.indptr.astype(dtype), pattern.indices.astype(dtype)
+    return CompressedPattern(pattern.shape, *parts, pattern.axis, pattern.blocks)
 
 
 def actual(pattern: Pattern, binding: Binding) -> Pattern:
