@@ -1,0 +1,392 @@
+"""Interpolation, as in `scipy.interpolate`: differentiable in the knots, in the values and where it is read.
+
+A piecewise cubic is given by its values and slopes at the knots; methods differ in what slopes they choose.
+Those of a spline solve a system with three entries in a row (C. de Boor, A Practical Guide to Splines, 2001,
+chapter IV), by sparse factors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+import iverson as iv
+from iverson.array_api.arguments import as_inexact, as_plain, check_kind
+from iverson.core.dispatch import has_entries
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import as_int, check_choice, normalize_axis
+from iverson.ops import F
+
+
+def _real(x: Any, operation: str, argument: str, kinds: str = "f") -> Any:
+    found = as_inexact(as_plain(x, operation, argument), operation, argument)
+    check_kind(found, kinds, operation, argument)
+    return F.to_dense(found)
+
+
+def _increasing(x: Any, operation: str, argument: str = "x") -> None:
+    """Raises ArgumentError for knots that are known not to increase."""
+    if x.ndim != 1 or x.shape[0] < 2:
+        raise ShapeError(operation, argument, got=f"shape {x.shape}", expected="a vector of at least 2 knots")
+    if has_entries(x) and not np.all(np.diff(F.to_numpy(x)) > 0):
+        raise ArgumentError(operation, argument, got="knots that do not increase", expected="increasing ones")
+
+
+class CubicHermiteSpline:
+    """The piecewise cubic with given values and slopes at knots.
+
+    Parameters
+    ----------
+    x : the knots, increasing.
+    y : the values, with an axis of as many entries; real or complex.
+    dydx : the slopes, of y's shape.
+    axis : that axis.
+    extrapolate : whether the first and the last piece go on outside of the knots; nan there otherwise.
+
+    An instance is called with points, of any shape, and an order of derivative ``nu``. Derivatives exist to
+    any order in knots, values, slopes and points; where pieces meet, those in a point are from the right.
+
+    Raises ShapeError for shapes that do not fit, ArgumentError for knots that do not increase.
+
+    >>> CubicHermiteSpline(iv.asarray([0., 1.]), iv.asarray([0., 1.]), iv.asarray([0., 0.]))(0.5)
+    iverson.Tensor(0.5)
+    """
+
+    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: bool = True) -> None:
+        self._set(x, y, axis, extrapolate)
+        slopes = _real(dydx, self._name, "dydx", "fc")
+        if slopes.shape != tuple(np.moveaxis(np.empty(self._y.shape), 0, self.axis).shape):
+            raise ShapeError(self._name, "dydx", got=f"shape {slopes.shape}", expected="the shape of y")
+        self._slopes = iv.moveaxis(slopes, self.axis, 0)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _set(self, x: Any, y: Any, axis: int, extrapolate: bool) -> None:
+        self.x, values = _real(x, self._name, "x"), _real(y, self._name, "y", "fc")
+        _increasing(self.x, self._name)
+        self.axis, self.extrapolate = normalize_axis(axis, values.ndim, self._name), bool(extrapolate)
+        if values.shape[self.axis] != self.x.shape[0]:
+            raise ShapeError(
+                self._name, "y", got=f"shape {values.shape}", expected=f"{self.x.shape[0]} along axis {axis}"
+            )
+        self._y = iv.moveaxis(values, self.axis, 0)
+
+    def _columns(self) -> tuple[Any, Any, Any]:
+        """Differences of knots, as a column, quotients of differences, and values, a column for each line."""
+        y = iv.reshape(self._y, (self.x.shape[0], -1) if self._y.size else (self.x.shape[0], 0))
+        h = iv.expand_dims(iv.diff(self.x), axis=1)
+        return h, (y[1:] - y[:-1]) / h, y
+
+    def __call__(self, x: Any, nu: int = 0) -> Any:
+        """The values, or derivatives of order ``nu``, at points, whose axes take the place of the axis."""
+        at, order = _real(x, self._name, "x"), as_int(nu, self._name, "nu")
+        if order < 0:
+            raise ArgumentError(self._name, "nu", got=str(nu), expected="at least 0")
+        flat = iv.reshape(at, (at.size,))
+        h, slopes, y = self._columns()
+        m = iv.reshape(self._slopes, y.shape)
+        last = self.x.shape[0] - 2
+        piece = iv.clip(iv.searchsorted(self.x, flat, side="right") - 1, 0, last)
+        c = [  # coefficients of powers of what is beyond the knot
+            y[:-1], m[:-1], (3 * slopes - 2 * m[:-1] - m[1:]) / h, (m[:-1] + m[1:] - 2 * slopes) / (h * h)
+        ]  # fmt: skip
+        t = iv.expand_dims(flat - iv.take(self.x, piece), axis=1)
+        found: Any = 0.0 * t * iv.take(c[0], piece, axis=0)
+        for k in range(3, order - 1, -1):
+            found = found * t + math.perm(k, order) * iv.take(c[k], piece, axis=0)
+        if not self.extrapolate:
+            outside = (flat < self.x[0]) | (flat > self.x[-1])
+            found = iv.where(iv.expand_dims(outside, axis=1), math.nan, found)
+        whole = iv.reshape(found, (*at.shape, *self._y.shape[1:]))
+        places = tuple(range(self.axis, self.axis + at.ndim))
+        return iv.moveaxis(whole, tuple(range(at.ndim)), places) if at.ndim else whole
+
+    def derivative(self, nu: int = 1) -> Any:
+        """The function of points that is its derivative of an order."""
+        return lambda x: self(x, nu)
+
+
+class CubicSpline(CubicHermiteSpline):
+    """The piecewise cubic through values with two continuous derivatives.
+
+    Parameters
+    ----------
+    x, y, axis, extrapolate : as in `CubicHermiteSpline`.
+    bc_type : at the ends: "not-a-knot" (the two outer pieces are one cubic), "natural" (the second derivative
+        is 0), "clamped" (the first is 0), "periodic" (both ends are alike, y's first entry standing
+        for the last), or a pair of these or of ``(order, value)`` of a derivative.
+
+    Raises as `CubicHermiteSpline`, and ArgumentError for other conditions.
+
+    >>> CubicSpline(iv.asarray([0., 1., 2., 3.]), iv.asarray([0., 1., 8., 27.]))(iv.asarray([0.5, 2.5]))
+    iverson.Tensor([ 0.125, 15.625])
+    """
+
+    def __init__(
+        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: bool = True
+    ) -> None:
+        self._set(x, y, axis, extrapolate)
+        h, slopes, values = self._columns()
+        n = self.x.shape[0]
+        if isinstance(bc_type, str) and bc_type == "periodic":
+            found = _periodic_slopes(h, slopes)
+        else:
+            ends = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
+            if len(ends) != 2:
+                raise ArgumentError("CubicSpline", "bc_type", got=repr(bc_type), expected="one, or a pair")
+            first, last = (_condition(e, values.shape[1]) for e in ends)
+            found = _spline_slopes(h, slopes, first, last, n)
+        self._slopes = iv.reshape(found, self._y.shape)
+
+
+_NAMED = {"not-a-knot": (3, 0.0), "natural": (2, 0.0), "clamped": (1, 0.0)}
+
+
+def _condition(given: Any, count: int) -> tuple[int, Any]:
+    """The order of the derivative that is given at an end (3: not-a-knot), and its value, a row."""
+    if isinstance(given, str):
+        check_choice(given, tuple(_NAMED), "CubicSpline", "bc_type")
+        return _NAMED[given]
+    try:
+        order, value = given
+    except (TypeError, ValueError):
+        order, value = None, None
+    if order not in (1, 2):
+        raise ArgumentError(
+            "CubicSpline", "bc_type", got=repr(given), expected="a name, or (order, value) with order 1 or 2"
+        )
+    row = _real(value, "CubicSpline", "bc_type", "fc")
+    return order, iv.reshape(iv.broadcast_to(iv.reshape(row, (-1,)), (count,)), (1, count))
+
+
+def _solved(n: int, entries: Sequence[tuple[Any, Any, Any]], b: Any) -> Any:
+    """The solution of a system with entries (rows, columns, values), columns of b each."""
+    rows, columns = (np.concatenate([np.atleast_1d(e[k]) for e in entries]) for k in (0, 1))
+    values = iv.concat([iv.reshape(v, (-1,)) for _, _, v in entries])
+    matrix = iv.sparse_coo_tensor(np.stack([rows, columns]), iv.astype(values, b.dtype), (n, n))
+    return iv.spsolve(iv.to_layout(iv.coalesce(matrix), "csr"), b)
+
+
+def _inner(h: Any, slopes: Any, rows: Any, before: Any, after: Any, unknowns: Any) -> tuple[list[Any], Any]:
+    """The equations of knots between two pieces: that second derivatives on both sides are equal."""
+    a, b = h[before], h[after]
+    entries = [(rows, unknowns[0], b), (rows, unknowns[1], 2 * (a + b)), (rows, unknowns[2], a)]
+    return entries, 3 * (b * slopes[before] + a * slopes[after])
+
+
+def _spline_slopes(h: Any, d: Any, first: tuple[int, Any], last: tuple[int, Any], n: int) -> Any:
+    if n == 2:  # without a knot between, the line or the parabola
+        first, last = (c if c[0] != 3 else (1, d[:1]) for c in (first, last))
+        if (first[0], last[0]) == (1, 1):
+            return iv.concat([0 * d + c for _, c in (first, last)])
+    one = iv.ones((1, 1), dtype=h.dtype)
+    if n == 3 and first[0] == last[0] == 3:  # one parabola
+        top, bottom = ([(0, 0, one), (0, 1, one)], 2 * d[:1]), ([(2, 1, one), (2, 2, one)], 2 * d[1:])
+    else:
+        top = _end(first, h[:1], h[1:2] if n > 2 else h[:1], d[:1], d[1:2] if n > 2 else d[:1], (0, 1), 1)
+        bottom = _end(
+            last,
+            h[-1:],
+            h[-2:-1] if n > 2 else h[-1:],
+            d[-1:],
+            d[-2:-1] if n > 2 else d[-1:],
+            (n - 1, n - 2),
+            -1,
+        )
+    k = np.arange(1, n - 1)
+    entries, b = _inner(h, d, k, slice(0, n - 2), slice(1, n - 1), (k - 1, k, k + 1))
+    return _solved(n, [*top[0], *entries, *bottom[0]], iv.concat([top[1], b, bottom[1]]))
+
+
+def _end(
+    condition: tuple[int, Any], h: Any, h2: Any, d: Any, d2: Any, at: tuple[int, int], sign: int
+) -> tuple[list[Any], Any]:
+    """The equation of an end, whose outer piece has the length h, the next one h2."""
+    (order, value), (own, near) = condition, at
+    one = iv.ones((1, 1), dtype=h.dtype)
+    if order == 1:
+        return [(own, own, one)], 0 * d + value
+    if order == 2:
+        return [(own, own, 2 * one), (own, near, one)], 3 * d - sign * 0.5 * h * value
+    both = h + h2
+    return [(own, own, h2), (own, near, both)], ((h + 2 * both) * h2 * d + h * h * d2) / both
+
+
+def _periodic_slopes(h: Any, d: Any) -> Any:
+    n = h.shape[0]
+    k = np.arange(n)
+    entries, b = _inner(h, d, k, (k - 1) % n, k, ((k - 1) % n, k, (k + 1) % n))
+    found = _solved(n, entries, b)
+    return iv.concat([found, found[:1]])
+
+
+class PchipInterpolator(CubicHermiteSpline):
+    """The piecewise cubic through values that increases and decreases where they do.
+
+    Slopes at knots are weighed harmonic means of the slopes beside them, 0 where these differ in sign (F.
+    Fritsch and J. Butland, SIAM J. Sci. Comput. 5, 1984). Arguments and errors are those of `CubicSpline`,
+    without ``bc_type``; values are real.
+
+    >>> PchipInterpolator(iv.asarray([0., 1., 2.]), iv.asarray([0., 1., 1.]))(1.5)
+    iverson.Tensor(1.)
+    """
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: bool = True) -> None:
+        self._set(x, y, axis, extrapolate)
+        check_kind(self._y, "f", self._name, "y")
+        h, d, _ = self._columns()
+        if self.x.shape[0] == 2:
+            found = iv.concat([d, d])
+        else:
+            a, b = h[:-1], h[1:]
+            u, v = d[:-1], d[1:]
+            steady = u * v > 0
+            mean = (
+                3
+                * (a + b)
+                / ((2 * b + a) / iv.where(steady, u, 1.0) + (b + 2 * a) / iv.where(steady, v, 1.0))
+            )
+            middle = iv.where(steady, mean, 0.0)
+            first = _outer_slope(h[:1], h[1:2], d[:1], d[1:2])
+            last = _outer_slope(h[-1:], h[-2:-1], d[-1:], d[-2:-1])
+            found = iv.concat([first, middle, last])
+        self._slopes = iv.reshape(found, self._y.shape)
+
+
+def _outer_slope(h: Any, h2: Any, d: Any, d2: Any) -> Any:
+    """That of the parabola through three knots, kept to the sign of the outer slope and to thrice that."""
+    found = ((2 * h + h2) * d - h * d2) / (h + h2)
+    too_steep = (iv.sign(d) != iv.sign(d2)) & (iv.abs(found) > 3 * iv.abs(d))
+    return iv.where(iv.sign(found) != iv.sign(d), 0.0, iv.where(too_steep, 3 * d, found))
+
+
+class Akima1DInterpolator(CubicHermiteSpline):
+    """The piecewise cubic through values with Akima's slopes, which follow values nearby alone.
+
+    A slope at a knot is the mean of those beside it, each weighed by how much the two on the other side
+    differ (H. Akima, J. ACM 17, 1970); where none differ, their plain mean. nan outside of the knots unless
+    ``extrapolate``. Arguments and errors are those of `PchipInterpolator`.
+
+    >>> f = Akima1DInterpolator(iv.asarray([0., 1., 2., 3.]), iv.asarray([0., 1., 1., 1.]))
+    >>> f(iv.asarray([0.5, 2.5]))
+    iverson.Tensor([0.6875, 1.    ])
+    """
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: bool = False) -> None:
+        self._set(x, y, axis, extrapolate)
+        check_kind(self._y, "f", self._name, "y")
+        _, d, _ = self._columns()
+        if self.x.shape[0] == 2:
+            self._slopes = iv.reshape(iv.concat([d, d]), self._y.shape)
+            return
+        left = 2 * d[:1] - d[1:2]
+        right = 2 * d[-1:] - d[-2:-1]
+        m = iv.concat([2 * left - d[:1], left, d, right, 2 * right - d[-1:]])
+        change = iv.abs(iv.diff(m, axis=0))
+        after, before = change[2:], change[:-2]
+        total = after + before
+        varies = total > 1e-9 * iv.max(total, axis=None)
+        weighed = (after * m[1:-2] + before * m[2:-1]) / iv.where(varies, total, 1.0)
+        found = iv.where(varies, weighed, 0.5 * (m[3:] + m[:-3]))
+        self._slopes = iv.reshape(found, self._y.shape)
+
+
+class RegularGridInterpolator:
+    """Interpolation of values on a grid of any rank, linear along each axis or of the nearest entry.
+
+    Parameters
+    ----------
+    points : a vector of increasing knots for each axis.
+    values : an array, the first axes of which are those of the grid.
+    method : "linear" or "nearest".
+    bounds_error : whether points outside of the grid are an error, where their entries are known.
+    fill_value : of points outside otherwise; None to go on with the outer cells.
+
+    An instance is called with points of shape (..., axes), or a tuple of arrays that broadcast, one for each
+    axis. Differentiable in the knots, in the values and in the points.
+
+    Raises ShapeError and ArgumentError for what does not fit, and for points outside.
+
+    >>> knots = iv.asarray([0., 1.]), iv.asarray([0., 2.])
+    >>> RegularGridInterpolator(knots, iv.asarray([[0., 2.], [4., 6.]]))(iv.asarray([[0.5, 1.]]))
+    iverson.Tensor([3.])
+    """
+
+    def __init__(
+        self,
+        points: Sequence[Any],
+        values: Any,
+        method: Literal["linear", "nearest"] = "linear",
+        bounds_error: bool = True,
+        fill_value: float | None = math.nan,
+    ) -> None:
+        name = "RegularGridInterpolator"
+        check_choice(method, ("linear", "nearest"), name, "method")
+        self.grid = tuple(_real(p, name, "points") for p in points)
+        self.values = _real(values, name, "values", "fc")
+        for p in self.grid:
+            _increasing(p, name, "points")
+        extents = tuple(p.shape[0] for p in self.grid)
+        if not extents or self.values.shape[: len(extents)] != extents:
+            raise ShapeError(
+                name, "values", got=f"shape {self.values.shape}", expected=f"{extents} along the first axes"
+            )
+        self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
+
+    def __call__(self, xi: Any) -> Any:
+        """The values at points."""
+        name, rank = "RegularGridInterpolator", len(self.grid)
+        if isinstance(xi, tuple):
+            xi = iv.stack(iv.broadcast_arrays(*(_real(x, name, "xi") for x in xi)), axis=-1)
+        at = _real(xi, name, "xi")
+        at = at[..., None] if rank == 1 and at.ndim == 1 else at
+        if not at.ndim or at.shape[-1] != rank:
+            raise ShapeError(name, "xi", got=f"shape {at.shape}", expected=f"{rank} along the last axis")
+        flat = iv.reshape(at, (at.size // rank, rank))
+        outside: Any = False
+        cells, parts = [], []
+        for k, knots in enumerate(self.grid):
+            x = flat[:, k]
+            outside = outside | (x < knots[0]) | (x > knots[-1])
+            cell = iv.clip(iv.searchsorted(knots, x, side="right") - 1, 0, knots.shape[0] - 2)
+            low = iv.take(knots, cell)
+            cells.append(cell)
+            parts.append((x - low) / (iv.take(knots, cell + 1) - low))
+        if self.bounds_error and has_entries(flat) and bool(iv.any(outside)):
+            raise ArgumentError(
+                name,
+                "xi",
+                got="points outside of the grid",
+                expected="points inside",
+                remedy="pass bounds_error=False",
+            )
+        extra = (1,) * (self.values.ndim - rank)
+        if self.method == "nearest":
+            found = self.values[
+                tuple(iv.where(t <= 0.5, c, c + 1) for c, t in zip(cells, parts, strict=True))
+            ]
+        else:
+            found = 0.0
+            for corner in product((0, 1), repeat=rank):
+                weight: Any = 1.0
+                for t, one in zip(parts, corner, strict=True):
+                    weight = weight * (t if one else 1 - t)
+                entries = self.values[tuple(c + one for c, one in zip(cells, corner, strict=True))]
+                found = found + iv.reshape(weight, (-1, *extra)) * entries
+        if self.fill_value is not None:
+            found = iv.where(iv.reshape(outside, (-1, *extra)), self.fill_value, found)
+        absent = iv.reshape(iv.any(iv.isnan(flat), axis=1), (-1, *extra))
+        found = iv.where(absent, math.nan, found)
+        return iv.reshape(found, (*at.shape[:-1], *self.values.shape[rank:]))
+
+
+__all__ = [
+    "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
+    "RegularGridInterpolator",
+]  # fmt: skip
