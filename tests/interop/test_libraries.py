@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +12,9 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson import autograd
 from iverson.errors import DetachWarning, GradientError
+from iverson.testing import gradcheck, gradgradcheck
 
 pytestmark = pytest.mark.peers
 
@@ -146,20 +147,76 @@ def test_xarray() -> None:
 
 def test_numba() -> None:
     """A function that numba compiled takes a tensor's entries, shared, unless a gradient would be cut."""
-    numba = pytest.importorskip("numba", reason="not installed")
+    numba = pytest.importorskip("numba", reason="a peer")
 
     @numba.njit
-    def total(x: Any) -> Any:
-        found = 0.0
-        for value in x:
-            found += value
+    def doubled(x: Any) -> Any:
+        found = np.empty_like(x)
+        for i, value in enumerate(x):
+            found[i] = 2 * value
         return found
 
+    @numba.njit
+    def first_written(x: Any) -> Any:
+        x[0] = 7.0
+
     x = iv.arange(4.0)
-    assert total(np.asarray(x)) == 6.0
-    assert np.shares_memory(np.asarray(x), x.numpy())
-    with pytest.raises(GradientError, match="detach"):
-        total(np.asarray(x.requires_grad_()))
+    held = np.asarray(x)
+    assert np.shares_memory(held, x.numpy())
+    result = doubled(held)
+    y = iv.asarray(result)
+    assert y.tolist() == [0.0, 2.0, 4.0, 6.0]
+    assert np.shares_memory(y.numpy(), result)
+    # A tensor's memory is not numba's to write, as it is not NumPy's.
+    with pytest.raises(numba.TypingError, match=r"immutable|readonly"):
+        first_written(held)
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    # numba compiles for arrays, not for tensors: it says so.
+    with pytest.raises(numba.TypingError):
+        doubled(x)
+    sparse = iv.to_layout(x, "coo")
+    assert sparse.with_values(doubled(np.asarray(sparse.values()))).to_dense().tolist() == y.tolist()
+    tracked = x.requires_grad_()
+    for refused in (tracked, tracked * 2, sparse * tracked):
+        with pytest.raises(GradientError, match="detach"):
+            doubled(np.asarray(refused))
+    assert doubled(np.asarray(tracked.detach())).tolist() == y.tolist()
+
+
+def test_an_op_of_numba_functions_differentiates() -> None:
+    """Forward and backward are numba's, and backward is an op too: there are second derivatives."""
+    numba = pytest.importorskip("numba", reason="a peer")
+    from scipy.signal import lfilter
+
+    @numba.njit
+    def filtered(x: Any, a: Any) -> Any:  # y[i] = x[i] + a y[i - 1]
+        y = x.copy()
+        for i in range(1, len(x)):
+            y[i] += a * y[i - 1]
+        return y
+
+    calls = []
+
+    class Filter(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, a: float) -> Any:
+            ctx.a = a
+            calls.append("forward")
+            return iv.asarray(filtered(np.asarray(x.detach()), a))
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return iv.flip(Filter.apply(iv.flip(g), ctx.a)), None
+
+    x = iv.asarray(rng.normal(size=6), requires_grad=True)
+    y = Filter.apply(x, 0.5)
+    np.testing.assert_allclose(
+        y.detach().numpy(), lfilter([1.0], [1.0, -0.5], x.detach().numpy()), rtol=1e-12
+    )
+    (y**2).sum().backward()
+    assert calls == ["forward"] * 2
+    assert gradcheck(lambda t: Filter.apply(t, 0.5), (x,))
+    assert gradgradcheck(lambda t: Filter.apply(t, 0.5) ** 2, (x,))
 
 
 def test_pandas_and_matplotlib() -> None:
@@ -198,31 +255,26 @@ def test_missing_entries_are_filled_as_in_pandas(layout: str) -> None:
         np.testing.assert_array_equal(masked.to_tensor(np.nan).to_dense().numpy(), expected)
 
 
-def test_h5py_and_zarr_hold_what_tensors_are_made_of(tmp_path: Any) -> None:
+@pytest.mark.parametrize("name", ["h5py", "zarr"])
+def test_h5py_and_zarr_hold_what_tensors_are_made_of(name: str, tmp_path: Any) -> None:
     """Of a sparse tensor its pattern and values, of a masked one data and mask; tracked ones are refused."""
     sparse = iv.to_layout(iv.asarray([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]), "csr")
     masked = iv.masked_tensor(GAPS, ~np.isnan(GAPS))
     held = sparse.to_scipy()
     parts = {"indptr": held.indptr, "indices": held.indices, "values": sparse.values()}
     parts |= {"data": masked.to_tensor(0.0), "mask": masked.mask()}
-    opened = 0
-    for name in ("h5py", "zarr"):
-        try:
-            library = importlib.import_module(name)
-        except ImportError:
-            continue
-        store = library.File(tmp_path / "x.h5", "w") if name == "h5py" else library.group()
-        make = store.create_dataset if name == "h5py" else store.create_array
-        for key, part in parts.items():
-            make(key, data=np.asarray(part))
-        read = {key: iv.asarray(store[key][...]) for key in parts}
-        again = iv.sparse_csr_tensor(read["indptr"], read["indices"], read["values"], sparse.shape)
-        assert again.layout == "csr"
-        np.testing.assert_array_equal(again.to_dense().numpy(), sparse.to_dense().numpy())
-        assert iv.masked_tensor(read["data"], read["mask"]).tolist() == masked.tolist()
-        # zarr takes no arrays but NumPy's
-        with pytest.raises(GradientError if name == "h5py" else TypeError):
-            store["tracked"] = iv.ones(2, requires_grad=True)
-        opened += 1
-    if not opened:
-        pytest.skip("neither h5py nor zarr is installed")
+    library = pytest.importorskip(name, reason="a peer")
+    store = (
+        library.File(tmp_path / "x.h5", "w") if name == "h5py" else library.open_group(tmp_path / "x.zarr")
+    )
+    make = store.create_dataset if name == "h5py" else store.create_array
+    for key, part in parts.items():
+        make(key, data=np.asarray(part))
+    read = {key: iv.asarray(store[key][...]) for key in parts}
+    again = iv.sparse_csr_tensor(read["indptr"], read["indices"], read["values"], sparse.shape)
+    assert again.layout == "csr"
+    np.testing.assert_array_equal(again.to_dense().numpy(), sparse.to_dense().numpy())
+    assert iv.masked_tensor(read["data"], read["mask"]).tolist() == masked.tolist()
+    # zarr takes no arrays but NumPy's
+    with pytest.raises(GradientError if name == "h5py" else TypeError):
+        store["tracked"] = iv.ones(2, requires_grad=True)
