@@ -262,7 +262,7 @@ def test_messages_speak_of_the_users_arguments():
 
     table, good, bad = leaf(3), np.array([0, 2]), np.array([0, 7])
     wanted = (
-        r"^te.look_up: argument 'table': got index 7 at axis 0 of table\[index\[i\]\]; expected indices from"
+        r"^te.look_up: argument 'table': got index 7 at axis 0 of table\[index\[i\]\], where i = 1; expected"
     )
     with pytest.raises(IndexError, match=wanted):
         look_up(table, bad)

@@ -147,8 +147,8 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
         made = [e for e in after.equations if before.isdisjoint(e.results)]
         reason = _PASSES.get(run.__name__, "algebra")
         pieces += _shorter(graph, after)
-        if not made:
-            gone += [(e, reason) for e in lost]
+        if not made:  # what a pass wrote is no line's, and was not to be done
+            gone += [(e, reason) for e in lost if e.where is not None]
         else:
             dense = run.__name__ == "entries"  # a selection in itself is made of its values later
             saved = _total(lost, dense).beyond(_total(made, dense))

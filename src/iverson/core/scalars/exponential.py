@@ -27,14 +27,21 @@ def exp2(x: Any) -> Any:
     """2^x; of complex x exp((x - n) log 2) 2^n, n the whole number nearest to the real part.
 
     So the rounding of x log 2 is that of a small number. 2^n is two factors, of which none overflows.
+    Parts are multiplied one by one: a product of complex numbers has 0 * inf in it.
     """
     if x.dtype.kind != "c":
         return np.exp2(x)
     bound = 2 * EXP2_HALVES[x.real.dtype.itemsize]
     n = np.rint(np.nan_to_num(np.clip(x.real, -bound, bound)))
+    y = np.array(x)
     with np.errstate(under="ignore"):
-        half = np.exp2(np.floor(n / 2))
-        return np.exp((x - n) * x.dtype.type(_LN2)) * half * np.exp2(n - np.floor(n / 2))
+        y.real = (x.real - n) * y.real.dtype.type(_LN2)
+        y.imag *= y.real.dtype.type(_LN2)
+        y = np.array(np.exp(y))
+        for power in (np.floor(n / 2), n - np.floor(n / 2)):
+            y.real *= np.exp2(power)
+            y.imag *= np.exp2(power)
+    return y[()]
 
 
 #: Exponents, by the size of a float in bytes, of a factor that is in range; twice them are not.
