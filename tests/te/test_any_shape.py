@@ -174,6 +174,29 @@ def test_the_adjoint_of_a_window_has_one_kernel(compiled: list[str]) -> None:
     assert kernels[1:] == [2 * kernels[0]] * 4
 
 
+def test_guards_that_leave_an_end_of_a_range_that_may_be_empty() -> None:
+    """The first or last value of a range is no value of it where the range has none."""
+
+    def summed(x: Any, t: Any, where: Any) -> Any:
+        return te.compute((3,), lambda i: te.sum(te.bracket(where) * x[t] * (i + 1.0), t))
+
+    @te.op(name="second")
+    def second(x: Any) -> Any:
+        t = te.reduce_axis((1, x.shape[0]))
+        return summed(x, t, t < 2)
+
+    @te.op(name="third_last")
+    def third_last(x: Any) -> Any:
+        t = te.reduce_axis(x.shape[0] - 2)
+        return summed(x, t, t >= x.shape[0] - 3)
+
+    for n in (5, 6, 7, 2, 3, 1):
+        x, by = np.arange(1.0, n + 1), np.arange(1.0, 4)
+        np.testing.assert_array_equal(np.asarray(second(x)), x[1:2].sum() * by)
+        if n > 1:
+            np.testing.assert_array_equal(np.asarray(third_last(x)), x[n - 3 : n - 2].sum() * by * (n > 2))
+
+
 def test_errors_are_those_of_the_shape() -> None:
     @te.op(name="reads_fifth")
     def fifth(x: Any, at: Any) -> Any:

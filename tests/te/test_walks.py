@@ -13,16 +13,24 @@ from iverson import te
 from iverson.core.errors import ArgumentError
 from iverson.expr.build import as_expr, const, index, select
 from iverson.expr.nodes import Expr
+from iverson.te.eliminate import is_chosen
 from iverson.te.explain import counts
 from iverson.te.expressions import Var
 from iverson.te.interpret import run
-from iverson.te.nodes import Compute, Domain, Program, Statement, program_of
+from iverson.te.lower import lower
+from iverson.te.nodes import Compute, Domain, Program, Recurrence, Statement, program_of
 from iverson.te.print import program_text
 from iverson.te.verify import check
 
 FLOAT = np.dtype("float64")
-AT = te.placeholder((4,), "int64", "at")
+AT, STARTS = te.placeholder((4,), "int64", "at"), te.placeholder((5,), "int64", "starts")
+GIVEN = {"at": np.array([3, 3, 0, 1]), "starts": np.array([0, 2, 2, 5, 9])}
+N, M = te.var("n"), te.var("m")
 OWN = "gather: the write is axes themselves"
+MOST = "gather: outputs first, over a box of which nearly all counts"
+BOUNDED = "scatter: bounds depend on data, in the order of the definition"
+STEP = "gather: a step at a time"
+WAITING = "scatter: sizes are not bound yet"
 FIRST = "gather: exact loops, outputs first"
 ONCE = "injective: every element is written at most once"
 LEFT = "; some guards are left in the loops"
@@ -34,16 +42,21 @@ def _where(condition: Callable[..., Expr]) -> Callable[..., Expr]:
 
 
 def _made(
-    extents: tuple[int, ...],
+    extents: tuple[Any, ...],
     write: Callable[..., tuple[Any, ...]],
-    shape: tuple[int, ...],
+    shape: tuple[Any, ...],
     where: Callable[..., tuple[Expr, ...]] = lambda *axes: (),
     body: Callable[..., Expr] = lambda value, *axes: value,
     combine: str = "sum",
     place: Callable[..., Expr] | None = None,
+    steps: bool = False,
 ) -> Compute:
-    """``out[write(p)] (combine)= body(a number that names p, p)`` for p in a box, where ``where`` holds."""
-    axes = tuple(Var(name, 0, n, "axis") for name, n in zip("ijk", extents, strict=False))
+    """``out[write(p)] (combine)= body(a number that names p, p)`` for p in a box, where ``where`` holds.
+
+    extents : numbers, or where axes start and end. steps : whether the first axis is that of a recurrence.
+    """
+    ranges = [n if isinstance(n, tuple) else (0, n) for n in extents]
+    axes = tuple(Var(name, *ends, "axis") for name, ends in zip("ijk", ranges, strict=False))
     number = index(1)
     for v in axes:
         number = number * 7 + v
@@ -51,7 +64,15 @@ def _made(
     to = tuple(map(as_expr, write(*axes)))
     at = None if place is None else place(*axes)
     statement = Statement(None, to, value, Domain(axes, where(*axes)), combine, at)
-    return Compute(shape, FLOAT if at is None else np.dtype("int64"), "out", (statement,))
+    recurrence = Recurrence(axes[0], False) if steps else None
+    out = Compute(shape, FLOAT if at is None else np.dtype("int64"), "out", (statement,), recurrence)
+    if recurrence is not None:
+        recurrence.define({out: [statement]})
+    return out
+
+
+def _rows(i: Expr, e: Expr, *rest: Expr) -> tuple[Expr, ...]:
+    return (e >= STARTS[i], e < STARTS[i + 1])
 
 
 #: name: what makes it, and per statement of the result: strategy and reason, points visited, the
@@ -405,6 +426,226 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
             "scatter: no point satisfies the guards: 0 of i 0:4, j 0:4 where 1, sum, loops",
         ],
     ),
+    "rows of entries": (
+        _made((4, 9), lambda i, e: (i,), (4,), _rows),
+        [OWN + ": None of i 0:4, j 0:9 where 2, sum, box"],
+    ),
+    "rows of entries, shifted, turned": (
+        _made((4, 9, 2), lambda i, e, k: (k, i + 1), (2, 6), _rows),
+        [OWN + ": None of k 0:2, i 1:5, j 0:9 where 2, sum, box"],
+    ),
+    "entries": (
+        _made((4, 9), lambda i, e: (e,), (9,), _rows),
+        [BOUNDED + ": None of i 0:4, j 0:9 where 2, sum, box"],
+    ),
+    "rows and entries": (
+        _made((4, 9), lambda i, e: (i, e), (4, 9), _rows),
+        [BOUNDED + ": None of i 0:4, j 0:9 where 2, sum, box"],
+    ),
+    "some entries": (
+        _made((9,), lambda e: (e,), (9,), lambda e: (e >= STARTS[2], e < STARTS[3])),
+        [BOUNDED + ": None of i 0:9 where 2, sum, box"],
+    ),
+    "rows by data": (
+        _made((4, 9), lambda i, e: (AT[i],), (4,), _rows),
+        [BOUNDED + ": None of i 0:4, j 0:9 where 2, sum, box"],
+    ),
+    "rows at twice their number": (
+        _made((4, 9), lambda i, e: (2 * i,), (7,), _rows),
+        [BOUNDED + ": None of i 0:4, j 0:9 where 2, sum, box"],
+    ),
+    "no rows": (
+        _made(((4, 4), 9), lambda i, e: (i,), (4,), _rows),
+        ["scatter: an axis has no values: None of i 4:4, j 0:9 where 2, sum, loops"],
+    ),
+    "steps": (
+        _made((3, 4), lambda i, j: (i, j), (3, 4), combine="assign", steps=True),
+        [STEP + ": 12 of i 0:3, j 0:4, assign, box"],
+    ),
+    "steps, guarded": (
+        _made((3, 4), lambda i, j: (i, j + 1), (3, 6), lambda i, j: (j <= i,), steps=True),
+        [STEP + ": 12 of i 0:3, j 1:5 where 1, sum, box"],
+    ),
+    "steps, at twice an axis": (
+        _made((3, 4), lambda i, j: (i, 2 * j), (3, 8), steps=True),
+        ["scatter: a step at a time: 12 of i 0:3, j 0:4, sum, box"],
+    ),
+    "steps, by data": (
+        _made((3, 4), lambda i, j: (i, te.maximum(AT[j], 2)), (3, 4), steps=True),
+        ["scatter: a step at a time: 12 of i 0:3, j 0:4, sum, box"],
+    ),
+    "steps, one choice": (
+        _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j > 0,), steps=True),
+        [STEP + ": 12 of i 0:3, j -1:3 where 1, sum, box"],
+    ),
+    "steps, two choices": (
+        _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j >= i,), steps=True),
+        ["scatter: a step at a time: 12 of i 0:3, j 0:4 where 1, sum, box"],
+    ),
+    "steps, no choice": (
+        _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j > 4,), steps=True),
+        ["scatter: a step at a time: 12 of i 0:3, j 0:4 where 1, sum, box"],
+    ),
+}
+
+#: The same for extents that are not bound, and whether the walks are those of all sizes.
+OF_ALL_SIZES: dict[str, tuple[Compute, list[str], bool]] = {
+    "own axes": (_made((N, 3), lambda i, j: (i,), (N,)), [OWN + ": None of i 0:n, j 0:3, sum, box"], True),
+    "own axes, shifted": (
+        _made((N, M), lambda i, j: (i + 1,), (N + 1,)),
+        [OWN + ": None of i 1:n + 1, j 0:m, sum, box"],
+        True,
+    ),
+    "the first": (
+        _made((N, M), lambda i, j: (i,), (N,), lambda i, j: (j < 1,)),
+        [OWN + ": None of i 0:n, j 0:1, sum, box"],
+        True,
+    ),
+    "the last": (
+        _made((N, M), lambda i, j: (i,), (N,), lambda i, j: (j >= M - 1,)),
+        [OWN + ": None of i 0:n, j m - 1:m, sum, box"],
+        True,
+    ),
+    "the first of some": (
+        _made((N, (2, M + 2)), lambda i, j: (i,), (N,), lambda i, j: (j <= 2,)),
+        [OWN + ": None of i 0:n, j 2:3, sum, box"],
+        True,
+    ),
+    "the first, not of all sizes": (
+        _made((N, (1, M)), lambda i, j: (i,), (N,), lambda i, j: (j <= 1,)),
+        [WAITING + ": None of i 0:n, j 1:m where 1, sum, box"],
+        False,
+    ),
+    "the last, not of all sizes": (
+        _made((N, (1, M)), lambda i, j: (i,), (N,), lambda i, j: (j >= M - 1,)),
+        [WAITING + ": None of i 0:n, j 1:m where 1, sum, box"],
+        False,
+    ),
+    "the first, of a difference": (
+        _made((N, (0, 2 * M - N)), lambda i, j: (i,), (N,), lambda i, j: (j < 1,)),
+        [WAITING + ": None of i 0:n, j 0:2 * m - n where 1, sum, box"],
+        False,
+    ),
+    "the first and the last": (
+        _made((N, M), lambda i, j: (i,), (N,), lambda i, j: (j < 1, j >= M - 1)),
+        [WAITING + ": None of i 0:n, j 0:m where 2, sum, box"],
+        False,
+    ),
+    "the first, of both": (
+        _made((N, M), lambda i, j: (i,), (N,), lambda i, j: (j < 1, i >= N - 1)),
+        [OWN + ": None of i n - 1:n, j 0:1, sum, box"],
+        True,
+    ),
+    "the first and more": (
+        _made((N, M), lambda i, j: (i,), (N,), lambda i, j: (j < 1, i < 3)),
+        [WAITING + ": None of i 0:n, j 0:m where 2, sum, box"],
+        False,
+    ),
+    "the last, written": (
+        _made((N, M), lambda i, j: (i, j), (N, M), lambda i, j: (j >= M - 1,)),
+        [OWN + ": None of i 0:n, j m - 1:m, sum, box"],
+        True,
+    ),
+    "the first two": (
+        _made((N, M), lambda i, j: (i,), (N,), lambda i, j: (j < 2,)),
+        [WAITING + ": None of i 0:n, j 0:m where 1, sum, box"],
+        False,
+    ),
+    "all but the first": (
+        _made((N, M), lambda i, j: (i,), (N,), lambda i, j: (j >= 1,)),
+        [MOST + ": None of i 0:n, j 0:m where 1, sum, box"],
+        True,
+    ),
+    "a triangle": (
+        _made((N, M), lambda i, j: (i,), (N,), lambda i, j: (j <= i,)),
+        [WAITING + ": None of i 0:n, j 0:m where 1, sum, box"],
+        False,
+    ),
+    "a window": (
+        _made((N, 3), lambda i, j: (i + j,), (N + 2,)),
+        [MOST + ": None of a0 0:n + 2, j 0:3 where 2, sum, box"],
+        True,
+    ),
+    "a window as large": (
+        _made((N, M), lambda i, j: (i + j,), (N + M - 1,)),
+        [WAITING + ": None of i 0:n, j 0:m, sum, box"],
+        False,
+    ),
+    "a window by steps of two": (
+        _made((N, 3), lambda i, j: (2 * i + j,), (2 * N + 1,)),
+        [WAITING + ": None of i 0:n, j 0:3, sum, box"],
+        False,
+    ),
+    "a part of a window": (
+        _made((N, 3), lambda i, j: (i + j,), (N,), lambda i, j: (i + j < N,)),
+        [MOST + ": None of a0 0:n, j 0:3 where 3, sum, box"],
+        True,
+    ),
+    "a window, shifted": (
+        _made((N, 3), lambda i, j: (i + j + 1,), (N + 3,)),
+        [MOST + ": None of a0 0:n + 3, j 0:3 where 2, sum, box"],
+        True,
+    ),
+    "greatest of a window": (
+        _made((N, 3), lambda i, j: (i + j,), (N + 2,), combine="max"),
+        [WAITING + ": None of i 0:n, j 0:3, max, box"],
+        False,
+    ),
+    "greatest, guarded": (
+        _made((N, 3), lambda i, j: (i,), (N,), lambda i, j: (i + j < N,), combine="max"),
+        [MOST + ": None of i 0:n, j 0:3 where 1, max, box"],
+        True,
+    ),
+    "by data": (
+        _made((N, 3), lambda i, j: (AT[i % 4],), (9,)),
+        ["scatter: the address depends on data: None of i 0:n, j 0:3, sum, box"],
+        True,
+    ),
+    "by data, guarded": (
+        _made((N, 3), lambda i, j: (AT[i % 4],), (9,), lambda i, j: (j <= i,)),
+        [WAITING + ": None of i 0:n, j 0:3 where 1, sum, box"],
+        False,
+    ),
+    "by data, the first": (
+        _made((N, 3), lambda i, j: (AT[i % 4],), (9,), lambda i, j: (i < 1,)),
+        ["scatter: the address depends on data: 3 of i 0:1, j 0:3, sum, box"],
+        True,
+    ),
+    "a product of axes": (
+        _made((N, 3), lambda i, j: (i * j,), (2 * N,)),
+        [WAITING + ": None of i 0:n, j 0:3, sum, box"],
+        False,
+    ),
+    "a product of axes, of one": (
+        _made((N, 1), lambda i, j: (i * j,), (N,)),
+        [WAITING + ": None of i 0:n, j 0:1, sum, box"],
+        False,
+    ),
+    "a quotient": (
+        _made((N, 3), lambda i, j: (i // 2,), (N,)),
+        [WAITING + ": None of i 0:n, j 0:3, sum, box"],
+        False,
+    ),
+    "guards that are not affine": (
+        _made((N, 3), lambda i, j: (i,), (N,), lambda i, j: (i * j < 2 * N,)),
+        [WAITING + ": None of i 0:n, j 0:3 where 1, sum, box"],
+        False,
+    ),
+    "one place": (
+        _made((N, 3), lambda i, j: (2,), (5,)),
+        [WAITING + ": None of i 0:n, j 0:3, sum, box"],
+        False,
+    ),
+    "all of one": (
+        _made((N, 3), lambda i, j: (0,), (1,)),
+        [MOST + ": None of a0 0:1, i 0:n, j 0:3, sum, box"],
+        True,
+    ),
+    "no values": (
+        _made((N, (3, 3)), lambda i, j: (i,), (N,)),
+        ["scatter: an axis has no values: 0 of i 0:n, j 3:3, sum, loops"],
+        False,
+    ),
 }
 
 
@@ -426,10 +667,27 @@ def test_walks(name: str) -> None:
     assert _lines(found) == expected
     again = te.eliminate(found)
     assert (_lines(again), program_text(again)) == (expected, program_text(found))
-    feed = [np.array([3, 3, 0, 1])][: len(program.inputs)]
+    feed = [GIVEN[t.name] for t in program.inputs]
     for p in (found, again):
         check(p)
         np.testing.assert_array_equal(run(p, feed)[0], run(program, feed)[0])
+
+
+@pytest.mark.parametrize("name", OF_ALL_SIZES)
+def test_walks_of_all_sizes(name: str) -> None:
+    out, expected, chosen = OF_ALL_SIZES[name]
+    program = program_of([out])
+    found = te.eliminate(program)
+    check(found)
+    assert (_lines(found), is_chosen(found)) == (expected, chosen)
+    again = Compute(out.shape, out.dtype, "again", found.statements)
+    code = lower(found)
+    feed = [GIVEN[t.name] for t in program.inputs]
+    for n, m in ((1, 1), (2, 1), (3, 5), (6, 4)):
+        sizes = {v: {N: n, M: m}[v] for v in program.sizes}
+        (want,) = run(program_of(te.bind([out], sizes)), feed)
+        np.testing.assert_array_equal(run(te.eliminate(te.bind([again], sizes)), feed)[0], want)
+        np.testing.assert_array_equal(code.at(sizes)(*feed)[0], want)
 
 
 def test_sizes_that_are_not_bound_wait() -> None:

@@ -1,6 +1,6 @@
 """A mutation runner: change one guard of a module at a time and see whether a test notices.
 
-    python -m tests.tools.mutate iverson.autograd.engine [--only TEXT] [--tests ARGUMENT ...]
+    python -m tests.tools.mutate iverson.autograd.engine [--only TEXT] [--again FILE] [--tests ARGUMENT ...]
 
 Every mutant is one edit of the module's syntax tree: a condition negated, an operand of ``and`` or ``or``
 dropped, a guard that leaves early deleted, a comparison or a constant changed. The tests that `TESTS` names
@@ -48,7 +48,11 @@ TESTS = {
     "iverson.autograd.node": ["tests/autograd/test_nodes.py", "tests/autograd/test_handles.py"],
     "iverson.autograd.plan": ["tests/autograd/test_plan_steps.py", "tests/autograd/test_plan.py"],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
-    "iverson.te.eliminate": ["tests/te/test_walks.py", "tests/te/test_eliminate.py"],
+    "iverson.te.eliminate": [
+        "tests/te/test_walks.py",
+        "tests/te/test_eliminate.py",
+        "tests/te/test_any_shape.py",
+    ],
     "iverson.codegen.bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
     "iverson.codegen.plan": ["tests/codegen/test_plan.py"],
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
@@ -266,8 +270,9 @@ class Module:
 class Runner:
     """Runs mutants in the place of pytest's loop over the collected tests."""
 
-    def __init__(self, names: list[str], only: str, slow: float, budget: float) -> None:
+    def __init__(self, names: list[str], only: str, again: str, slow: float, budget: float) -> None:
         self.only, self.slow, self.budget = only, slow, budget
+        self.again = _printed(again) if again else None
         self.modules = {m.file: m for m in map(Module, names)}
         #: The tests' seconds, and those that fail as it is.
         self.seconds: list[float] = []
@@ -334,6 +339,8 @@ class Runner:
             found = re.search(self.only, f"{m.line} {m.what}")
             if not found or _bytes(m.tree(), module.file) == original:
                 continue
+            if self.again is not None and (m.what, m.text()) not in self.again:
+                continue
             outcome = self._one(module, m, items)
             if outcome == "survives" and any(map(m.named().startswith, known)):
                 outcome = "equivalent"
@@ -362,6 +369,12 @@ class Runner:
         return outcomes.get(_forked(body, LIMIT), "killed")
 
 
+def _printed(file: str) -> set[tuple[str, str]]:
+    """The mutants that a former run printed: what is done in which line, wherever that is now."""
+    found = re.findall(r"^iverson[\w.]*:\d+: (.*): [\w ]+\n    (.*)$", Path(file).read_text(), re.MULTILINE)
+    return set(found)
+
+
 def _bytes(tree: ast.Module, file: str) -> list[Any]:
     """What a mutant has to change: the code of some function."""
     return [
@@ -374,6 +387,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Mutate a module and print what no test notices.")
     parser.add_argument("modules", nargs="+", metavar="module", help="as imported")
     parser.add_argument("--only", default="", help="mutants whose line or edit this expression finds")
+    parser.add_argument("--again", default="", metavar="FILE", help="those that this run's output names")
     parser.add_argument("--slow", type=float, default=SLOW, help="leave out tests of more seconds than this")
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests for one mutant")
     parser.add_argument("--tests", nargs="+", help="arguments of pytest, in the place of those in TESTS")
@@ -394,7 +408,8 @@ def main() -> int:
     ]
     return int(
         pytest.main(
-            [*options, *tests], plugins=[Runner(chosen.modules, chosen.only, chosen.slow, chosen.budget)]
+            [*options, *tests],
+            plugins=[Runner(chosen.modules, chosen.only, chosen.again, chosen.slow, chosen.budget)],
         )
     )
 

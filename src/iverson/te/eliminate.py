@@ -89,10 +89,8 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
 
 def _stepped(s: Statement) -> Statement:
     """A statement of a recurrence: over its guarded box, what it writes first where that is distinct axes."""
-    found = None
     s = replace(s, write=_only_choice(s))
-    if not depends_on_data(s.write):
-        found = _own_axes_first(s, [affine_of(e) for e in s.write])
+    found = _own_axes_first(s)
     strategy = "scatter" if found is None else "gather"
     return replace(found or s, strategy=strategy, reason=BY_STEP)
 
@@ -160,7 +158,7 @@ def plan(statement: Statement) -> Statement:
 
 def _ragged(s: Statement) -> Statement:
     """A statement of which axes' bounds depend on data, its outputs first if they are axes of the others."""
-    own = None if depends_on_data(s.write) else _own_axes_first(s, [affine_of(e) for e in s.write])
+    own = _own_axes_first(s)
     if own is None or set(variables(own.write)) & set(bounds_in(own.domain)[0]) or check_bounds(own.domain):
         return replace(s, strategy="scatter", reason=BY_BOUNDS)
     return replace(own, strategy="gather", reason=OWN_AXES)
@@ -190,7 +188,7 @@ def _planned(statement: Statement) -> Statement:
         reason = statement.reason or "sizes are not bound yet"
         return replace(statement, strategy=statement.strategy or "scatter", reason=reason)
     if not statement.domain.where:
-        box = _own_axes_first(statement, [affine_of(e) for e in statement.write])
+        box = _own_axes_first(statement)
         if box is not None:  # nothing to leave out: digits would only make its loops shorter
             return replace(box, strategy="gather", reason=OWN_AXES)
     if depends_on_data(statement.write) and not statement.domain.where:
@@ -203,7 +201,7 @@ def _planned(statement: Statement) -> Statement:
     if not all(map(is_pure, forms)) or constraints is None:
         why = "the guards are" if constraints is None else "the index is"
         return replace(s, strategy="scatter", reason=f"{why} not affine")
-    first = _own_axes_first(s, forms)
+    first = _own_axes_first(s)
     if first is not None:
         own = constraints_in(first.domain)
         return _walked(first, own, "gather", OWN_AXES)
@@ -229,7 +227,7 @@ def _for_all_sizes(s: Statement) -> Statement | None:
     forms = [affine_of(e) for e in s.write]
     if not all(is_pure(f) and is_linear(f) for f in forms) or constraints_in(s.domain) is None:
         return None
-    box = _own_axes_first(s, forms)
+    box = _own_axes_first(s)
     if box is not None and not box.domain.where:
         return replace(box, strategy="gather", reason=OWN_AXES)
     if box is None and s.combine == "sum":
@@ -240,26 +238,36 @@ def _for_all_sizes(s: Statement) -> Statement | None:
 
 
 def _pinned(s: Statement) -> Statement:
-    """The statement with axes cut to their first or last value where a guard leaves that: sizes are positive.
+    """The statement with axes cut to their first or last value where a guard leaves no other.
+
+    Only of axes that have values whatever the sizes are, which are positive: `ForShapes.at`.
 
     ``T[i] += f(t, i) for t in 0:n if t < 1  ->  T[i] += f(t, i) for t in 0:1``
     """
+    only: dict[Expr, Expr] = {}
     new: dict[Expr, Expr] = {}
     for c in constraints_in(s.domain) or ():
-        axes = [a for a, _ in c.form.terms if any(a is v for v in s.domain.axes)]
-        if len(axes) != 1 or not isinstance(v := axes[0], Var) or v in new or v.hi is None:
-            continue
-        by = c.form.coefficient(v)
-        bound = (c.form - make(0, {v: by})).scaled(-by)
-        if by == -1 and bound == affine_of(as_expr(v.lo)):
-            new[v] = v.ranging(v.lo, normal_extent(v.lo + 1))
-        elif by == 1 and bound == affine_of(as_expr(v.hi)) - Affine(1):
-            new[v] = v.ranging(normal_extent(v.hi - 1), v.hi)
-    if not new:
+        for v in filter(_has_values, s.domain.axes):
+            by = c.form.coefficient(v)
+            bound = (c.form - make(0, {v: by})).scaled(-by)
+            ends = {-1: as_expr(v.lo), 1: as_expr(v.hi) - 1}  # v is at most its first, at least its last
+            if by in ends and bound == affine_of(ends[by]):
+                only[v] = k = ends[by]
+                new[v] = v.ranging(normal_extent(k), normal_extent(k + 1))
+    if not only:
         return s
-    moved = s.mapped(replacing(new), tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var)))
-    where = [c for c in moved.domain.where if not _holds_always(c)]
-    return replace(moved, domain=Domain(moved.domain.axes, tuple(where)))
+    where = tuple(c for c in s.domain.where if not _holds_always(substitute([c], only)[0]))
+    axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))
+    return replace(s, domain=Domain(s.domain.axes, where)).mapped(replacing(new), axes)
+
+
+def _has_values(v: Var) -> bool:
+    """Whether a range is not empty for any positive sizes."""
+    assert v.hi is not None
+    n = affine_of(as_expr(v.hi)) - affine_of(as_expr(v.lo))
+    return n.const + sum(k for _, k in n.terms) >= 1 and all(
+        k > 0 and isinstance(size, Var) for size, k in n.terms
+    )
 
 
 def _holds_always(condition: Expr) -> bool:
@@ -330,12 +338,13 @@ def is_exact(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> bool:
     return True
 
 
-def _own_axes_first(s: Statement, forms: Sequence[Affine]) -> Statement | None:
+def _own_axes_first(s: Statement) -> Statement | None:
     """The statement with its write's axes first, where the write is distinct axes plus constants.
 
     before -> after: ``A'[j + 1] += ... for i, j`` -> ``A'[a] += ... for a, i`` with j = a - 1.
     """
     found: list[Var] = []
+    forms = [affine_of(e) for e in s.write]
     for f in forms:
         own = [v for v in s.domain.axes if f == make(f.const, {v: 1})]
         if not own:
