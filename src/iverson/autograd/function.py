@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from iverson.autograd import unrecorded
+from iverson.autograd.context import PLACE, Context
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled, no_grad
 from iverson.autograd.node import Node, make_node, user_call
@@ -35,81 +37,8 @@ from iverson.core.dispatch import (
     zero_filled,
 )
 from iverson.core.entries import NOTHING, Entries
-from iverson.core.errors import ArgumentError, GradientError, GraphError, MissingRuleError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, GraphError, MissingRuleError
 from iverson.layouts import Zero
-
-_PLACE = "_saved_places"
-
-
-class Context:
-    """What `Function.forward` leaves for ``backward`` and ``jvp``; attributes may be set freely.
-
-    ``needs_input_grad`` says, per argument of ``forward``, whether its gradient is wanted: in ``forward``,
-    whether it could ever be; in ``backward``, whether it is in this very call.
-    """
-
-    needs_input_grad: tuple[bool, ...]
-
-    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
-        self.needs_input_grad = needs_input_grad
-        self._to_save: tuple[Any, ...] = ()
-        self._saved: tuple[Any, ...] = ()
-        self._node: Node | None = None
-        self._no_gradient: tuple[int, ...] = ()
-        self._result_attributes: dict[str, Any] = {}
-        # What forward computed without a record, for passes that are recorded.
-        self._name = ""
-        self._inputs: list[tuple[Node, int]] = []
-        self._unrecorded: list[Any] = []
-        self._keeps_numbers = False
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        """Keep inputs, results or other tensors for backward; None entries are allowed.
-
-        A result that is saved, here or as an attribute, comes back as that result of this very call, so that
-        a second derivative flows through it; it makes no reference cycle (kept in a container or an object,
-        it does). What else ``forward`` computes is not recorded: a second derivative through it raises.
-        """
-        self._to_save = tensors
-
-    def mark_non_differentiable(self, *results: Any) -> None:
-        """Say that gradients do not flow through the given results."""
-        self._no_gradient = tuple(id(r) for r in results)
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        """What was passed to `save_for_backward`."""
-        return tuple(self._restore(place) for place in self._saved)
-
-    def _restore(self, place: Any) -> Any:
-        if place is None:
-            return None
-        value, parent, index, wrapper = place
-        if index < 0:
-            made = make_handle(value, None, index)
-            self._bar([made])
-            return rewrap(wrapper, made)
-        # Without a node of its own, it is one of this node's results.
-        return rewrap(wrapper, make_handle(value, self._node if parent == _PLACE else parent, index))
-
-    def _bar(self, handles: Sequence[Any]) -> None:
-        """In a pass that is recorded, let no derivative flow through what forward did not record."""
-        if is_grad_enabled():
-            for x in handles:
-                if x is not None and unrecorded.is_unrecorded(x):
-                    what = f"what forward kept: a tensor of shape {x.shape} that is no input and no result"
-                    x._node, x._index = unrecorded.barrier(self._name, what, x, self._inputs), 0
-
-    def _for_call(self, node: Node, needs: tuple[bool, ...]) -> Context:
-        """A context for one call of a rule: the same attributes, this call's needs."""
-        self._bar([kept() for kept in self._unrecorded])
-        own = object.__new__(type(self))
-        own.__dict__.update(self.__dict__)
-        own.needs_input_grad = needs
-        own._node = node
-        for name, place in self._result_attributes.items():
-            setattr(own, name, own._restore(place))
-        return own
 
 
 class Function:
@@ -117,8 +46,9 @@ class Function:
 
     Subclasses define static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``; the latter returns
     one gradient (or None) per argument of ``forward``. An undefined cotangent arrives as a tensor in the zero
-    layout, never as None. ``jvp(ctx, *tangents)`` is optional: without it, forward mode transposes
-    ``backward``. Instead of ``ctx`` in ``forward``, ``setup_context(ctx, inputs, output)`` may be defined.
+    layout, or as None after ``ctx.set_materialize_grads(False)``. ``jvp(ctx, *tangents)`` is optional:
+    without it, forward mode transposes ``backward``. Instead of ``ctx`` in ``forward``,
+    ``setup_context(ctx, inputs, output)`` may be defined.
 
     Both run on Tensors, so they are differentiable to any order if what they compute with is: inputs and
     results of ``forward``, and Iverson's functions. A second derivative through anything else (NumPy, what
@@ -163,8 +93,15 @@ class Function:
         raise _missing("Function", "backward")
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Run ``forward`` and record the call. Returns what ``forward`` returns."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward`` and record the call. Returns what ``forward`` returns.
+
+        Arguments given by name stand where ``forward`` has them, with its defaults before them; they are
+        tracked, and have gradients, like those given by position. Raises ArgumentTypeError for names that
+        ``forward`` does not have, or takes by name alone: gradients are returned in an order.
+        """
+        if kwargs:
+            args = _by_position(cls, args, kwargs)
         # Forward has handles of its own: what it rebinds in place stays its own affair.
         args = tuple([rewrap(a, alias(unwrap(a))) if isinstance(a, Operand) else a for a in args])
         handles = [unwrap(a) for a in args]
@@ -206,6 +143,28 @@ class Function:
                 results = _as_outside(rule, level, args, results)
             given = _recorded(rule, ctx, args, parents, indices, results, call)
         return given if several else given[0]
+
+
+def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments by position, with the defaults before the last one given, as forward has them."""
+    own = signature(_method(cls, "forward"))
+    before = () if hasattr(cls, "setup_context") else (None,)
+    try:
+        bound = own.bind(*before, *args, **kwargs)
+        count = max(list(own.parameters).index(name) for name in bound.arguments) + 1
+        bound.apply_defaults()
+        # After *args come those that have no place.
+        if not bound.kwargs or not kwargs.keys() & bound.kwargs.keys():
+            return bound.args[len(before) : max(count, len(before) + len(args))]
+        problem = f"{', '.join(kwargs.keys() & bound.kwargs.keys())} by name"
+    except TypeError as error:
+        problem = str(error)
+    raise ArgumentTypeError(
+        f"{cls.__name__}.apply",
+        got=problem,
+        expected=f"arguments of forward{own}",
+        remedy="name only parameters that can be given by position: each has a gradient, in their order",
+    )
 
 
 def _forward(cls: type[Function], ctx: Context, args: Any, recording: bool) -> tuple[Any, unrecorded.Call]:
@@ -331,7 +290,7 @@ def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any
         return None
     handle = unwrap(tensor)
     if id(tensor) in result_of and not any(tensor is a for a in args):
-        return handle._value, _PLACE, result_of[id(tensor)], semantics_of(tensor)
+        return handle._value, PLACE, result_of[id(tensor)], semantics_of(tensor)
     return handle._value, handle._node, handle._index, semantics_of(tensor)
 
 
@@ -339,7 +298,8 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     def joint(needs: tuple[Entries, ...], node: Node, g: Any) -> Any:
         wanted = tuple(need is not NOTHING for need in needs)
         arrived = g if node.multiple else (g,)
-        grads = map(rewrap, outputs, map(alias, arrived))
+        given = ctx._given(arrived)
+        grads = [x if x is None else rewrap(w, alias(x)) for w, x in zip(outputs, given, strict=True)]
         rule = _method(cls, "backward")
         with _watched(ctx, rule, arrived) as call:
             found = rule(ctx._for_call(node, wanted), *grads)
@@ -454,11 +414,10 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
     def joint_jvp(tangents: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
         given: list[Any] = []
         for t, known, wrapper in zip(tangents, node.args, inputs, strict=True):
-            if t is None and known is None:
-                given.append(None)
-                continue
-            handle = make_handle(Zero(known.shape, known.dtype)) if t is None else alias(t)
-            given.append(rewrap(wrapper, handle))
+            if t is None and known is not None:
+                t = make_handle(Zero(known.shape, known.dtype))
+            (t,) = ctx._given((t,))
+            given.append(t if t is None else rewrap(wrapper, alias(t)))
         arrived = [t for t in tangents if t is not None]
         with _watched(ctx, user_jvp, arrived) as call:
             found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from iverson.autograd.context import Context
 from iverson.autograd.engine import reverse
-from iverson.autograd.function import Context, Function, once_differentiable
+from iverson.autograd.function import Function, once_differentiable
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.core.caller import warn
 from iverson.core.dispatch import Handle, is_tracked, slot_of
@@ -88,6 +89,7 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
                 Over.several = isinstance(outs[0], tuple | list)
                 for c in ctx.each:
                     c._tensors = c._to_save
+                _say(ctx, ctx.each[0], _tuple(outs[0]), results)
             return tuple(results) if Over.several else results[0]
 
         @staticmethod
@@ -100,7 +102,7 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
                 found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
             else:
                 with enter(size) as level:
-                    given = [level.of_examples(g) for g in grads]
+                    given = [g if g is None else level.of_examples(g) for g in grads]
                     made = _tuple(cls.backward(_back(ctx, level), *given))
                     found = [None if x is None else _repeated(level.outside(x), size) for x in made]
             return tuple(
@@ -181,6 +183,7 @@ def _keep(ctx: Any, own: Context, level: Any, out: Sequence[Any], results: Seque
     def outside(x: Any) -> Held:
         return (known[id(x)], 1) if id(x) in known else level.outside(x)
 
+    _say(ctx, own, out, results)
     own.__dict__.pop("needs_input_grad")
     names = [n for n, x in vars(own).items() if isinstance(x, Handle)]
     held = [
@@ -190,6 +193,14 @@ def _keep(ctx: Any, own: Context, level: Any, out: Sequence[Any], results: Seque
     ctx.leads = tuple(lead for _, lead in held)
     ctx.names = tuple(names)
     ctx.others = {n: x for n, x in vars(own).items() if n not in names and not n.startswith("_")}
+
+
+def _say(ctx: Context, own: Context, out: Sequence[Any], results: Sequence[Any]) -> None:
+    """Say of the results of all examples what the user's forward said of those of one."""
+    ctx.set_materialize_grads(own._materialize)
+    ctx.mark_non_differentiable(
+        *(x for r, x in zip(out, results, strict=True) if r is not None and id(r) in own._no_gradient)
+    )
 
 
 def _back(ctx: Any, level: Any) -> Context:
@@ -217,7 +228,8 @@ def _restored(filled: Context | None, tensors: Sequence[Any], ctx: Any) -> Conte
 def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
     """The arguments of one example."""
     keys = [
-        (k, *(slice(0, n, 1) for n in x.shape[1:])) if lead else () for x, lead in zip(args, of, strict=True)
+        (k, *(slice(0, n, 1) for n in x.shape[1:])) if lead and x is not None else ()
+        for x, lead in zip(args, of, strict=True)
     ]
     return [F.index_basic(x, key=key) if key else x for x, key in zip(args, keys, strict=True)]
 
