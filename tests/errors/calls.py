@@ -603,6 +603,10 @@ def _optimizer(kind):
 
 OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "autograd.grad": lambda: (autograd.grad, _seeded(create_graph=False, unused="zero")),
+    "autograd.grad by PyTorch's names": lambda: (
+        autograd.grad,
+        _seeded(retain_graph=True, allow_unused=True, materialize_grads=False, only_inputs=True),
+    ),
     "autograd.backward": lambda: (autograd.backward, _seeded(last=False, create_graph=False)),
     "autograd.register_hook": lambda: (autograd.register_hook, Given(leaf(), lambda g: None)),
     "autograd.set_grad_enabled": lambda: (_recording, Given(True)),
@@ -623,6 +627,10 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "testing.gradcheck": lambda: (
         testing.gradcheck,
         Given(cubes, (leaf(),), **CHECKED),
+    ),
+    "testing.gradcheck by PyTorch's names": lambda: (
+        testing.gradcheck,
+        Given(cubes, (leaf(),), fast_mode=True, check_forward_ad=True, check_batched_grad=False),
     ),
     "testing.gradgradcheck": lambda: (
         testing.gradgradcheck,

@@ -13,6 +13,7 @@ from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, grad_slot, hold_gradient, meta_of, reachable, user_call
 from iverson.autograd.watch import leaf_of
 from iverson.core import dispatch, dtypes, locks
+from iverson.core.aliases import EITHER, Alias, also_called, only
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, make_handle, rewrap, unwrap
@@ -126,7 +127,15 @@ def grad(
     grad_outputs: Any = None,
     create_graph: bool = False,
     unused: Literal["zero", "none", "error"] = "zero",
+    **pytorchs: bool | None,
 ) -> Any: ...
+@also_called(
+    retain_graph=EITHER,
+    allow_unused=Alias("unused", {True: "none", False: "error"}),
+    materialize_grads=Alias("unused", {True: "zero", False: None}),
+    only_inputs=only(True, "call backward to add to .grad of leaves"),
+    is_grads_batched=only(False, "map it: iverson.vmap(lambda v: grad(y, x, v))(vectors)"),
+)
 @checked
 def grad(
     outputs: Any,
@@ -151,6 +160,11 @@ def grad(
     -------
     A Tensor if ``inputs`` is one, else a tuple, each of its input's shape and dtype, in whatever layout
     the derivative has. For complex inputs, the conjugate Wirtinger derivative, as in PyTorch.
+
+    PyTorch's names are taken too: ``allow_unused`` is "none" where True and "error" where False,
+    ``materialize_grads=True`` is "zero" whatever ``allow_unused`` is. ``retain_graph`` changes nothing: a
+    record lives as long as tensors that were computed in it, and can be run again. ``only_inputs`` must be
+    True and ``is_grads_batched`` False (see `iverson.vmap`).
 
     Raises GradientError for an input that does not require grad, for an unused one with ``unused="error"``,
     and for an output of several entries, or a complex one, without a cotangent.
@@ -205,12 +219,17 @@ def _of_unused(x: Any, unused: str, position: int) -> Any:
     return make_handle(Zero(x.shape, x.dtype))
 
 
+@also_called(
+    tensors=Alias("outputs"), grad_tensors=Alias("grad_outputs"), gradient=Alias("grad_outputs"),
+    retain_graph=EITHER,
+)  # fmt: skip
 @checked
 def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
     """Add the gradient of the outputs to ``.grad`` of the leaves they depend on (or of ``inputs`` alone).
 
     Parameters and errors are those of `grad`. Results that called ``retain_grad()`` get theirs too. A leaf
-    whose gradient is structurally zero keeps ``.grad`` as it was.
+    whose gradient is structurally zero keeps ``.grad`` as it was. PyTorch's names ``tensors``,
+    ``grad_tensors`` and ``retain_graph`` (which changes nothing) are taken too.
 
     >>> import iverson as iv
     >>> x = iv.asarray(3.0, requires_grad=True)

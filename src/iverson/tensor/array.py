@@ -275,9 +275,11 @@ class Array(Operand, Methods):
 
     # -- gradients -----------------------------------------------------------------------------------
 
-    def backward(self, gradient: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
+    def backward(
+        self, gradient: Any = None, inputs: Any = None, create_graph: bool = False, **pytorchs: Any
+    ) -> None:
         """`iverson.autograd.backward` of this tensor."""
-        api.backward(self, gradient, inputs=inputs, create_graph=create_graph)
+        api.backward(self, gradient, inputs=inputs, create_graph=create_graph, **pytorchs)
 
     # -- in place ------------------------------------------------------------------------------------
 

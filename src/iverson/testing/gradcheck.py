@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd import grad
+from iverson.core.aliases import EITHER, Alias, also_called, flag, only
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, alias, is_tracked, make_handle, slot_of, unwrap
 from iverson.core.errors import ArgumentError
@@ -29,7 +30,22 @@ from iverson.testing.semantics import with_semantics
 from iverson.testing.settings import Settings, Tolerances
 from iverson.testing.subsets import check_subsets
 
+#: PyTorch's names.
+_PYTORCHS = {
+    "func": Alias("fn"),
+    "fast_mode": flag("fast"),
+    "check_forward_ad": flag("check_forward"),
+    "check_undefined_grad": flag("check_undefined"),
+    "check_grad_dtypes": EITHER,  # no pass gives a gradient of another dtype
+    "check_backward_ad": only(True, "reverse mode is always checked"),
+    "check_batched_grad": only(False, "check the mapped function: gradcheck(iverson.vmap(fn), stacked)"),
+    "check_batched_forward_grad": only(
+        False, "check the mapped function: gradcheck(iverson.vmap(fn), stacked)"
+    ),
+}
 
+
+@also_called(**_PYTORCHS)
 @checked
 def gradcheck(
     fn: Callable[..., Any],
@@ -92,6 +108,11 @@ def gradcheck(
         fixed rank): called as ``project(*inputs)``, it returns the nearest inputs in the set, and those given
         must lie in it. Derivatives are then compared along the directions that do not leave the set.
 
+    PyTorch's names are taken too: ``func``, ``fast_mode``, ``check_forward_ad`` and ``check_undefined_grad``
+    are ``fn``, ``fast``, ``check_forward`` and ``check_undefined``. ``check_backward_ad`` must be True, and
+    dtypes of gradients are always checked (``check_grad_dtypes``). ``check_batched_grad`` and
+    ``check_batched_forward_grad`` must be False: check ``iverson.vmap(fn)`` itself.
+
     What is perturbed follows from the type of an input. A regular tensor, in whatever layout, has a
     derivative in every entry, a masked one in its specified entries. There it is also checked that results
     are the same with other numbers (nan) at the unspecified entries, and that masks of results do not move.
@@ -129,6 +150,12 @@ def gradcheck(
     return _guarded(problem, inputs, masked, settings)
 
 
+@also_called(
+    **_PYTORCHS,
+    check_fwd_over_rev=flag("check_forward"),
+    check_rev_over_rev=only(True, "reverse mode is always checked"),
+    gen_non_contig_grad_outputs=only(False, "pass such cotangents as grad_outputs"),
+)
 @checked
 def gradgradcheck(
     fn: Callable[..., Any],
@@ -146,7 +173,8 @@ def gradgradcheck(
     grad_outputs : cotangents of the outputs that are recorded (a Tensor or a sequence of them), by default
         random ones. The gradient is checked in them too, if they require grad, as the default does.
     masked, project : as in `gradcheck`.
-    options : those of `gradcheck`.
+    options : those of `gradcheck`, by PyTorch's names too. ``check_fwd_over_rev`` is ``check_forward``;
+        ``check_rev_over_rev`` must be True, and ``gen_non_contig_grad_outputs`` False.
 
     Returns True. Raises as `gradcheck` does. First derivatives are taken as they are: check them first.
 
