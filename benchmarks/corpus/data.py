@@ -77,7 +77,7 @@ def histogram(x: Any, weight: Any) -> Any:
 def jax_histogram(x: Any, weight: Any) -> Any:
     import jax.numpy as jnp
 
-    return jnp.zeros(64).at[(x * 64).astype("int32")].add(weight)
+    return jnp.zeros(64, weight.dtype).at[(x * 64).astype("int32")].add(weight)
 
 
 OPS = (
