@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import iverson as iv
-from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
 from tests.array_api.common import draw, dtypes_of, same
 
 X = (2, 3, 4)
@@ -209,9 +209,36 @@ def test_reshape_copies_only_when_told():
 def test_pad_and_back(data):
     shape = data.draw(hnp.array_shapes(max_dims=3, max_side=4))
     widths = [tuple(data.draw(st.tuples(st.integers(0, 9), st.integers(0, 9)))) for _ in shape]
-    mode = data.draw(st.sampled_from(["constant", "edge", "reflect", "wrap"]))
-    x = draw(shape)
-    same(iv.pad(x, widths, mode), np.pad(x, widths, mode))
+    moved = ["constant", "edge", "reflect", "symmetric", "wrap"]
+    statistics = ["maximum", "mean", "median", "minimum"]
+    mode = data.draw(st.sampled_from([*moved, *statistics, "linear_ramp"]))
+    options = {}
+    if mode in statistics:
+        options["stat_length"] = data.draw(st.none() | st.integers(1, 5))
+    if mode == "linear_ramp":
+        options["end_values"] = data.draw(st.integers(-3, 3))
+    dtype = data.draw(st.sampled_from(["float64", "float32", "int64"]))
+    x = draw(shape, dtype)
+    same(iv.pad(x, widths, mode, **options), np.pad(x, widths, mode, **options))
+
+
+def test_a_ramp_of_integers_rounds_as_numpys():
+    x = np.array([49, 7, -49])  # quotients that are whole must stay so
+    same(iv.pad(x, 49, "linear_ramp"), np.pad(x, 49, "linear_ramp"))
+
+
+PAD_MODES = ("edge", "symmetric", "linear_ramp", "maximum", "mean", "median", "minimum")
+
+
+@pytest.mark.parametrize("mode", PAD_MODES)
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+def test_pad_of_sparse_and_masked(mode):
+    entries = np.array([[1.0, 0.0, 3.0], [0.0, 0.0, 5.0]])
+    x = iv.to_layout(iv.asarray(entries), "csr")
+    same(iv.to_layout(iv.pad(x, 1, mode), "strided"), np.pad(entries, 1, mode))
+    row = iv.masked_tensor([4.0, 9.0, 2.0], [True, False, True])
+    expected = np.pad([4.0, 2.0], 1, mode).tolist()  # unspecified entries are in no statistic
+    assert iv.pad(row, 1, mode).tolist() == [*expected[:2], None, *expected[2:]]
 
 
 @settings(max_examples=50, deadline=None)
@@ -264,6 +291,11 @@ ERRORS = [
     (lambda x: iv.repeat(x, 1.5), ArgumentError, "integers"),
     (lambda x: iv.pad(x, 1, "mirror"), ArgumentError, "one of"),
     (lambda x: iv.pad(x, None), ArgumentTypeError, "pad: argument 'pad_width'"),
+    (lambda x: iv.pad(x, 1, "empty"), ArgumentError, "one of"),
+    (lambda x: iv.pad(x, 1, "mean", stat_length=0), ArgumentError, "stat_length.*at least 1"),
+    (lambda x: iv.pad(x, 1, "linear_ramp", end_values=1j), ArgumentTypeError, "end_values"),
+    (lambda x: iv.pad(np.ones(2, complex), 1, "median"), DTypeError, "pad"),
+    (lambda x: iv.pad(np.ones((0,)), 1, "mean"), ArgumentError, "entries on axis 0"),
     (lambda x: iv.pad(x, -2), ShapeError, "no more taken away"),
     (lambda x: iv.pad(x, ((1, 1),) * 3), ShapeError, "2 pairs"),
     (lambda x: iv.pad(np.ones((0,)), 1, "edge"), ArgumentError, "entries on axis 0"),

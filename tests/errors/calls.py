@@ -205,6 +205,8 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "pad": lambda: [
         Given(vector(), (1, 2), mode="constant", constant_values=1.0),
         Given(matrix(), ((1, 2), (0, 1)), mode="wrap"),
+        Given(vector(), 2, mode="linear_ramp", end_values=1.0),
+        Given(vector(), 2, mode="mean", stat_length=2),
     ],
     "transpose": lambda: Given(matrix(), (1, 0)),
     "permute_dims": lambda: Given(matrix(), (1, 0)),

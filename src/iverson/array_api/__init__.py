@@ -21,6 +21,7 @@ from iverson.array_api.manipulation import *
 from iverson.array_api.nan_functions import *
 from iverson.array_api.nn import *
 from iverson.array_api.order_statistics import *
+from iverson.array_api.padding import *
 from iverson.array_api.reductions import *
 from iverson.array_api.scipy import *
 from iverson.array_api.searching import *

@@ -1,4 +1,4 @@
-"""Putting arrays together and taking them apart: concat, stack, split, repeat, pad and their kin."""
+"""Putting arrays together and taking them apart: concat, stack, split, repeat and their kin."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import SCALARS, as_operand, as_operands, as_tuple
+from iverson.array_api.arguments import as_operand, as_operands
 from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method, variadic_method
-from iverson.core import dtypes
 from iverson.core.arrays import plain
-from iverson.core.dispatch import value_of
-from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
-from iverson.core.shapes import Shape, as_int, as_shape, check_choice, check_storable, normalize_axis
-from iverson.layouts import Sparse
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import Shape, as_int, as_shape, check_storable, normalize_axis
 from iverson.ops import F
 from iverson.ops.shape import concat_offsets
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis, PadMode, ShapeLike, Widths
+    from iverson.tensor.typing import A, ArrayLike, Axis, ShapeLike
 
 
 def concat(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis | None = 0) -> A:
@@ -240,97 +237,4 @@ def diff(
     return left
 
 
-_PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
-
-
-@method
-def pad(
-    x: A | ArrayLike, pad_width: Widths, /, mode: PadMode = "constant", *, constant_values: complex = 0
-) -> A:
-    """x with entries added before and after each axis.
-
-    ``pad_width`` is an integer, a pair (before, after) for all axes, or a sequence of one pair per axis.
-    ``mode`` says what is added: "constant" (the scalar ``constant_values``), "edge" (the entry at the
-    edge), "reflect" (the array mirrored at that entry), "symmetric" (mirrored beside it, so that it is there
-    twice) or "wrap" (the array from its other end). A negative width takes entries away. Raises ArgumentError
-    for another mode or an axis without entries to repeat, ShapeError where more is taken than there is.
-
-    >>> from iverson import asarray
-    >>> pad(asarray([1, 2, 3]), (1, 2)), pad(asarray([1, 2, 3]), 2, "reflect")
-    (iverson.Tensor([0, 1, 2, 3, 0, 0]), iverson.Tensor([3, 2, 1, 2, 3, 2, 1]))
-    """
-    x = as_operand(x, "pad")
-    wanted = _pad_widths(pad_width, x.ndim)
-    widths = [(max(a, 0), max(b, 0)) for a, b in wanted]
-    shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
-    check_storable(shape, np.dtype(np.complex128), "pad", "pad_width")
-    check_choice(mode, _PAD_MODES, "pad", "mode")
-    return _without_ends(_padded(x, widths, mode, constant_values), wanted)
-
-
-def _without_ends(x: Any, widths: list[tuple[int, int]]) -> Any:
-    """x without as many entries at the ends of its axes as negative widths say."""
-    cuts = [(max(-a, 0), n + min(b, 0)) for n, (a, b) in zip(x.shape, widths, strict=True)]
-    if any(a > b for a, b in cuts):
-        raise ShapeError(
-            "pad",
-            "pad_width",
-            got=str(widths),
-            expected="no more taken away than there is with what is added",
-        )
-    if all(cut == (0, n) for cut, n in zip(cuts, x.shape, strict=True)):
-        return x
-    return F.index_basic(x, key=tuple(slice(a, b, 1) if a < b else slice(0, 0, 1) for a, b in cuts))
-
-
-def _padded(x: Any, widths: list[tuple[int, int]], mode: str, constant_values: Any) -> Any:
-    if mode == "constant":
-        return _pad_constant(x, widths, constant_values)
-    padded: Any = x
-    for k, (before, after) in enumerate(widths):
-        n = x.shape[k]
-        if (before or after) and n == 0:
-            raise ArgumentError("pad", "x", got=f"shape {x.shape}", expected=f"entries on axis {k}")
-        if before or after:
-            options: dict[str, Any] = {"mode": mode}
-            padded = take_positions(padded, np.pad(np.arange(n), (before, after), **options), k)
-    return padded
-
-
-def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
-    pairs: list[Any] = list(as_tuple(pad_width))
-    if pairs and all(not isinstance(p, (list, tuple)) for p in pairs) and len(pairs) <= 2:
-        pairs = [(pairs[0], pairs[-1])] * ndim
-    if len(pairs) != ndim or any(len(as_tuple(p)) != 2 for p in pairs):
-        raise ShapeError(
-            "pad",
-            "pad_width",
-            got=str(pad_width),
-            expected=f"an integer, a pair, or {ndim} pairs (before, after)",
-        )
-    return [(as_int(a, "pad", "pad_width"), as_int(b, "pad", "pad_width")) for a, b in pairs]
-
-
-def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
-    shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
-    key = tuple(
-        slice(a, a + n, 1) if n else slice(0, 0, 1) for n, (a, _) in zip(x.shape, widths, strict=True)
-    )
-    if isinstance(value, np.generic):
-        value = value.item()
-    if type(value) not in SCALARS:
-        raise ArgumentTypeError(
-            "pad", "constant_values", got=f"a {type(value).__name__}", expected="a Python scalar"
-        )
-    if value == 0:
-        placed = F.embed(x, key=key, shape=shape)
-        return placed if isinstance(value_of(x, None), Sparse) else F.to_dense(placed)
-    around = np.asarray(value)
-    if not dtypes.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
-        raise ArgumentError(
-            "pad", "constant_values", got=repr(value), expected=f"a value that {x.dtype} can hold"
-        )
-    return F.index_put(np.broadcast_to(around.astype(x.dtype), shape), x, key=key)
-
-
-__all__ = ["array_split", "concat", "diff", "pad", "repeat", "split", "stack", "tile", "unstack"]
+__all__ = ["array_split", "concat", "diff", "repeat", "split", "stack", "tile", "unstack"]

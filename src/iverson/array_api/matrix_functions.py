@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from iverson.array_api.arguments import as_inexact, as_operands
 from iverson.array_api.contraction import matmul
 from iverson.array_api.joining import concat
-from iverson.array_api.joining import pad as _pad
 from iverson.array_api.norms import MATRIX_ORDERS, matrix_norm, singular_values
+from iverson.array_api.padding import pad as _pad
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import check_choice

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from iverson import te
 from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
-from iverson.array_api.joining import pad
+from iverson.array_api.padding import pad
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError

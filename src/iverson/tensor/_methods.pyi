@@ -389,7 +389,7 @@ class Methods:
     @overload
     def outer(self, x2: Self | ArrayLike, /) -> Self:
         """All products of an entry of x1 and one of x2, as a matrix. Raises ShapeError unless both are vectors."""
-    def pad(self, pad_width: Widths, /, mode: PadMode = 'constant', *, constant_values: complex = 0) -> Self:
+    def pad(self, pad_width: Widths, /, mode: PadMode = 'constant', *, constant_values: complex = 0, end_values: complex = 0, stat_length: SupportsIndex | None = None) -> Self:
         """x with entries added before and after each axis."""
     @overload
     def permute_dims(self, /, *axes: SupportsIndex) -> Self:

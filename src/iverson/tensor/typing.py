@@ -53,7 +53,9 @@ Order: TypeAlias = float | Literal["fro", "nuc"]
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 Lengths: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 #: What an array is padded with, and how far.
-PadMode: TypeAlias = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
+PadMode: TypeAlias = Literal[
+    "constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "mean", "median", "minimum"
+]
 Widths: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
 #: Stored entries and where they are; to which segment each slice belongs.
 Values: TypeAlias = ArrayLike | Sequence[Any]
