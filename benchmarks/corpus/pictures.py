@@ -127,7 +127,7 @@ def jax_splat(x: Any, guide: Any) -> Any:
 
     h, w = x.shape
     at, low, near = _cells(jnp, x, guide)
-    out = jnp.zeros(h // 4 * (w // 4) * 8)
+    out = jnp.zeros(h // 4 * (w // 4) * 8, x.dtype)
     for d, weight in enumerate((1 - near, near)):
         out = out.at[at + low.astype("int32") + d].add(x * weight)
     return out.reshape(h // 4, w // 4, 8)
