@@ -510,6 +510,28 @@ def betainc(a: A | ArrayLike, b: A | ArrayLike, x: A | ArrayLike, /) -> A:
     iverson.Tensor([0.875 , 0.6875])
     """
 
+def betaincc(a: A | ArrayLike, b: A | ArrayLike, x: A | ArrayLike, /) -> A:
+    """The complement 1 - I_x(a, b) of the regularized incomplete beta function.
+
+    Parameters
+    ----------
+    a, b, x : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> betaincc(asarray([1., 2.]), 3., 0.5)
+    iverson.Tensor([0.125 , 0.3125])
+    """
+
 def gammaincinv(a: A | ArrayLike, p: A | ArrayLike, /) -> A:
     """The x with gammainc(a, x) = p.
 
@@ -551,6 +573,50 @@ def betaincinv(a: A | ArrayLike, b: A | ArrayLike, p: A | ArrayLike, /) -> A:
     --------
     >>> from iverson import asarray
     >>> betaincinv(asarray([1., 2.]), 2., 0.5)
+    iverson.Tensor([0.29289322, 0.5       ])
+    """
+
+def gammainccinv(a: A | ArrayLike, p: A | ArrayLike, /) -> A:
+    """The x with gammaincc(a, x) = p, exact for small p.
+
+    Parameters
+    ----------
+    a, p : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> gammainccinv(asarray([1., 2.]), 0.5)
+    iverson.Tensor([0.69314718, 1.67834699])
+    """
+
+def betainccinv(a: A | ArrayLike, b: A | ArrayLike, p: A | ArrayLike, /) -> A:
+    """The x with betaincc(a, b, x) = p, exact for small p.
+
+    Parameters
+    ----------
+    a, b, p : arrays or numbers that broadcast, of a real dtype.
+
+    Returns
+    -------
+    An array of the common shape, of a floating dtype: integers become float64.
+
+    Raises
+    ------
+    DTypeError for other dtypes, ShapeError where shapes do not fit.
+
+    Examples
+    --------
+    >>> from iverson import asarray
+    >>> betainccinv(asarray([1., 2.]), 2., 0.5)
     iverson.Tensor([0.29289322, 0.5       ])
     """
 

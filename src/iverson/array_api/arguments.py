@@ -116,6 +116,13 @@ def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     return cast(x, dtypes.to_inexact(x.dtype))
 
 
+def as_real(x: A | ArrayLike, operation: str, argument: str = "x", kinds: str = "f") -> A:
+    """As `as_inexact`, of entries that all exist and whose kind is among ``kinds``."""
+    found = as_inexact(as_plain(x, operation, argument), operation, argument)
+    check_kind(found, kinds, operation, argument)
+    return found
+
+
 def by_columns(solved: Callable[[Any], Any], b: Any) -> Any:
     """A function of matrices ``b``, or of a vector, which is then a column of one and of the result."""
     if b.ndim != 1:

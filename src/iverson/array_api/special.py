@@ -169,8 +169,7 @@ def fdtr(dfn: A | ArrayLike, dfd: A | ArrayLike, x: A | ArrayLike, /) -> A:
     >>> fdtr(2., 2., asarray([1., 3.]))
     iverson.Tensor([0.5 , 0.75])
     """
-    n, d, at = _read("fdtr", dfn=dfn, dfd=dfd, x=x)
-    return F.betainc(0.5 * n, 0.5 * d, n * at / (d + n * at))
+    return _of_ratio("fdtr", dfn, dfd, x)[0]
 
 
 def fdtrc(dfn: A | ArrayLike, dfd: A | ArrayLike, x: A | ArrayLike, /) -> A:
@@ -180,8 +179,17 @@ def fdtrc(dfn: A | ArrayLike, dfd: A | ArrayLike, x: A | ArrayLike, /) -> A:
     >>> fdtrc(2., 2., asarray([1., 3.]))
     iverson.Tensor([0.5 , 0.25])
     """
-    n, d, at = _read("fdtrc", dfn=dfn, dfd=dfd, x=x)
-    return F.betainc(0.5 * d, 0.5 * n, d / (d + n * at))
+    return _of_ratio("fdtrc", dfn, dfd, x)[1]
+
+
+def _of_ratio(name: str, dfn: Any, dfd: Any, x: Any) -> tuple[Any, Any]:
+    """`fdtr` and `fdtrc`, by that of w = n x / (d + n x) and 1 - w which is the smaller."""
+    n, d, at = _read(name, dfn=dfn, dfd=dfd, x=x)
+    low = F.less(n * at, d)
+    a, b = F.where(low, 0.5 * n, 0.5 * d), F.where(low, 0.5 * d, 0.5 * n)
+    w = F.where(low, n * at, d) / (d + n * at)
+    one, other = F.betainc(a, b, w), F.betaincc(a, b, w)
+    return F.where(low, one, other), F.where(low, other, one)
 
 
 def multigammaln(a: A | ArrayLike, d: int, /) -> A:

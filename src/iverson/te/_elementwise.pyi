@@ -245,6 +245,9 @@ def betaln(a: Expr | complex, b: Expr | complex, /) -> Expr:
 def betainc(a: Expr | complex, b: Expr | complex, x: Expr | complex, /) -> Expr:
     """The regularized incomplete beta function I_x(a, b)."""
 
+def betaincc(a: Expr | complex, b: Expr | complex, x: Expr | complex, /) -> Expr:
+    """The complement 1 - I_x(a, b) of the regularized incomplete beta function."""
+
 def betainc_order(m: Expr | complex, n: Expr | complex, a: Expr | complex, b: Expr | complex, x: Expr | complex, /) -> Expr:
     ...
 
@@ -253,6 +256,12 @@ def gammaincinv(a: Expr | complex, p: Expr | complex, /) -> Expr:
 
 def betaincinv(a: Expr | complex, b: Expr | complex, p: Expr | complex, /) -> Expr:
     """The x with betainc(a, b, x) = p."""
+
+def gammainccinv(a: Expr | complex, p: Expr | complex, /) -> Expr:
+    """The x with gammaincc(a, x) = p, exact for small p."""
+
+def betainccinv(a: Expr | complex, b: Expr | complex, p: Expr | complex, /) -> Expr:
+    """The x with betaincc(a, b, x) = p, exact for small p."""
 
 def zeta(x: Expr | complex, q: Expr | complex, /) -> Expr:
     ...

@@ -254,6 +254,19 @@ INCOMPLETE = (
         summary="The regularized incomplete beta function I_x(a, b).",
         example=("[1., 2.]", "3.", "0.5", "[0.875 , 0.6875]"),
     ),
+    of_scipy(
+        "betaincc",
+        scipy_special("betaincc"),
+        (
+            lambda F, _y, a, b, x: -F.betainc_order(1, 0, a, b, x),
+            lambda F, _y, a, b, x: -F.betainc_order(0, 1, a, b, x),
+            lambda F, _y, a, b, x: -_beta_density(F, 0, 0, a, b, x),
+        ),
+        domain=(_SHAPE, _SHAPE, (0.1, 0.9)),
+        names=("a", "b", "x"),
+        summary="The complement 1 - I_x(a, b) of the regularized incomplete beta function.",
+        example=("[1., 2.]", "3.", "0.5", "[0.125 , 0.3125]"),
+    ),
     Scalar(
         "betainc_order",
         by_orders(2, _beta_order),
@@ -297,6 +310,31 @@ INCOMPLETE = (
         domain=(_SHAPE, _SHAPE, (0.1, 0.9)),
         names=("a", "b", "p"),
         summary="The x with betainc(a, b, x) = p.",
+        example=("[1., 2.]", "2.", "0.5", "[0.29289322, 0.5       ]"),
+    ),
+    of_scipy(
+        "gammainccinv",
+        scipy_special("gammainccinv"),
+        (
+            lambda F, x, a, _p: -F.gammainc_order(1, a, x) / _gamma_density(F, 0, a, x),
+            lambda F, x, a, _p: -1 / _gamma_density(F, 0, a, x),
+        ),
+        domain=(_SHAPE, (0.1, 0.9)),
+        names=("a", "p"),
+        summary="The x with gammaincc(a, x) = p, exact for small p.",
+        example=("[1., 2.]", "0.5", "[0.69314718, 1.67834699]"),
+    ),
+    of_scipy(
+        "betainccinv",
+        scipy_special("betainccinv"),
+        (
+            lambda F, x, a, b, _p: -F.betainc_order(1, 0, a, b, x) / _beta_density(F, 0, 0, a, b, x),
+            lambda F, x, a, b, _p: -F.betainc_order(0, 1, a, b, x) / _beta_density(F, 0, 0, a, b, x),
+            lambda F, x, a, b, _p: -1 / _beta_density(F, 0, 0, a, b, x),
+        ),
+        domain=(_SHAPE, _SHAPE, (0.1, 0.9)),
+        names=("a", "b", "p"),
+        summary="The x with betaincc(a, b, x) = p, exact for small p.",
         example=("[1., 2.]", "2.", "0.5", "[0.29289322, 0.5       ]"),
     ),
     of_scipy(

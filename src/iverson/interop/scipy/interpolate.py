@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 import iverson as iv
-from iverson.array_api.arguments import as_inexact, as_plain, check_kind
+from iverson.array_api.arguments import as_real, check_kind
 from iverson.core.dispatch import has_entries
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis
@@ -23,9 +23,7 @@ from iverson.ops import F
 
 
 def _real(x: Any, operation: str, argument: str, kinds: str = "f") -> Any:
-    found = as_inexact(as_plain(x, operation, argument), operation, argument)
-    check_kind(found, kinds, operation, argument)
-    return F.to_dense(found)
+    return F.to_dense(as_real(x, operation, argument, kinds))
 
 
 def _increasing(x: Any, operation: str, argument: str = "x") -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 import iverson as iv
 from iverson import te
-from iverson.array_api.arguments import as_inexact, as_operand, as_plain, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, as_plain, as_real, check_kind
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.ops import F
@@ -37,9 +37,7 @@ def correlation(x: Any, w: Any) -> Any:
 
 
 def _image(x: Any, operation: str, kinds: str = "fc") -> Any:
-    found = as_inexact(as_plain(x, operation, "input"), operation, "input")
-    check_kind(found, kinds, operation, "input")
-    return F.to_dense(found)
+    return F.to_dense(as_real(x, operation, "input", kinds))
 
 
 def _per_axis(value: Any, count: int, operation: str, argument: str) -> list[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 import iverson as iv
 from iverson import te
-from iverson.array_api.arguments import as_inexact, as_plain, check_kind
+from iverson.array_api.arguments import as_real
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.interop.scipy.ndimage import correlation
@@ -39,9 +39,7 @@ def _recursion(a: Any, x: Any) -> Any:
 
 
 def _signal(x: Any, operation: str, argument: str) -> Any:
-    found = as_inexact(as_plain(x, operation, argument), operation, argument)
-    check_kind(found, "fc", operation, argument)
-    return F.to_dense(found)
+    return F.to_dense(as_real(x, operation, argument, "fc"))
 
 
 def _promoted(*arrays: Any) -> list[Any]:
