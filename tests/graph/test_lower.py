@@ -39,7 +39,7 @@ LIBRARY = {
     "adjugate", "adjugate_derivative", "argsort", "cholesky", "det", "eig", "eigh", "eigvalsh", "fftn",
     "free_of_basis", "ifftn", "inv", "irfft", "pinv", "qr", "qr_complete", "rfft", "searchsorted", "slogdet",
     "solve", "solve_triangular", "sort", "svd", "svd_full", "svdvals",
-    "logm", "lu", "matrix_exp", "solve_toeplitz", "sqrtm",
+    "logm", "lu", "matrix_exp", "solve_sylvester", "solve_toeplitz", "sqrtm",
     "bordered_solve", "eigsh", "iterative_solve",
     "coalesce", "extremum_shares_at", "from_values", "kron_sampled", "sampled_product", "to_dense",
     "to_layout", "values_at",

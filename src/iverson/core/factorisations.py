@@ -93,6 +93,7 @@ FACTORISATIONS: dict[str, Callable[..., Fraction | int]] = {
     "sqrtm": lambda n, _: _ratio(85 * n**3, 6),
     "logm": lambda n, _: _ratio(25 * n**3, 2),
     "solve_toeplitz": lambda _, __, n, columns: 4 * n**2 * columns,
+    "solve_sylvester": lambda n, _, m, *__: _ratio(25 * (n**3 + m**3), 2) + n * m * (n + m),
     "qr": _qr,
     "qr_complete": _qr_complete,
     "eigh": lambda n, _: _ratio(9 * n**3, 2),

@@ -1,4 +1,4 @@
-"""Functions of square matrices: exponential, square root, logarithm.
+"""Functions of square matrices: exponential, square root, logarithm; and the equation of Sylvester.
 
 Values are SciPy's. The derivative of each is a corner of the function itself of a block triangular matrix:
 f([[A, E], [0, A]]) = [[f(A), L(A, E)], [0, f(A)]] with the Frechet derivative L, whose adjoint is L(A^H, .)
@@ -16,8 +16,8 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.errors import LinearAlgebraError
-from iverson.core.op import Op, Sample
+from iverson.core.errors import LinearAlgebraError, ShapeError
+from iverson.core.op import Op, Sample, Wanted, reading
 from iverson.core.region import Region
 from iverson.core.table import define
 from iverson.ops.batching import leading
@@ -102,3 +102,59 @@ for _name in ("sqrtm", "logm"):
         partial(_one_by_one, _name),
         lambda s: [Sample((_well(s, 3, 3) / 3,)), Sample((_well(s, 2, 2, 2) / 3,))],
     )
+
+
+def _sylvester(a: Any, b: Any, c: Any) -> Any:
+    import scipy.linalg
+
+    out = np.empty(c.shape, c.dtype)
+    for k in np.ndindex(c.shape[:-2]) if c.size else ():
+        found = scipy.linalg.solve_sylvester(a[k], b[k], c[k])
+        size = (np.abs(a[k]).max() + np.abs(b[k]).max()) * np.abs(found).max()
+        if not size * np.finfo(out.dtype).eps <= 0.1 * np.abs(c[k]).max():  # LAPACK moves them apart
+            raise np.linalg.LinAlgError("an eigenvalue that a and -b have in common")
+        out[k] = found
+    return out
+
+
+def _sylvester_abstract(a: Any, b: Any, c: Any) -> Aval:
+    for argument, x in (("a", a), ("b", b)):
+        _square("solve_sylvester", x, argument)
+    if c.shape != (*a.shape[:-1], b.shape[-1]) or a.shape[:-2] != b.shape[:-2]:
+        raise ShapeError(
+            "solve_sylvester",
+            "q",
+            got=f"shape {c.shape} for matrices of shapes {a.shape} and {b.shape}",
+            expected=f"{a.shape[-1]} rows and {b.shape[-1]} columns",
+        )
+    return Aval(c.shape, dtypes.to_inexact(c.dtype))
+
+
+@reading({0: (0, 1, "y"), 1: (0, 1, "y"), 2: (0, 1)})
+def _sylvester_pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, _c: Any) -> list[Any]:
+    """All from the one solution of the adjoint equation."""
+    found = F.solve_sylvester(F.mH(a), F.mH(b), g)
+    parts = (lambda: -F.matmul(found, F.mH(y)), lambda: -F.matmul(F.mH(y), found), lambda: found)
+    return [parts[i]() for i in wanted]
+
+
+# A dX + dX B = dC - dA X - X dB.
+define(
+    Op(
+        name="solve_sylvester",
+        forward=_lapack("solve_sylvester", _sylvester, "a"),
+        abstract=_sylvester_abstract,
+        vjp=_sylvester_pullback,
+        jvp=(
+            lambda F, t, y, a, b, _c: -F.solve_sylvester(a, b, F.matmul(t, y)),
+            lambda F, t, y, a, b, _c: -F.solve_sylvester(a, b, F.matmul(y, t)),
+            None,
+        ),
+        linear_in=((2,),),
+        batch=leading,
+        samples=lambda s: [
+            Sample((_well(s, 3, 3), _well(s, 2, 2), s((3, 2)))),
+            Sample((_well(s, 2, 2, 2), _well(s, 2, 3, 3), s((2, 2, 3)))),
+        ],
+    )
+)

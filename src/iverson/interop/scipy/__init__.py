@@ -1,8 +1,8 @@
 """What SciPy does in NumPy alone, with derivatives: under its names, with its arguments, of tensors.
 
 `root`, `minimize`, `least_squares` and `solve_ivp` call SciPy and differentiate the solution. The modules
-`interpolate`, `ndimage`, `signal` and `stats` are compositions of Iverson's functions and index notation, so
-they have derivatives of any order in both modes, compile and map.
+`interpolate`, `linalg`, `ndimage`, `signal` and `stats` are compositions of Iverson's functions and index
+notation, so they have derivatives of any order in both modes, compile and map.
 """
 
 from importlib import import_module as _import_module
@@ -11,9 +11,19 @@ from typing import Any as _Any
 from iverson.interop.scipy.initial_values import solve_ivp
 from iverson.interop.scipy.solvers import least_squares, minimize, root
 
-_MODULES = ("interpolate", "ndimage", "signal", "stats")
+_MODULES = ("interpolate", "linalg", "ndimage", "signal", "stats")
 
-__all__ = ["interpolate", "least_squares", "minimize", "ndimage", "root", "signal", "solve_ivp", "stats"]
+__all__ = [
+    "interpolate",
+    "least_squares",
+    "linalg",
+    "minimize",
+    "ndimage",
+    "root",
+    "signal",
+    "solve_ivp",
+    "stats",
+]
 
 
 def __getattr__(name: str) -> _Any:

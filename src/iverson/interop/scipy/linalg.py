@@ -1,0 +1,303 @@
+"""Linear algebra under the names and with the arguments of `scipy.linalg`, differentiable in every matrix.
+
+What `iverson.linalg` has is that; equations of matrices are one solve whose derivative is the same solve, and
+banded systems go through sparse factors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+import iverson as iv
+from iverson.array_api.arguments import as_real
+from iverson.core.errors import ArgumentTypeError, ShapeError
+from iverson.core.shapes import as_int, check_choice
+from iverson.linalg import (
+    block_diag,
+    det,
+    inv,
+    logm,
+    lu,
+    lu_factor,
+    pinv,
+    solve,
+    solve_circulant,
+    sqrtm,
+    svdvals,
+)
+from iverson.linalg import matrix_exp as expm
+from iverson.ops import F
+
+
+def _matrix(x: Any, operation: str, argument: str, square: bool = True) -> Any:
+    found = F.to_dense(as_real(x, operation, argument, "fc"))
+    if found.ndim != 2 or (square and found.shape[0] != found.shape[1]):
+        what = "a square matrix" if square else "a matrix"
+        raise ShapeError(operation, argument, got=f"shape {found.shape}", expected=what)
+    return found
+
+
+def _vector(x: Any, operation: str, argument: str) -> Any:
+    found = F.to_dense(as_real(x, operation, argument, "fc"))
+    if found.ndim != 1:
+        raise ShapeError(operation, argument, got=f"shape {found.shape}", expected="a vector")
+    return found
+
+
+def _adjoint(x: Any) -> Any:
+    return iv.conj(x).mT
+
+
+def cholesky(a: Any, lower: bool = False) -> Any:
+    """The triangular factor, upper unless ``lower``: a = U^H U or L L^H.
+
+    Raises as `iverson.linalg.cholesky`.
+
+    >>> cholesky(iv.asarray([[4., 2.], [2., 2.]]))
+    iverson.Tensor([[2., 1.],
+                    [0., 1.]])
+    """
+    return iv.linalg.cholesky(a, upper=not lower)
+
+
+def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
+    """What `cho_solve` takes: the factor of `cholesky`, and ``lower``.
+
+    >>> cho_factor(iv.asarray([[4.]]))
+    (iverson.Tensor([[2.]]), False)
+    """
+    return cholesky(a, lower), lower
+
+
+def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
+    """x with a @ x = b, from what `cho_factor` returns of a.
+
+    Raises ArgumentTypeError for anything else, and as `iverson.linalg.cholesky_solve`.
+
+    >>> cho_solve(cho_factor(iv.asarray([[4., 0.], [0., 2.]])), iv.asarray([4., 4.]))
+    iverson.Tensor([1., 2.])
+    """
+    if not isinstance(c_and_lower, tuple) or len(c_and_lower) != 2:
+        raise ArgumentTypeError(
+            "cho_solve",
+            "c_and_lower",
+            got=f"a {type(c_and_lower).__name__}",
+            expected="what cho_factor returns",
+        )
+    return iv.linalg.cholesky_solve(b, c_and_lower[0], upper=not c_and_lower[1])
+
+
+def lu_solve(lu_and_piv: Any, b: Any, trans: Literal[0, 1, 2] = 0) -> Any:
+    """x with a @ x = b, from what `lu_factor` returns of a; with a^T for ``trans`` 1, a^H for 2.
+
+    The second part of what `lu_factor` returns is an order of rows, not SciPy's list of exchanges. Raises as
+    `iverson.linalg.lu_solve`.
+
+    >>> lu_solve(lu_factor(iv.asarray([[1., 3.], [2., 4.]])), iv.asarray([4., 6.]))
+    iverson.Tensor([1., 1.])
+    """
+    check_choice(trans, (0, 1, 2), "lu_solve", "trans")
+    if trans == 1:  # conj(a^H conj(b))
+        return iv.conj(iv.linalg.lu_solve(lu_and_piv, iv.conj(iv.asarray(b)), adjoint=True))
+    return iv.linalg.lu_solve(lu_and_piv, b, adjoint=trans == 2)
+
+
+def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False) -> Any:
+    """x with T @ x = b for the upper triangle T of a, or the lower one; T^T for ``trans`` 1 or "T", T^H for 2
+    or "C".
+
+    Raises as `iverson.linalg.solve_triangular`.
+
+    >>> solve_triangular(iv.asarray([[2., 1.], [0., 1.]]), iv.asarray([3., 1.]))
+    iverson.Tensor([1., 1.])
+    """
+    check_choice(trans, (0, 1, 2, "N", "T", "C"), "solve_triangular", "trans")
+    way: Any = trans if isinstance(trans, str) else "NTC"[trans]
+    return iv.linalg.solve_triangular(a, b, lower=lower, trans=way, unit_diagonal=unit_diagonal)
+
+
+def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
+    """x with T @ x = b for the Toeplitz matrix of a first column, or of a pair of it and the first row.
+
+    Raises as `iverson.linalg.solve_toeplitz`.
+
+    >>> solve_toeplitz((iv.asarray([2., 0.]), iv.asarray([2., 1.])), iv.asarray([3., 2.]))
+    iverson.Tensor([1., 1.])
+    """
+    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    return iv.linalg.solve_toeplitz(c, b, r=r)
+
+
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """The matrix with c[i - j] on and below the diagonal and r[j - i] above; r is the conjugate of c unless
+    given, and its first entry is not read.
+
+    Raises ShapeError unless they are vectors.
+
+    >>> toeplitz(iv.asarray([1., 2.]), iv.asarray([1., 3.]))
+    iverson.Tensor([[1., 3.],
+                    [2., 1.]])
+    """
+    column = _vector(c, "toeplitz", "c")
+    row = iv.conj(column) if r is None else _vector(r, "toeplitz", "r")
+    down, right = np.indices((column.shape[0], row.shape[0]))
+    return iv.concat([iv.flip(row[1:]), column])[down - right + row.shape[0] - 1]
+
+
+def circulant(c: Any) -> Any:
+    """The matrix with c[(i - j) % n].
+
+    Raises ShapeError unless c is a vector.
+
+    >>> circulant(iv.asarray([1., 2.]))
+    iverson.Tensor([[1., 2.],
+                    [2., 1.]])
+    """
+    column = _vector(c, "circulant", "c")
+    down, right = np.indices((column.shape[0],) * 2)
+    return column[(down - right) % max(column.shape[0], 1)]
+
+
+def fractional_matrix_power(A: Any, t: float) -> Any:
+    """The power t of a square matrix: for a whole number by products, else the exponential of t logm(A).
+
+    Raises ShapeError unless the matrix is square, LinearAlgebraError where it has no logarithm.
+
+    >>> fractional_matrix_power(iv.asarray([[4., 0.], [0., 9.]]), 0.5).round(decimals=6)
+    iverson.Tensor([[2., 0.],
+                    [0., 3.]])
+    """
+    x = _matrix(A, "fractional_matrix_power", "A")
+    return iv.linalg.matrix_power(x, int(t)) if t == int(t) else expm(t * logm(x))
+
+
+def polar(a: Any, side: Literal["right", "left"] = "right") -> tuple[Any, Any]:
+    """u and p with a = u @ p, or p @ u for the left side: orthonormal columns (or rows) and a Hermitian p.
+
+    By the square root of the smaller of a^H a and a a^H, so that equal singular values have derivatives, too;
+    the price is a relative error of the square of the condition number. Raises ShapeError for what is no
+    matrix, LinearAlgebraError for a matrix without full rank.
+
+    >>> polar(iv.asarray([[0., -2.], [3., 0.]]))[1].round(decimals=6)
+    iverson.Tensor([[3., 0.],
+                    [0., 2.]])
+    """
+    check_choice(side, ("right", "left"), "polar", "side")
+    x = _matrix(a, "polar", "a", square=False)
+    if x.shape[0] >= x.shape[1]:
+        u = _adjoint(solve(sqrtm(_adjoint(x) @ x), _adjoint(x)))
+    else:
+        u = solve(sqrtm(x @ _adjoint(x)), x)
+    p = _adjoint(u) @ x if side == "right" else x @ _adjoint(u)
+    return u, (p + _adjoint(p)) / 2
+
+
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """x with a @ x + x @ b = q.
+
+    By Schur forms (R. H. Bartels and G. W. Stewart, Comm. ACM 15, 1972); the derivative dx solves the same
+    equation for dq - da @ x - x @ db. Raises ShapeError where shapes do not fit.
+
+    >>> solve_sylvester(iv.asarray([[1.]]), iv.asarray([[2.]]), iv.asarray([[6.]]))
+    iverson.Tensor([[2.]])
+    """
+    given = {"a": a, "b": b, "q": q}
+    xs = [_matrix(x, "solve_sylvester", n, square=n != "q") for n, x in given.items()]
+    dtype = iv.result_type(*xs)
+    return F.solve_sylvester(*(iv.astype(x, dtype) for x in xs))
+
+
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """x with a @ x + x @ a^H = q, as `solve_sylvester`.
+
+    >>> solve_continuous_lyapunov(iv.asarray([[1.]]), iv.asarray([[6.]]))
+    iverson.Tensor([[3.]])
+    """
+    return solve_sylvester(a, _adjoint(_matrix(a, "solve_continuous_lyapunov", "a")), q)
+
+
+solve_lyapunov = solve_continuous_lyapunov
+
+
+def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
+    """x with a @ x @ a^H - x + q = 0.
+
+    By b = (a^H - 1) (a^H + 1)^-1, with which it is a continuous equation (as SciPy's "bilinear" method); so
+    that -1 may not be an eigenvalue. Raises ShapeError where shapes do not fit, LinearAlgebraError there.
+
+    >>> solve_discrete_lyapunov(iv.asarray([[0.5]]), iv.asarray([[3.]]))
+    iverson.Tensor([[4.]])
+    """
+    x = _adjoint(_matrix(a, "solve_discrete_lyapunov", "a"))
+    one = iv.eye(x.shape[0], dtype=x.dtype)
+    inverse = inv(x + one)
+    b = (x - one) @ inverse
+    return solve_sylvester(
+        _adjoint(b), b, -2 * (_adjoint(inverse) @ _matrix(q, "solve_discrete_lyapunov", "q") @ inverse)
+    )
+
+
+def _banded(operation: str, entries: list[tuple[int, Any]], n: int, b: Any) -> Any:
+    """The solution, by sparse factors, for diagonals by how far above the main one they are."""
+    right = F.to_dense(as_real(b, operation, "b", "fc"))
+    if right.ndim not in (1, 2) or right.shape[0] != n:
+        raise ShapeError(operation, "b", got=f"shape {right.shape}", expected=f"{n} rows")
+    rows = [np.arange(max(-k, 0), n - max(k, 0)) for k, _ in entries]
+    columns = [r + k for r, (k, _) in zip(rows, entries, strict=True)]
+    values = iv.concat([v for _, v in entries])
+    dtype = iv.result_type(values, right)
+    at = np.stack([np.concatenate(rows), np.concatenate(columns)])
+    matrix = iv.sparse_coo_tensor(at, iv.astype(values, dtype), (n, n))
+    return iv.spsolve(iv.to_layout(iv.coalesce(matrix), "csr"), iv.astype(right, dtype))
+
+
+def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
+    """x with A @ x = b for A[i, j] = ab[u + i - j, j], with l diagonals below the main one and u above.
+
+    Raises ShapeError where shapes do not fit, LinearAlgebraError for a singular matrix.
+
+    >>> solve_banded((1, 0), iv.asarray([[1., 1.], [1., 0.]]), iv.asarray([1., 3.]))
+    iverson.Tensor([1., 2.])
+    """
+    below, above = (as_int(k, "solve_banded", "l_and_u") for k in l_and_u)
+    x = _matrix(ab, "solve_banded", "ab", square=False)
+    n = x.shape[1]
+    if x.shape[0] != below + above + 1:
+        raise ShapeError(
+            "solve_banded", "ab", got=f"shape {x.shape}", expected=f"{below + above + 1} rows for l_and_u"
+        )
+    inside = [k for k in range(-below, above + 1) if abs(k) < n]
+    return _banded("solve_banded", [(k, x[above - k, max(k, 0) : n + min(k, 0)]) for k in inside], n, b)
+
+
+def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
+    """x with A @ x = b for the Hermitian positive definite matrix of which ab has the upper diagonals, or the
+    lower ones: A[i, j] = ab[u + i - j, j] for i <= j, or ab[i - j, j] for i >= j.
+
+    Raises ShapeError where shapes do not fit, LinearAlgebraError for a singular matrix. That the matrix is
+    positive definite is not checked.
+
+    >>> solveh_banded(iv.asarray([[0., 1.], [2., 2.]]), iv.asarray([3., 3.]))
+    iverson.Tensor([1., 1.])
+    """
+    x = _matrix(ab, "solveh_banded", "ab", square=False)
+    u, n = x.shape[0] - 1, x.shape[1]
+    entries = []
+    for k in range(min(u + 1, n)):
+        one = x[k, : n - k] if lower else x[u - k, k:]
+        if k == 0:  # as LAPACK reads it
+            entries.append((0, one if one.dtype.kind == "f" else iv.real(one) + 0j))
+        else:
+            entries += [(-k, one), (k, iv.conj(one))] if lower else [(k, one), (-k, iv.conj(one))]
+    return _banded("solveh_banded", entries, n, b)
+
+
+__all__ = [
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "det", "expm",
+    "fractional_matrix_power", "inv", "logm", "lu", "lu_factor", "lu_solve", "pinv", "polar", "solve",
+    "solve_banded", "solve_circulant", "solve_continuous_lyapunov", "solve_discrete_lyapunov",
+    "solve_lyapunov", "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm",
+    "svdvals", "toeplitz",
+]  # fmt: skip

@@ -1,0 +1,129 @@
+"""Linear algebra under SciPy's names: its values, and derivatives to second order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import iverson as iv
+from iverson.errors import ArgumentError, ArgumentTypeError, LinearAlgebraError, ShapeError
+from iverson.interop.scipy import linalg
+from iverson.testing import gradcheck, gradgradcheck
+
+rng = np.random.default_rng(0)
+A, B = rng.normal(size=(3, 3)) + 3 * np.eye(3), rng.normal(size=(2, 2)) + 2 * np.eye(2)
+Q, V, W = rng.normal(size=(3, 2)), rng.normal(size=3), rng.normal(size=3)
+P = A @ A.T
+BANDS = rng.normal(size=(4, 5)) + 4 * (np.arange(4) == 2)[:, None]
+HALF = np.array([[0, 0, 0.3, 0.2, 0.4], [0, 0.5, -0.7, 0.6, 0.1], [3, 4, 3.5, 5, 4.0]])
+TALL = rng.normal(size=(5, 2))
+
+#: By name, a function of the module `linalg` (ours or SciPy's) and of arrays.
+CALLS: dict[str, Any] = {
+    "cholesky": (lambda m, a: m.cholesky(a @ a.T), A),
+    "cholesky lower": (lambda m, a: m.cholesky(a @ a.T, lower=True), A),
+    "cho_solve": (lambda m, a, b: m.cho_solve(m.cho_factor(a @ a.T), b), A, Q),
+    "cho_solve lower": (lambda m, a, b: m.cho_solve(m.cho_factor(a @ a.T, True), b), A, V),
+    "lu_solve": (lambda m, a, b: m.lu_solve(m.lu_factor(a), b), A, Q),
+    "lu_solve transposed": (lambda m, a, b: m.lu_solve(m.lu_factor(a), b, 1), A + 1j * A.T, Q + 0j),
+    "lu_solve adjoint": (lambda m, a, b: m.lu_solve(m.lu_factor(a), b, 2), A + 1j * A.T, Q + 0j),
+    "solve_triangular": (lambda m, a, b: m.solve_triangular(a, b), A, Q),
+    "solve_triangular adjoint": (lambda m, a, b: m.solve_triangular(a, b, "C", True, True), A, V),
+    "solve_toeplitz": (lambda m, c, r, b: m.solve_toeplitz((c, r), b), A[0] + [5, 0, 0], A[1], V),
+    "toeplitz": (lambda m, c, r: m.toeplitz(c, r), V, A[0, :2]),
+    "toeplitz hermitian": (lambda m, c: m.toeplitz(c), V + 1j * W),
+    "circulant": (lambda m, c: m.circulant(c), V),
+    "fractional_matrix_power": (lambda m, a: m.fractional_matrix_power(a @ a.T, 0.3), A),
+    "fractional_matrix_power whole": (lambda m, a: m.fractional_matrix_power(a, -2), A),
+    "polar": (lambda m, a: m.polar(a)[1], TALL),
+    "polar unitary": (lambda m, a: m.polar(a)[0], TALL),
+    "polar left": (lambda m, a: m.polar(a, "left")[1], TALL.T),
+    "polar wide": (lambda m, a: m.polar(a)[0], TALL.T + 1j * TALL[::-1].T),
+    "polar of a rotation": (lambda m, a: m.polar(a)[0], np.array([[0.6, -0.8], [0.8, 0.6]])),
+    "solve_sylvester": (lambda m, a, b, q: m.solve_sylvester(a, b, q), A, B, Q),
+    "solve_sylvester complex": (lambda m, a, b, q: m.solve_sylvester(a, b, q), A + 1j * A.T, B + 0j, Q + 0j),
+    "solve_continuous_lyapunov": (lambda m, a, q: m.solve_continuous_lyapunov(a, q), A, P),
+    "solve_discrete_lyapunov": (
+        lambda m, a, q: m.solve_discrete_lyapunov(a, q), A / 9 + 0.1j * P / 9, P + 0j
+    ),
+    "solve_banded": (lambda m, ab, b: m.solve_banded((1, 2), ab, b), BANDS, BANDS[0]),
+    "solve_banded matrix": (lambda m, ab, b: m.solve_banded((2, 1), ab, b), BANDS[::-1].copy(), BANDS.T),
+    "solveh_banded": (lambda m, ab, b: m.solveh_banded(ab, b), HALF, BANDS[0]),
+    "solveh_banded lower": (
+        lambda m, ab, b: m.solveh_banded(ab, b, lower=True),
+        (HALF + 1j * HALF * (np.arange(3) < 2)[:, None])[::-1, ::-1].copy(),
+        BANDS[0] + 0j,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_values_are_scipys_and_derivatives_to_second_order(name: str) -> None:
+    f, *given = CALLS[name]
+    expected = f(scipy.linalg, *given)
+    leaves = tuple(iv.asarray(x, requires_grad=True) for x in given)
+
+    def ours(*xs: Any) -> Any:
+        return f(linalg, *xs)
+
+    np.testing.assert_allclose(ours(*leaves).detach().numpy(), expected, rtol=1e-11, atol=1e-12)
+    assert gradcheck(ours, leaves)
+    assert gradgradcheck(ours, leaves, fast=True)
+    plain = [x.detach() for x in leaves]
+    np.testing.assert_allclose(iv.jit(ours)(*plain).numpy(), expected, rtol=1e-11, atol=1e-12)
+    last = plain.pop()
+    mapped = iv.vmap(lambda x: ours(*plain, x))(iv.stack([last, last * 1.1])).numpy()
+    np.testing.assert_allclose(mapped[0], expected, rtol=1e-11, atol=1e-12)
+
+
+def test_the_rest_are_those_of_iverson() -> None:
+    for name in (
+        "block_diag",
+        "det",
+        "inv",
+        "logm",
+        "lu",
+        "pinv",
+        "solve",
+        "solve_circulant",
+        "sqrtm",
+        "svdvals",
+    ):
+        assert getattr(linalg, name) is getattr(iv.linalg, name)
+    assert linalg.expm is iv.linalg.matrix_exp
+
+
+def test_an_equation_of_matrices_costs_one_for_each_derivative(monkeypatch: Any) -> None:
+    calls: list[int] = []
+    theirs = scipy.linalg.solve_sylvester
+
+    def counted(*xs: Any) -> Any:
+        calls.append(1)
+        return theirs(*xs)
+
+    monkeypatch.setattr(scipy.linalg, "solve_sylvester", counted)
+    leaves = [iv.asarray(x, requires_grad=True) for x in (A, B, Q)]
+    loss = linalg.solve_sylvester(*leaves).sum()
+    assert len(calls) == 1
+    iv.autograd.grad(loss, leaves)
+    assert len(calls) == 2  # the three gradients share it
+
+
+def test_what_is_refused() -> None:
+    wrong: Any = "up"
+    for call, kind, match in (
+        (lambda: linalg.solve_sylvester(A, B, Q.T), ShapeError, "solve_sylvester"),
+        (lambda: linalg.solve_sylvester(Q, B, Q), ShapeError, "a square matrix"),
+        (lambda: linalg.solve_sylvester(A, -A, A), LinearAlgebraError, "solve_sylvester"),
+        (lambda: linalg.solve_banded((1, 1), BANDS, V), ShapeError, "3 rows"),
+        (lambda: linalg.solve_banded((1, 2), BANDS, V), ShapeError, "5 rows"),
+        (lambda: linalg.polar(A, wrong), ArgumentError, "side"),
+        (lambda: linalg.cho_solve(wrong, V), ArgumentTypeError, "cho_factor"),
+        (lambda: linalg.toeplitz(A), ShapeError, "a vector"),
+        (lambda: linalg.solve_triangular(A, V, 3), ArgumentError, "trans"),
+    ):
+        with pytest.raises(kind, match=match):
+            call()
