@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,7 @@ COVERED = {
     "topk",
     "transpose",
     "trapezoid",
+    "unique",
 }
 X, Y = draw((4, 5)), draw((4, 5), seed=1)
 V, W = draw((5,)), draw((3,), seed=2)
@@ -380,6 +383,24 @@ def test_distinct_slices():
         same(found.counts, counts)
         same(iv.unique_counts(n, axis=axis).counts, counts)
         same(iv.take(iv.unique_inverse(n, axis=axis).values, found.inverse_indices, axis=axis), n)
+
+
+@pytest.mark.parametrize("nan", [True, False])
+def test_unique_as_numpys(nan):
+    x = np.array([[2.0, np.nan, 1.0], [np.nan, 2.0, 7.0]])
+    for axis in (None, 0, 1):
+        for flags in itertools.product([False, True], repeat=3):
+            found = iv.unique(iv.asarray(x), *flags, axis, equal_nan=nan)
+            expected = np.unique(x, *flags, axis, equal_nan=nan)
+            assert type(found) is tuple if any(flags) else isinstance(found, iv.Tensor)
+            pairs = zip(found, expected, strict=True) if any(flags) else [(found, expected)]
+            for got, want in pairs:
+                same(got, want)
+            if not any(flags):
+                same(np.unique(iv.asarray(x), axis=axis, equal_nan=nan), expected)
+    leaf = iv.asarray([3.0, 1.0, 3.0], requires_grad=True)
+    values = iv.unique(leaf)
+    assert iv.autograd.grad((values * iv.asarray([10.0, 1.0])).sum(), leaf).tolist() == [1.0, 10.0, 0.0]
 
 
 def test_positions_of_a_condition():

@@ -266,6 +266,10 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "to_sparse": lambda: Given(matrix()),
     "tril": lambda: Given(matrix(), k=1),
     "triu": lambda: Given(matrix(), k=1),
+    "unique": lambda: [
+        Given(vector(), return_index=True, return_inverse=True, return_counts=True, equal_nan=False),
+        Given(matrix(), axis=0),
+    ],
     "unique_all": lambda: [Given(vector()), Given(matrix(), axis=0)],
     "unique_counts": lambda: [Given(vector()), Given(matrix(), axis=0)],
     "unique_inverse": lambda: [Given(vector()), Given(matrix(), axis=0)],

@@ -233,6 +233,10 @@ PLAIN = {
         lambda m: iv.searchsorted(iv.sort(m[2]), iv.asarray([0.3])),
         lambda a: np.searchsorted(np.sort(a[2].compressed()), [0.3]),
     ),
+    "unique": (
+        lambda m: iv.unique(m // 0.2, return_counts=True)[1],
+        lambda a: np.unique(a.compressed() // 0.2, return_counts=True)[1],
+    ),
     "unique_all": (
         lambda m: iv.unique_all(m // 0.2).indices,
         lambda a: np.flatnonzero(~a.mask)[np.unique(a.compressed() // 0.2, return_index=True)[1]],

@@ -152,6 +152,10 @@ def unique_all(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueAl
     >>> unique_all(asarray([2, 1, 2])).inverse_indices
     iverson.Tensor([1, 0, 1])
     """
+    return _unique(x, axis, False)
+
+
+def _unique(x: Any, axis: Any, equal_nan: bool) -> UniqueAll:
     x = as_operand(x, "unique_all")
     if axis is not None:
         return _unique_slices(x, axis)
@@ -161,7 +165,7 @@ def unique_all(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueAl
         return_index=True,
         return_inverse=True,
         return_counts=True,
-        equal_nan=False,
+        equal_nan=equal_nan,
     )
     values = F.gather(entries, first, axes=(0,))
     if addresses is None:
@@ -170,6 +174,35 @@ def unique_all(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueAl
     found = np.empty_like(inverse)
     found[numbers] = inverse
     return UniqueAll(values, Tensor(addresses[numbers][first]), rewrap(x, Tensor(found)), Tensor(counts))
+
+
+@method
+@checked
+def unique(
+    x: Array | ArrayLike,
+    /,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Axis | None = None,
+    *,
+    equal_nan: bool = True,
+) -> Tensor | tuple[Any, ...]:
+    """The distinct (specified) entries in increasing order, or slices along ``axis``, under NumPy's name.
+
+    Alone, or in a tuple before what the flags ask for, in their order: the fields of `unique_all`, where it
+    is said what they are. ``equal_nan`` takes all nan as one; of slices, those with nan are distinct. Raises
+    AxisError.
+
+    >>> from iverson import asarray
+    >>> unique(asarray([2, 1, 2]), return_counts=True)
+    (iverson.Tensor([1, 2]), iverson.Tensor([1, 2]))
+    """
+    with speaking_as("unique"):
+        found = _unique(as_operand(x, "unique"), axis, equal_nan)
+    asked = zip((True, return_index, return_inverse, return_counts), found, strict=True)
+    parts = tuple(part for wanted, part in asked if wanted)
+    return parts if len(parts) > 1 else parts[0]
 
 
 def _unique_slices(given: Any, axis: Any) -> UniqueAll:
@@ -240,6 +273,6 @@ def unique_values(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> Tenso
 
 
 __all__ = [
-    "argsort", "isin", "searchsorted", "sort", "unique_all", "unique_counts", "unique_inverse",
+    "argsort", "isin", "searchsorted", "sort", "unique", "unique_all", "unique_counts", "unique_inverse",
     "unique_values",
 ]  # fmt: skip

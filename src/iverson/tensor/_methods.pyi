@@ -521,6 +521,8 @@ class Methods:
         """The upper triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal."""
     def trunc(self, /) -> Self:
         """x without its fraction."""
+    def unique(self, /, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Axis | None = None, *, equal_nan: bool = True) -> Tensor | tuple[Any, ...]:
+        """The distinct (specified) entries in increasing order, or slices along ``axis``, under NumPy's name."""
     def unique_all(self, /, *, axis: Axis | None = None) -> UniqueAll:
         """The distinct (specified) entries of the flattened array in increasing order, and all about them."""
     def unique_counts(self, /, *, axis: Axis | None = None) -> UniqueCounts:
