@@ -11,7 +11,7 @@ PY := $(VENV)/bin/python
 PINS := requirements/ci.txt
 PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
 # Bridges need the other library: test-peers runs their examples.
-DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*/interop/%*',torch jax dask mpi einops)
+DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*/interop/%*',torch jax dask mpi einops binsparse)
 
 # Workers and the processes that tests start import the same files.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,7 +38,7 @@ test-all: $(VENV)/.stamp-peers  ## run every test at full size, peers included
 
 test-peers: $(VENV)/.stamp-peers  ## run the tests that need other libraries
 	$(PYTEST) -m peers
-	$(PYTEST) --doctest-modules src/iverson/interop/dask src/iverson/interop/einops.py
+	$(PYTEST) --doctest-modules src/iverson/interop/dask src/iverson/interop/einops.py src/iverson/interop/binsparse.py
 
 test-minimum:  ## run the tests with the oldest versions of what Iverson needs
 	$(MAKE) test VENV=.venv-minimum PINS=requirements/minimum.txt

@@ -25,7 +25,7 @@ PAGES = [
     page for page in sorted(DOCS.rglob("*.md")) if python_blocks(page.read_text()) and page.stem != "scaling"
 ]
 #: Blocks that import one of these run where it is there; all else runs without them.
-PEERS = ("einops", "h5py", "jax", "numba", "torch")
+PEERS = ("binsparse", "einops", "h5py", "jax", "numba", "torch")
 
 
 def needs_peer(block: str) -> bool:
