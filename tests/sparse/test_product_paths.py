@@ -96,6 +96,18 @@ def test_with_a_sparse_matrix(layout):
         assert work.sparse_multiply_adds == stored[0].sum(axis=0) @ stored[1].sum(axis=1)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_patterns_of_products(layout):
+    """What a product may store, in CSR; found once for two patterns."""
+    b = holds((6, 3), seed=3)
+    p, q = (held(x, layout)._value.pattern for x in (A, b))
+    found = sparse_products.product_pattern(p, q)
+    assert found.layout == "csr"
+    assert found is sparse_products.product_pattern(p, q)
+    product, one, other = (to_strided(x.value(np.ones(x.count))) for x in (found, p, q))
+    np.testing.assert_array_equal(product != 0, one @ other != 0)
+
+
 def test_rows_of_numbers_stay_stored():
     """A matrix that stores some rows, whole: times a matrix it stores these rows of the product."""
     rows, rng = np.array([[1, 3, 1]]), np.random.default_rng(0)
@@ -229,6 +241,33 @@ def test_solves(layout):
     none = held(np.zeros((0, 0)), layout) if layout in ("coo", "csr", "csc") else iv.zeros((0, 0))
     for solve in (iv.linalg.solve, iv.solve_triangular):
         close(solve(none, np.zeros((0, 3))), np.zeros((0, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "int64"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_signs_and_logs_of_determinants(layout, dtype):
+    """Of rows and columns in every order of four, where transposes share factors, of batches, of nothing."""
+    whole = as_dtype(holds((4, 4), seed=5) + 3 * np.eye(4), dtype)
+    if dtype == "complex128":
+        whole = whole * np.exp(1j * np.arange(4))
+    for order in itertools.permutations(range(4)):
+        a = whole[list(order)]
+        for x in (a, a.T, a.conj().T):
+            _same_slogdet(held(x, layout), x)
+    s, x = held(whole, layout), np.stack([whole, whole.T, 0 * whole])
+    for turned in (s, s.mT, iv.conj(s.mT), s):
+        _same_slogdet(turned, np.asarray(turned.to_dense()))
+    with pytest.warns(DensifyWarning, match="slogdet"):
+        _same_slogdet(held(x, layout), x)
+    if layout in ("coo", "csr", "csc"):
+        _same_slogdet(held(whole[:0, :0], layout), whole[:0, :0])
+
+
+def _same_slogdet(s, a):
+    sign, log = iv.linalg.slogdet(s)
+    for found, expected in zip((sign, log), np.linalg.slogdet(a), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", [*LAYOUTS, "strided"])

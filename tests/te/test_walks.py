@@ -239,6 +239,30 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
             "scatter: radices in the write do not nest: 8 of i 0:8, j 0:3 where 1, sum, loops",
         ],
     ),
+    "a quotient, of other numbers modulo its divisor": (
+        _made((8, 9), lambda i, j: ((9 - i + j) // 3,), (7,), lambda i, j: ((i - j) % 3 == 1,)),
+        ["gather: exact loops, outputs first: 24 of a0 0:6, i 0:8 where 2, sum, loops"],
+    ),
+    "a quotient, of the same numbers modulo its divisor": (
+        _made((8, 9), lambda i, j: ((9 + i - j) // 3,), (7,), lambda i, j: ((i - j) % 3 == 1,)),
+        ["gather: exact loops, outputs first: 24 of a0 0:6, i 0:8 where 2, sum, loops"],
+    ),
+    "a quotient, twice of which is an axis": (
+        _made((8, 5, 4), lambda i, j, k: ((j + k) // 2,), (4,), lambda i, j, k: (j + k == 2 * i,)),
+        ["gather: exact loops, outputs first: 10 of a0 0:4, i 0:8, k 0:4 where 3, sum, loops"],
+    ),
+    "a quotient of a quotient": (
+        _made((9, 5), lambda i, j: ((i // 2 + j) // 2,), (5,), lambda i, j: ((i // 2 + j) % 2 == 1,)),
+        ["gather: exact loops, outputs first: 22 of a0 0:4, i1 0:5, i0 0:2 where 3, sum, loops"],
+    ),
+    "a quotient by 64": (
+        _made((140, 3), lambda i, j: ((i + 2 - j) // 64,), (3,), lambda i, j: ((i + 2 - j) % 64 == 0,)),
+        ["gather: exact loops, outputs first: 7 of a0 0:3, j 0:3 where 1, sum, loops"],
+    ),
+    "a quotient by 65": (
+        _made((140, 3), lambda i, j: ((i + 2 - j) // 65,), (3,), lambda i, j: ((i + 2 - j) % 65 == 0,)),
+        ["scatter: radices in the write do not nest" + LEFT + ": 131 of i 0:140, j 0:3 where 1, sum, loops"],
+    ),
     "radices, too much for isl": (
         _made(
             (5, 4, 4),
@@ -478,6 +502,16 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
         _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j > 0,), steps=True),
         [STEP + ": 12 of i 0:3, j -1:3 where 1, sum, box"],
     ),
+    "steps, by data and one choice": (
+        _made(
+            (3, 4),
+            lambda i, j: (i, AT[j], te.maximum(j - 1, 0)),
+            (3, 4, 4),
+            lambda i, j: (j > 0,),
+            steps=True,
+        ),
+        ["scatter: a step at a time: 12 of i 0:3, j 0:4 where 1, sum, box"],
+    ),
     "steps, two choices": (
         _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j >= i,), steps=True),
         ["scatter: a step at a time: 12 of i 0:3, j 0:4 where 1, sum, box"],
@@ -631,6 +665,26 @@ OF_ALL_SIZES: dict[str, tuple[Compute, list[str], bool]] = {
         [WAITING + ": None of i 0:n, j 0:3 where 1, sum, box"],
         False,
     ),
+    "from a size on": (
+        _made(((N, 9), 3), lambda i, j: (i,), (9,)),
+        [OWN + ": None of i n:9, j 0:3, sum, box"],
+        True,
+    ),
+    "the first of a half": (
+        _made((N, (0, M // 2)), lambda i, j: (i,), (N,), lambda i, j: (j < 1,)),
+        [WAITING + ": None of i 0:n, j 0:m // 2 where 1, sum, box"],
+        False,
+    ),
+    "a window of halves": (
+        _made((N, 3), lambda i, j: (i + j // 2,), (N + 1,)),
+        [MOST + ": None of a0 0:n + 1, j 0:3 where 2, sum, box"],
+        True,
+    ),
+    "a window by a product": (
+        _made((N, 3, 2), lambda i, j, k: (i + j * k,), (N + 2,)),
+        [WAITING + ": None of i 0:n, j 0:3, k 0:2, sum, box"],
+        False,
+    ),
     "one place": (
         _made((N, 3), lambda i, j: (2,), (5,)),
         [WAITING + ": None of i 0:n, j 0:3, sum, box"],
@@ -640,6 +694,36 @@ OF_ALL_SIZES: dict[str, tuple[Compute, list[str], bool]] = {
         _made((N, 3), lambda i, j: (0,), (1,)),
         [MOST + ": None of a0 0:1, i 0:n, j 0:3, sum, box"],
         True,
+    ),
+    "own axes, shifted, all but the first": (
+        _made((N, M), lambda i, j: (i + 1,), (N + 1,), lambda i, j: (j >= 1,)),
+        [WAITING + ": None of i 0:n, j 0:m where 1, sum, box"],
+        False,
+    ),
+    "a window of numbers": (
+        _made((N, 4, 2), lambda i, j, k: (j + k,), (5,)),
+        [MOST + ": None of a0 0:5, i 0:n, k 0:2 where 2, sum, box"],
+        True,
+    ),
+    "a window of numbers in more": (
+        _made((N, 4, 2), lambda i, j, k: (j + k,), (8,)),
+        [WAITING + ": None of i 0:n, j 0:4, k 0:2, sum, box"],
+        False,
+    ),
+    "a product of axes, in one": (
+        _made((N, 1), lambda i, j: (i * j,), (1,)),
+        [WAITING + ": None of i 0:n, j 0:1, sum, box"],
+        False,
+    ),
+    "a quotient in one": (
+        _made((N, 2), lambda i, j: ((i - j + 1) // (N + 1),), (1,)),
+        [WAITING + ": None of i 0:n, j 0:2, sum, box"],
+        False,
+    ),
+    "a quotient of numbers": (
+        _made((N, 4), lambda i, j: (j // 2,), (2,)),
+        [WAITING + ": None of i 0:n, j 0:4, sum, box"],
+        False,
     ),
     "no values": (
         _made((N, (3, 3)), lambda i, j: (i,), (N,)),
@@ -665,6 +749,10 @@ def test_walks(name: str) -> None:
     program = program_of([out])
     found = te.eliminate(program)
     assert _lines(found) == expected
+    assert is_chosen(found)
+    own = {(v.name, v.lo, v.hi): v for s in out.statements for v in s.domain.axes}
+    for s in found.statements:  # statements over one box stay alike
+        assert all(own.get((v.name, v.lo, v.hi), v) is v for v in s.domain.axes)
     again = te.eliminate(found)
     assert (_lines(again), program_text(again)) == (expected, program_text(found))
     feed = [GIVEN[t.name] for t in program.inputs]

@@ -130,6 +130,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "1 -> 2 in probe =": "how many zeros a function is tried at",
     },
     "iverson.kernels.sparse_products": {
+        "delete the guard: if x.pattern.layout == layout": "a shortcut: what is in the layout stays so",
+        "delete the guard: if len(s.shape) == b.ndim": "a shortcut: a matrix is a batch of one",
+        "drop: is_strided(values": "a shortcut: what is strided stays so",
+        "0 -> 1 in a: Any = values[0] if sparse_a": "a shortcut: what is strided stays so",
+        "1 -> 2 in stop = max(": "how many terms are computed at a time",
         "delete the guard: if m.shape[0] * m.shape[1] <=": "entries are read of an array, or looked for",
         "negate: m.shape[0] * m.shape[1] <=": "entries are read of an array, or looked for",
         "m.shape[0] * m.shape[1] <=": "entries are read of an array, or looked for",
@@ -233,6 +238,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: type(leaf) is Tensor": "a shortcut: a tensor is no array",
     },
     "iverson.te.eliminate": {
+        "k > 0 -> k >= 0": "no coefficient is 0",
+        "len(choices) > 1 -> len(choices) >= 1": "a shortcut: of one choice, none is left out",
+        "filling(box.domain) * MOST >= 1 ->": "how much of a box is worth all of it",
         "abs(c) > 1 -> abs(c) >= 1": "what is divided by 1, or is a multiple of it, is simplified",
         "c > 0 -> c >= 0": "no coefficient is 0",
         "drop: inside": "the loops over outputs come first",

@@ -374,10 +374,12 @@ def solve(op: Op, values: Values, params: Params) -> Any:
 def slogdet(op: Op, values: Values, params: Params) -> Any:
     """The sign and log of a sparse determinant, from the factors that serve solves: P A Q = L U."""
     (a,) = values
-    if len(a.shape) != 2 or not a.shape[-1]:
+    if len(a.shape) != 2:
         return NotImplemented
-    a = coalesced(sparse_only(a))
     dtype = dtypes.to_inexact(a.dtype)
+    if not a.shape[-1]:
+        return np.ones((), dtype), np.zeros((), dtypes.real_of(dtype))
+    a = coalesced(sparse_only(a))
     try:
         factors, how = factors_for(a, dtype, "slogdet")
     except LinearAlgebraError:

@@ -35,7 +35,6 @@ from iverson.te.affine import (
 )
 from iverson.te.boxes import MOST, filling
 from iverson.te.expressions import (
-    Extent,
     Tensor,
     Var,
     extent,
@@ -97,8 +96,6 @@ def _stepped(s: Statement) -> Statement:
 
 def _only_choice(s: Statement) -> tuple[Expr, ...]:
     """Where a statement writes, choices made where guards leave but one: ``max(i - 1, 0)`` where i > 0."""
-    if depends_on_data(s.write):
-        return s.write
     choices = index_cases(s.write)
     if len(choices) > 1:
         choices = [c for c in choices if not is_empty(s.domain.axes, [*s.domain.where, *c[0]])]
@@ -225,14 +222,14 @@ def _for_all_sizes(s: Statement) -> Statement | None:
     if depends_on_data(s.write):
         return None if s.domain.where else replace(s, strategy="scatter", reason=BY_DATA)
     forms = [affine_of(e) for e in s.write]
-    if not all(is_pure(f) and is_linear(f) for f in forms) or constraints_in(s.domain) is None:
+    if not all(map(is_pure, forms)) or constraints_in(s.domain) is None:
         return None
     box = _own_axes_first(s)
     if box is not None and not box.domain.where:
         return replace(box, strategy="gather", reason=OWN_AXES)
     if box is None and s.combine == "sum":
         box = _solved(s, forms)
-    if box is None or not all(map(_is_all_of, box.write, box.tensor.shape)):
+    if box is None or not all(map(is_range, box.domain.axes, box.tensor.shape)):
         return None
     return replace(box, strategy="gather", reason=NEARLY_ALL) if filling(box.domain) * MOST >= 1 else None
 
@@ -272,11 +269,8 @@ def _has_values(v: Var) -> bool:
 
 def _holds_always(condition: Expr) -> bool:
     found = constraints_of(condition)
-    return found is not None and all(holds(c) is True for c in found)
-
-
-def _is_all_of(index: Expr, n: Extent) -> bool:
-    return isinstance(index, Var) and is_range(index, n)
+    assert found is not None, "values put into constraints leave constraints"
+    return all(holds(c) is True for c in found)
 
 
 def constraints_in(domain: Domain) -> list[Constraint] | None:
@@ -376,22 +370,25 @@ def _without_floors(form: Affine, constraints: Sequence[Constraint]) -> tuple[Af
     divided = 1
     for atom, _ in form.terms:
         parts, own = floor_parts(atom), form.coefficient(atom)
-        rest = None if parts is None else _remainder(*parts, constraints)
-        if parts is not None and rest is not None:
-            x, d = parts
-            form = (form - make(0, {atom: own})).scaled(d) + (x - Affine(rest)).scaled(own)
-            divided *= d
+        if parts is None:
+            continue
+        x, d = parts
+        rest = _remainder(x, d, constraints)
+        if rest is None:
+            continue
+        form = (form - make(0, {atom: own})).scaled(d) + (x - Affine(rest)).scaled(own)
+        divided *= d
     return form, divided
 
 
 def _remainder(x: Affine, d: int, constraints: Iterable[Constraint]) -> int | None:
     """``x % d`` where a guard says that d divides some L, and x is a multiple of L and a number, modulo d."""
-    if not is_linear(x) or d > MOST_RESIDUES:
+    if d > MOST_RESIDUES:
         return None
     for c in constraints:
         for atom, by in c.form.terms if c.equality else ():
             other = c.form - make(0, {atom: by})  # it is -by * atom
-            if floor_parts(atom) is None or by % d or not is_linear(other):
+            if by % d:
                 continue
             for m in range(1, d):
                 left = x - other.scaled(m)
@@ -416,7 +413,8 @@ def _solved(s: Statement, forms: Sequence[Affine], divided: Sequence[int] = ()) 
         d = divided[k] if divided else 1
         low, high = (bound / d for bound in interval(f))
         a = Var(f"a{k}", 0, n)
-        if isinstance(n, int) and not is_symbolic(s):
+        if not is_symbolic(s):
+            assert isinstance(n, int)
             a = Var(f"a{k}", int(max(0, ceil(low))), int(min(high // 1 + 1, n)))
         outputs.append(a)
         current = affine_of(substitute([expr_of(f)], solved)[0])
