@@ -124,7 +124,7 @@ PACKAGES = {
     "transforms": "derivatives and compilation of functions",
     "masked": "MaskedTensor: tensors with entries that do not exist",
     "array_api": "the public functions",
-    "tensor": "the Tensor handle",
+    "handles": "the Tensor handle",
     "graph": "traced functions: IR, differentiation, passes, compiled calls",
     "autograd": "the engine: recording, needs, both passes, Function",
     "ops": "the table of ops",

@@ -17,8 +17,8 @@ from typing import Any
 
 import iverson
 from iverson.core.scalars import SCALARS
+from iverson.handles.array import OPERATORS, Array
 from iverson.masked import MaskedTensor
-from iverson.tensor.array import OPERATORS, Array
 
 PACKAGE = Path(__file__).parents[1] / "src" / "iverson"
 WRITTEN = "Written by tools/stubs.py from the tables: do not edit."
@@ -37,7 +37,7 @@ def special() -> str:
 
 
 def _of_records(title: str, space: Any, name: str) -> str:
-    head = ["from iverson.tensor.typing import A, ArrayLike", ""]
+    head = ["from iverson.handles.typing import A, ArrayLike", ""]
     functions = (getattr(space, s.name) for s in SCALARS.values() if s.summary and s.space == name)
     return _stub(title, head, map(_function, functions))
 
@@ -65,9 +65,9 @@ def methods() -> str:
         "from typing import Any, Literal, Self, SupportsIndex, overload",
         "",
         *(f"from {kind.__module__} import {kind.__name__}" for kind in KINDS),
-        "from iverson.tensor.array import Array",
-        "from iverson.tensor.tensor import Tensor",
-        "from iverson.tensor.typing import *",
+        "from iverson.handles.array import Array",
+        "from iverson.handles.tensor import Tensor",
+        "from iverson.handles.typing import *",
         "",
     ]
     head[2:2] = [f"from {result.__module__} import {result.__name__}" for result in _results()]
@@ -179,7 +179,7 @@ STUBS: dict[Path, Callable[[], str]] = {
     PACKAGE / "array_api" / "_elementwise.pyi": elementwise,
     PACKAGE / "array_api" / "_special.pyi": special,
     PACKAGE / "te" / "_elementwise.pyi": expressions,
-    PACKAGE / "tensor" / "_methods.pyi": methods,
+    PACKAGE / "handles" / "_methods.pyi": methods,
 }
 
 

@@ -19,7 +19,7 @@ from iverson.autograd import mode as _mode
 from iverson.autograd.mode import *
 from iverson.core import dtypes as _dtypes
 from iverson.core.dtypes import *
-from iverson.tensor import Tensor as Tensor
+from iverson.handles import Tensor as Tensor
 
 if _typing.TYPE_CHECKING:
     from iverson import dataclasses as dataclasses

@@ -30,10 +30,10 @@ from iverson.array_api.sparse import (
 from iverson.core import dtypes, locks
 from iverson.core.dispatch import has_entries, is_variable, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, layouts
 from iverson.masked import MaskedTensor
 from iverson.masked.construct import masked_tensor
-from iverson.tensor import Tensor, asarray
 
 #: What a file says it is, and the member with the tree.
 FORMAT, TREE = "iverson 1", "tree"

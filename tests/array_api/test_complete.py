@@ -8,7 +8,7 @@ import pytest
 
 import iverson as iv
 from iverson.core.scalars import SCALARS
-from iverson.tensor.array import Array
+from iverson.handles.array import Array
 from iverson.transforms import krylov
 from tests.array_api import (
     test_creation,

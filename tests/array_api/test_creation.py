@@ -29,6 +29,7 @@ COVERED = {
     "ones",
     "ones_like",
     "result_type",
+    "tensor",
     "zeros",
     "zeros_like",
 }
@@ -239,3 +240,18 @@ def test_diagonals_beyond_any_index(layout: str, k: int) -> None:
     assert iv.eye(3, k=k, layout=layout).to_dense().sum() == 0
     with pytest.raises(iv.errors.ShapeError, match="diag: argument 'k'"):
         iv.diag(iv.ones(3), k=k, layout=layout)
+
+
+def test_tensor_copies_under_pytorchs_name():
+    array = np.arange(3.0)
+    made = iv.tensor(array, requires_grad=True)
+    array[0] = 5.0
+    np.testing.assert_array_equal(made.detach().numpy(), [0.0, 1.0, 2.0])
+    assert made.requires_grad
+    assert iv.tensor([1, 2]).dtype == iv.int64
+    assert iv.tensor([1, 2], dtype="float32").dtype == iv.float32
+    assert iv.tensor(iv.eye(2, layout="csr")).layout == "csr"
+    x = iv.asarray([1.0, 2.0], requires_grad=True)
+    np.testing.assert_array_equal(iv.autograd.grad((iv.tensor(x) ** 2).sum(), x).numpy(), [2.0, 4.0])
+    with pytest.raises(iv.errors.ArgumentTypeError, match=r"^tensor: argument 'data'"):
+        iv.tensor(np.ma.masked_array([1.0], [True]))

@@ -18,11 +18,11 @@ from iverson.core import dtypes
 from iverson.core.dispatch import bind
 from iverson.core.errors import DTypeError
 from iverson.core.factorisations import FACTORISATIONS
+from iverson.handles import Tensor
 from iverson.kernels.registry import in_dtype
 from iverson.layouts import layout_of, layouts, to_strided
 from iverson.ops import TABLE
 from iverson.ops.linalg import ITERATIONS
-from iverson.tensor import Tensor
 from tests.conformance.product import EXHAUSTIVE, SEED, each, floating, in_layout, ops, samples_of
 from tests.conformance.test_table import as_tuple, pull
 

@@ -14,11 +14,11 @@ from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Sample
 from iverson.core.scalars import SCALARS
 from iverson.core.table import overrides, pushforward_of
+from iverson.handles import Tensor
 from iverson.ops import TABLE, F, defined
 from iverson.ops.notation import lazy_te
 from iverson.te import interpret, operator
 from iverson.te.operator import Expression
-from iverson.tensor import Tensor
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp, vjp
 from tests.conformance.product import EXHAUSTIVE, dtypes_of, each, floating, ops, samples_of, turn

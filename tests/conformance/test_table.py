@@ -22,9 +22,9 @@ from iverson.core.dispatch import bind
 from iverson.core.entries import FULL
 from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Sample
+from iverson.handles import Tensor
 from iverson.layouts import layout_of, layouts, to_strided
 from iverson.ops import TABLE, F
-from iverson.tensor import Tensor
 from iverson.testing import gradcheck, gradgradcheck
 from tests.conformance.product import (
     EXHAUSTIVE,

@@ -211,7 +211,7 @@ def test_a_level_ends_with_an_error_too():
         assert levels() == ()
 
 
-INSIDE = {"autograd", "tensor", "core"}
+INSIDE = {"autograd", "handles", "core"}
 FIELDS = {"_value", "_node", "_index", "_place"}
 
 

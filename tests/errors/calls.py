@@ -282,6 +282,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
         Given(iv.asarray([True, False, True])),
     ],
     "with_values": lambda: Given(csr(), np.ones(7)),
+    "tensor": lambda: Given([1.0, 2.0], **MADE),
     "zeros": lambda: Given((2, 3), **MADE),
     "zeros_like": lambda: Given(vector(), **MADE),
     # transforms

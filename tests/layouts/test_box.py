@@ -15,10 +15,10 @@ from iverson.autograd import grad
 from iverson.autograd.accumulate import Sum
 from iverson.core import work
 from iverson.core.region import Region
+from iverson.handles import Tensor
 from iverson.kernels import keys, strided
 from iverson.layouts import Box, Zero, layout_of, to_strided
 from iverson.ops import F
-from iverson.tensor import Tensor
 from tests.conformance.product import in_layout
 
 

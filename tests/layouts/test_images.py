@@ -23,10 +23,10 @@ from iverson.core.dispatch import bind
 from iverson.core.entries import FULL, NOTHING
 from iverson.core.entries import Box as Demand
 from iverson.core.region import Region
+from iverson.handles import Tensor
 from iverson.kernels import keys, regions
 from iverson.layouts import Box, Bracket, Zero, layout_of, support_of, to_strided
 from iverson.ops import TABLE
-from iverson.tensor import Tensor
 from tests.layouts.test_box import regions as drawn_regions
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import iverson.tensor  # noqa: F401  (the ops and kernels are registered)
+import iverson.handles  # noqa: F401  (the ops and kernels are registered)
 from iverson.core.region import Region
 from iverson.core.table import TABLE
 from iverson.kernels.registry import run

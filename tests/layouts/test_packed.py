@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.handles import Tensor
 from iverson.layouts import Packed, layout_of, to_strided
 from iverson.ops import F
-from iverson.tensor import Tensor
 
 MASK = np.array([[True, False, True], [False, False, True]])
 DENSE = np.array([[1.0, 0.0, -2.0], [0.0, 0.0, 4.0]])

@@ -23,6 +23,7 @@ from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.op import Op, Sampler
 from iverson.core.region import Region
+from iverson.handles import Tensor
 from iverson.kernels import register as register_kernel
 from iverson.kernels import registry
 from iverson.layouts import (
@@ -45,7 +46,6 @@ from iverson.layouts.pattern import check as check_values
 from iverson.layouts.pattern import stored
 from iverson.layouts.pattern import to_strided as sparse_to_strided
 from iverson.ops import TABLE
-from iverson.tensor import Tensor
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp
 

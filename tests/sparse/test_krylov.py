@@ -179,3 +179,17 @@ def test_what_is_refused() -> None:
             call()
     with pytest.warns(ConvergenceWarning, match="stopped where the residual"):
         gmres(s, b, maxiter=1, restart=1)
+
+
+def test_masked_arguments_are_refused_by_name():
+    """A preconditioner, a first guess, and the right side of an operator, are numbers."""
+    matrix, ones = iv.eye(3, layout="csr"), iv.ones(3)
+    masked = iv.masked_tensor(ones, [True, True, False])
+    operator = iv.linalg.LinearOperator(lambda v: 2 * v, (3, 3))
+    for argument, call in {
+        "b": lambda: iv.linalg.cg(operator, masked),
+        "x0": lambda: iv.linalg.cg(matrix, ones, masked),
+        "M": lambda: iv.linalg.cg(matrix, ones, M=iv.masked_tensor(iv.eye(3), np.eye(3) > 0)),
+    }.items():
+        with pytest.raises(iv.errors.ArgumentTypeError, match=rf"^cg: argument '{argument}': got a MaskedT"):
+            call()

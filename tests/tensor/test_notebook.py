@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as arrays
 
 import iverson as iv
 from iverson.core.dispatch import value_of
+from iverson.handles.spy import MOST, SIDE
 from iverson.layouts.registry import sparse_layouts
-from iverson.tensor.spy import MOST, SIDE
 from tests.graph.test_report_page import Checked
 
 LAYOUTS = ["strided", *(layout.name for layout in sparse_layouts() if not layout.blocked)]

@@ -12,9 +12,9 @@ import numpy as np
 from iverson.autograd import Function
 from iverson.autograd.api import variable
 from iverson.core.region import Region
+from iverson.handles import asarray
 from iverson.layouts import Box
 from iverson.ops import F, override_vjp
-from iverson.tensor import asarray
 
 SHAPE = (10, 10)
 

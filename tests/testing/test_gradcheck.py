@@ -12,9 +12,9 @@ from iverson.autograd import Function, grad, no_grad
 from iverson.autograd.api import variable
 from iverson.core.errors import ArgumentError
 from iverson.core.region import Region
+from iverson.handles import asarray
 from iverson.layouts import Box, Zero
 from iverson.ops import F
-from iverson.tensor import asarray
 from iverson.testing import GradcheckError, gradcheck, gradgradcheck
 from tests.testing.mutations import leaf, total, unary
 

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iverson.handles import asarray
 from iverson.ops import F
-from iverson.tensor import asarray
 from iverson.testing import gradcheck, gradgradcheck
 from tests.conformance.product import EXHAUSTIVE
 from tests.testing.mutations import total

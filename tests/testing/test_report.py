@@ -12,8 +12,8 @@ import pytest
 from iverson import masked_tensor, to_layout
 from iverson.autograd import no_grad
 from iverson.core.errors import GradientError
+from iverson.handles import asarray
 from iverson.ops import F
-from iverson.tensor import asarray
 from iverson.testing import Finding, GradcheckError, gradcheck, gradgradcheck
 from iverson.testing.probes import bisect
 from iverson.testing.subsets import LIMIT, subsets

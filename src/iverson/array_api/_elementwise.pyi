@@ -1,6 +1,6 @@
 """The elementwise functions of records. Written by tools/stubs.py from the tables: do not edit."""
 
-from iverson.tensor.typing import A, ArrayLike
+from iverson.handles.typing import A, ArrayLike
 
 def add(x1: A | ArrayLike, x2: A | ArrayLike, /, *, alpha: A | ArrayLike | None = None) -> A:
     """x1 + alpha * x2 (alpha is 1 unless given).

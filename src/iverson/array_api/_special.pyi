@@ -1,6 +1,6 @@
 """The special functions of records. Written by tools/stubs.py from the tables: do not edit."""
 
-from iverson.tensor.typing import A, ArrayLike
+from iverson.handles.typing import A, ArrayLike
 
 def erfinv(x: A | ArrayLike, /) -> A:
     """The inverse of erf, on [-1, 1].

@@ -20,11 +20,11 @@ from iverson.core.dispatch import Operand, Wrapper, is_tracked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.core.shapes import check_choice
 from iverson.expr.nodes import Expr
+from iverson.handles import asarray
 from iverson.ops import F
-from iverson.tensor import asarray
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -14,11 +14,11 @@ from iverson.array_api.arguments import as_operand, as_tuple
 from iverson.array_api.methods import method
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, normalize_axis
+from iverson.handles import Tensor, indexing
 from iverson.ops import F
-from iverson.tensor import Tensor, indexing
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis, Paired
+    from iverson.handles.typing import A, ArrayLike, Axis, Paired
 
 
 Labels = tuple[Hashable, ...]

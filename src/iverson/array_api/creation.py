@@ -1,7 +1,7 @@
 """Creation functions: new tensors from shapes, numbers, ranges and other libraries' arrays.
 
 All of them take ``dtype``, ``device`` (None or "cpu") and ``requires_grad``. `asarray` is in
-`iverson.tensor`.
+`iverson.handles`.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from iverson.core.shapes import (
     check_storable,
     normalize_axis,
 )
+from iverson.handles import Tensor, asarray
+from iverson.handles.array import Array
 from iverson.layouts import CooPattern, Sparse, convert, warn_dense
 from iverson.layouts.conversion import without_entries
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.strided import aligned_empty, aligned_zeros
 from iverson.ops import F
 from iverson.ops.sparse import check_fits, check_layout
-from iverson.tensor import Tensor, asarray
-from iverson.tensor.array import Array
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis, Device, DTypeLike, Layout, Real, ShapeLike
+    from iverson.handles.typing import A, ArrayLike, Axis, Device, DTypeLike, Layout, Real, ShapeLike
 
 
 Body = Callable[[Any, Any], Any]
@@ -596,7 +596,31 @@ def from_dlpack(
     return asarray(array, requires_grad=requires_grad)
 
 
+def tensor(
+    data: Any, /, *, dtype: DTypeLike | None = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """A Tensor with a copy of what ``data`` holds: `asarray` with ``copy=True``, under PyTorch's name.
+
+    Parameters
+    ----------
+    data : a Tensor, NumPy array, Python number, nested sequence or DLPack exporter.
+    dtype : of the result; by default that of ``data`` (Python floats become float64, ints int64).
+    device : None or "cpu".
+    requires_grad : make the result a new leaf of the graph.
+
+    What is made of a tensor that tracks gradients depends on it, unless it is a new leaf.
+
+    Raises DTypeError for dtypes Iverson does not have, ArgumentTypeError for what is no array.
+
+    >>> import iverson as iv
+    >>> iv.tensor([1.0, 2.0], requires_grad=True)
+    iverson.Tensor([1., 2.], requires_grad=True)
+    """
+    with speaking_as("tensor", obj="data"):
+        return asarray(data, dtype=dtype, device=device, copy=True, requires_grad=requires_grad)
+
+
 __all__ = [
     "arange", "asarray", "diag", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace",
-    "meshgrid", "ones", "ones_like", "tril", "triu", "zeros", "zeros_like",
+    "meshgrid", "ones", "ones_like", "tensor", "tril", "triu", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -16,8 +16,8 @@ from iverson.ops import F
 
 if TYPE_CHECKING:
     from iverson.array_api.limits import FloatInfo, IntInfo
-    from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike, Device, DTypeLike
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Device, DTypeLike
 
 
 def _named(type: Any, operation: str) -> Any:

@@ -15,7 +15,7 @@ from iverson.core.shapes import Shape
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
 
 Term = tuple[Any, Labels]

@@ -21,13 +21,13 @@ from iverson.core.dispatch import NO_PARAMS, _default
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.core.shapes import as_int
+from iverson.handles import Tensor
 from iverson.ops import TABLE, F
-from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
     from iverson.array_api._elementwise import *
-    from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike
 
 _KINDS = {
     "iufc": "a numeric", "iuf": "a real", "fc": "a floating", "iub": "an integer or bool", "iufcb": "any",

@@ -16,7 +16,7 @@ from iverson.layouts.conversion import with_sparse_axes
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import ArrayLike
+    from iverson.handles.typing import ArrayLike
 
 
 @final

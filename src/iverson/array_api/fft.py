@@ -25,11 +25,11 @@ from iverson.core.dispatch import created
 from iverson.core.errors import ArgumentError, AxisError, DTypeError
 from iverson.core.float_warnings import at_user_line, cast
 from iverson.core.shapes import as_int, check_choice, normalize_axis
+from iverson.handles import Tensor
 from iverson.ops import F
-from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, Device, DTypeLike, Lengths, Norm
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis, Device, DTypeLike, Lengths, Norm
 
 
 _NORMS = ("backward", "ortho", "forward")

@@ -1,4 +1,4 @@
-"""Taking entries by integer positions. ``x[key]`` itself is in `iverson.tensor.indexing`."""
+"""Taking entries by integer positions. ``x[key]`` itself is in `iverson.handles.indexing`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from iverson.array_api.methods import method
 from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
 from iverson.core.shapes import broadcast_shapes, normalize_axis
+from iverson.handles.indexing import as_index
 from iverson.layouts import nonzero_indices
 from iverson.ops import F
-from iverson.tensor.indexing import as_index
 
 if TYPE_CHECKING:
-    from iverson.tensor.array import Array
-    from iverson.tensor.tensor import Tensor
-    from iverson.tensor.typing import A, ArrayLike, Axis
+    from iverson.handles.array import Array
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import A, ArrayLike, Axis
 
 
 def positions(indices: Any, extent: int, operation: str, argument: str = "indices") -> Any:

@@ -14,7 +14,7 @@ from iverson.core.errors import ShapeError, speaking_as
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
 
 def pinv(x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None, atol: A | ArrayLike | None = None) -> A:

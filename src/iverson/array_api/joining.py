@@ -18,7 +18,7 @@ from iverson.ops import F
 from iverson.ops.shape import concat_offsets
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis, ShapeLike
+    from iverson.handles.typing import A, ArrayLike, Axis, ShapeLike
 
 
 def concat(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis | None = 0) -> A:

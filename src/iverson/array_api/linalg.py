@@ -41,8 +41,8 @@ from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normaliz
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.tensor import Tensor
-    from iverson.tensor.typing import A, ArrayLike, Axis, DTypeLike
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import A, ArrayLike, Axis, DTypeLike
 
 
 class SlogdetResult(NamedTuple):

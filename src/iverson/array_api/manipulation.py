@@ -26,7 +26,7 @@ from iverson.layouts import is_strided
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, ShapeLike
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis, ShapeLike
 
 
 @variadic_method

@@ -17,8 +17,8 @@ from iverson.core.shapes import check_choice
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.tensor import Tensor
-    from iverson.tensor.typing import A, ArrayLike, Order
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import A, ArrayLike, Order
 
 
 def matrix_exp(x: A | ArrayLike, /) -> A:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from iverson.tensor import Tensor
-from iverson.tensor.array import Array
+from iverson.handles import Tensor
+from iverson.handles.array import Array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

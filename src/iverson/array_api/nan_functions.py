@@ -25,8 +25,8 @@ from iverson.ops import F
 if TYPE_CHECKING:
     from typing import Literal
 
-    from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, DTypeLike
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis, DTypeLike
 
 
 @method

@@ -18,7 +18,7 @@ from iverson.core.shapes import Shape, as_int, check_choice, normalize_axis
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis
+    from iverson.handles.typing import A, ArrayLike, Axis
 
 
 def _along_axis(name: str, x: Any, axis: Any) -> Any:

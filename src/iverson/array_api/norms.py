@@ -17,7 +17,7 @@ from iverson.core.shapes import Shape, check_choice, normalize_axes, normalize_a
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axes, Order
+    from iverson.handles.typing import A, ArrayLike, Axes, Order
 
 
 INF = float("inf")

@@ -20,8 +20,8 @@ from iverson.array_api.arguments import SCALARS, as_operand, cast
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
+from iverson.handles.array import Array
 from iverson.ops import F
-from iverson.tensor.array import Array
 
 #: NumPy's and SciPy's names where they are not the standard's.
 _NAMES = {
@@ -86,7 +86,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
 
 
 def _operand(x: Any, name: str) -> Any:
-    from iverson.tensor import asarray
+    from iverson.handles import asarray
 
     return asarray(x) if isinstance(x, (list, tuple)) else as_operand(x, name)
 

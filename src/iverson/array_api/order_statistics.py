@@ -23,8 +23,8 @@ from iverson.ops import F
 if TYPE_CHECKING:
     from typing import Literal, SupportsIndex
 
-    from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike, Axes, Axis
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis
 
 
 def _last(x: Any, axes: tuple[int, ...]) -> Any:

@@ -22,7 +22,7 @@ from iverson.layouts import Sparse
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, PadMode, Widths
+    from iverson.handles.typing import A, ArrayLike, PadMode, Widths
 
 _MOVES = ("edge", "reflect", "symmetric", "wrap")
 #: What stands for a stretch of entries; means and medians of integers are rounded, as in NumPy.

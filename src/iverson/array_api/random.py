@@ -19,11 +19,11 @@ from iverson.core.arguments import checked
 from iverson.core.dispatch import drawn, levels
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, speaking_as
 from iverson.core.shapes import Shape, as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
+from iverson.handles import Tensor
 from iverson.ops import F
-from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import ArrayLike, Axis, DTypeLike, ShapeLike
+    from iverson.handles.typing import ArrayLike, Axis, DTypeLike, ShapeLike
 
 
 def _floating(dtype: Any, operation: str) -> Any:

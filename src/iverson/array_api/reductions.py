@@ -23,7 +23,7 @@ from iverson.layouts import Sparse
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axes, Axis, DTypeLike
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis, DTypeLike
 
 _WIDE = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}
 

@@ -13,8 +13,8 @@ from iverson.array_api.sparse import made_on, sparse_value, to_layout
 from iverson.core.arguments import checked
 from iverson.core.dispatch import is_tracked, value_of
 from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError
+from iverson.handles import Tensor
 from iverson.layouts import CompressedPattern, Coo, read_only
-from iverson.tensor import Tensor
 
 
 @checked

@@ -16,13 +16,13 @@ from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import check_choice, normalize_axis
+from iverson.handles import Tensor
 from iverson.layouts import to_strided
 from iverson.ops import F
-from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
-    from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike, Axis
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Axis
 
 
 @method

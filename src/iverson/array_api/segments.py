@@ -20,8 +20,8 @@ from iverson.layouts.pattern import index_dtype
 from iverson.ops import TABLE, F
 
 if TYPE_CHECKING:
-    from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike, Rows, Segmented
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Rows, Segmented
 
 
 def embedding(indices: Array | ArrayLike, table: A | ArrayLike | Rows, /) -> A:

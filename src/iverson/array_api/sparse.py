@@ -17,6 +17,8 @@ from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, LevelValue, Wrapper, has_entries, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, speaking_as
 from iverson.core.shapes import as_int
+from iverson.handles import Tensor
+from iverson.handles.array import Array
 from iverson.layouts import (
     CompressedPattern,
     Pattern,
@@ -28,11 +30,9 @@ from iverson.layouts import (
 from iverson.layouts.conversion import dense_axes
 from iverson.ops import F
 from iverson.ops.sparse import check_layout, distinct
-from iverson.tensor import Tensor
-from iverson.tensor.array import Array
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, DTypeLike, Indices, ShapeLike, Values
+    from iverson.handles.typing import A, ArrayLike, DTypeLike, Indices, ShapeLike, Values
 
 
 def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, operation: str) -> Any:

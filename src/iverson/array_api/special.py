@@ -27,7 +27,7 @@ from iverson.ops import TABLE, F
 
 if TYPE_CHECKING:
     from iverson.array_api._special import *
-    from iverson.tensor.typing import A, ArrayLike, Axes, Axis
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis
 
 
 def _of_record(scalar: Scalar) -> Callable[..., Any]:

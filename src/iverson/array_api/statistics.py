@@ -20,12 +20,12 @@ from iverson.core.arguments import as_real, as_sequence, checked
 from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import as_int, check_choice, normalize_axis
+from iverson.handles import Tensor
 from iverson.ops import F
-from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
-    from iverson.tensor.array import Array
-    from iverson.tensor.typing import A, ArrayLike, Axis
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Axis
 
 
 @method

@@ -21,8 +21,8 @@ from iverson.core.errors import ArgumentTypeError, ShapeError, described, speaki
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.tensor import Tensor
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import A, ArrayLike
 
 
 class LUResult(NamedTuple):

@@ -13,8 +13,8 @@ from iverson.core.shapes import broadcast_shapes, check_choice
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.tensor import Tensor
-    from iverson.tensor.typing import ArrayLike
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import ArrayLike
 
 
 @checked

@@ -15,9 +15,9 @@ from iverson.kernels.strided import index_along
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.array import Array
-    from iverson.tensor.tensor import Tensor
-    from iverson.tensor.typing import A, ArrayLike, Axis
+    from iverson.handles.array import Array
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import A, ArrayLike, Axis
 
 
 @method

@@ -9,7 +9,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.dispatch import Wrapper, is_tracked
 from iverson.core.errors import ArgumentTypeError, DTypeError, GradientError, described
-from iverson.tensor import Tensor, asarray
+from iverson.handles import Tensor, asarray
 
 
 def leaving(x: Any, operation: str) -> Tensor:

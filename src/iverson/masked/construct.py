@@ -10,14 +10,14 @@ from iverson.array_api.sparse import pattern_held
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, LevelValue, Wrapper, alias, value_of
 from iverson.core.errors import DTypeError, ShapeError
+from iverson.handles import asarray
+from iverson.handles.indexing import as_index
 from iverson.layouts import Sparse, coalesced
 from iverson.masked.align import common, narrowed
 from iverson.masked.mask import Mask
 from iverson.masked.stored import Stored
 from iverson.masked.tensor import MaskedTensor, fits
 from iverson.ops import F
-from iverson.tensor import asarray
-from iverson.tensor.indexing import as_index
 
 
 @checked

@@ -11,11 +11,11 @@ from iverson.array_api.reductions import entry_count
 from iverson.core import dtypes
 from iverson.core.dispatch import make_handle, zero_filled
 from iverson.core.errors import ArgumentError
+from iverson.handles.indexing import as_index
 from iverson.masked.mask import Mask
 from iverson.masked.stored import of_coordinates
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
-from iverson.tensor.indexing import as_index
 
 
 @zero_filled.register

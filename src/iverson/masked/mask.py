@@ -13,10 +13,10 @@ import numpy as np
 
 from iverson.core.dispatch import Handle, alias, make_handle
 from iverson.core.shapes import Shape
+from iverson.handles import spy
+from iverson.handles.spy import Picture
 from iverson.layouts.pattern import addresses
 from iverson.ops import F
-from iverson.tensor import spy
-from iverson.tensor.spy import Picture
 
 Array = np.ndarray[Any, Any]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.dispatch import value_of
+from iverson.handles import notebook
+from iverson.handles.spy import Picture
 from iverson.layouts import to_strided
-from iverson.tensor import notebook
-from iverson.tensor.spy import Picture
 
 ABSENT = "--"
 _PLAIN = (dtypes.float64, dtypes.int64, dtypes.bool, dtypes.complex128)

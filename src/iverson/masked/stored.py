@@ -10,14 +10,14 @@ import numpy as np
 
 from iverson.core.dispatch import bind, value_of
 from iverson.core.shapes import Shape, reduced_shape
+from iverson.handles import spy
+from iverson.handles.spy import Picture
 from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, to_strided
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 from iverson.layouts.placement import converted
 from iverson.masked.buckets import Lines
 from iverson.masked.mask import Array, Mask, read_axes, seen_from
 from iverson.ops import TABLE, F
-from iverson.tensor import spy
-from iverson.tensor.spy import Picture
 
 
 class Stored(Mask):

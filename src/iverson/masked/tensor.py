@@ -17,12 +17,12 @@ from iverson.autograd.mode import is_grad_enabled
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.handles import Tensor, asarray
+from iverson.handles.array import Array
+from iverson.handles.spy import Picture
 from iverson.masked import printing, pytree
 from iverson.masked.mask import Mask, taken
 from iverson.ops import F
-from iverson.tensor import Tensor, asarray
-from iverson.tensor.array import Array
-from iverson.tensor.spy import Picture
 
 
 class MaskedTensor(Wrapper, Array):

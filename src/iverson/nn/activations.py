@@ -18,7 +18,7 @@ from iverson.nn.arguments import real
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis
+    from iverson.handles.typing import A, ArrayLike, Axis
 
 
 def _below(x: Any) -> Any:

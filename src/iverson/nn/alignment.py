@@ -16,7 +16,7 @@ from iverson.nn.arguments import real
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
 #: The logarithm of what has no path: far below any other, but a number, so that differences of two are 0.
 FAR = -1e30

@@ -10,7 +10,7 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
 #: A number for all spatial axes, or one for each.
 Extents: TypeAlias = SupportsIndex | Sequence[SupportsIndex]

@@ -16,7 +16,7 @@ from iverson.nn.layers import dropout
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
 
 @checked

@@ -20,7 +20,7 @@ from iverson.nn.arguments import Extents, extents
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
     Padding = Extents | Literal["valid", "same"]
 

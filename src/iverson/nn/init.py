@@ -17,11 +17,11 @@ from iverson.array_api.random import Generator
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import Shape, as_shape, check_choice, check_storable
+from iverson.handles import Tensor, asarray
 from iverson.ops import F
-from iverson.tensor import Tensor, asarray
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import DTypeLike, ShapeLike
+    from iverson.handles.typing import DTypeLike, ShapeLike
 
     Fan = Literal["fan_in", "fan_out"]
 

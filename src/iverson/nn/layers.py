@@ -18,7 +18,7 @@ from iverson.core.shapes import as_int, check_choice
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
 
 def linear(x: A | ArrayLike, weight: A | ArrayLike, /, bias: A | ArrayLike | None = None) -> A:

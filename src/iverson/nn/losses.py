@@ -21,7 +21,7 @@ from iverson.nn.arguments import alike, pair, real
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis
+    from iverson.handles.typing import A, ArrayLike, Axis
 
     Reduction = Literal["mean", "sum", "none"]
 

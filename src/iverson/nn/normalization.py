@@ -14,12 +14,12 @@ from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
+from iverson.handles import Tensor
 from iverson.nn.arguments import real
 from iverson.ops import F
-from iverson.tensor import Tensor
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike, Axis, ShapeLike
+    from iverson.handles.typing import A, ArrayLike, Axis, ShapeLike
 
 
 def _moments(x: Any, axes: Shape) -> tuple[Any, Any, Any]:

@@ -20,7 +20,7 @@ from iverson.nn.convolution import at, images, padded, places, single
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
 
 def _reduced(x: Any, reduce: Any, size: Shape, stride: Shape, dilation: Shape) -> Any:

@@ -18,7 +18,7 @@ from iverson.ops import F
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iverson.tensor.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike
 
     Mode = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
 

@@ -11,9 +11,9 @@ from iverson.autograd.mode import no_grad
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Operand, Wrapper, has_entries, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, described
+from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, Zero
 from iverson.ops import F
-from iverson.tensor import Tensor, asarray
 
 
 def _leaves(params: Any, operation: str) -> list[Any]:

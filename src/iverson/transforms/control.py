@@ -31,8 +31,8 @@ from iverson.graph.control import checkpointed, chosen
 from iverson.graph.nodes import Graph, Value
 from iverson.graph.scan import scanned, scanned_in_blocks
 from iverson.graph.while_loop import repeated
+from iverson.handles import asarray
 from iverson.layouts import support_of
-from iverson.tensor import asarray
 from iverson.transforms import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.tracing import TracedFunction
 from iverson.transforms.trees import flatten, tensors, unflatten

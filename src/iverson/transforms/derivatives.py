@@ -22,9 +22,9 @@ from iverson.core.dispatch import Wrapper, alias, is_tracked, is_variable, rewra
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, GradientError, ShapeError
 from iverson.core.shapes import as_int, check_choice
+from iverson.handles import Tensor
 from iverson.layouts import Zero
 from iverson.masked.facts import jacobian_block
-from iverson.tensor import Tensor
 from iverson.transforms.batch import chunk
 from iverson.transforms.columns import by_columns, by_rows
 from iverson.transforms.sparse_jacobian import blocks, plan, stored_whole

@@ -15,9 +15,9 @@ from iverson.array_api.joining import concat
 from iverson.core import dtypes
 from iverson.core.dispatch import rewrap, unwrap, value_of
 from iverson.core.errors import ShapeError
+from iverson.handles import Tensor
 from iverson.layouts import Sparse
 from iverson.ops import F
-from iverson.tensor import Tensor
 from iverson.transforms.trees import flatten, tensors, unflatten
 
 

@@ -38,6 +38,7 @@ from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
 from iverson.graph.nodes import Graph
 from iverson.graph.symbols import bounds
+from iverson.handles import Tensor, asarray
 from iverson.layouts import (
     Pattern,
     Sparse,
@@ -56,7 +57,6 @@ from iverson.layouts.symbols import (
     kind_key,
     symbol_for,
 )
-from iverson.tensor import Tensor, asarray
 from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
 from iverson.transforms.guards import guards_of
 from iverson.transforms.tracing import TracedFunction

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, final
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact
+from iverson.array_api.arguments import as_inexact, as_plain
 from iverson.array_api.contraction import matmul
 from iverson.array_api.creation import asarray, zeros
 from iverson.array_api.factorized import Factorized
@@ -38,8 +38,8 @@ from iverson.transforms.derivatives import vjp
 from iverson.transforms.implicit import implicit
 
 if TYPE_CHECKING:
-    from iverson.tensor.tensor import Tensor
-    from iverson.tensor.typing import ArrayLike, DTypeLike
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import ArrayLike, DTypeLike
 
 
 @final
@@ -131,7 +131,8 @@ def _preconditioner(m: Any, operation: str, shape: Any) -> Any:
         if callable(m) and not isinstance(m, Operand):
             m = LinearOperator(m, shape)
         elif isinstance(m, Operand | np.ndarray):
-            held = as_inexact(asarray(m), operation, "M").detach()
+            matrix: Any = m
+            held = as_inexact(as_plain(matrix, operation, "M"), operation, "M").detach()
             m = LinearOperator(lambda v: matmul(held, v), held.shape[-2:])
         else:
             raise ArgumentTypeError(
@@ -149,7 +150,7 @@ def _solved(method: str, a: Any, b: Any, x0: Any, rtol: Any, atol: Any, maxiter:
     """x with A x = b, by what the matrix is known by."""
     name = method.partition("(")[0]
     a = a if isinstance(a, LinearOperator) else as_inexact(a, name, "a")
-    b = as_inexact(b, name, "b")
+    b = as_inexact(as_plain(b, name, "b") if isinstance(a, LinearOperator) else b, name, "b")
     if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
         raise ShapeError(name, "a", got=f"shape {a.shape}", expected="square matrices")
     n = a.shape[-1]
@@ -176,7 +177,7 @@ def _solved(method: str, a: Any, b: Any, x0: Any, rtol: Any, atol: Any, maxiter:
         "m": _preconditioner(m, name, tuple(a.shape[-2:])),
     }  # fmt: skip
     if x0 is not None:
-        start = as_inexact(x0, name, "x0")
+        start = as_inexact(as_plain(x0, name, "x0"), name, "x0")
         if is_tracked(start):
             raise GradientError(
                 name,

@@ -21,8 +21,8 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.handles import Tensor, asarray
 from iverson.ops import TABLE
-from iverson.tensor import Tensor, asarray
 
 #: What trees are mostly made of.
 _PLAIN = frozenset((Tensor, tuple, list, dict, int, float, str))

@@ -15,10 +15,10 @@ import iverson as iv
 from iverson.core.arguments import as_function
 from iverson.core.dispatch import unwrap, value_of
 from iverson.core.errors import ArgumentTypeError, ShapeError, described
+from iverson.handles import Tensor, asarray
 from iverson.interop.packing import summed
 from iverson.layouts import layout_of
 from iverson.masked import MaskedTensor
-from iverson.tensor import Tensor, asarray
 
 Block = Tensor | MaskedTensor
 

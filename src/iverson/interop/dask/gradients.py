@@ -18,13 +18,13 @@ from iverson.core.arguments import as_function
 from iverson.core.dispatch import alias, make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, DTypeError, IversonError, ShapeError, described
 from iverson.core.shapes import check_choice
+from iverson.handles import asarray
 from iverson.interop.dask.broadcast import Broadcast, replica
 from iverson.interop.dask.partial import added, gradients_of, partial_of, scaled
 from iverson.interop.dask.partitions import Partitions, client_of, waiting
 from iverson.interop.dask.table import PartitionedTable, TableRows
 from iverson.interop.packing import Packed, pack, summed, unpack
 from iverson.layouts import Zero
-from iverson.tensor import asarray
 from iverson.transforms.trees import flatten, tensors, unflatten
 
 NAME = "value_and_grad"

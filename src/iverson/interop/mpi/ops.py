@@ -15,9 +15,9 @@ from mpi4py import MPI
 from iverson.autograd import Function
 from iverson.core.dispatch import is_tracked, unwrap
 from iverson.core.errors import ArgumentError, ShapeError, described
+from iverson.handles import Tensor, asarray
 from iverson.interop.mpi.ranks import TIMEOUT, Ranks
 from iverson.interop.mpi.reduce import gathered, reduced
-from iverson.tensor import Tensor, asarray
 from iverson.transforms.trees import flatten, tensors, unflatten
 
 Array = np.ndarray[Any, Any]

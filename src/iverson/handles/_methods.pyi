@@ -10,9 +10,9 @@ from iverson.array_api.searching import UniqueCounts
 from iverson.array_api.searching import UniqueInverse
 
 from iverson.masked.tensor import MaskedTensor
-from iverson.tensor.array import Array
-from iverson.tensor.tensor import Tensor
-from iverson.tensor.typing import *
+from iverson.handles.array import Array
+from iverson.handles.tensor import Tensor
+from iverson.handles.typing import *
 
 class Methods:
     def abs(self, /) -> Self:

@@ -14,11 +14,11 @@ from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IversonError, described
 from iverson.core.float_warnings import at_user_line, is_of_user
 from iverson.core.shapes import check_choice
+from iverson.handles.tensor import Tensor
 from iverson.ops import TABLE
-from iverson.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from iverson.tensor.typing import Device, DTypeLike
+    from iverson.handles.typing import Device, DTypeLike
 
 
 @checked

@@ -27,17 +27,17 @@ from iverson.core.errors import (
     ShapeError,
 )
 from iverson.core.float_warnings import cast
+from iverson.handles import printing
+from iverson.handles.array import Array
 from iverson.layouts import holds_alone, layout_of, read_only, to_strided
 from iverson.layouts.registry import support_of
 from iverson.ops import TABLE
-from iverson.tensor import printing
-from iverson.tensor.array import Array
 
 if TYPE_CHECKING:
-    from iverson.tensor._methods import TensorMethods
-    from iverson.tensor.spy import Picture
+    from iverson.handles._methods import TensorMethods
+    from iverson.handles.spy import Picture
 else:
-    TensorMethods = object  # as `iverson.tensor.array.Methods`
+    TensorMethods = object  # as `iverson.handles.array.Methods`
 
 
 class Tensor(Handle, Array, TensorMethods):
@@ -293,7 +293,7 @@ class Tensor(Handle, Array, TensorMethods):
         return printing.show(self)
 
     def _repr_html_(self) -> str:
-        from iverson.tensor import notebook
+        from iverson.handles import notebook
 
         return notebook.show(self)
 
@@ -312,7 +312,7 @@ class Tensor(Handle, Array, TensorMethods):
         |  #|
         +---+
         """
-        from iverson.tensor import spy
+        from iverson.handles import spy
 
         value = self._value
         known = None if type(value) is np.ndarray else spy.of_entries(support_of(value), self.shape)

@@ -31,12 +31,12 @@ from iverson.core.errors import (
 from iverson.core.op import Op
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
+from iverson.handles import indexing
 from iverson.layouts.symbols import PatternRead, StandIn
 from iverson.ops import TABLE
-from iverson.tensor import indexing
 
 if TYPE_CHECKING:
-    from iverson.tensor._methods import Methods
+    from iverson.handles._methods import Methods
 else:
     Methods = object  # what the functions of `iverson.array_api` are bound to is the class itself
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from iverson.core.dispatch import has_entries
 from iverson.core.entries import FULL
+from iverson.handles.spy import Picture, of_entries
 from iverson.layouts import layout_of
 from iverson.layouts.registry import entries, support_of
-from iverson.tensor.spy import Picture, of_entries
 
 
 def show(x: Any) -> str:

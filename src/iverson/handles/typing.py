@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAli
 
 import numpy as np
 
-from iverson.tensor.array import Array
-from iverson.tensor.tensor import Tensor
+from iverson.handles.array import Array
+from iverson.handles.tensor import Tensor
 
 if TYPE_CHECKING:
     from numpy import typing as _numpy
