@@ -66,16 +66,17 @@ def test_a_part_is_that_of_the_whole(name):
         xs = [make_handle(a) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in sample.args]
         with np.errstate(all="ignore"):
             y = getattr(F, name)(*xs, **sample.params)
-        if op.multiple:
-            continue
         for i in floating(sample):
             has_rule = callable(op.vjp) or (i < len(op.vjp) and op.vjp[i] is not None)
             for part in parts_of(sample.args[i].shape, rng) if has_rule else []:
                 at = next(turns) % 3
                 for layout, tracked in HOW if EXHAUSTIVE else (HOW[at], HOW[at + 3]):
-                    g = make_handle(in_layout(rng.standard_normal(y.shape), layout, rng)[0])
-                    if tracked:
-                        g._node = leaf_of(g._value)
+                    of = y if op.multiple else (y,)
+                    gs = [in_layout(rng.standard_normal(z.shape), layout, rng)[0] for z in of]
+                    gs = [make_handle(g) for g in gs]
+                    for ct in gs if tracked else ():
+                        ct._node = leaf_of(ct._value)
+                    g = tuple(gs) if op.multiple else gs[0]
                     compare(op, part, i, g, y, xs, sample.params, tracked)
 
 

@@ -46,8 +46,8 @@ class Memory:
         ctypes.memmove(self.address, code, len(code))
         return not _libc().mprotect(self.address, self.size, mmap.PROT_READ | mmap.PROT_EXEC)
 
-    def __del__(self) -> None:
-        if self.address is not None and not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.address is not None and not is_finalizing():  # the module's names may be gone by then
             _libc().munmap(self.address, self.size)
 
 

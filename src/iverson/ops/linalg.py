@@ -324,7 +324,7 @@ def _slogdet_within(F: Any, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, 
     if not isinstance(wanted, Stored) or len(x.shape) != 2 or x.dtype.kind == "c":
         return NotImplemented
     pattern = wanted.pattern
-    if pattern.blocksize:
+    if pattern.ndim != 2 or pattern.blocksize:
         return NotImplemented
     (rows, columns), n = pattern.coordinates, x.shape[-1]
     order = np.argsort(columns, kind="stable")
