@@ -182,6 +182,7 @@ def test_namespaces_are_called(space, modules):
     results |= {
         "Factorized",
         "factorized",
+        "spsolve",
         *krylov.__all__,
     }  # tested with the sparse tensors that they are of
     results |= {s.name for s in SCALARS.values() if s.space}  # tested by their records

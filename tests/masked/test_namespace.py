@@ -339,7 +339,7 @@ ELEMENTWISE = {
 
 def test_every_name_is_here():
     assert functions(iv) - OTHERS == {*VALUE, *PLAIN, *REFUSED, *ELEMENTWISE}
-    known = {*LINALG, *REFUSED_SYSTEMS, *SHIFTS, *DECOMPOSED, *TRANSFORMED, *OTHERS, "factorized"}
+    known = {*LINALG, *REFUSED_SYSTEMS, *SHIFTS, *DECOMPOSED, *TRANSFORMED, *OTHERS, "factorized", "spsolve"}
     assert functions(iv.linalg) | functions(iv.fft) <= known
 
 

@@ -22,6 +22,7 @@ from iverson.array_api.matrix_functions import (
 )
 from iverson.array_api.norms import matrix_norm, norm, singular_values, vector_norm
 from iverson.array_api.reductions import sum as _sum
+from iverson.array_api.sparse import spsolve
 from iverson.array_api.systems import (
     LstsqResult,
     LUFactorResult,
@@ -331,8 +332,8 @@ __all__ = [
     "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "factorized", "inv", "logdet", "logm", "lstsq", "lu",
     "lu_factor", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
     "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_circulant",
-    "solve_toeplitz", "solve_triangular", "sqrtm", "svd", "svdvals", "tensordot", "trace", "vecdot",
-    "vector_norm",
+    "solve_toeplitz", "solve_triangular", "spsolve", "sqrtm", "svd", "svdvals", "tensordot", "trace",
+    "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
