@@ -793,6 +793,7 @@ OTHERS |= {
     ),
     "te.differentiate": _differentiated,
     "te.jvp": _with_tangents,
+    "te.explain of an op": lambda: (partial(te.explain, te.op(_twice)), Given(vector())),
     "te.op": lambda: (_defined, Given(_twice, name="an_op_of_the_sweep", results=1)),
     "te.bind": _bound,
     "te.eliminate": lambda: (te.eliminate, Given(te.program_of([_doubled()]))),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
+import iverson as iv
 from iverson import te
 from iverson.codegen import compile
 from iverson.codegen.peak import Peak
+from iverson.core.errors import ArgumentTypeError
 from iverson.te import blocks, kernels
 from iverson.te.lower import lower
 from iverson.te.work import Work, work
@@ -119,3 +122,25 @@ def test_what_runs_in_blocks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 1 << 12)
     assert "blocks    as an op, 5 places of i at a time, of 50" in te.explain(U)
     assert "blocks" not in te.explain(T), "rows and columns"
+
+
+def test_an_op_is_explained_at_a_call_and_the_gradients_that_its_arguments_ask_for() -> None:
+    @te.op
+    def scaled(x: Any, w: Any, *, by: float) -> Any:
+        k = te.reduce_axis(x.shape[0], "k")
+        return te.compute(w.shape, lambda i: te.sum(x[k], k) * w[i] * by)
+
+    x, w, n = iv.ones(4), iv.ones(3, requires_grad=True), iv.arange(4)
+    text = te.explain(scaled, x, w, by=2.0)
+    forward, backward = text.split("gradients of te.scaled in w\n")
+    assert forward.startswith("te.scaled\n")
+    assert "dscaled/dw" in backward
+    assert "dscaled/dx" not in text
+    assert "gradients of te.scaled in x, w\n" in te.explain(scaled, iv.ones(4, requires_grad=True), w, by=2.0)
+    assert "gradients" not in te.explain(scaled, n, iv.ones(3), by=2.0)
+    with pytest.raises(ArgumentTypeError, match=r"te.scaled: .*missing 1 required positional argument: 'w'"):
+        te.explain(scaled, x, by=2.0)
+    tensor = te.compute((3,), lambda i: i * 2)
+    for of in ((np.sin, x), (np.sin,), (tensor, 3)):
+        with pytest.raises(ArgumentTypeError, match=r"'result'.* a function that te.op made"):
+            te.explain(*of)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from iverson.codegen.launch import sharing
+from iverson.core.errors import ArgumentTypeError, described
 from iverson.te.counting import domain_size, walk_size
 from iverson.te.eliminate import eliminate, is_symbolic, owned
 from iverson.te.expressions import Tensor, extent, reads_of
@@ -30,11 +32,15 @@ class Count:
     terms: int | None
 
 
-def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
+def explain(
+    result: Program | Tensor | Iterable[Tensor] | Callable[..., Any], *args: Any, **params: Any
+) -> str:
     """Per statement: domain, points visited, nonzero terms, the strategy and why, and the loops. Then the
     kernels that these are compiled to.
 
-    ``result`` is a DifferentiationResult, a tensor, several, or a program.
+    ``result`` is a DifferentiationResult, a tensor, several, or a program. Or it is a function that `op`
+    made, and ``args`` and ``params`` are the arguments of a call: that call is carried out and explained,
+    and then the gradients in those arguments that require gradients, as one program.
 
     Of each kernel: points, bytes and floating-point operations (an elementary function counts ten); the time
     that is expected, and that at this machine's peak, which is measured once per process; threads. A line
@@ -42,7 +48,7 @@ def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
     is kept or recomputed where it is read, and why. Then levers that nothing came of, and where a program was
     too big for the best walk. Sizes that are not bound are taken to be 64.
 
-    >>> from iverson.te import language as te
+    >>> from iverson import te
     >>> A = te.placeholder((3, 3), name="A")
     >>> print(explain(te.compute((3, 3), lambda i, j: te.bracket(j <= i) * A[i, j], "B")))
     B = ...
@@ -58,8 +64,37 @@ def explain(result: Program | Tensor | Iterable[Tensor]) -> str:
       work      6 points, 144 bytes, 0 flops
       expected  ... us, at peak ... us (... GFLOP/s, ... GB/s)
       threads   1: more would not pay over i_0
+
+    An op is explained at a call of it:
+
+    >>> import iverson as iv
+    >>> @te.op
+    ... def total(x):
+    ...     k = te.reduce_axis(x.shape[0])
+    ...     return te.compute((), lambda: te.sum(x[k] * x[k], axis=k))
+    >>> [line for line in explain(total, iv.ones(3, requires_grad=True)).splitlines() if "te." in line]
+    ['te.total', 'gradients of te.total in x']
+
+    Raises
+    ------
+    ArgumentTypeError
+        If there are arguments beside what is not an op; and as the op does.
     """
-    program = result if isinstance(result, Program) else eliminate(result)
+    expression = getattr(result, "expression", None)
+    if expression is not None:
+        programs = expression.programs(args, params)
+        return "\n".join(f"{title}\n{_explained(eliminate(p))}" for title, p in programs.items())
+    if args or params or callable(result):
+        raise ArgumentTypeError(
+            "te.explain",
+            "result",
+            got=described(result) + (", and arguments beside it" if args or params else ""),
+            expected="a function that te.op made and the arguments of a call, or tensors alone",
+        )
+    return _explained(result if isinstance(result, Program) else eliminate(result))
+
+
+def _explained(program: Program) -> str:
     lines = []
     for s in program.statements:
         count = counts(s)

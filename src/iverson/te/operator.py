@@ -316,6 +316,20 @@ class Expression:
         made.gradient = self, wanted, defined
         return made
 
+    def programs(self, args: tuple[Any, ...], params: dict[str, Any]) -> dict[str, Program]:
+        """That of a call, and that of the gradients in those arguments that are tracked; under titles."""
+        bind(self.op, args, params)  # what is wrong with the call is said as ever
+        operands = tuple(map(_operand, args))
+        own = self.compiled(operands, params)
+        found = {self.name: own.program}
+        results = tuple(range(len(own.results)))
+        wanted = tuple(i for i in sorted(own.reached(results)) if is_tracked(args[i]))
+        if wanted:
+            names = ", ".join(self.names[i] for i in wanted)
+            made = self.gradients(wanted, results).compiled((*own.results, *operands), params)
+            found[f"gradients of {self.name} in {names}"] = made.program
+        return found
+
     def _pull(
         self, wanted: tuple[int, ...], defined: tuple[int, ...], *given: Placeholder, **params: Any
     ) -> Any:
