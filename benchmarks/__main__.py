@@ -72,16 +72,21 @@ def main() -> int:
 
 def corpus(args: argparse.Namespace, seed: int, header: report.Row) -> int:
     """Kernels of the literature against the best of their peers, in so many minutes."""
-    rows = run.run(args.minutes, seed, quick=args.quick, only=args.only or ())
+    only = args.only or ()
+    measuring = run.Corpus(args.minutes, seed, quick=args.quick, only=only)
+    rows = measuring.run()
     found = best.best(rows)
-    planned = [c for _, cells in run.passes(seed, quick=args.quick, only=args.only or ()) for c in cells]
+    planned = [c for _, cells in run.passes(seed, quick=args.quick, only=only) for c in cells]
+    print(f"\n{best.text(found, planned)}\n", flush=True)
+    explained: list[str] = []
+    for text in measuring.explained(best.worst(found)):
+        print(f"{text}\n", flush=True)
+        explained.append(text)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
-        result = {"machine": header, "seed": seed, "quick": args.quick, "corpus": found}
+        result = {"machine": header, "seed": seed, "quick": args.quick}
+        result |= {"summary": best.summary(found, planned), "corpus": found, "explained": explained}
         args.json.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"\n{best.text(found, planned)}\n", flush=True)
-    for row in best.worst(found):
-        print(f"{best.explained(row, seed)}\n", flush=True)
     return int(any(report.is_broken(row["status"].get("iverson", "ok")) for row in rows))
 
 

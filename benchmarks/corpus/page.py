@@ -32,8 +32,9 @@ def best(rows: Iterable[Row]) -> list[Row]:
         own = places.setdefault(
             (row["workload"], row["size"], row["threads"]),
             {k: row[k] for k in ("workload", "size", "size_is", "drawn", "threads")}
-            | {"ratios": {}, "status": {}, "seconds": {}},
+            | {"ratios": {}, "status": {}, "seconds": {}, "native": None},
         )
+        own["native"] = own["native"] or row.get("native")
         own["status"] |= row["status"]
         ours = row["seconds"].get(OURS)
         for peer, seconds in row["seconds"].items():
@@ -69,14 +70,56 @@ def text(found: Sequence[Row], planned: Sequence[Cell]) -> str:
     lines = [
         _table(found),
         "",
-        f"{len(timed)} measurements of {len({row['workload'] for row in timed})} workloads",
-        f"no time was left for {missing}",
+        f"{len(timed)} measurements of {len({r['workload'] for r in timed})} workloads, {missing} left out",
         f"geometric mean of the ratio to the best peer {ratio_text(mean(found))} (at most {MEAN_TARGET})",
         *(f"- {name}: {ratio_text(mean(r for r in found if of(r)))}" for name, of in _PARTS.items()),
-        f"{len(short)} of {len(timed)} above their target, {len(cliffs)} above {CLIFF:g}",
+        f"targets met {len(timed) - len(short)}, missed {len(short)}; cliffs (above {CLIFF:g}) {len(cliffs)}",
         *_reasons(found),
+        "",
+        "the worst ten, and where the time goes:",
+        _worst_table(found),
     ]
     return "\n".join(lines)
+
+
+def summary(found: Sequence[Row], planned: Sequence[Cell]) -> Row:
+    """The numbers of `text`."""
+    timed = [row for row in found if row["ratio"] is not None]
+    short = [row for row in timed if row["ratio"] > target(row["workload"])]
+    return {
+        "measured": len(timed),
+        "not_measured": len({c.place for c in planned}) - len(found),
+        "mean": mean(found),
+        "means": {name: mean(r for r in found if of(r)) for name, of in _PARTS.items()},
+        "mean_target": MEAN_TARGET,
+        "met": len(timed) - len(short),
+        "missed": len(short),
+        "cliffs": sum(row["ratio"] > CLIFF for row in timed),
+        "worst": worst(found),
+    }
+
+
+def _worst_table(found: Sequence[Row]) -> str:
+    """Of the worst ten our time, that of its machine code and the rest, which is Python's, and the peers'."""
+    head = ("workload", "size", "threads", OURS, "kernels", "calling", "peers", "ratio", "")
+    return table(head, [_where(row) for row in worst(found)])
+
+
+def _where(row: Row) -> tuple[str, ...]:
+    ours, native = row["seconds"][OURS], row["native"]
+    parts = ("-", "-") if native is None else (_time(ours * native), _time(ours * (1 - native)))
+    peers = sorted((p for p in row["seconds"] if p != OURS), key=row["seconds"].__getitem__)
+    size = f"{row['size_is']} {row['size']}{'*' if row['drawn'] else ''}"
+    times = ", ".join(f"{p} {_time(row['seconds'][p])}" for p in peers)
+    verdict = "CLIFF" if row["ratio"] > CLIFF else ""
+    return (
+        *(row["workload"], size, str(row["threads"]), _time(ours), *parts, times),
+        *(ratio_text(row["ratio"]), verdict),
+    )
+
+
+def _time(seconds: float) -> str:
+    return time_text([seconds]).partition(" ±")[0]
 
 
 def _table(found: Sequence[Row]) -> str:
@@ -99,9 +142,9 @@ def _line(row: Row) -> tuple[str, ...]:
         row["workload"],
         f"{row['size_is']} {row['size']}{'*' if row['drawn'] else ''}",
         str(row["threads"]),
-        time_text([seconds[OURS]] if OURS in seconds else None).partition(" ±")[0],
+        _time(seconds[OURS]) if OURS in seconds else "-",
         row["peer"] or "-",
-        time_text([seconds[row["peer"]]] if ratio is not None else None).partition(" ±")[0],
+        _time(seconds[row["peer"]]) if ratio is not None else "-",
         ratio_text(ratio),
         ", ".join(others),
         verdict,
