@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import multiprocessing
 import pickle
@@ -34,6 +35,21 @@ def times_scale(x):
 @iv.jit
 def of_module(x):
     return (x * x).sum()
+
+
+@iv.jit
+@iv.grad
+def slope(x):
+    return (x * x).sum()
+
+
+renamed = iv.jit(iv.vmap(times_scale))
+
+
+class Holder:
+    @iv.jit
+    def of_class(self, x):
+        return x
 
 
 def same(a, b):
@@ -261,9 +277,14 @@ def _in_child(queue):
 
 def test_fork_and_pickle():
     of_module(iv.asarray(X))
-    again = pickle.loads(pickle.dumps(of_module))
-    assert again is of_module
-    assert copy.copy(of_module) is of_module
+    for f in (of_module, slope, renamed, Holder.of_class):
+        assert pickle.loads(pickle.dumps(f)) is f
+        assert copy.copy(f) is f
+        assert copy.deepcopy([f])[0] is f
+    for f in (iv.jit(lambda x: x), iv.jit(np.sin), iv.jit(functools.partial(slope))):
+        assert copy.deepcopy(f) is f
+        with pytest.raises((pickle.PicklingError, AttributeError), match="pickle|attribute"):
+            pickle.dumps(f)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_in_child, args=(queue,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import types
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.core.errors import ArgumentTypeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError
 from iverson.graph.compiled import Compiled
 from iverson.layouts import Zero, to_strided
 
@@ -119,6 +120,19 @@ def test_a_rule_that_replaces_another_is_traced_apart():
     assert compiled.cache_size == 5  # one for each block, which is entered anew
 
 
+def test_policies_of_masks_are_traced_apart():
+    a, b = iv.masked_tensor([1.0, 2.0], [True, False]), iv.masked_tensor([3.0, 4.0], [True, True])
+    given, closed = iv.jit(lambda a, b: a + b), iv.jit(lambda x: x * (a + b))
+    for f, args in ((given, (a, b)), (closed, (iv.ones(2),))):
+        for _ in range(2):
+            same(f(*args), a + b)
+            with iv.masked.policy("strict"), pytest.raises(ArgumentError, match="different masks"):
+                f(*args)
+        with iv.masked.policy("intersect"):
+            f(*args)
+        assert f.cache_size == 1
+
+
 def test_inside_of_another_it_is_a_part_of_that(monkeypatch):
     calls = []
     plain = Compiled.__call__
@@ -166,6 +180,44 @@ class Layer:
         return x * self.weight
 
 
+class Scaled(iv.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * scale
+
+
+def doubled(function):
+    """A decorator, whose wrapper reads a global itself."""
+
+    @functools.wraps(function)
+    def call(x):
+        return function(x) * scale
+
+    return call
+
+
+def total(x):
+    return (x * x).sum() * scale
+
+
+#: What stands for a function that it is given, by name.
+AROUND = {
+    "grad": iv.grad,
+    "value and gradient": lambda f: lambda x: iv.stack([g.sum() for g in iv.value_and_grad(f)(x)]),
+    "jacobian": iv.jacobian,
+    "hessian": iv.hessian,
+    "vmap": iv.vmap,
+    "checkpoint": iv.checkpoint,
+    "gradient of a compiled one": lambda f: iv.grad(iv.jit(f)),
+    "gradient of a partial": lambda f: iv.grad(functools.partial(f)),
+    "gradients of gradients": lambda f: iv.jacobian(iv.grad(f)),
+}
+
+
 class Slots:
     __slots__ = ("weight",)
 
@@ -186,7 +238,8 @@ def readers():
     layer, model, slots = Layer(2.0), Model(), Slots()
     slots.weight = 4.0
     options, weights, nested = {"a": 2.0}, [2.0, 3.0], {"p": [{"w": iv.asarray(2.0)}]}
-    cell, numbers = 2.0, iv.asarray([1.0, 2.0])
+    cell, numbers, fixed = 2.0, iv.asarray([1.0, 2.0]), iv.asarray(3.0)
+    queue = collections.deque([2.0])
     settings.factor = 2.0
 
     def rebind():
@@ -229,7 +282,13 @@ def readers():
         "partial": (functools.partial(of_partial, layer), set_weight),
         "module": (lambda x: x * settings.factor, lambda: setattr(settings, "factor", settings.factor + 1)),
         "compiled": (iv.jit(times_scale), set_global),
-    }
+        "wrapper": (doubled(lambda x: x + 1), set_global),
+        "by the name of an attribute": (lambda x: x * getattr(layer, "weight"), set_weight),  # noqa: B009
+        "item of a deque": (lambda x: x * queue[0], lambda: queue.appendleft(queue[0] + 1)),
+        "forward of a Function": (lambda x: Scaled.apply(x) + 0, set_global),
+        "backward of a Function": (iv.grad(lambda x: Scaled.apply(x).sum()), set_global),
+        "that a constant is a variable": (lambda x: x * fixed, lambda: fixed.requires_grad_(True)),
+    } | {name: (around(total), set_global) for name, around in AROUND.items()}
 
 
 @pytest.mark.parametrize("name", readers())

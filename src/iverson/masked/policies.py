@@ -7,8 +7,9 @@ from contextvars import ContextVar, Token
 from iverson.core.shapes import check_choice
 
 POLICIES = ("intersect", "strict")
+USUAL = POLICIES[0]
 
-_policy: ContextVar[str] = ContextVar("iverson_masked_policy", default="intersect")
+_policy: ContextVar[str] = ContextVar("iverson_masked_policy", default=USUAL)
 current = _policy.get
 
 

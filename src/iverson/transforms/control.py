@@ -6,7 +6,6 @@ A function that is given is run once, on tensors without entries, and becomes a 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -35,7 +34,7 @@ from iverson.handles import asarray
 from iverson.layouts import support_of
 from iverson.transforms import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.tracing import TracedFunction
-from iverson.transforms.trees import flatten, tensors, unflatten
+from iverson.transforms.trees import as_named, flatten, tensors, unflatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -510,7 +509,7 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     as_function(function, "checkpoint", "function")
     name = f"checkpoint({getattr(function, '__name__', type(function).__name__)})"
 
-    @functools.wraps(function)
+    @as_named(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = flatten((args, kwargs))
         leaves = [asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in leaves]

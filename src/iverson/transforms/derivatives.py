@@ -31,6 +31,7 @@ from iverson.transforms.sparse_jacobian import blocks, plan, stored_whole
 from iverson.transforms.trees import (
     Function,
     arguments,
+    as_named,
     flatten,
     fresh,
     handed_out,
@@ -252,6 +253,7 @@ def value_and_grad(
     (iverson.Tensor(5.), iverson.Tensor([2., 4.]))
     """
 
+    @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "grad")
         line = Linearization(partial, chosen, "grad", has_aux)
@@ -294,6 +296,7 @@ def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
     """
     both = value_and_grad(function, argnums, has_aux)
 
+    @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
@@ -362,6 +365,7 @@ def _jacobian(
 ) -> Callable[..., Any]:
     """As `jacobian`; ``or_forward`` takes forward mode where the zeros leave no better choice."""
 
+    @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "jacobian")
         line = Linearization(partial, chosen, "jacobian")

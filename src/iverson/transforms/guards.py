@@ -1,8 +1,9 @@
 """What a function reads of its surroundings while it is traced, and whether that is still there.
 
 A trace is of what globals, closure cells, attributes and items of containers held at that time. They are
-found in the code: names that the function reads, and the functions of the user's that it reaches by them.
-What libraries read is not looked into.
+found in the code: names that the function reads, and the functions of the user's that it reaches by them, also
+those that a function of a library wraps (``grad(f)``) and those that a class of ours calls (``Function``). What
+libraries read themselves is not looked into.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import os
 import sys
 import sysconfig
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
@@ -21,7 +23,9 @@ import numpy as np
 from iverson.core.dispatch import Handle, Operand, is_tracked, value_of
 
 _MISSING = object()
-_CONTAINERS = (tuple, list, dict, set, frozenset)
+_OURS = __name__.partition(".")[0] + "."
+_CONTAINERS = (tuple, list, dict, set, frozenset, deque)
+_FUNCTIONS = (FunctionType, MethodType, functools.partial)
 #: What has no parts that could change but its own value, or is seen elsewhere.
 _PLAIN = (Operand, np.ndarray, np.generic, np.dtype, str, bytes, bool, int, float, complex, type(None))
 
@@ -46,9 +50,11 @@ class Guard:
             self.value = None
 
     def holds(self) -> bool:
-        """Whether it still holds that very object, of the same entries."""
+        """Whether it still holds that very object, of the same entries and as constant as it was."""
         held = self.held
-        return self._read() is held and (self.value is None or value_of(held) is self.value)
+        if self._read() is not held:
+            return False
+        return self.value is None or (value_of(held) is self.value and not is_tracked(held))
 
 
 class Items(Guard):
@@ -87,7 +93,12 @@ class _Reached:
     def reach(self, x: Any) -> None:
         if isinstance(x, MethodType):
             self.reach(x.__self__)
-        x = getattr(x, "__wrapped__", getattr(x, "__func__", x))
+        x = getattr(x, "__func__", x)
+        wrapped = getattr(x, "__wrapped__", None)
+        if wrapped is not None:
+            self.reach(wrapped)
+            if not isinstance(x, FunctionType):
+                return
         if not isinstance(x, _PLAIN) and id(x) not in self._objects:
             self._objects[id(x)] = x
             self._waiting.append(x)
@@ -110,6 +121,10 @@ class _Reached:
         if isinstance(x, FunctionType):
             if _is_of_users(x.__code__.co_filename):
                 self._function(x)
+            else:
+                for cell in x.__closure__ or ():
+                    if isinstance(held := _contents(cell), _FUNCTIONS):
+                        self.reach(held)
         elif isinstance(x, _CONTAINERS):
             if not isinstance(x, tuple | frozenset):
                 self.guards[id(x), "items"] = Items(partial(_items, x))
@@ -153,9 +168,12 @@ class _Reached:
 
 
 def _read_of(cls: type, names: set[str]) -> Iterator[str]:
-    """The attributes of a class that code with these names may read; operators and calls have none there."""
+    """The attributes of a class that code with these names may read; operators, calls and what a base class of
+    ours calls have none there."""
+    of_ours = any(base.__module__.startswith(_OURS) for base in cls.__mro__)
     for name, held in vars(cls).items():
-        if name in names or (isinstance(held, FunctionType) and name[:2] == "__"):
+        is_called = of_ours or name[:2] == "__"
+        if name in names or (is_called and isinstance(held, FunctionType | staticmethod)):
             yield name
 
 
@@ -175,8 +193,15 @@ def _contents(cell: CellType) -> Any:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The names of globals and attributes that a code object, and those inside of it, may read."""
-    return set(code.co_names).union(*(_names(c) for c in code.co_consts if isinstance(c, CodeType)))
+    """The names of globals and attributes that a code object, and those inside of it, may read: strings in it
+    too, as ``getattr`` takes them."""
+    found = set(code.co_names)
+    for c in code.co_consts:
+        if isinstance(c, CodeType):
+            found |= _names(c)
+        elif isinstance(c, str) and c.isidentifier():
+            found.add(c)
+    return found
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -57,6 +58,7 @@ from iverson.layouts.symbols import (
     kind_key,
     symbol_for,
 )
+from iverson.masked.policies import USUAL, current
 from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
 from iverson.transforms.guards import guards_of
 from iverson.transforms.tracing import TracedFunction
@@ -401,7 +403,7 @@ class Jitted(Generic[P, R]):
         if not self._chosen:
             key, leaves, plain = _plain_key(args, kwargs)
             known = self._plain.get(key)
-            if known is not None and known.holds() and not overrides():
+            if known is not None and known.holds() and not overrides() and current() == USUAL:
                 return known.on_plain(leaves, plain)  # type: ignore[no-any-return]
         given = _Given(args, kwargs, self._static, self._donate, self._name)
         if given.is_traced:  # inside of a trace or a batch it is a part of that
@@ -409,7 +411,7 @@ class Jitted(Generic[P, R]):
                 work.note(self._called(given))
             return self._function(*args, **kwargs)
         entry = self._entry(given)
-        if key is not None and not overrides():
+        if key is not None and not overrides() and current() == USUAL:
             self._plain[key] = entry
         result = entry(given.handles)
         if given.donated:
@@ -454,8 +456,8 @@ class Jitted(Generic[P, R]):
 
     def _entry(self, given: _Given) -> _Entry:
         key = given.key
-        if replacing := overrides():
-            key = (key, frozenset((k, _Same(v)) for k, v in replacing.items()))
+        if (replacing := overrides()) or current() != USUAL:
+            key = (key, frozenset((k, _Same(v)) for k, v in replacing.items()), current())
         kind, key = key, self._key(given, key)
         found = self._entries.get(key)
         if found is None or not found.holds():
@@ -511,18 +513,11 @@ class Jitted(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<{self._name}: {self.cache_size} traces>"
 
-    def __reduce__(self) -> Any:
-        module, name = getattr(self, "__module__", None), getattr(self, "__qualname__", None)
-        return _by_reference, (module, name)
-
-
-def _by_reference(module: str, name: str) -> Any:
-    import importlib
-
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+    def __reduce__(self) -> str:
+        """Pickled by the name that its module has it under, as functions are; a copy is itself."""
+        module = sys.modules.get(self.__module__)
+        names = (name for name, held in vars(module).items() if held is self) if module else ()
+        return next(iter(names), getattr(self, "__qualname__", self._name))
 
 
 @checked

@@ -15,7 +15,7 @@ from iverson.kernels.keys import canonical_slice
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.ops import F
 from iverson.transforms.batch import Batch, Batched, chunk, joined
-from iverson.transforms.trees import tensors
+from iverson.transforms.trees import as_named, tensors
 
 P = ParamSpec("P")
 
@@ -59,6 +59,7 @@ def vmap(
     step = chunk(chunk_size, "vmap")
     axes_of = tuple(in_axes) if isinstance(in_axes, list) else in_axes
 
+    @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = _flattened(args)
         axes = _prefix(axes_of, args, "in_axes")

@@ -1,7 +1,8 @@
-"""Pytrees of tensors: flattening, and the variables a function's inputs are replaced with."""
+"""Functions of pytrees of tensors: flattening, names, and the variables their inputs are replaced with."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from iverson.core.dispatch import (
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.handles import Tensor, asarray
 from iverson.ops import TABLE
+
+Function = Callable[..., Any]
 
 #: What trees are mostly made of.
 _PLAIN = frozenset((Tensor, tuple, list, dict, int, float, str))
@@ -151,4 +154,7 @@ def _detached(x: Any) -> Any:
     return x.detach()
 
 
-Function = Callable[..., Any]
+def as_named(function: Function) -> Callable[[Function], Function]:
+    """Gives a function made of another one its name, so that it is pickled where it decorates, and its
+    signature; through ``__wrapped__`` a trace sees what the other one reads."""
+    return functools.wraps(function, updated=())
