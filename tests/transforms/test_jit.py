@@ -283,7 +283,7 @@ def test_fork_and_pickle():
         assert copy.deepcopy([f])[0] is f
     for f in (iv.jit(lambda x: x), iv.jit(np.sin), iv.jit(functools.partial(slope))):
         assert copy.deepcopy(f) is f
-        with pytest.raises((pickle.PicklingError, AttributeError), match="pickle|attribute"):
+        with pytest.raises((pickle.PicklingError, AttributeError), match=r"pickle|attribute"):
             pickle.dumps(f)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()

@@ -1,9 +1,9 @@
 """What a function reads of its surroundings while it is traced, and whether that is still there.
 
 A trace is of what globals, closure cells, attributes and items of containers held at that time. They are
-found in the code: names that the function reads, and the functions of the user's that it reaches by them, also
-those that a function of a library wraps (``grad(f)``) and those that a class of ours calls (``Function``). What
-libraries read themselves is not looked into.
+found in the code: names that the function reads, and the functions of the user's that it reaches by them,
+also those that a function of a library wraps (``grad(f)``) and those that a class of ours calls
+(``Function``). What libraries read themselves is not looked into.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ class _Reached:
 
 
 def _read_of(cls: type, names: set[str]) -> Iterator[str]:
-    """The attributes of a class that code with these names may read; operators, calls and what a base class of
-    ours calls have none there."""
+    """The attributes of a class that code with these names may read; operators, calls and what a base class
+    of ours calls have none there."""
     of_ours = any(base.__module__.startswith(_OURS) for base in cls.__mro__)
     for name, held in vars(cls).items():
         is_called = of_ours or name[:2] == "__"
