@@ -5,7 +5,7 @@
     >>> k = te.reduce_axis((0, 3), "k")
     >>> C = te.compute((2, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), "C")
     >>> dA, dB = te.differentiate(C, [A, B], head=te.placeholder((2, 4), name="H"))
-    >>> for line in te.explain(dA).splitlines():
+    >>> for line in te.explain(dA).splitlines()[:10]:
     ...     line
     'dC/dA += ...'
     '  domain    { [i, k, j] : 0 <= i < 2 and 0 <= k < 3 and 0 <= j < 4 }'
@@ -17,8 +17,6 @@
     '                dC/dA[i, k] += H[i, j] * B[k, j]'
     'kernel 1: dC/dA'
     '  work      24 points, 208 bytes, 48 flops'
-    '  expected  ...'
-    '  threads   1: no loop that several could share'
 
 Elementwise functions are those of the op table: ``te.exp``, ``te.erf``, ``te.maximum``, ...
 

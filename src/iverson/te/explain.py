@@ -63,7 +63,7 @@ def explain(
     kernel 2: B
       work      6 points, 144 bytes, 0 flops
       expected  ... us, at peak ... us (... GFLOP/s, ... GB/s)
-      threads   1: more would not pay over i_0
+      threads   1: more would not pay over i_0...
 
     An op is explained at a call of it:
 

@@ -355,8 +355,8 @@ def savgol_filter(
 
     Raises ArgumentError where SciPy refuses the window or the order.
 
-    >>> savgol_filter(iv.asarray([0., 1., 4., 9., 16.]), 3, 2)
-    iverson.Tensor([ 0.,  1.,  4.,  9., 16.])
+    >>> savgol_filter(iv.asarray([1., 2., 5., 10., 17.]), 3, 2)
+    iverson.Tensor([ 1.,  2.,  5., 10., 17.])
     """
     import scipy.signal
 
