@@ -156,6 +156,31 @@ def functions() -> Iterator[Right]:
     yield Right("einsum", lambda a, b: iv.einsum("ij,jk->ki", a, b), (normal(2, 3), normal(3, 2, seed=1)))
 
 
+def rotation(a: Any) -> Any:
+    return iv.stack([iv.stack([iv.cos(a), -iv.sin(a)]), iv.stack([iv.sin(a), iv.cos(a)])])
+
+
+def cancelling() -> Iterator[Right]:
+    """Derivatives that are exactly 0 since terms inside the rules cancel, up to their rounding."""
+    rng = np.random.default_rng(11)
+    for scale in (1e-3, 1.0, 30.0):
+        for n, rank in ((3, 1), (4, 1), (4, 2), (2, 0)):
+            a = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, n))
+            yield Right(f"det of {n} x {n} of rank {rank} at {scale:g}", iv.linalg.det, (leaf(scale * a),))
+        x, orders = (
+            leaf(scale * POINTS),
+            1 if scale < 1 else 2,
+        )  # the terms of second derivatives are in 1 / x**2
+        yield Right(f"sum of softmax at {scale:g}", lambda x: iv.softmax(x, axis=0).sum(), (x,))
+        unit = lambda x: iv.linalg.vector_norm(x / iv.linalg.vector_norm(x))
+        yield Right(f"unit vector at {scale:g}", unit, (x,), orders=orders)
+        yield Right(f"circle at {scale:g}", lambda x: iv.sin(x) ** 2 + iv.cos(x) ** 2, (x,))
+        yield Right(f"mean of centred at {scale:g}", lambda x: iv.mean(x - iv.mean(x)), (x,))
+        spd = leaf(scale * SPD)
+        yield Right(f"inverse times it at {scale:g}", lambda a: iv.linalg.inv(a) @ a, (spd,), orders=orders)
+    yield Right("determinant of a rotation", lambda a: iv.linalg.det(rotation(a)), (leaf(0.7),))
+
+
 def dtypes() -> Iterator[Right]:
     for dtype in ("float32", "complex64", "complex128"):
         x = normal(2, 2, dtype=dtype, seed=3)
@@ -208,4 +233,6 @@ def on_mixed_scales() -> Iterator[Right]:
         )
 
 
-CORPUS = [*elementwise(), *scaled(), *on_mixed_scales(), *functions(), *dtypes(), *layouts()]
+CORPUS = [
+    *elementwise(), *scaled(), *on_mixed_scales(), *functions(), *cancelling(), *dtypes(), *layouts(),
+]  # fmt: skip

@@ -20,7 +20,6 @@ from iverson.layouts import Box
 from iverson.testing.directions import Space, Vector, split
 from iverson.testing.perturbation import Output, Problem, Variable
 from iverson.testing.report import Finding, GradcheckError, blaming
-from iverson.testing.rounding import rounding
 
 _RANK = {"float32": 1, "complex64": 1, "float64": 2, "complex128": 2}
 
@@ -34,6 +33,7 @@ class Record:
 
     def __init__(self, problem: Problem, constants: bool, sparse_seeds: bool = False) -> None:
         self.problem = problem
+        self.constants = constants
         self.spec, self.all_outputs = problem.own()
         self.variables: tuple[Variable, ...] = problem.variables
         self.outputs: tuple[Output, ...] = tuple(
@@ -180,13 +180,9 @@ class Record:
         found = self.reverse(cotangent, casts=False)
         return np.concatenate([np.zeros(0), *(found[k] for k in range(len(self.variables)))])
 
-    def rounding_reverse(self, cotangent: Vector) -> Vector:
-        """How large the rounding error of `pulled` may be."""
-        return rounding(self.pulled, cotangent)
-
-    def rounding_forward(self, tangent: Vector) -> Vector:
-        """How large the rounding error of `forward` may be."""
-        return rounding(self.forward, tangent)
+    def nearby(self, points: Sequence[Vector]) -> Record:
+        """The function recorded at other points."""
+        return Record(self.problem.moved(points), self.constants, self.sparse_seeds)
 
     def embed(self, variable: int, direction: Vector) -> Vector:
         """A direction of one variable as one of all variables together."""

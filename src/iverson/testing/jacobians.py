@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,12 +17,15 @@ from iverson.testing.directions import Vector, lowest, random_direction
 from iverson.testing.groups import Members, columns
 from iverson.testing.numerical import UNIT, Numerical, Quotients
 from iverson.testing.report import Finding, GradcheckError
+from iverson.testing.rounding import rounding
 from iverson.testing.settings import Settings, Tolerances
 
 Matrix = NDArray[np.float64]
 
 #: How many columns with one-sided quotients far apart are looked at more closely.
 SUSPECTS = 32
+#: Points where rounding of the inputs leads: the least scale that it is relative to, and how many units.
+NEARBY, UNITS = (0.0, 1.0, 0.0, 1.0), 4
 
 
 @dataclass(frozen=True)
@@ -56,20 +59,65 @@ class Check:
         )  # fmt: skip
         return GradcheckError.of(self.record.problem.operation, finding)
 
-    def rounding(self, mode: str, row: int, column: int) -> float:
-        """The rounding of one entry of an analytic Jacobian: of a rule's terms, and of the values it uses."""
+    def rounding(self, mode: str, row: int, column: int, step: float) -> float:
+        """The rounding of one entry: of a rule's terms, of the values it uses, and of quotients of a step."""
         record = self.record
         rows, columns = (
             np.eye(1, record.size, row)[0],
             np.eye(1, sum(s.size for s in record.input_spaces), column)[0],
         )
         if mode == "forward":
-            spread = record.rounding_forward(columns)[row]
+            spread = self.rounding_forward(columns)[row]
         else:
-            spread = record.rounding_reverse(rows)[column]
+            spread = self.rounding_reverse(rows)[column]
         variable, coordinate = self.variable_of(column)
         scale = self.numerical.scales(variable)[coordinate]
-        return float(spread + self.unit * np.abs(record.values[row]) / scale)
+        of_quotients = self._unsteady(lambda r: r.values)[row] / step
+        return float(spread + self.unit * np.abs(record.values[row]) / scale + of_quotients)
+
+    def rounding_reverse(self, cotangent: Vector) -> Vector:
+        """How large the rounding error of a gradient may be, of all variables."""
+        return self._spread(Record.pulled, cotangent)
+
+    def rounding_forward(self, tangent: Vector) -> Vector:
+        """How large the rounding error of a tangent may be, of all outputs."""
+        return self._spread(Record.forward, tangent)
+
+    def _spread(self, derivative: Callable[[Record, Vector], Vector], v: Vector) -> Vector:
+        measured = rounding(partial(derivative, self.record), v)
+        return np.asarray(measured + self._unsteady(lambda record: derivative(record, v)))
+
+    def _unsteady(self, derivative: Callable[[Record], Vector]) -> Vector:
+        """How far a derivative moves when the inputs do by their rounding, relative to their scale.
+
+        A rule that is as good as can be (backward stable) is right for such inputs: where terms that it makes
+        of the inputs cancel, as the cofactors of a singular matrix do, it gives no exact zero.
+        """
+        here = derivative(self.record)
+        found = [np.abs(derivative(record) - here) for record in self._nearby]
+        finite = [np.where(np.isfinite(apart), apart, 0.0) for apart in found]
+        return np.asarray(np.max([np.zeros_like(here), *finite], axis=0))
+
+    @cached_property
+    def _nearby(self) -> list[Record]:
+        """The function recorded where rounding of the inputs leads, as far as it is defined there."""
+        found = []
+        unit = UNITS * self.unit
+        for floor in NEARBY:
+            points = [
+                v.point
+                + unit
+                * np.maximum(self.numerical.scales(k), floor)
+                * random_direction(self.rng, v.space.size)
+                for k, v in enumerate(self.record.variables)
+            ]
+            try:
+                record = self.record.nearby(points)
+            except Exception:  # whatever the function raises off its inputs
+                continue
+            if record.size == self.record.size and len(record.variables) == len(self.record.variables):
+                found.append(record)
+        return found
 
     @property
     def unit(self) -> float:
@@ -94,8 +142,8 @@ class Check:
         apart, exact = abs(w @ pushed - pulled @ v), self.tolerances.exact
         if apart <= exact * terms:
             return True
-        reverse = np.minimum(self.record.rounding_reverse(w), self.roundable("reverse"))
-        forward = np.minimum(self.record.rounding_forward(v), self.roundable("forward"))
+        reverse = np.minimum(self.rounding_reverse(w), self.roundable("reverse"))
+        forward = np.minimum(self.rounding_forward(v), self.roundable("forward"))
         return bool(apart <= exact * terms + np.abs(w) @ forward + reverse @ np.abs(v))
 
     def kinked(self, quotients: Quotients) -> NDArray[np.bool_]:
@@ -268,7 +316,7 @@ def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix, noise
         noise[~better, column] += sweep.hidden()[~better]
         again = _excess(check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column])
         for row in (int(k) for k in np.flatnonzero(again > 1)):
-            noise[row, column] += check.rounding(mode, row, column)
+            noise[row, column] += check.rounding(mode, row, column, sweep.quotients[0].step)
         again = _excess(check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column])
         if again.max() > 1:
             row = int(np.argmax(again))
@@ -321,14 +369,16 @@ def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
 
 def _of_rows(check: Check, w: Vector) -> Vector:
     """The rounding of a gradient, as one and as the sum of the rows it is made of."""
-    units = np.diag(w)
-    return check.record.rounding_reverse(w) + sum(check.record.rounding_reverse(e) for e in units)
+    rows = zip(np.abs(w), np.eye(w.size), strict=True)
+    return np.asarray(check.rounding_reverse(w) + sum(size * check.rounding_reverse(e) for size, e in rows))
 
 
 def _of_columns(check: Check, v: Vector) -> Vector:
     """The rounding of a tangent, as one and as the sum of the columns it is made of."""
-    units = np.diag(v)
-    return check.record.rounding_forward(v) + sum(check.record.rounding_forward(e) for e in units)
+    columns = zip(np.abs(v), np.eye(v.size), strict=True)
+    return np.asarray(
+        check.rounding_forward(v) + sum(size * check.rounding_forward(e) for size, e in columns)
+    )
 
 
 def _check_linear(

@@ -205,6 +205,11 @@ class Problem:
         """
         return self.call(self._args(self.points(changed, point, wide), wide), changed)
 
+    def moved(self, points: Sequence[Vector]) -> Problem:
+        """This problem with its variables at other points, in the set that perturbations stay in."""
+        args = self._args(self._within(list(points), wide=False), wide=False)
+        return Problem(self.fn, args, self.operation, self.name, self.project)
+
     def replaced(self, change: Callable[[Any], Any]) -> Any:
         """Copies of the inputs with what is put in the place of each of their leaves."""
         import optree
@@ -234,6 +239,10 @@ class Problem:
     def points(self, changed: Variable | None, point: Vector | None, wide: bool) -> list[Vector]:
         """The coordinates of all variables with one of them at another point, all moved into the set."""
         found = [point if v is changed and point is not None else v.point for v in self.variables]
+        return self._within(found, wide)
+
+    def _within(self, found: list[Vector], wide: bool) -> list[Vector]:
+        """The coordinates of all variables, moved into the set."""
         if self.project is None:
             return found
         import optree

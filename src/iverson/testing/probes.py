@@ -98,9 +98,13 @@ class Probe:
             return found[self.variable]
         return np.concatenate([found[k] for k in range(len(self.record.variables))])
 
-    def _push(self, direction: Vector) -> Vector:
+    def _whole(self, direction: Vector) -> Vector:
+        """Where a direction of the variable leads, as a direction of all variables."""
         tangent = self._tangent(direction)
-        return self.record.forward(tangent if self.projected else self.record.embed(self.variable, tangent))
+        return tangent if self.projected else self.record.embed(self.variable, tangent)
+
+    def _push(self, direction: Vector) -> Vector:
+        return self.record.forward(self._whole(direction))
 
     def _unit(self, coordinate: int) -> Vector:
         return self.record.input_spaces[self.variable].unit(coordinate)
@@ -161,6 +165,9 @@ class Probe:
             best, error = self._sweep().best()
             if self._reverse_agrees(analytic, w, best, 4 * error):
                 continue
+            rounding = self.check.rounding_reverse(w) @ np.abs(self._whole(self.direction))
+            if self._reverse_agrees(analytic, w, best, 4 * error, float(rounding)):
+                continue
             scale = _largest(best[part])
             error_found = self._locate_reverse(w, gradient, scale)
             numerical = float(w @ best)
@@ -168,13 +175,15 @@ class Probe:
             small = abs(analytic - numerical) <= loose
             self._raise(error_found, "reverse", (analytic, numerical), small, scale)
 
-    def _reverse_agrees(self, analytic: float, w: Vector, numerical: Vector, noise: Vector) -> bool:
+    def _reverse_agrees(
+        self, analytic: float, w: Vector, numerical: Vector, noise: Vector, rounding: float = 0.0
+    ) -> bool:
         terms = w * numerical
         size = float(np.linalg.norm(terms))
         entries = float(np.sqrt(self.record.size * self._count()))
         strict = float(self.check.tolerances.allowed(size / entries, size / entries))
         loose = self._allowed(max(abs(terms.sum()), size))
-        limit = min(loose, max(strict, float(np.linalg.norm(w * noise))))
+        limit = min(loose, max(strict, float(np.linalg.norm(w * noise)) + 4 * rounding))
         return bool(abs(analytic - terms.sum()) <= limit)
 
     def _count(self) -> int:
@@ -241,6 +250,9 @@ class Probe:
             best, error = self._sweep().best()
             # What agrees already stays: a function may be flat nearby and not farther off.
             excess = np.where(bad, self._forward_excess(tangent, sign * best, 4 * error), 0.0)
+            if excess.max() > 1:
+                error = error + self.check.rounding_forward(self._whole(d))
+                excess = np.where(bad, self._forward_excess(tangent, sign * best, 4 * error), 0.0)
             for row in (int(k) for k in np.argsort(-excess)[:ROWS] if excess[k] > 1):
                 values = float(tangent[row]), sign * float(best[row])
                 scale = _largest(best)

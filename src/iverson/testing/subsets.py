@@ -123,8 +123,7 @@ def _size(vector: Vector) -> float:
 
 def _measured(check: Check, mode: str, at: Vector) -> Vector:
     """The rounding of a gradient or tangent, as far as it counts as that."""
-    record = check.record
-    found = record.rounding_reverse(at) if mode == "reverse" else record.rounding_forward(at)
+    found = check.rounding_reverse(at) if mode == "reverse" else check.rounding_forward(at)
     return np.minimum(found, check.roundable(mode))
 
 
