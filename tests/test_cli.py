@@ -120,8 +120,8 @@ def test_cache_says_what_is_kept_and_deletes_only_that(tmp_path, monkeypatch, ca
     monkeypatch.setenv("IVERSON_CACHE", str(tmp_path))
     (tmp_path / f"{'0a' * 32}.o").write_bytes(b"x" * 2**19)
     (tmp_path / "mine.o").write_bytes(b"an object file of somebody else")
-    assert said(capsys, "cache")[1].out.startswith(f"{tmp_path}\n1 kernels, 0.5 MiB of at most 256 MiB\n")
-    assert "Deleted 1 kernels" in said(capsys, "cache", "--clear")[1].out
+    assert said(capsys, "cache")[1].out.startswith(f"{tmp_path}\n1 kernel, 512.0 KiB of at most 256 MiB\n")
+    assert "Deleted 1 kernel, 512.0 KiB" in said(capsys, "cache", "--clear")[1].out
     assert [f.name for f in tmp_path.iterdir()] == ["mine.o"]
     monkeypatch.setenv("IVERSON_CACHE", str(tmp_path / "not made yet"))
     assert "\n0 kernels" in said(capsys, "cache")[1].out

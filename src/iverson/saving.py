@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -121,25 +123,36 @@ def _path(path: Any, operation: str) -> Path:
     raise ArgumentTypeError(operation, "path", got=got, expected="a file's path")
 
 
-def _replace(path: Path, write: Callable[[Any], Any]) -> None:
-    """Write a file beside the path, and put it in its place when all of it is on the disk."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, a file or a folder, which takes this one's place when the block ends.
+
+    If the block raises, what was there before is left as it was, and nothing else.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    made, before = folder / path.name, folder / "before"
     try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, path.stat().st_mode if path.exists() else 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        yield made
+        if path.is_file():
+            made.chmod(path.stat().st_mode)
+        elif path.is_dir():  # which nothing replaces in one step
+            path.rename(before)
+        try:
+            os.replace(made, path)
+        except OSError:
+            if before.exists():
+                before.rename(path)
+            raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _umask() -> int:
-    found = os.umask(0)
-    os.umask(found)
-    return found
+def _replace(path: Path, write: Callable[[Any], Any]) -> None:
+    """Write a file, and put it in its place when all of it is on the disk."""
+    with replacing(path) as made, open(made, "wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 # --- a tree as JSON and arrays ----------------------------------------------------------------------

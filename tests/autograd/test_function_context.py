@@ -8,7 +8,7 @@ import pytest
 import iverson as iv
 from iverson.autograd import Function, grad
 from iverson.core.errors import ArgumentTypeError, GradientError
-from iverson.testing import gradcheck
+from iverson.testing import gradcheck, gradgradcheck
 
 
 def parts(materialize, seen):
@@ -106,6 +106,46 @@ def test_an_absent_tangent():
     np.testing.assert_allclose(t.numpy(), X * X)
     assert seen == [None]
     assert gradcheck(Product.apply, tuple(iv.asarray(X + k, requires_grad=True) for k in (1, 2)))
+
+
+def test_jvp_has_what_is_saved_for_it():
+    """As PyTorch's example of `save_for_forward`; what is saved of results is that of this call, too."""
+
+    class Product(Function):
+        apart = True
+
+        @staticmethod
+        def forward(ctx, x, y):
+            out = x * y
+            ctx.save_for_backward(y, x)
+            if Product.apart:
+                ctx.save_for_forward(y, None, out)
+            return out
+
+        @staticmethod
+        def backward(ctx, g):
+            y, x = ctx.saved_tensors
+            return g * y, g * x
+
+        @staticmethod
+        def jvp(ctx, s, t):
+            if not Product.apart:
+                y, x = ctx.saved_tensors
+                return s * y + x * t
+            y, nothing, out = ctx.saved_tensors
+            assert nothing is None
+            return s * y + out / y * t
+
+    x, y = iv.asarray(X), iv.asarray(X + 1)
+    for apart in (True, False):
+        Product.apart = apart
+        for through in (lambda f: f, iv.jit):
+            out, tangent = through(lambda x, y: iv.jvp(Product.apply, (x, y), (y, x)))(x, y)
+            np.testing.assert_allclose(out.numpy(), X * (X + 1))
+            np.testing.assert_allclose(tangent.numpy(), (X + 1) ** 2 + X**2)
+        tracked = [iv.asarray(v, requires_grad=True) for v in (X, X + 1)]
+        assert gradcheck(Product.apply, tracked)
+        assert gradgradcheck(Product.apply, tracked)
 
 
 class Rows(Function):

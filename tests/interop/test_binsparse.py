@@ -84,6 +84,38 @@ def test_paths_and_groups(suffix: str, tmp_path: Any) -> None:
     same(y.detach(), x)
 
 
+@pytest.mark.parametrize("suffix", [".h5", ".npz", ".zarr"])
+def test_a_write_that_fails_changes_nothing(suffix: str, tmp_path: Any, monkeypatch: Any) -> None:
+    if suffix == ".zarr":
+        pytest.importorskip("zarr", reason="a peer")
+    path, x = tmp_path / f"x{suffix}", in_layout(values((4, 3), "float64"), "csr")
+    container = {
+        ".h5": reference.HDF5BinsparseContainer,
+        ".npz": reference.NPZBinsparseContainer,
+        ".zarr": reference.ZarrBinsparseContainer,
+    }[suffix]
+    buffered, written = container._write_buffer, []
+
+    def once(self: Any, key: str, value: Any) -> None:
+        buffered(self, key, value)
+        written.append(key)
+        if len(written) == 2:
+            raise OSError("no space left")
+
+    for there in (False, True):
+        with monkeypatch.context() as patched:
+            patched.setattr(container, "_write_buffer", once)
+            written.clear()
+            with pytest.raises(OSError, match="no space left"):
+                binsparse.write(path, 2 * x)
+        assert len(written) == 2
+        assert [f.name for f in tmp_path.iterdir()] == [path.name] * there
+        if there:
+            same(binsparse.read(path), x)
+        binsparse.write(path, x)
+        same(binsparse.read(path), x)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
 def test_the_reference_implementation_reads_and_writes_the_same(

@@ -376,7 +376,7 @@ def test_values(name, layout):
 
 
 #: Whose masks, or numbers of entries, follow from entries: not known while they are traced.
-OF_ENTRIES = {"argsort", "isin", "kthvalue", "nanmedian", "nanquantile", "topk"}
+OF_ENTRIES = {"argsort", "isin", "nanmedian", "nanquantile"}
 
 
 @pytest.mark.parametrize("layout", ["strided", "csr"])

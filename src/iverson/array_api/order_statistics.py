@@ -173,7 +173,8 @@ def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
     order = F.argsort(x, axis=axis, descending=descending, stable=True)
     key = tuple(places if k == axis else slice(0, n, 1) for k, n in enumerate(x.shape))
     indices = F.index_basic(order, key=key)
-    return TopK(take_along_axis(x, indices, axis=axis), indices)
+    # An order names entries that exist: which they are need not be asked.
+    return TopK(take_along_axis(zero_filled(x), indices, axis=axis), indices)
 
 
 @method

@@ -30,6 +30,9 @@ class Context:
         self.needs_input_grad = needs_input_grad
         self._to_save: tuple[Any, ...] = ()
         self._saved: tuple[Any, ...] = ()
+        # For jvp, where forward says that it is to have others.
+        self._to_save_forward: tuple[Any, ...] | None = None
+        self._saved_forward: tuple[Any, ...] | None = None
         self._node: Node | None = None
         self._no_gradient: tuple[int, ...] = ()
         self._result_attributes: dict[str, Any] = {}
@@ -48,6 +51,10 @@ class Context:
         it does). What else ``forward`` computes is not recorded: a second derivative through it raises.
         """
         self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for ``jvp``, which otherwise has what `save_for_backward` keeps; as that in all else."""
+        self._to_save_forward = tensors
 
     def mark_non_differentiable(self, *results: Any) -> None:
         """Say that gradients do not flow through the given results."""
@@ -76,7 +83,7 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was passed to `save_for_backward`."""
+        """What was passed to `save_for_backward`; in ``jvp``, to `save_for_forward` if that was called."""
         return tuple(self._restore(place) for place in self._saved)
 
     def _restore(self, place: Any) -> Any:
@@ -98,13 +105,15 @@ class Context:
                     what = f"what forward kept: a tensor of shape {x.shape} that is no input and no result"
                     x._node, x._index = unrecorded.barrier(self._name, what, x, self._inputs), 0
 
-    def _for_call(self, node: Node, needs: tuple[bool, ...]) -> Context:
+    def _for_call(self, node: Node, needs: tuple[bool, ...], forward: bool = False) -> Context:
         """A context for one call of a rule: the same attributes, this call's needs."""
         self._bar([kept() for kept in self._unrecorded])
         own = object.__new__(type(self))
         own.__dict__.update(self.__dict__)
         own.needs_input_grad = needs
         own._node = node
+        if forward and self._saved_forward is not None:
+            own._saved = self._saved_forward
         for name, place in self._result_attributes.items():
             setattr(own, name, own._restore(place))
         return own

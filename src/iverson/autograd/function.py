@@ -225,7 +225,9 @@ def _recorded(
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     _note_unrecorded(cls, ctx, args, results, call, node)
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
-    ctx._to_save = ()
+    if ctx._to_save_forward is not None:
+        ctx._saved_forward = tuple(_place(t, result_of, args) for t in ctx._to_save_forward)
+    ctx._to_save, ctx._to_save_forward = (), None
     for name, x in tuple(vars(ctx).items()):
         if id(x) in result_of:
             ctx._result_attributes[name] = _place(x, result_of, args)
@@ -263,7 +265,7 @@ def _note_unrecorded(
     ctx._unrecorded = alive
     if call.left:
         known = {id(x) for x in _leaves((args, results))}
-        kept = [v for k, v in vars(ctx).items() if k == "_to_save" or not k.startswith("_")]
+        kept = [v for k, v in vars(ctx).items() if k.startswith("_to_save") or not k.startswith("_")]
         ctx._keeps_numbers = any(_is_number(x) for x in _leaves(kept) if id(x) not in known)
 
 
@@ -420,7 +422,7 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
             given.append(t if t is None else rewrap(wrapper, alias(t)))
         arrived = [t for t in tangents if t is not None]
         with _watched(ctx, user_jvp, arrived) as call:
-            found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents)), *given)
+            found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents), forward=True), *given)
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         expected = len(node.out) if node.multiple else 1
         if len(found) != expected:

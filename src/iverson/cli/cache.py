@@ -21,8 +21,18 @@ def run(options: argparse.Namespace) -> int:
     count, size = kernels.usage(where)
     if options.clear:
         kernels.clear(where)
-        print(f"Deleted {count} kernels, {size / 2**20:.1f} MiB, from {where}")
+        print(f"Deleted {_kernels(count, size)}, from {where}")
         return 0
-    print(f"{where}\n{count} kernels, {size / 2**20:.1f} MiB of at most {kernels.LIMIT // 2**20} MiB")
+    print(f"{where}\n{_kernels(count, size)} of at most {kernels.LIMIT // 2**20} MiB")
     print("IVERSON_CACHE=FOLDER names another folder, IVERSON_CACHE=off keeps them in memory alone.")
     return 0
+
+
+def _kernels(count: int, size: int) -> str:
+    """How many, and how much they take.
+
+    >>> _kernels(1, 3500), _kernels(12, 4 * 2**20)
+    ('1 kernel, 3.4 KiB', '12 kernels, 4.0 MiB')
+    """
+    amount = f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"
+    return f"{count} kernel{'s' * (count != 1)}, {amount}"

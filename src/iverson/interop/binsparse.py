@@ -20,6 +20,7 @@ import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from math import prod
+from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
@@ -38,6 +39,7 @@ from iverson.core.errors import (
 )
 from iverson.core.shapes import as_shape
 from iverson.interop.arrays import leaving
+from iverson.saving import replacing
 
 try:
     import binsparse
@@ -59,9 +61,9 @@ def write(where: Any, x: iv.Tensor, /) -> None:
 
     Parameters
     ----------
-    where : a path that ends in ``.h5``, ``.hdf5``, ``.zarr`` or ``.npz``, of a file that is made anew; a
-        group of h5py or zarr, whose arrays of the same names are replaced; or a dict, that takes the members
-        of an archive.
+    where : a path that ends in ``.h5``, ``.hdf5``, ``.zarr`` or ``.npz``, of a file that is made anew, and
+        stays what it was if that fails; a group of h5py or zarr, whose arrays of the same names are replaced;
+        or a dict, that takes the members of an archive.
     x : a tensor, by its layout: strided as ``DVEC`` or ``DMATR``, COO as ``CVEC`` or ``COOR`` (each entry
         once, sorted), CSR and CSC as what they are. More axes, batches of matrices and dense trailing axes
         are levels of a ``custom`` format.
@@ -78,10 +80,11 @@ def write(where: Any, x: iv.Tensor, /) -> None:
     """
     made = _described(leaving(x, "write"))
     if isinstance(where, (str, os.PathLike)):
-        try:
-            binsparse.save_binsparse(made, where)
-        except ValueError as error:
-            raise _unsuited("write", str(error)) from None
+        with replacing(Path(os.fsdecode(where))) as new:
+            try:
+                binsparse.save_binsparse(made, new)
+            except ValueError as error:
+                raise _unsuited("write", str(error)) from None
     else:
         made.serialize(_container(where, "write"))
 
