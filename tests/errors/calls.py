@@ -448,6 +448,10 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
         Given(iv.ones((1, 2, 3, 3)), scale_factor=(1.5, 2.0)),
     ],
     "pixel_shuffle": lambda: Given(iv.ones((1, 4, 2, 2)), 2),
+    "pad": lambda: [
+        Given(matrix(), (1, 2), mode="replicate"),
+        Given(matrix(), (1, 0, -1, 2), mode="constant", value=1.0),
+    ],
     "pixel_unshuffle": lambda: Given(iv.ones((1, 1, 4, 4)), 2),
     "unfold": lambda: Given(iv.ones((1, 2, 3, 3)), (2, 2), 1, 0, 1),
     "batch_norm": lambda: Given(

@@ -430,6 +430,10 @@ def resized(x: Any, **options: Any) -> Case:
     )
 
 
+def padded(x: Any, widths: tuple[int, ...], **options: Any) -> Case:
+    return Case(lambda x: nn.pad(x, widths, **options), lambda F, x: F.pad(x, widths, **options), (x,))
+
+
 SIZES = {
     **{
         f"interpolate-{mode}": resized(PLANE, size=(7, 4), mode=mode)
@@ -446,6 +450,11 @@ SIZES = {
         for corners in (True, False)
     },
     "interpolate-scale": resized(PLANE, scale_factor=(1.7, 0.5), mode="bilinear"),
+    "pad-constant": padded(PLANE, (1, 2, -1, 3), value=2.0),
+    **{
+        f"pad-{mode}": padded(PLANE, (2, 1, 0, 2), mode=mode) for mode in ("reflect", "replicate", "circular")
+    },
+    "pad-circular-3d": padded(SOLID, (1, 1, 1, 0, 0, 1), mode="circular"),
     "pixel_shuffle": spatial("pixel_shuffle", PLANE, upscale_factor=2),
     "pixel_unshuffle": spatial("pixel_unshuffle", PLANE[:, :, :4], downscale_factor=2),
 }

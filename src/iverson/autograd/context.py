@@ -53,7 +53,7 @@ class Context:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for ``jvp``, which otherwise has what `save_for_backward` keeps; as that in all else."""
+        """Keep tensors for ``jvp``, which otherwise has those of `save_for_backward`; as that in all else."""
         self._to_save_forward = tensors
 
     def mark_non_differentiable(self, *results: Any) -> None:

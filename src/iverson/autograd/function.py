@@ -422,7 +422,9 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
             given.append(t if t is None else rewrap(wrapper, alias(t)))
         arrived = [t for t in tangents if t is not None]
         with _watched(ctx, user_jvp, arrived) as call:
-            found = user_jvp(ctx._for_call(node, tuple(t is not None for t in tangents), forward=True), *given)
+            found = user_jvp(
+                ctx._for_call(node, tuple(t is not None for t in tangents), forward=True), *given
+            )
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         expected = len(node.out) if node.multiple else 1
         if len(found) != expected:

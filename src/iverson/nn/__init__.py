@@ -1,7 +1,8 @@
 """Functions of neural networks, named as in `torch.nn.functional`, with ``axis`` for a dimension.
 
 They hold no parameters: a layer is a function of them, and parameters are any pytree. What exists in
-`iverson` under the same name is that function. Chance comes from a generator that is handed over (``rng``).
+`iverson` under the same name is that function, but for `pad`, whose widths are PyTorch's. Chance comes from a
+generator that is handed over (``rng``).
 """
 
 import typing as _typing

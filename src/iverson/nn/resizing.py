@@ -1,4 +1,4 @@
-"""Images in other sizes: interpolation axis by axis, and channels as pixels."""
+"""Images in other sizes: interpolation axis by axis, padding, and channels as pixels."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand
+from iverson.array_api.arguments import as_operand, as_tuple
 from iverson.array_api.joining import take_positions
+from iverson.array_api.padding import pad as _pad
 from iverson.core.arguments import as_real, checked
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.shapes import Shape, check_choice
+from iverson.core.shapes import Shape, as_int, check_choice
 from iverson.nn.arguments import Extents, extents, real
 from iverson.nn.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from iverson.ops import F
@@ -20,10 +21,18 @@ if TYPE_CHECKING:
 
     from iverson.handles.typing import A, ArrayLike
 
+    PadMode = Literal["constant", "reflect", "replicate", "circular"]
     Mode = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
 
 #: Over how many spatial axes each mode goes; the others go over any.
 _AXES = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+#: PyTorch's modes of padding under NumPy's names.
+_PADDED: dict[str, Any] = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "replicate": "edge",
+    "circular": "wrap",
+}
 _AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
 
 
@@ -157,6 +166,41 @@ def _along(x: Any, axis: int, taps: list[tuple[Any, Any]]) -> Any:
 
 
 @checked
+def pad(x: A | ArrayLike, pad: Sequence[int], /, mode: PadMode = "constant", value: complex = 0.0) -> A:
+    """x with entries added at the ends of its last axes, as in PyTorch.
+
+    Parameters
+    ----------
+    x : of any shape.
+    pad : how much is added before and after the last axis, then before and after the one before it, and so
+        on: ``(left, right, top, bottom)`` for images. A negative number takes entries away.
+    mode : "constant" (the scalar ``value``), "reflect" (mirrored at the entry at the edge), "replicate" (that
+        entry) or "circular" (the array from its other end).
+    value : what is added in the mode "constant".
+
+    `iverson.pad` has a pair for each axis, in their order, and NumPy's other modes. Raises ShapeError for
+    numbers that are no pairs, or of more axes than there are, and as `iverson.pad`.
+
+    >>> from iverson import asarray
+    >>> pad(asarray([[1., 2., 3.]]), (1, 2), "replicate")
+    iverson.Tensor([[1., 1., 2., 3., 3., 3.]])
+    """
+    check_choice(mode, tuple(_PADDED), "pad", "mode")
+    y: Any = as_operand(x, "pad")
+    ends = [as_int(n, "pad", "pad") for n in as_tuple(pad)]
+    count = len(ends) // 2
+    if len(ends) % 2 or count > y.ndim:
+        raise ShapeError(
+            "pad",
+            "pad",
+            got=str(pad),
+            expected=f"numbers before and after at most {y.ndim} axes, the last first",
+        )
+    pairs = [(ends[2 * k], ends[2 * k + 1]) for k in reversed(range(count))]
+    return _pad(y, [(0, 0)] * (y.ndim - count) + pairs, mode=_PADDED[mode], constant_values=value)
+
+
+@checked
 def pixel_shuffle(x: A | ArrayLike, /, upscale_factor: int) -> A:
     """Channels as pixels: (..., channels * r**2, height, width) to (..., channels, height * r, width * r).
 
@@ -206,4 +250,4 @@ def _pixels(x: Any, operation: str, argument: str, factor: int) -> tuple[Any, in
     return x, factor
 
 
-__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
+__all__ = ["interpolate", "pad", "pixel_shuffle", "pixel_unshuffle"]
