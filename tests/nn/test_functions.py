@@ -36,7 +36,8 @@ def test_every_function_has_a_case():
 def test_what_exists_in_iverson_is_that_function():
     shared = set(nn.__all__) & set(iv.__all__)
     assert {"embedding", "cross_entropy", "segment_mean", "softmax"} <= shared
-    assert [n for n in sorted(shared) if getattr(nn, n) is not getattr(iv, n)] == []
+    # PyTorch's widths of padding are in another order than NumPy's.
+    assert [n for n in sorted(shared) if getattr(nn, n) is not getattr(iv, n)] == ["pad"]
 
 
 @pytest.mark.parametrize("part", range(4))
