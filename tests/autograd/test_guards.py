@@ -106,6 +106,8 @@ OF_TWO = {
     "moved": lambda s, d: s.mT * d,
     "rows": lambda s, d: s[[2, 0, 1]] @ d,
     "sliced": lambda s, d: iv.concat([s[1:] * d[:2], s[:1]]),
+    "product, sliced": lambda s, d: iv.concat([(s * d)[:2], s[:1]]),
+    "matmul, sliced": lambda s, d: iv.concat([(s @ d)[:2], (d @ s)[1:2]]),
     "scaled": lambda s, d: iv.sum(s * d, axis=0) * s,
     "entries": lambda s, d: iv.sum(s) * d * s,
 }
@@ -181,6 +183,11 @@ def test_an_overriding_rule_is_trusted_with_its_whole_cotangent():
     everywhere = lambda F, g, y, x: F.broadcast_to(F.sum(g, axis=(0,), keepdims=True), shape=(4,))
     with override_vjp("sin", everywhere):
         np.testing.assert_array_equal(grad([iv.sum(iv.sin(x)[:1])], [x])[0].numpy(), np.ones(4))
+    of_all = lambda F, wanted, g, *_, **__: [
+        F.broadcast_to(F.sum(g, axis=(0,), keepdims=True), shape=(4,)) for _ in wanted
+    ]
+    with override_vjp("concat", of_all):
+        np.testing.assert_array_equal(grad([iv.sum(iv.concat([x, x])[:1])], [x])[0].numpy(), 2 * np.ones(4))
     a, b = iv.eye(2), iv.asarray(np.ones((2, 1)), requires_grad=True)
     with override_vjp("solve", (None, lambda F, g, y, a, b: g * 7.0)):
         np.testing.assert_array_equal(grad([iv.sum(iv.linalg.solve(a, b))], [b])[0].numpy(), [[7.0], [7.0]])
@@ -274,6 +281,7 @@ def test_what_a_cotangent_does_not_reach_is_not_computed(recorded):
     box = Box((100,), Region((3,), (5,)), np.ones(2))
     g = iv.Tensor(box) if recorded else variable(box)
     y = iv.sin(x)
+    grad([y], [x], [iv.ones(100)], create_graph=recorded)  # whose plan is of no use here
     with iv.explain.count() as work:
         grad([y], [x], [g], create_graph=recorded)
     assert work.bytes["cos"] == 2 * 8

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
+from iverson.autograd import grad
 from iverson.autograd.engine import reverse
 from iverson.core import work
 from iverson.core.aval import Aval, UnknownShape, aval_of
-from iverson.core.dispatch import slot_of
-from iverson.core.entries import FULL
+from iverson.core.dispatch import slot_of, value_of
+from iverson.core.entries import FULL, Bracket
 from iverson.core.errors import ArgumentError
 from iverson.graph.compiled import Compiled
 from iverson.graph.differentiate import differentiate
@@ -31,6 +32,9 @@ from iverson.graph.print import show, text_and_objects
 from iverson.graph.specialize import specialize
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
+from iverson.layouts import support_of
+from tests.autograd.test_guards import OF_TWO, W
+from tests.autograd.test_guards import cotangents as held_in_parts
 from tests.conformance.product import EXHAUSTIVE
 from tests.graph.programs import close, matrices, random_program
 
@@ -231,6 +235,39 @@ def test_lowered_gradients_run_in_traces_and_are_differentiated():
         ct, d_a = made(*args)
         close(ct, iv.asarray(2 * args[0].numpy() * (b**2 + a**2)))
         close(d_a, iv.asarray(8 * a**3))
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_zeros_of_an_input_do_not_last(name):
+    """As in eager code: what is zero in an input is not cut out of a gradient, nor out of its derivative."""
+    for _, s in held_in_parts():
+        given = s.detach(), iv.asarray(np.arange(1.0, 10.0).reshape(3, 3) / 5)
+        graph = graph_of(
+            lambda *x: [OF_TWO[name](*x)], *(Aval(x.shape, x.dtype, support_of(value_of(x))) for x in given)
+        )
+        gradient, args = differentiate(graph), [x.detach().requires_grad_() for x in given]
+        outputs = interpret(gradient.f, args)
+        captured = [args[k] if kind == "input" else outputs[k] for kind, k in gradient.captures]
+        residuals = [UNDEFINED] * (len(gradient.df_input_vjps) - 1)
+        found = interpret(gradient.df, [W, *residuals, *captured])
+        dense = [iv.asarray(x.to_dense().numpy(), requires_grad=True) for x in given]
+        expected = grad([OF_TWO[name](*dense)], dense, [W], create_graph=True)
+        for a, b in zip(found, expected, strict=True):
+            close(a.detach(), b.detach())
+            for x, y in zip(second(a, args), second(b, dense), strict=True):
+                close(x, y)
+
+
+def second(first, args):
+    """The gradients of a gradient, no entries of which weigh the same."""
+    return grad([iv.sum(first * (2 * W - 1))], args)
+
+
+def test_what_leaves_is_selected_or_undefined():
+    df = differentiate(graph_of(lambda a, b: [iv.relu(a)], VECTOR, VECTOR)).df
+    first, other = df.outputs
+    assert other is UNDEFINED
+    assert not isinstance(first.aval.support, Bracket)
 
 
 def test_an_op_without_a_derivative_off_the_path():

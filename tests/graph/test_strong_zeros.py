@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from iverson.graph.passes import PASSES, simplified
 from iverson.graph.print import show
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
-from tests.autograd.test_brackets import CASES, PADDED, ROWS, W, weighted
+from tests.autograd.test_brackets import CASES, PADDED, ROWS, weighted
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.graph.part_programs import held, part_program, read
 from tests.graph.programs import entries, loss_of
@@ -46,20 +47,28 @@ def test_first_and_second_derivatives_are_those_of_eager_code(name):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("padded", [True, False])
-def test_padding_that_is_known_when_the_program_runs(padded):
-    """The same program, whichever rows are nan: a product that is finite is made once."""
+@pytest.mark.parametrize(("count", "width"), [(4, 2), (2, 5), (2, 3)])
+@pytest.mark.parametrize("turned", [True, False])
+def test_padding_that_is_known_when_the_program_runs(turned, count, width, padded):
+    """The same program, whichever rows are nan: a product that is finite is made once. Of few rows, the
+    factor across from what is left out is smaller than the product, and looked at in its place."""
 
     def loss(w, x, rows):
-        return (iv.where(rows[:, None], iv.exp(x @ w), 0.0) ** 2).sum()
+        y = (w.mT @ x.mT).mT if turned else x @ w
+        return (iv.where(rows[:, None], iv.exp(y), 0.0) ** 2).sum()
 
     gradient = iv.grad(loss)
     compiled = iv.jit(gradient)
-    x, rows = (PADDED, ROWS) if padded else (np.ones((4, 3)), ~ROWS)
-    args = list(map(iv.asarray, (W, x, rows)))
+    w = np.random.default_rng(0).normal(size=(3, width))
+    x, rows = (PADDED[-count:], ROWS[-count:]) if padded else (np.ones((count, 3)), ~ROWS[:count])
+    args = list(map(iv.asarray, (w, x, rows)))
     np.testing.assert_allclose(entries(compiled(*args)), entries(gradient(*args)), rtol=1e-12)
-    names = [e.op.name for e in simplified(compiled.graph(*args)).equations]
+    equations = simplified(compiled.graph(*args)).equations
+    names = [e.op.name for e in equations]
     assert names.count("matmul") == 2
     assert names.count("mended") == 1
+    (looked_at,) = (e.operands[1] for e in equations if e.op.name == "mended")
+    assert prod(looked_at.shape) == 3 * min(count, width)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

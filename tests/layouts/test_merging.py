@@ -318,6 +318,9 @@ def test_a_union_that_meets_its_parts_again_is_read_right(first, monkeypatch):
     rows = [iv.sparse_coo_tensor([at], rng.standard_normal((3, 2)), (7, 2)) for at in ([0, 3, 5], [1, 3, 6])]
     total = sum(x.to_dense().numpy() for x in rows)
     np.testing.assert_array_equal((rows[0] + rows[1]).to_dense().numpy(), total)
+    blocks = [iv.asarray(x).to_layout("bsr", blocksize=(2, 2)) for x in dense]
+    for _ in range(2):  # then it is known where they are in the union, and not by a code
+        np.testing.assert_array_equal((blocks[0] + blocks[1]).to_dense().numpy(), dense[0] + dense[1])
     mixed = a + iv.Tensor(stored_on(dense[1].astype("float32"), "csr", rng))
     assert mixed.dtype == np.dtype("float64")
     np.testing.assert_array_equal(mixed.to_dense().numpy(), dense[0] + dense[1].astype("float32"))

@@ -26,6 +26,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: node in needs.of_results": "what nobody asks for is found as well",
         "drop: need is not asked": "a shortcut: what is the same is equal",
         "drop: not meta.hooks": "a shortcut: `_collect` finds the same",
+        "drop: node.reads[0] is FULL": "a shortcut: of strided cotangents the same plan is found",
+        "drop: is_plain": "a shortcut: no leaf is sparse then",
+        "drop: parent.meta is None": "a shortcut: `watch` asks for it",
+        "drop: ct._value.dtype == node.args[k].dtype": "a shortcut: what fits is given back",
+        "drop: not op.entry_map.moves": "what they leave whole could be computed by entries",
     },
     "iverson.autograd.accumulate": {
         "total is term._value ->": "one copy more",
@@ -176,6 +181,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "delete the guard: if plain and zero.shape == ()": "a shortcut: nothing is cast or broadcast below",
     },
     "iverson.graph.differentiate": {
+        "drop: _is_free(e) in if _is_free(e) and e.results[0]": "what made other values is found as well",
+        "False -> True in with recorded.level": "more is recorded, and never read",
+        "True -> False in equations, _, found = self._pulled": "what recorded passes read is computed again",
+        "True -> False in equations, _, found = self._pushed": "what recorded passes read is computed again",
+        "drop: v not in made": "what is computed again mostly has one result",
         "delete the guard: if not wanted": "a shortcut: an equation without results is dead",
         "drop: self._reads is None in if self._reads is None and not": "a shortcut: it is found again",
         "drop: node.op is None": "of a leaf nothing is demanded",
@@ -210,7 +220,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not isinstance(x, _PLAIN)": "a shortcut: such objects have no parts that code names",
         "drop: isinstance(x, ModuleType)": "only modules have a file",
         "delete the guard: if not _is_of_users(getattr(sys": "what libraries hold does not change",
-        "drop: isinstance(held, FunctionType)": "more is watched than is read",
         "drop: name[:2] == '__'": "more is watched than is read",
         "drop: not isinstance(x, type)": "a class gives its descriptor, which is watched as its own",
     },
@@ -263,6 +272,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.graph.passes.products": {
         "0 -> 1 in left = F.where": "across from it is a zero",
         "0 -> 1 in right = F.where": "across from it is a zero",
+        "False -> True in return [F.isfinite": "one number, with or without axes",
     },
     "iverson.autograd.plan": {
         "drop: True in map(getattr, demands": "a shortcut: demands that nothing reads as products stay",

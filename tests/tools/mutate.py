@@ -91,6 +91,8 @@ TESTS = {
     "iverson.graph.differentiate": [
         "tests/graph/test_differentiate.py",
         "tests/graph/test_compiled.py",
+        "tests/graph/test_kept.py",
+        "tests/graph/test_shapes.py",
         "tests/graph/test_on_patterns.py",
         "tests/autograd/test_brackets.py",
     ],

@@ -402,7 +402,7 @@ def _part_of_slices(op: Op, rule: Any, pattern: Any, k: int, g: Any, y: Any, inp
         return NotImplemented
     whole = entries_of_slices(pattern, dense)
     ct = op.vjp_at(F, rule, Stored(whole), k, g, y, *inputs, **params)  # type: ignore[misc]
-    if ct is NotImplemented or ct is None:
+    if ct is NotImplemented:
         return ct
     return with_entries(F.reshape(entries_at(ct, whole), shape=pattern.stored_shape + dense), pattern)
 
