@@ -396,4 +396,4 @@ def test_what_people_can_look_at() -> None:
     kernel = compile_kernel(chain(F32))
     assert "for i in range(0, n):  # parallel" in kernel.source
     assert "define" in kernel.llvm
-    assert "iverson_phase_0" in kernel.asm
+    assert "iverson_work_0_share" in kernel.asm

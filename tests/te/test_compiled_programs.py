@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,56 @@ def test_the_text_of_a_kernel_does_not_grow_with_paths() -> None:
         for n in (8, 16)
     )
     assert long < 3 * short
+
+
+def chain(stages: int) -> te.Program:
+    """So many stages, each of the one before, with the gradient."""
+    x, head = te.placeholder((64,), name="x"), te.placeholder((64,), name="head")
+    t: te.Tensor = x
+    for _ in range(stages):
+        t = te.compute((64,), lambda i, t=t: te.sin(t[i]) + 0.5 * t[te.clamp(i - 1, 0, 63)])
+    return te.program_of([t, *te.differentiate(t, x, head)], [x, head])
+
+
+def test_stages_that_do_the_same_are_one_function() -> None:
+    """What LLVM is given does not grow with their number, and they compute what they did."""
+    made = [lower(te.eliminate(chain(n))) for n in (5, 15)]
+    kernels = [[s.compiled for s in m.steps if isinstance(s, Run)] for m in made]
+    short, long = (sum(k.text.count("\n") for k in found) for found in kernels)
+    assert long == short
+    assert [sum(len(k.kernel.phases) for k in found) for found in kernels] == [14, 44]
+    assert [len({e for k in found for e in k.entries}) for found in kernels] == [4, 4]
+    given = np.random.default_rng(0).normal(size=(2, 64))
+    for found, expected in zip(made[1](*given), run(chain(15), given), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_compiling_a_chain_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in calls of Python functions, from the definition to machine code: each stage adds the same."""
+    monkeypatch.setenv("IVERSON_CACHE", "off")
+
+    def compiled(stages: int) -> None:
+        for step in lower(te.eliminate(chain(stages))).steps:
+            assert not isinstance(step, Run) or step.compiled
+
+    def calls(stages: int) -> int:
+        counted = 0
+
+        def count(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal counted
+            counted += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            compiled(stages)
+        finally:
+            sys.setprofile(before)
+        return counted
+
+    compiled(3)  # imports, isl's answers
+    n = [calls(stages) for stages in (10, 20, 40)]
+    assert n[2] - n[1] <= 2.1 * (n[1] - n[0])
 
 
 def test_choices_inside_choices_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ _KEEP = 4096
 class CompiledKernel:
     """Machine code for a kernel; ``compiled(*arrays)`` runs it on its arguments in order.
 
-    target : the processor that the code is for.
+    entries : the entry point of each phase. target : the processor that the code is for.
     source, llvm, asm : the loop nest as pseudo-code, LLVM's optimised IR, and the assembly.
     """
 
@@ -43,6 +43,7 @@ class CompiledKernel:
     source: str
     plan: Plan
     library: compile.Library
+    entries: tuple[str, ...]
     target: Machine
     facts: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -231,9 +232,10 @@ def forget() -> None:
 def _compile(kernel: Kernel, source: str, careful: bool, target: Machine) -> CompiledKernel:
     plan = plan_of(kernel, careful=careful)
     key = cache.digest(nameless_text(kernel) + ("\ncareful" if careful else ""), target)
-    names = tuple(llvm.entry_name(kernel, k) for k in range(len(kernel.phases)))
+    entries = llvm.entry_names(kernel, plan)
     code = cache.read(key)
     if code is None:
         code = compile.to_object(llvm.emit(kernel, target, plan), target)
         cache.write(key, code)
-    return CompiledKernel(kernel, source, plan, compile.load(code, names, compile.ENTRY), target)
+    library = compile.load(code, tuple(dict.fromkeys(entries)), compile.ENTRY)
+    return CompiledKernel(kernel, source, plan, library, entries, target)

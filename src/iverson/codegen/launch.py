@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from iverson.codegen import bounds, faults, llvm, scatter, threads
+from iverson.codegen import bounds, faults, scatter, threads
 from iverson.codegen.compile import Library
 from iverson.codegen.cost import cost, is_worth_threads
-from iverson.codegen.nodes import Kernel, Loop, Stmt
+from iverson.codegen.nodes import Kernel, Loop, Stmt, buffers_of
 from iverson.codegen.plan import Plan
 from iverson.core.errors import ArgumentError
 from iverson.expr.affine import Affine
@@ -34,6 +34,8 @@ class Compiled(Protocol):
     def library(self) -> Library: ...
     @property
     def plan(self) -> Plan: ...
+    @property
+    def entries(self) -> tuple[str, ...]: ...
     @property
     def facts(self) -> dict[Any, Any]: ...
     def run(self, arrays: Sequence[Array], sizes: Mapping[str, int], threads: int | None = None) -> None: ...
@@ -99,7 +101,7 @@ def _run(
 ) -> None:
     """One phase whose iterations write entries of their own."""
     with _reporting(compiled, by_name) as record:
-        block = _block(compiled.kernel, by_name, sizes, record)
+        block = _block(compiled.kernel, k, by_name, sizes, record)
         threads.run(_function(compiled, k), threads.shares(total, ctypes.addressof(block), count), count)
 
 
@@ -129,7 +131,7 @@ class _Shared:
         edges = [self.total * n // self.count for n in range(self.count + 1)]
         with _reporting(self.compiled, self.by_name) as record:
             arrays = [{**self.by_name, **copy} for copy in ({}, *copies)]
-            blocks = [_block(kernel, a, self.sizes, record) for a in arrays]
+            blocks = [_block(kernel, self.k, a, self.sizes, record) for a in arrays]
             work = [(edges[n], edges[n + 1], ctypes.addressof(block)) for n, block in enumerate(blocks)]
             threads.run(_function(self.compiled, self.k), work, self.count)
         scatter.combine(self.phase, self.by_name, copies)
@@ -143,7 +145,7 @@ class _Shared:
         variant = self.variant("sorted", scatter.in_order)
         by_name = {**self.by_name, scatter.ORDER: order}
         with _reporting(variant, by_name) as record:
-            block = _block(variant.kernel, by_name, known, record)
+            block = _block(variant.kernel, 0, by_name, known, record)
             work = [(first, last, ctypes.addressof(block)) for first, last in ranges]
             threads.run(_function(variant, 0), work, self.count)
 
@@ -163,12 +165,14 @@ class _Shared:
 
 
 def _function(compiled: Compiled, k: int) -> Any:
-    return compiled.library.functions[llvm.entry_name(compiled.kernel, k)]
+    return compiled.library.functions[compiled.entries[k]]
 
 
-def _block(kernel: Kernel, by_name: Mapping[str, Array], sizes: Mapping[str, int], record: Array) -> Any:
+def _block(
+    kernel: Kernel, k: int, by_name: Mapping[str, Array], sizes: Mapping[str, int], record: Array
+) -> Any:
     """What an entry point takes: addresses, the last that of the record of faults, then sizes."""
-    arrays = [*(by_name[b.name] for b in kernel.buffers), record]
+    arrays = [*(by_name[b.name] for b in buffers_of(kernel, k)), record]
     addresses = [a.ctypes.data if a.size else _NOTHING.ctypes.data for a in arrays]
     values = [sizes[n] for n in kernel.sizes]
     return (ctypes.c_int64 * (len(addresses) + len(values)))(*addresses, *values)

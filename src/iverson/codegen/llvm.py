@@ -6,9 +6,10 @@ that a reduction inside a tile has one register per point and shares its loads (
 lanes of a vector loop may contain further loops (outer-loop vectorisation). Expressions and memory are in
 `lanes` and `memory`, vector loops in `vectors`, questions about loops in `loops`.
 
-Entry points are ``void name_k(i64 first, i64 last, ptr arguments)``, one per phase k: it runs the
-iterations first to last of the phase's parallel loop, or all of it where there is none. ``arguments`` holds
-the buffers' addresses, that of the record of faults (`faults`), then the sizes.
+Entry points are ``void name(i64 first, i64 last, ptr arguments)``: one runs the iterations first to last of
+a phase's parallel loop, or all of it where there is none. ``arguments`` holds the addresses of the buffers
+that the phase uses, that of the record of faults (`faults`), then the sizes. Phases that do the same to other
+buffers have one: a chain of equal stages is compiled once.
 """
 
 from __future__ import annotations
@@ -19,9 +20,23 @@ from dataclasses import replace
 from iverson.codegen import bounds, functions, loops, memory
 from iverson.codegen.ir import I64, PTR, Builder, Value, as_type, function_text, module_text
 from iverson.codegen.lanes import Machine, Point, Slot, add
-from iverson.codegen.nodes import INT64, Declare, If, Kernel, Let, Loop, Stmt, Store, Update, UpdateArg
+from iverson.codegen.nodes import (
+    INT64,
+    Declare,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Stmt,
+    Store,
+    Update,
+    UpdateArg,
+    buffers_of,
+    loads_and_stores,
+)
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
+from iverson.codegen.print import phase_text
 from iverson.codegen.target import Machine as Target
 from iverson.codegen.vectors import Points, Vectors
 from iverson.core.errors import ArgumentError
@@ -34,46 +49,79 @@ _WRITTEN_OUT = 5
 def emit(kernel: Kernel, target: Target, plan: Plan | None = None) -> str:
     """The LLVM module of a verified kernel."""
     plan = plan or plan_of(kernel)
-    texts = []
     shared = Builder(has_fma=target.has_fma, has_half=target.has_half)
-    for k, phase in enumerate(kernel.phases):
-        texts += _phase(kernel, phase, k, target, plan, shared)
-    attributes = 'nounwind "no-trapping-math"="true"'
-    return module_text(shared, texts, attributes)
+    works = Works("iverson_work", target, shared)
+    for k in range(len(kernel.phases)):
+        works.share(kernel, k, plan)
+    return module_text(shared, works.texts, ATTRIBUTES)
 
 
-def entry_name(kernel: Kernel, k: int) -> str:
-    """The symbol of a phase."""
-    return f"iverson_phase_{k}"
+#: Of all functions.
+ATTRIBUTES = 'nounwind "no-trapping-math"="true"'
 
 
-def _phase(kernel: Kernel, phase: Stmt, k: int, target: Target, plan: Plan, shared: Builder) -> list[str]:
-    """The entry of a phase, which unpacks the arguments, and the function that does the work."""
-    work = f"iverson_work_{k}"
-    inner = work_function(kernel, phase, work, target, plan, shared)
-    return [inner, entry_function(kernel, entry_name(kernel, k), work, shared)]
+def entry_names(kernel: Kernel, plan: Plan) -> tuple[str, ...]:
+    """The symbol of each phase's entry point; phases that do the same to other buffers have one."""
+    numbers: dict[object, int] = {}
+    keys = [_key(kernel, k, plan) for k in range(len(kernel.phases))]
+    return tuple(f"iverson_work_{numbers.setdefault(key, len(numbers))}_share" for key in keys)
 
 
-def entry_function(kernel: Kernel, name: str, work: str, shared: Builder) -> str:
-    """``void name(i64 first, i64 last, ptr arguments)``, which unpacks the arguments for a work function."""
-    e = shared.nested()
-    actual = ["i64 %first", "i64 %last"]
-    for n, type in enumerate([PTR] * (len(kernel.buffers) + 1) + [I64] * len(kernel.sizes)):
-        item = e.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR)
-        actual.append(f"{type} {e.load(item, type, 8).ref}")
-    e.do(f"call void @{work}({', '.join(actual)})")
-    e.do("ret void")
-    return function_text(e, name, None, "i64 %first, i64 %last, ptr %arguments")
+class Works:
+    """The functions of a module that do the work of phases: one for all that differ in their buffers only."""
+
+    def __init__(self, prefix: str, target: Target, shared: Builder) -> None:
+        self.prefix, self.target, self.shared = prefix, target, shared
+        self.texts: list[str] = []
+        self._names: dict[object, str] = {}
+        self._entries: set[str] = set()
+
+    def function(self, kernel: Kernel, k: int, plan: Plan) -> str:
+        """``void name(first, last, buffers..., faults, sizes...)``, with the buffers that a phase uses."""
+        key = _key(kernel, k, plan)
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = f"{self.prefix}_{len(self._names)}"
+            b = self.shared.nested()
+            self.texts.append(_work_function(name, kernel, k, plan, self.target, b))
+        return name
+
+    def share(self, kernel: Kernel, k: int, plan: Plan) -> str:
+        """``void name(i64 first, i64 last, ptr arguments)``, which unpacks the arguments for that."""
+        work = self.function(kernel, k, plan)
+        name = f"{work}_share"
+        if name not in self._entries:
+            self._entries.add(name)
+            e = self.shared.nested()
+            actual = ["i64 %first", "i64 %last"]
+            pointers = len(buffers_of(kernel, k)) + 1
+            for n, type in enumerate([PTR] * pointers + [I64] * len(kernel.sizes)):
+                item = e.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR)
+                actual.append(f"{type} {e.load(item, type, 8).ref}")
+            e.do(f"call void @{work}({', '.join(actual)})")
+            e.do("ret void")
+            self.texts.append(function_text(e, name, None, "i64 %first, i64 %last, ptr %arguments"))
+        return name
 
 
-def work_function(kernel: Kernel, phase: Stmt, name: str, target: Target, plan: Plan, shared: Builder) -> str:
-    """``void name(first, last, buffers..., faults, sizes...)``, which does the work of a phase.
+def _key(kernel: Kernel, k: int, plan: Plan) -> object:
+    """Equal for phases that one function serves."""
+    return phase_text(kernel, k), len(kernel.sizes), _outcome(kernel.phases[k], plan)
 
-    It is a function of its own because parameters can be ``noalias``.
-    """
-    b = shared.nested()
+
+def _outcome(phase: Stmt, plan: Plan) -> tuple[object, ...]:
+    """What is planned for the accesses of a phase, in their order."""
+    if not (plan.clamped or plan.tested):
+        return ()
+    places = [(id(x), axis) for x in loads_and_stores(phase) for axis in range(len(x.indices))]
+    return tuple((p in plan.clamped, plan.tested.get(p)) for p in places)
+
+
+def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, target: Target, b: Builder) -> str:
+    """It is a function of its own because parameters can be ``noalias``."""
+    phase = kernel.phases[k]
     b.flags = "contract "
-    pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(kernel.buffers)}
+    pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(buffers_of(kernel, k))}
     faults = Value(b, "%faults", PTR)
     sizes = {size: Value(b, f"%n{n}", I64) for n, size in enumerate(kernel.sizes)}
     emitter = _Emitter(Machine(b, pointers, sizes, faults, plan), target)

@@ -60,7 +60,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from iverson.expr.functions import COMBINE
-from iverson.expr.nodes import DType, Expr, changed, same
+from iverson.expr.nodes import DType, Expr, changed, postorder, same
 
 INT64: DType = np.dtype("int64")
 BOOL: DType = np.dtype("bool")
@@ -252,6 +252,24 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         yield s
         if isinstance(s, (Loop, If)):
             yield from statements(s.body)
+
+
+def loads_and_stores(phase: Stmt) -> Iterator[Load | Store]:
+    """Every Store in a statement, and every Load, once for each statement that it is in."""
+    for s in statements((phase,)):
+        yield from (x for x in postorder(expressions(s)) if isinstance(x, Load))
+        if isinstance(s, Store):
+            yield s
+
+
+def buffers_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
+    """The buffers that phase ``k`` loads from and stores to, in their order there."""
+    key = f"buffers {k}"
+    if key not in kernel.once:
+        own = {x.buffer.name: x.buffer for x in loads_and_stores(kernel.phases[k])}
+        kernel.once[key] = tuple(own.values())
+    found: tuple[Buffer, ...] = kernel.once[key]
+    return found
 
 
 def alike(a: Stmt, b: Stmt) -> bool:

@@ -6,6 +6,7 @@ The text is also what caches key on: as it is in memory, and with its names numb
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from iverson.codegen.nodes import (
     Buffer,
@@ -18,6 +19,7 @@ from iverson.codegen.nodes import (
     Stmt,
     Update,
     UpdateArg,
+    buffers_of,
     expressions,
 )
 from iverson.expr.functions import ASSIGN
@@ -28,10 +30,23 @@ def kernel_text(kernel: Kernel) -> str:
     """The whole kernel."""
     sizes = f"; sizes {', '.join(kernel.sizes)}" if kernel.sizes else ""
     lines = [f"kernel {kernel.name}({', '.join(b.name for b in kernel.arguments)}{sizes})"]
-    lines += [f"  {_buffer(b)}" for b in kernel.buffers]
-    for phase in kernel.phases:
-        lines += _statement(phase, 1)
-    return "\n".join(lines)
+    lines += [f"  {b.role} {_buffer(b)}" for b in kernel.buffers]
+    return "\n".join((*lines, *_phases(kernel)))
+
+
+def _phases(kernel: Kernel) -> tuple[str, ...]:
+    """The text of each phase."""
+    found: tuple[str, ...] | None = kernel.once.get("phases")
+    if found is None:
+        made = tuple("\n".join(_statement(phase, 1)) for phase in kernel.phases)
+        found = kernel.once["phases"] = made
+    return found
+
+
+def phase_text(kernel: Kernel, k: int) -> str:
+    """A phase and the buffers it uses, names numbered: equal for those that do the same to other buffers."""
+    text = "\n".join((*map(_buffer, buffers_of(kernel, k)), _phases(kernel)[k]))
+    return _numbered(text, kernel.sizes)
 
 
 #: Names that a lowering makes of a user's (or automatic) name and a number; no word of the text is like them.
@@ -50,15 +65,20 @@ def nameless_text(kernel: Kernel) -> str:
 
 
 def _nameless_text(kernel: Kernel) -> str:
-    numbers: dict[str, int] = {name: -1 - k for k, name in enumerate(kernel.sizes)}
     _, _, rest = kernel_text(kernel).partition(kernel.name)
-    return _MADE_NAME.sub(lambda m: f"%{numbers.setdefault(m.group(), len(numbers))}", rest)
+    return _numbered(rest, kernel.sizes)
+
+
+def _numbered(text: str, sizes: Sequence[str]) -> str:
+    """A text with names numbered in their order, those of sizes in theirs."""
+    numbers: dict[str, int] = {name: -1 - k for k, name in enumerate(sizes)}
+    return _MADE_NAME.sub(lambda m: f"%{numbers.setdefault(m.group(), len(numbers))}", text)
 
 
 def _buffer(b: Buffer) -> str:
     shape = ", ".join(map(str, b.shape))
     strides = "" if b.strides is None else f" strides ({', '.join(map(str, b.strides))})"
-    return f"{b.role} {b.name}: {b.dtype.name}({shape}){strides}"
+    return f"{b.name}: {b.dtype.name}({shape}){strides}"
 
 
 def _statement(s: Stmt, depth: int) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from iverson.expr.build import simplified_with
 from iverson.expr.nodes import Expr, postorder
-from iverson.te.expressions import Placeholder, Read, Tensor, Var, reads_of
+from iverson.te.expressions import Placeholder, Read, Tensor, Var
 from iverson.te.language import compute
 from iverson.te.nodes import Recurrence, Statement, computes_of, rebuilt, units_below
 
@@ -25,7 +25,7 @@ def over_examples(outputs: Sequence[Tensor], given: Mapping[Placeholder, Placeho
     size = next(iter(given.values())).shape[0]
     for unit in units_below(outputs):
         own = computes_of(unit)
-        if not any(r.tensor in made for t in own for s in t.statements for r in reads_of(s.roots)):
+        if not any(r.tensor in made for t in own for s in t.statements for r in s.reads):
             continue
         if isinstance(unit, Recurrence):
             rebuilt(

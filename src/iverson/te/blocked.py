@@ -19,7 +19,7 @@ from iverson.expr.build import simplified_with
 from iverson.expr.nodes import Expr, postorder
 from iverson.te.blocks import Blocks, in_blocks, index_of, is_large
 from iverson.te.eliminate import eliminate
-from iverson.te.expressions import Extent, Placeholder, Read, Tensor, Var, at_sizes, reads_of, typical
+from iverson.te.expressions import Extent, Placeholder, Read, Tensor, Var, at_sizes, typical
 from iverson.te.language import of_tensors, var
 from iverson.te.lower import Lowered, lower
 from iverson.te.nodes import (
@@ -129,7 +129,7 @@ def lowered_in_blocks(program: Program) -> Blocked | None:
         return None
     inside = [t for t in (*blocks.along, *blocks.totals) if isinstance(t, Compute)]
     late = [t for t in program.outputs if t in blocks.late]
-    read = {r.tensor for t in blocks.late for s in _statements(t) for r in reads_of(s.roots)}
+    read = {r.tensor for t in blocks.late for s in _statements(t) for r in s.reads}
     kept = [t for t in inside if t in program.outputs or t in read]
     first = Var("first", 0, blocks.extent, "size")
     first.typical = typical(blocks.extent) // 2

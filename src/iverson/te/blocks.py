@@ -18,7 +18,7 @@ from math import prod
 
 from iverson.expr.nodes import Expr
 from iverson.te.affine import is_range, same_extent
-from iverson.te.expressions import Extent, Read, Tensor, Var, at_sizes, reads_of, typical, variables
+from iverson.te.expressions import Extent, Read, Tensor, Var, at_sizes, typical, variables
 from iverson.te.inline import inline
 from iverson.te.nodes import Compute, Program, Statement, computes_of, recurrence_of, units_below
 
@@ -107,7 +107,7 @@ def _along(program: Program, start: Tensor, d: int) -> Blocks | None:
 
 def _places(s: Statement, along: Mapping[Tensor, int]) -> set[Expr]:
     """What stands where the axis of blocks is, in a statement's write and reads."""
-    found = {r.indices[along[r.tensor]] for r in reads_of(s.roots) if r.tensor in along}
+    found = {r.indices[along[r.tensor]] for r in s.reads if r.tensor in along}
     return found | ({s.write[along[s.tensor]]} if s.tensor in along else set())
 
 
@@ -137,7 +137,7 @@ def _join(
             return False
         else:
             totals[t] = None
-    for r in reads_of(s.roots):
+    for r in s.reads:
         at = index_of(r, v)
         if at is not None and r.tensor in between and bytes_of(r.tensor) > BLOCK:
             along.setdefault(r.tensor, at)
@@ -157,7 +157,7 @@ def _late(
     late: set[Tensor] = set()
     for members in units:
         own = [s in inside for t in members for s in t.statements]
-        reads = {r.tensor for t in members for s in t.statements for r in reads_of(s.roots)}
+        reads = {r.tensor for t in members for s in t.statements for r in s.reads}
         comes_after = any(t in late or t in totals for t in reads)
         if any(own) and (comes_after or not all(own)):
             return None

@@ -11,7 +11,7 @@ from iverson.codegen.launch import sharing
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.te.counting import domain_size, walk_size
 from iverson.te.eliminate import eliminate, is_symbolic, owned
-from iverson.te.expressions import Tensor, extent, reads_of
+from iverson.te.expressions import Tensor, extent
 from iverson.te.kernels import kernels_text
 from iverson.te.nodes import Program, Statement
 from iverson.te.print import domain_text, statement_text
@@ -113,7 +113,7 @@ def _sharing(s: Statement) -> str:
     """What keeps the entries safe that a compiled scatter writes from several threads (`codegen.scatter`)."""
     if s.strategy != "scatter" or is_symbolic(s) or not compiles(s):
         return ""
-    tensors = dict.fromkeys((s.tensor, *(r.tensor for r in reads_of(s.roots))))
+    tensors = dict.fromkeys((s.tensor, *(r.tensor for r in s.reads)))
     buffers = {t: buffer_for(t, k) for k, t in enumerate(tensors)}
     ways = dict.fromkeys(sharing(p) for p in phases_of(s, task_of(s, buffers, False), buffers))
     return "".join(f"; {way}" for way in ways)

@@ -19,7 +19,7 @@ def together(statements: Sequence[Statement]) -> tuple[tuple[Statement, ...], di
     """
     result = list(statements)
     found: dict[Tensor, Tensor] = {}
-    for place in statements:
+    for place in (s for s in statements if s.combine.startswith("arg")):
         values = [s for s in result if _is_position_of(place, s) and s.tensor not in found.values()]
         if values:
             earlier = min(result.index(values[0]), result.index(place))

@@ -5,6 +5,7 @@ And the other way round: a scatter into a stage that is then added to something 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -39,17 +40,26 @@ def inline(program: Program) -> tuple[Statement, ...]:
 
 def choices(program: Program) -> tuple[tuple[Statement, ...], dict[Tensor, Choice]]:
     """`inline`, and what was chosen for each temporary, and why."""
-    statements = list(program.statements)
+    statements = dict(enumerate(program.statements))
+    made: defaultdict[Tensor, list[int]] = defaultdict(list)
+    read: defaultdict[Tensor, set[int]] = defaultdict(set)  # where, also such that no more do or are
+    for k, s in statements.items():
+        made[s.tensor].append(k)
+        for r in s.reads:
+            read[r.tensor].add(k)
     found: dict[Tensor, Choice] = {}
     for tensor in program.temporaries:
-        own = [s for s in statements if s.tensor is tensor]
-        readers = [s for s in statements if _reads(s, tensor)]
-        chosen = found[tensor] = _choice(tensor, own, readers)
+        own = [statements[k] for k in made[tensor]]
+        places = (k for k in sorted(read[tensor]) if k in statements)
+        readers = {k: statements[k] for k in places if _reads(statements[k], tensor)}
+        chosen = found[tensor] = _choice(tensor, own, tuple(readers.values()))
         if chosen.inlined:
-            statements = [
-                _put(own[0], s) if any(s is r for r in readers) else s for s in statements if s is not own[0]
-            ]
-    return tuple(statements), found
+            for k, s in readers.items():
+                statements[k] = _put(own[0], s)
+                for r in statements[k].reads:
+                    read[r.tensor].add(k)
+            del statements[made[tensor][0]]
+    return tuple(statements.values()), found
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,7 @@ def _addends(s: Statement) -> tuple[Expr, ...]:
 
 
 def _reads(s: Statement, tensor: Tensor) -> list[Read]:
-    return [e for e in postorder(s.roots) if isinstance(e, Read) and e.tensor is tensor]
+    return [r for r in s.reads if r.tensor is tensor]
 
 
 def _whole(s: Statement) -> bool:

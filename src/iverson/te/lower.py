@@ -9,7 +9,7 @@ is the oracle of all of it.
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -27,11 +27,11 @@ from iverson.codegen.nodes import Buffer, Kernel, Stmt
 from iverson.codegen.task import Axis, Task
 from iverson.core import locks
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
-from iverson.expr.nodes import Const, Expr, changed, postorder, subexpressions
+from iverson.expr.nodes import Const, Expr, changed, subexpressions
 from iverson.te import faults, interpret
 from iverson.te.affine import same_extent
 from iverson.te.boxes import as_box, merged
-from iverson.te.expressions import Read, Tensor, Var
+from iverson.te.expressions import Tensor, Var
 from iverson.te.extrema import covers_all, together
 from iverson.te.halves import in_single
 from iverson.te.inline import accumulated, inline
@@ -280,6 +280,10 @@ class _Lowering:
         self.typical = {v: v.typical for v in program.sizes}
         whole = merged(accumulated(inline(program), program.outputs))
         self.statements, self.extrema = together([as_box(s) for s in whole])
+        self.readers: defaultdict[Tensor, list[Statement]] = defaultdict(list)
+        for s in self.statements:
+            for t in _read(s):
+                self.readers[t].append(s)
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
@@ -312,6 +316,9 @@ class _Lowering:
         for k, (_, own) in enumerate(groups):
             for s in own:
                 last |= dict.fromkeys((*self._written(s), *_read(s)), k)
+        ending: dict[int, list[Tensor]] = {}
+        for t, k in last.items():
+            ending.setdefault(k, []).append(t)
         lent = set(self.buffers)
         free: list[Tensor] = []
         for k, (_, own) in enumerate(groups):
@@ -323,7 +330,7 @@ class _Lowering:
                     free.remove(old)
                     self.buffers[new] = self.buffers[old]
                 self._buffer(new)
-            done = [t for t, at in last.items() if at == k and t not in lent]
+            done = [t for t in ending.get(k, ()) if t not in lent]
             free += [t for t in done if t.dtype.kind == "f"]
 
     def _written(self, s: Statement) -> tuple[Tensor, ...]:
@@ -390,16 +397,15 @@ class _Lowering:
             for e in nodes.expressions(s):
                 loaded.update(x.buffer.name for x in subexpressions(e) if isinstance(x, nodes.Load))
         waiting = {t for s in self.statements[self.done :] for t in _read(s)}
-        kept = {
-            self.buffers[t].name for t in self.buffers if t in waiting or t not in self.program.temporaries
-        }
+        passing = set(self.program.temporaries)
+        kept = {b.name for t, b in self.buffers.items() if t in waiting or t not in passing}
         return stored - loaded - kept
 
     def _finished(self, s: Statement, task: Task) -> bool:
         """Whether the last phase now stores this statement's values, made of results that only it reads."""
         if not self.phases or self.whole is None or self.whole in self.program.outputs:
             return False
-        readers = [r for r in self.statements if self.whole in _read(r)]
+        readers = self.readers[self.whole]
         if len(readers) != 1 or readers[0] is not s or not covers_all(s):
             return False
         phase = finished(self.phases[-1], self.buffers[self.whole], task)
@@ -474,4 +480,4 @@ def _alike(a: Tensor, b: Tensor) -> bool:
 
 def _read(s: Statement) -> dict[Tensor, None]:
     """The tensors a statement reads."""
-    return {e.tensor: None for e in postorder(s.roots) if isinstance(e, Read)}
+    return {r.tensor: None for r in s.reads}

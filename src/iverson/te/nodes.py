@@ -250,6 +250,14 @@ class Statement:
     strategy: str = ""
     reason: str = ""
     summand: Compute | None = None
+    _reads: list[tuple[Read, ...]] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """The reads under the roots, each once, operands first."""
+        if not self._reads:
+            self._reads.append(tuple(reads_of(self.roots)))
+        return self._reads[0]
 
     @property
     def roots(self) -> tuple[Expr, ...]:
@@ -287,7 +295,8 @@ class Program:
     def temporaries(self) -> tuple[Compute, ...]:
         """The tensors written here that are not outputs, in order of their first statement."""
         seen = dict.fromkeys(s.tensor for s in self.statements)
-        return tuple(t for t in seen if t not in self.outputs)
+        outputs = set(self.outputs)
+        return tuple(t for t in seen if t not in outputs)
 
     def key(self) -> str:
         """A digest of the program's structure: the same for programs that differ in names only."""
@@ -391,7 +400,7 @@ def tensors_in(units: Iterable[Tensor | Recurrence]) -> list[Tensor]:
 
 def _read_by(unit: Tensor | Recurrence) -> list[Tensor | Recurrence]:
     statements = [s for t in computes_of(unit) for s in t.statements]
-    return [u for s in statements for r in reads_of(s.roots) if (u := unit_of(r.tensor)) is not unit]
+    return [u for s in statements for r in s.reads if (u := unit_of(r.tensor)) is not unit]
 
 
 def as_tensors(given: Any, what: str, argument: str) -> tuple[Tensor, ...]:

@@ -20,7 +20,7 @@ from iverson.expr.build import as_expr, cast, select
 from iverson.expr.nodes import Expr, producers_first
 from iverson.expr.print import text
 from iverson.te.affine import affine_of, is_range, same_extent
-from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of, substitute
+from iverson.te.expressions import Extent, Read, Tensor, Var, substitute
 from iverson.te.language import shape_of
 from iverson.te.nodes import Compute, Recurrence, Statement, recurrence_of
 from iverson.te.reductions import linear_statements
@@ -261,7 +261,7 @@ def _members(definitions: Mapping[State, Compute], what: str) -> list[Compute]:
 
 def _direct(t: Tensor) -> list[Tensor]:
     statements = _statements(t) if isinstance(t, Compute) and t.recurrence is None else ()
-    return [r.tensor for s in statements for r in reads_of(s.roots)]
+    return [r.tensor for s in statements for r in s.reads]
 
 
 def _statements(t: Compute) -> tuple[Statement, ...]:
@@ -272,7 +272,7 @@ def _statements(t: Compute) -> tuple[Statement, ...]:
 def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], what: str) -> Statement:
     """A statement with the recurrence's axis in place of its own one of steps."""
     own: set[Var] = set()
-    for r in reads_of(s.roots):
+    for r in s.reads:
         if r.tensor in places:
             form = affine_of(r.indices[places[r.tensor]])
             moving = [v for v, _ in form.terms if isinstance(v, Var) and v.kind != "size"]
@@ -312,7 +312,7 @@ def _place(s: Statement, axis: Var, t: Compute, what: str) -> int:
 def _check_earlier(
     s: Statement, axis: Var, places: Mapping[Tensor, int], reverse: bool, states: set[State], what: str
 ) -> None:
-    for r in reads_of(s.roots):
+    for r in s.reads:
         if r.tensor not in places:
             continue
         lag = affine_of(axis) - affine_of(r.indices[places[r.tensor]])

@@ -15,7 +15,7 @@ from dataclasses import replace
 from iverson.core import dtypes
 from iverson.expr.build import const, select, simplified_with
 from iverson.expr.nodes import Expr, postorder
-from iverson.te.expressions import Placeholder, Read, Tensor, reads_of
+from iverson.te.expressions import Placeholder, Read, Tensor
 from iverson.te.language import compute
 from iverson.te.nodes import Compute, Recurrence, Statement, computes_of, units_below
 from iverson.te.where import conjunction, guards_of
@@ -34,7 +34,7 @@ def of_selection(
     made: _Made = {source: (source, condition)}
     for unit in units_below(outputs):
         own = computes_of(unit)
-        if any(r.tensor in made for t in own for s in t.statements for r in reads_of(s.roots)):
+        if any(r.tensor in made for t in own for s in t.statements for r in s.reads):
             _add(unit, own, made)
     return tuple(made[t] if t in made else (t, _none(t)) for t in outputs)
 

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from iverson.expr.build import simplified_with
 from iverson.expr.nodes import Expr, postorder
-from iverson.te.expressions import Read, Tensor, reads_of
+from iverson.te.expressions import Read, Tensor
 from iverson.te.nodes import Program, Statement, recurrence_of, sizes_of
 
 
@@ -37,13 +37,13 @@ def shared(program: Program) -> Program:
 
 def _key(own: Sequence[Statement], made: tuple[Tensor, ...]) -> object:
     """Equal for statements that compute the same: their structure, and the very tensors and sizes read."""
-    read = dict.fromkeys(r.tensor for s in own for r in reads_of(s.roots) if r.tensor not in made)
+    read = dict.fromkeys(r.tensor for s in own for r in s.reads if r.tensor not in made)
     return Program((), tuple(own), made).key(), tuple(read), sizes_of(made)
 
 
 def _reading(s: Statement, same: Mapping[Tensor, Tensor]) -> Statement:
     """The statement with what is equal to a tensor read from that."""
-    if not any(r.tensor in same for r in reads_of(s.roots)):
+    if not any(r.tensor in same for r in s.reads):
         return s
 
     def changed(root: Expr) -> Expr:

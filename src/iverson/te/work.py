@@ -12,7 +12,7 @@ from typing import Any
 
 from iverson.codegen.contract import Product
 from iverson.codegen.visits import size_of, visits
-from iverson.te.expressions import reads_of, typical
+from iverson.te.expressions import typical
 from iverson.te.lower import Fill, Interpreted, Lowered, Run, SomeProduct
 
 
@@ -59,7 +59,7 @@ def _product(p: Product) -> Work:
 def _interpreted(step: Interpreted) -> Work:
     total = Work()
     for s in step.statements:
-        tensors = [s.tensor, *dict.fromkeys(r.tensor for r in reads_of(s.roots))]
+        tensors = [s.tensor, *dict.fromkeys(r.tensor for r in s.reads)]
         moved = sum(prod(map(typical, t.shape)) * t.dtype.itemsize for t in tensors)
         total += Work(prod(map(typical, s.domain.extents)), moved)
     return total

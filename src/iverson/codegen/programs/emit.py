@@ -6,7 +6,7 @@ addresses of the Python objects, whose data pointers and flags the function read
 the arena; the record of faults; and the routines of the BLAS. So the machine code holds no address and can be
 kept on disk.
 
-Each phase of a kernel is a function inside the module, shared by equal kernels. What a nest reports
+Each phase of a kernel is a function inside the module, shared by equal phases. What a nest reports
 (`faults`) ends the program at once, since loops that depend on it may be endless.
 """
 
@@ -31,9 +31,9 @@ from iverson.codegen.ir import (
     module_text,
 )
 from iverson.codegen.launch import iterations
-from iverson.codegen.llvm import entry_function, work_function
+from iverson.codegen.llvm import ATTRIBUTES, Works
 from iverson.codegen.memory import in_memory
-from iverson.codegen.nodes import Buffer, Kernel, Loop, Stmt
+from iverson.codegen.nodes import Buffer, Kernel, Loop, Stmt, buffers_of
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.print import nameless_text
@@ -138,19 +138,10 @@ def layout(program: Program) -> Layout:
 def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
     """The LLVM module of a verified and planned program."""
     shared = Builder(has_fma=target.has_fma, has_half=target.has_half)
-    texts = []
-    numbers: dict[str, int] = {}
-    for text, (kernel, plan, _) in known.nests.items():
-        number = numbers.setdefault(text, len(numbers))
-        for k, phase in enumerate(kernel.phases):
-            work = _work(number, k)
-            texts.append(work_function(kernel, phase, work, target, plan, shared))
-            if is_shared_out(phase):
-                texts.append(entry_function(kernel, f"{work}_share", work, shared))
-    made = _Emitter(program, arena, known, numbers, shared.nested())
-    texts.append(made.function())
-    texts += made.products.texts
-    return module_text(shared, texts, 'nounwind "no-trapping-math"="true"')
+    works = Works("iverson_nest", target, shared)
+    made = _Emitter(program, arena, known, works, shared.nested())
+    entry = made.function()
+    return module_text(shared, [*works.texts, entry, *made.products.texts], ATTRIBUTES)
 
 
 def is_shared_out(phase: Stmt) -> bool:
@@ -159,17 +150,11 @@ def is_shared_out(phase: Stmt) -> bool:
     return several and not shared(phase) and is_worth_threads(phase, cost(phase, {}))
 
 
-def _work(number: int, phase: int) -> str:
-    return f"iverson_nest_{number}_{phase}"
-
-
 class _Emitter:
     """The steps of one program."""
 
-    def __init__(
-        self, program: Program, arena: Arena, known: Layout, numbers: dict[str, int], b: Builder
-    ) -> None:
-        self.program, self.places, self.known, self.numbers, self.b = program, arena, known, numbers, b
+    def __init__(self, program: Program, arena: Arena, known: Layout, works: Works, b: Builder) -> None:
+        self.program, self.places, self.known, self.works, self.b = program, arena, known, works, b
         self.at: dict[str, Value] = {}
         self.swapped: dict[str, Value] = {}
 
@@ -273,16 +258,17 @@ class _Emitter:
         text = nameless_text(s.kernel)
         kernel, plan, start = self.known.nests[text]
         faults = self._shifted(self.faults, 16 * start)
-        given = [*(self.pointer(v) for v in s.views), faults]
-        pointers = ", ".join(f"ptr {p.ref}" for p in given)
-        block: Value | None = None
+        pointers = {x.name: self.pointer(v) for x, v in zip(kernel.buffers, s.views, strict=True)}
         for k, phase in enumerate(kernel.phases):
-            total, work = iterations(phase, {}), _work(self.numbers[text], k)
+            total = iterations(phase, {})
+            given = [*(pointers[x.name] for x in buffers_of(kernel, k)), faults]
             if is_shared_out(phase):
-                block = block or self.packed(given)
-                self.run_shares(f"{work}_share", block, b.const(total, I64))
+                share = self.works.share(kernel, k, plan)
+                self.run_shares(share, self.packed(given), b.const(total, I64))
             else:
-                b.do(f"call void @{work}(i64 0, i64 {total}, {pointers})")
+                work = self.works.function(kernel, k, plan)
+                arguments = ", ".join(f"ptr {p.ref}" for p in given)
+                b.do(f"call void @{work}(i64 0, i64 {total}, {arguments})")
             b.wrote()
         if plan.reported:
             self.leave_if_reported(faults, len(plan.reported))
