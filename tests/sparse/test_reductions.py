@@ -318,3 +318,49 @@ def test_a_small_operand_does_not_hide_a_large_one_made_dense():
             with pytest.raises(iv.errors.DensifyWarning, match="add"):
                 iv.add(s, row)
         iv.add(s, np.ones((2000, 2000)))
+
+
+def large(shape: Any, dense: Any = (), copies: int = 0, layout: str = "coo") -> Any:
+    """Few entries of one sign or the other in a shape of many lines."""
+    rng = np.random.default_rng(0)
+    keys = np.unique(rng.integers(0, np.prod(shape), 100))
+    entries = rng.uniform(0.5, 1.5, (keys.size, *dense)) * rng.choice([-1.0, 1.0], (keys.size, *dense))
+    s = iv.sparse_coo_tensor(np.stack(np.unravel_index(keys, shape)), entries, (*shape, *dense))
+    s = iv.stack([s, 2.0 * s]) if copies else s
+    return s if layout == "coo" else s.to_layout(layout, blocksize=(2, 2) if layout[0] == "b" else None)
+
+
+#: Sparse tensors with many more lines than entries along some of their axes.
+LARGE = {
+    "a vector": large((10**7,)),
+    "a matrix": large((3000, 4000)),
+    "three axes": large((300, 400, 500)),
+    "rows": large((10**6,), (3,)),
+    "matrices": large((3000, 400), (2, 3)),
+    **{f"{name} batch": large((3000, 4000), copies=2, layout=name) for name in LAYOUTS},
+}
+#: Reductions whose derivative is nonzero at zeros that are not stored too, by definition.
+AT_ZEROS = ("max", "min", "sum", "mean", "var", "std", "norm of order inf")
+
+
+@pytest.mark.parametrize("name", [name for name in REDUCTIONS if name not in CONSTANT])
+@pytest.mark.parametrize("kind", LARGE)
+def test_gradients_hold_no_more_entries_than_the_operand(kind, name):
+    """In the tensor, where the derivative is 0 at what is not stored, and in the stored values always."""
+    s = LARGE[kind]
+    stored = s.values().size
+    for axis in (None, *range(s.ndim)):
+        lines = 1 if axis is None else s.size // s.shape[axis]
+        lines = lines if lines <= 1 << 20 else 0  # more are not held one by one
+        of_values, of_all = s.values().requires_grad_(), s.detach().requires_grad_()
+        for x, of in ((of_all, of_all), (iv.with_values(s, of_values), of_values)):
+            if of is of_all and name in AT_ZEROS:
+                continue
+            with work.counting() as done:
+                y = REDUCTIONS[name](x, axis=axis)
+                found = grad((y * y).sum(), of)
+            assert max(done.bytes.values()) < 64 * (lines + 2 * stored) + 32 * sum(
+                s.shape[1:]
+            )  # and pointers
+            if of is of_all and found.layout != "zero":
+                assert found.values().size <= stored

@@ -258,7 +258,12 @@ def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
 
 def _direction(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """x / y, and 0 where the norm y is 0."""
-    return x * inverse_length(F, F.keep_reduced(y, axis, keepdims))
+    return x * _inverse_length(F, F.keep_reduced(y, axis, keepdims))
+
+
+def _inverse_length(F: Any, y: Any) -> Any:
+    """As `inverse_length`; of lengths of many lines, of those that are stored."""
+    return F.at_values(y, lambda y: inverse_length(F, y))
 
 
 define(
@@ -298,7 +303,7 @@ def _line_means(F: Any, x: Any, axis: Shape) -> Any:
 
 
 def _deviation_weight(F: Any, g: Any, y: Any, squared: bool) -> Any:
-    return 2 * g if squared else g * inverse_length(F, y)
+    return 2 * g if squared else g * _inverse_length(F, y)
 
 
 def _deviation_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
@@ -323,7 +328,7 @@ def _deviation_within(
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim or not axis:
         return NotImplemented
     pattern = wanted.pattern
-    mean = at_entries(F, F.to_dense(_line_means(F, x, axis)), pattern, axis, True)
+    mean = F.to_dense(at_entries(F, _line_means(F, x, axis), pattern, axis, True))
     apart = F.subtract(F.values_at(x, pattern=pattern), mean)
     weight = at_entries(F, _deviation_weight(F, g, y, squared), pattern, axis, keepdims)
     return F.from_values(weight * apart, pattern=pattern)
