@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iverson import te
 from iverson.autograd.joint import JointOp
 from iverson.autograd.plan import _MANY, Kind, demanded, lasting, parts_of, pullback, pushforward
 from iverson.core.aval import Aval
@@ -43,6 +44,7 @@ PULLBACKS: list[tuple[str, tuple[Entries, ...], Entries, list[Any]]] = [
     ("multiply", (FACTORED, NOTHING), FULL, [("EACH", (0,), FACTORED)]),
     ("exp", (FULL, FULL), FULL, [("EACH", (0,), FULL)]),
     ("exp", (FULL,), LOW, [("PART", (0,), LOW)]),
+    ("exp", (FULL,), Box(Region((0, 0), (3, 3))), [("EACH", (0,), FULL)]),
     ("matmul", (FULL, FULL), FULL, [("EACH", (0,), FULL), ("EACH", (1,), FULL)]),
     ("matmul", (FACTORED, FULL), FULL, [("LOW_RANK", (0,), FACTORED), ("EACH", (1,), FULL)]),
     ("matmul", (PRODUCTS, NOTHING), FULL, [("LOW_RANK", (0,), PRODUCTS)]),
@@ -87,6 +89,16 @@ def test_plans_are_by_kinds_and_keep_no_pattern() -> None:
     assert pullback(op, (HELD, NOTHING)) is pullback(op, (OTHER, NOTHING))
     assert pullback(op, (LOW, FULL)) is pullback(op, (ROW, FULL))
     assert pullback(op, (HELD, NOTHING)) is not pullback(op, (LOW, NOTHING))
+    op.plans.clear()
+    for parts in ((FULL, NOTHING), (FULL, FULL), (NOTHING, FULL)):  # less may be computed than demanded
+        plan = pullback(op, (FULL, FULL), parts)
+        assert [s.positions for s in plan.steps] == [(k,) for k in range(2) if parts[k] is FULL]
+        assert (FULL, FULL) not in op.plans
+        assert pullback(op, (FULL, FULL), parts) is plan
+    both, known = (FULL, FULL), dict(op.plans)
+    assert pullback(op, both) in known.values()  # and from now on, it is found by what is demanded
+    assert op.plans[both] is pullback(op, both)
+    assert known.items() < op.plans.items()
     product = TABLE["matmul"]
     assert pullback(product, (PRODUCTS, NOTHING)) is not pullback(product, (HELD, NOTHING))
     assert not any(isinstance(e, Stored) for key in op.plans for e in key)
@@ -162,6 +174,17 @@ def test_pushforwards(name: str, given: tuple[bool, ...], expected: Any) -> None
         found = pushforward(op, given)
         assert [(s.kind, s.positions) for s in found] == expected
     assert pushforward(op, given) is found
+
+
+def test_a_replaced_rule_is_pushed_forward() -> None:
+    op = TABLE["multiply"]
+    for given, expected in (((False, True), [(1,)]), ((True, True), [(0,), (1,)])):
+        known = pushforward(op, given)
+        with te.prefer_derived("multiply"):
+            found = pushforward(op, given)
+            assert [(s.kind, s.positions) for s in found] == [(Kind.EACH, k) for k in expected]
+            assert all(s.rule is not None for s in found)
+        assert pushforward(op, given) == known
 
 
 def test_demands_of_a_result() -> None:

@@ -279,6 +279,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: type(found) is Box": "a shortcut: of boxes alone more is said",
         "False -> True in if not op.entry_map.products": "a shortcut: demands that nothing reads so stay",
         "drop: not op.multiple": "of an op with several results, what is found is of each",
+        "drop: isinstance(op, JointOp)": "a shortcut: what is kept of them is the same",
+        "drop: not op.entry_map.bounds": "a shortcut: the support is everything",
+        "len(op.plans) >= _MANY ->": "how many plans are kept",
     },
     "iverson.layouts.counting": {
         "delete the guard: if starts.size == count": "a shortcut: sums of one term are the terms",

@@ -46,7 +46,11 @@ TESTS = {
     "iverson.autograd.forward": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
     "iverson.autograd.needs": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
     "iverson.autograd.node": ["tests/autograd/test_nodes.py", "tests/autograd/test_handles.py"],
-    "iverson.autograd.plan": ["tests/autograd/test_plan_steps.py", "tests/autograd/test_plan.py"],
+    "iverson.autograd.plan": [
+        "tests/autograd/test_plan_steps.py",
+        "tests/autograd/test_plan.py",
+        "tests/graph/test_shapes.py",
+    ],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.eliminate": [
         "tests/te/test_walks.py",

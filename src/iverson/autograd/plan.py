@@ -106,12 +106,17 @@ def pullback(op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...] | 
     kinds = types, tuple(map(getattr, demands, _PRODUCTS, _FALSE))
     known = op.plans.get(kinds)
     if known is None:
-        if len(op.plans) > _MANY - 2:
-            op.plans.clear()
-        known = op.plans[kinds] = _pullback(op, demands, parts, replacing)
-        if parts is demands and _ALL_OR_NOTHING.issuperset(types):
-            op.plans[demands] = known  # where it is looked for first
+        known = _kept(op, kinds, _pullback(op, demands, parts, replacing))
+    if parts is demands and _ALL_OR_NOTHING.issuperset(types):
+        _kept(op, demands, known)  # where it is looked for first
     return known
+
+
+def _kept(op: Op, key: Any, plan: Plan) -> Plan:
+    if len(op.plans) >= _MANY:
+        op.plans.clear()
+    op.plans[key] = plan
+    return plan
 
 
 def _pullback(
