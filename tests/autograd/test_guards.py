@@ -188,6 +188,10 @@ def test_an_overriding_rule_is_trusted_with_its_whole_cotangent():
     ]
     with override_vjp("concat", of_all):
         np.testing.assert_array_equal(grad([iv.sum(iv.concat([x, x])[:1])], [x])[0].numpy(), 2 * np.ones(4))
+    with override_vjp("exp", lambda F, g, y, x: g * x * y):  # and may read what the op's own rule does not
+        np.testing.assert_array_equal(
+            grad([iv.sum(iv.exp(3 * x))], [x])[0].numpy(), 9 * np.exp(3 * np.ones(4))
+        )
     a, b = iv.eye(2), iv.asarray(np.ones((2, 1)), requires_grad=True)
     with override_vjp("solve", (None, lambda F, g, y, a, b: g * 7.0)):
         np.testing.assert_array_equal(grad([iv.sum(iv.linalg.solve(a, b))], [b])[0].numpy(), [[7.0], [7.0]])
@@ -255,6 +259,18 @@ def test_a_pass_counts_its_rules_and_what_it_leaves_out():
     assert {name: n for name, n in work.unneeded_of.items() if n} == {"multiply": 2}
     assert {name: n for name, n in work.undefined_of.items() if n} == {"multiply": 3}
     assert not work.casts
+
+
+def test_a_cotangent_that_is_zero_ends_there():
+    """Unless the pass is recorded: its derivative need not be zero."""
+    x, z = iv.asarray(np.ones(2), requires_grad=True), variable(Zero((2,), np.dtype("float64")))
+    y = iv.sum(iv.exp(x) * z)
+    for recorded, count in ((False, 0), (True, 1)):
+        with iv.explain.count() as work:
+            first, _ = grad([y], [x, z], create_graph=recorded)
+        assert work.rules["exp"] == count
+        np.testing.assert_array_equal(first.to_dense().detach().numpy(), 0)
+    np.testing.assert_allclose(grad([iv.sum(first)], [z])[0].numpy(), np.exp(np.ones(2)))
 
 
 def test_a_rule_in_another_dtype_than_its_input_is_reported():
@@ -328,8 +344,12 @@ def test_a_dense_gradient_of_a_large_sparse_leaf_warns(monkeypatch):
         grad([iv.sum(iv.broadcast_to(iv.sum(s), (2,)))], [s])
     with pytest.warns(DensifyWarning, match=message):
         grad([iv.sum(iv.concat([s, W]) * 2)], [s])
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), iv.explain.count() as work:
         warnings.simplefilter("error")
+        y = iv.sum(s)
+        with pytest.raises(DensifyWarning, match=message):  # before there is anything dense
+            grad([y], [s])
+        assert work.total_bytes <= 8
         dense = iv.asarray(STORED, requires_grad=True)
         dense.register_hook(lambda g: None)
         grad([iv.sum(dense)], [dense])

@@ -41,7 +41,7 @@ from tests.tools.equivalent import EQUIVALENT
 
 #: The tests that have to notice.
 TESTS = {
-    "iverson.autograd": ["tests/autograd", "tests/sparse/test_demand.py"],
+    "iverson.autograd": ["tests/autograd", "tests/sparse/test_demand.py", "tests/graph/test_shapes.py"],
     "iverson.autograd.accumulate": ["tests/layouts/test_box.py"],
     "iverson.autograd.forward": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
     "iverson.autograd.needs": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],

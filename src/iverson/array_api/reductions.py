@@ -251,7 +251,9 @@ def entry_count(x: Any, axes: Shape, keepdims: bool) -> Any:
 def _averaged(total: Any, count: Any) -> Any:
     if isinstance(count, Wrapper):
         return F.divide(total, F.where(F.greater(count, 0), count, float("nan")))
-    return F.divide(total, count) if count > 0 else F.multiply(total, float("nan"))
+    if count > 0:
+        return F.divide(total, count)
+    return F.multiply(F.to_dense(total), float("nan"))  # structural zeros would stay so
 
 
 def _is_sparse(x: Any) -> builtins.bool:

@@ -45,7 +45,7 @@ def ends_of(key: Key) -> Ends | None:
 def _of_sparse_axes(key: Key, dense: Shape) -> Key | None:
     """The part of a key for sparse axes, if it reads all of the dense axes after them."""
     lead = len(key) - len(dense)
-    whole = lead >= 0 and all(a == slice(0, n, 1) for a, n in zip(key[lead:], dense, strict=True))
+    whole = all(a == slice(0, n, 1) for a, n in zip(key[lead:], dense, strict=True))
     return key[:lead] if whole else None
 
 
@@ -172,7 +172,7 @@ def _embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
     dtype = np.result_type(pattern.index_dtype, index_dtype(*shape))
     *lead, along = pattern.coordinates.astype(dtype, copy=False)
     ends = [along + max(-offset, 0), along + max(offset, 0)]
-    made = CooPattern(shape, np.stack([*lead, *ends]), pattern.distinct or None)
+    made = CooPattern(shape, np.stack([*lead, *ends]), pattern.distinct)
     of, at, places = pattern._facts.get("diagonal of", (lambda: None, 0, None))
     whole = of()
     if whole is not None and at == offset and whole.shape == shape:
