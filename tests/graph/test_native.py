@@ -19,9 +19,9 @@ from iverson.graph.kinds import Kinds
 from iverson.graph.lower import Native
 from iverson.graph.on_patterns import on_patterns
 from iverson.graph.passes import simplified
-from iverson.layouts import Sparse
+from iverson.layouts import Sparse, to_strided
 from iverson.ops import TABLE
-from tests.conformance.product import Case, dtypes_of, held_and_dense, ops, samples_of
+from tests.conformance.product import EXHAUSTIVE, Case, dtypes_of, held_and_dense, ops, samples_of
 
 #: Ops that a program leaves to Python, by what they are.
 EXCEPTIONS = {
@@ -32,8 +32,6 @@ EXCEPTIONS = {
         "matrix_exp", "solve_sylvester", "solve_toeplitz", "sqrtm",
     },
     "Fourier transforms": {"fftn", "ifftn", "rfft", "irfft"},
-    "parts of products of sparse matrices": {"kron_sampled"},
-    "parts at a pattern": {"extremum_shares_at"},
 }  # fmt: skip
 NAMES = set().union(*EXCEPTIONS.values())
 
@@ -95,16 +93,8 @@ def test_ops_that_are_not_native_are_listed():
 
 #: Of sparse operands, what is left to Python besides: of an op, or of its gradient. What these read and give
 #: is packed and opened.
-SPARSE_EXCEPTIONS = {
-    "products of two sparse matrices, and parts of them": {"matmul", "sampled_product", "kron_sampled"},
-}
+SPARSE_EXCEPTIONS = {"products of two sparse matrices, and parts of them": {"matmul", "sampled_product"}}
 PACKED = {"from_values", "values_at"}
-#: Of operands so large that no array of their shape is made.
-LARGE_EXCEPTIONS = {
-    "in segments of dense numbers": {"segment_max", "softmax_pullback", "scatter_add"},
-    "every entry is a loss": {"cross_entropy"},
-    "written or read in places of an array": {"index_put", "index_basic", "concat"},
-}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -113,10 +103,9 @@ LARGE_EXCEPTIONS = {
 def test_ops_on_sparse_operands_that_are_not_native_are_listed(layout, large, monkeypatch):
     """Of each op that takes one, and of its gradient, on its first sample; in COO, of slices too."""
     allowed = NAMES | PACKED | set().union(*SPARSE_EXCEPTIONS.values())
-    if large:
-        monkeypatch.setattr(rules, "_SMALL", 0)
+    if large:  # so that no array of an operand's shape is made
+        monkeypatch.setattr(rules, "_SMALL", 1)
         monkeypatch.setattr(rules, "_FACTOR", 0)
-        allowed |= set().union(*LARGE_EXCEPTIONS.values())
     found = set()
     for name in ops():
         for sample in turns(list(sparse_samples(name, layout)), layout):
@@ -124,13 +113,50 @@ def test_ops_on_sparse_operands_that_are_not_native_are_listed(layout, large, mo
             outs = forward(*handles)
             steps = {e.op.name for e in library_steps(forward, handles)}
             floating = any(x.dtype.kind in "fc" for x in (outs if isinstance(outs, tuple) else (outs,)))
-            if not steps and gradient is not None and TABLE[name].differentiable and floating:
-                steps = {e.op.name for e in library_steps(gradient, handles)}
-            if steps <= PACKED:
-                assert not steps, name
-            assert steps <= allowed, (name, steps - allowed)
-            found |= steps
+            of_gradient = set()
+            if gradient is not None and TABLE[name].differentiable and floating:
+                of_gradient = {e.op.name for e in library_steps(gradient, handles)}
+            for own in (steps, of_gradient):
+                assert not own or not own <= PACKED, name
+                assert own <= allowed, (name, own - allowed)
+                found |= own
     assert found >= set().union(*SPARSE_EXCEPTIONS.values())
+
+
+#: Ops whose rules on entries are not those of a whole family.
+OWN = ("cross_entropy", "extremum_shares_at", "kron", "kron_sampled", "sampled_product", "scatter_add",
+       "segment_max", "segment_softmax", "softmax_pullback")  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layout", ["csr", "coo", "bsc"])
+@pytest.mark.parametrize("name", OWN)
+def test_parts_and_segments_of_stored_values_are_those_of_eager_calls(name, layout, monkeypatch):
+    """Each operand stored, or all but one; of operands so large that no array of their shape is made."""
+    monkeypatch.setattr(rules, "_SMALL", 1)
+    monkeypatch.setattr(rules, "_FACTOR", 0)
+    found = list(sparse_samples(name, layout))
+    samples = [*found, *samples_of(TABLE[name], "float64")[-1:]]
+    for sample in found:
+        stored = [k for k, x in enumerate(sample.args) if isinstance(x, Sparse)]
+        samples += [
+            replace(sample, args=tuple(to_strided(x) if n == k else x for n, x in enumerate(sample.args)))
+            for k in (stored if len(stored) > 1 else ())
+        ]
+    assert found or layout == "bsc"
+    for sample in samples if EXHAUSTIVE else samples[-5:]:
+        forward, gradient, handles = calls(TABLE[name], sample)
+        outs = forward(*handles)
+        ways = [forward, gradient if TABLE[name].differentiable and outs.dtype.kind == "f" else None]
+        for f in ways if len(handles) > 1 or ways[1] is None else [ways[1]]:
+            if f is None:
+                continue
+            for a, b in zip(entries_of(iv.jit(f)(*handles)), entries_of(f(*handles)), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+def entries_of(found):
+    return [x.to_dense().detach().numpy() for x in (found if isinstance(found, tuple) else (found,))]
 
 
 def turns(samples, layout):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.entries import NOTHING
 from iverson.graph.nodes import Equation, Value
 from iverson.graph.opening import Opening, Rule, is_stored, pattern_of
 from iverson.graph.stored_ops import stored_segments
@@ -37,7 +38,8 @@ def _axes(e: Equation) -> tuple[int, ...]:
 class Lines:
     """The lines along some axes of a pattern's array, numbered in order.
 
-    at : the line of each entry. number : how many entries are stored in each line, `None` until asked for.
+    at : the line of each entry. full : how many entries each line has. number : how many of them are stored,
+    `None` until asked for.
     """
 
     def __init__(self, o: Opening, p: Pattern, axis: tuple[int, ...], dtype: Any) -> None:
@@ -45,19 +47,16 @@ class Lines:
         self.o, self.dtype = o, dtype
         self.pattern, self.axis = p, axis
         self.length = prod(p.shape[k] for k in axis)
+        self.full: Value | float = float(self.length)
         self.count = prod(p.shape[k] for k in kept)
         self.at: Value = self._address(kept)
         self._number: Value | None = None
 
     def _address(self, axes: Sequence[int]) -> Value:
         """The row-major address of each entry on some axes."""
-        o, p = self.o, self.pattern
         if not axes:
-            return self.o.constant(np.zeros(p.count, np.int64))
-        found = o.along(p, axes[0])
-        for k in axes[1:]:
-            found = o.bind("add", o.bind("multiply", _wide(o, found), p.shape[k]), o.along(p, k))
-        return found
+            return self.o.constant(np.zeros(self.pattern.count, np.int64))
+        return _row_major(self.o, self.pattern, self.o.along(self.pattern, axes[0]), axes[1:])
 
     @property
     def position(self) -> Value:
@@ -95,11 +94,38 @@ class Lines:
 
     def where_full(self, full: Value | float, other: Any) -> Value:
         """One value for lines of which every entry is stored, another for those with zeros besides."""
-        return self.o.bind("where", self.o.bind("less", self.number, float(self.length)), other, full)
+        return self.o.bind("where", self.o.bind("less", self.number, self.full), other, full)
 
     def missing(self) -> Value:
         """How many zeros each line has that are not stored."""
-        return self.o.bind("subtract", float(self.length), self.number)
+        return self.o.bind("subtract", self.full, self.number)
+
+
+class Segments(Lines):
+    """The lines that the slices of each segment make, side by side along the first axis.
+
+    ids : the segment of each slice, of so many segments.
+    """
+
+    def __init__(self, o: Opening, p: Pattern, ids: Value, segments: int, dtype: Any) -> None:
+        self.o, self.dtype = o, dtype
+        self.pattern, self.axis = p, (0,)
+        self._number = None
+        each = prod(p.shape[1:])
+        self.count = segments * each
+        self.at = _row_major(o, p, o.bind("gather", ids, o.along(p, 0), axes=(0,)), range(1, p.ndim))
+        slices = o.constant(np.ones(p.shape[0], dtype))
+        self.full = o.bind("scatter_add", slices, ids, axes=(0,), shape=(segments,))
+        if each != 1:
+            of_line = o.constant(np.repeat(np.arange(segments), each))
+            self.full = o.bind("gather", self.full, of_line, axes=(0,))
+
+
+def _row_major(o: Opening, p: Pattern, first: Value, axes: Sequence[int]) -> Value:
+    """The row-major address of each entry on some axes, after one that is given."""
+    for k in axes:
+        first = o.bind("add", o.bind("multiply", _wide(o, first), p.shape[k]), o.along(p, k))
+    return first
 
 
 def _wide(o: Opening, x: Value) -> Value:
@@ -210,17 +236,82 @@ def _deviation(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
 
 
 def _logsumexp(o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
-    """With exp(0) for each entry that is not stored, all shifted by the largest."""
+    return o.bind("add", *_shifted(o, lines, entries))
+
+
+def _shifted(o: Opening, lines: Lines, entries: Value) -> tuple[Value, Value]:
+    """The logarithm of the sum of exponentials of the entries of each line minus its largest, and that; with
+    exp(0) for each entry that is not stored."""
     top = lines.extreme(entries, largest=True)
     top = o.bind("where", o.bind("isinf", top), 0, top)
     stored = lines.summed(o.bind("exp", o.bind("subtract", entries, lines.each(top))))
     others = o.bind("multiply", lines.missing(), o.bind("exp", o.bind("negative", top)))
-    return o.bind("add", o.bind("log", o.bind("add", stored, lines.where_full(0, others))), top)
+    return o.bind("log", o.bind("add", stored, lines.where_full(0, others))), top
+
+
+def _cross_entropy(o: Opening, e: Equation) -> bool:
+    """log(sum(exp(x))) - x[class] of each line; of a class that is not stored, x is 0."""
+    (x, classes), axis = e.operands, e.params["axis"]
+    if not _of_entries(x) or type(classes) is not Value or (found := _opened(o, e)) is None:
+        return False
+    lines, entries = found
+    every = o.constant(np.arange(x.shape[axis]))
+    chosen = o.reshaped(
+        o.bind("gather", every, o.given(classes), axes=(0,)), (lines.count,)
+    )  # which checks them
+    of_class = o.bind("equal", o.along(lines.pattern, axis), lines.each(chosen))
+    own = lines.summed(o.bind("where", of_class, entries, 0))
+    logarithm, top = _shifted(o, lines, entries)
+    losses = o.bind("subtract", logarithm, o.bind("subtract", own, top))
+    if e.params["reduction"] != "none":
+        losses = o.bind("sum", losses, axis=(0,), keepdims=False)
+        if e.params["reduction"] == "mean":
+            losses = o.bind("divide", losses, float(max(lines.count, 1)))
+    return o.is_dense(e, losses)
+
+
+def _segment_max(o: Opening, e: Equation) -> bool:
+    """The largest of the slices in each segment, where entries that are not stored are 0."""
+    x, ids = e.operands
+    if not _of_entries(x) or type(ids) is not Value or x.dtype.kind != "f" or 0 in x.shape:
+        return False
+    lines = Segments(o, pattern_of(x), o.given(ids), e.params["count"], x.dtype)
+    return o.is_dense(e, lines.extreme(o.open(x), largest=True))
+
+
+def _scatter_add(o: Opening, e: Equation) -> bool:
+    """Stored entries added to an array, at places that index arrays name for slices."""
+    x, *ids = e.operands
+    (v,), axes = e.results, e.params["axes"]
+    if not is_stored(x) or pattern_of(x).ndim < len(x.shape) or is_stored(v):
+        return False
+    p, entries = pattern_of(x), o.open(x)
+    lead = len(x.shape) - (len(v.shape) - len(axes))
+    if any(type(n) is not Value or n.shape != x.shape[:lead] for n in ids):
+        return False
+    own = [o.along(p, k) for k in range(p.ndim)]
+    at = {
+        k: o.bind("gather", o.given(n), *own[:lead], axes=tuple(range(lead)))
+        for k, n in zip(axes, ids, strict=True)
+    }
+    rest = iter(own[lead:])
+    places = [at[k] if k in at else next(rest) for k in range(len(v.shape))]
+    return o.is_dense(
+        e, o.bind("scatter_add", entries, *places, axes=tuple(range(len(v.shape))), shape=v.shape)
+    )
+
+
+def _of_entries(x: Any) -> bool:
+    """Whether single entries of an operand are stored, each once."""
+    return is_stored(x) and pattern_of(x).ndim == len(x.shape) and pattern_of(x).distinct
 
 
 def _shares(o: Opening, e: Equation) -> bool:
     """1/n at the n entries of a line that attain its extremum, nan at those that are nan, at a pattern."""
     (x,), p, axis = e.operands, e.params["pattern"], e.params["axis"]
+    if not is_stored(x) and x.aval.support is not NOTHING and p.ndim == len(x.shape):
+        every = o.bind("extremum_shares", o.given(x), axis=axis, largest=e.params["largest"])
+        return o.is_dense(e, o.bind("gather", every, *o.places(p), axes=tuple(range(p.ndim))))
     if not (is_stored(x) and axis and pattern_of(x).ndim == p.ndim == len(x.shape) and p.distinct):
         return False
     found, values = _opened(o, e), o.at(x, p)
@@ -242,6 +333,7 @@ RULES: dict[str, Rule] = {
     "any": _of_lines("bfciu", _truth),
     "argmax": _of_lines("fiu", _position),
     "argmin": _of_lines("fiu", _position),
+    "cross_entropy": _cross_entropy,
     "deviation": _of_lines("fc", _deviation),
     "extremum_shares_at": _shares,
     "logsumexp": _of_lines("f", _logsumexp),
@@ -249,6 +341,8 @@ RULES: dict[str, Rule] = {
     "min": _of_lines("fiu", _extremum),
     "norm": _of_lines("fc", _norm),
     "prod": _of_lines("fciu", _product),
+    "scatter_add": _scatter_add,
+    "segment_max": _segment_max,
     "sum": summed,
 }
 

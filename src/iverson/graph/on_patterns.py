@@ -24,7 +24,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING, Stored
-from iverson.graph import lines
+from iverson.graph import lines, sampled
 from iverson.graph.kinds import Kinds
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.opened_blocks import names_patterns, opened_block, steps_read
@@ -34,13 +34,12 @@ from iverson.graph.stored_ops import (
     stored_product,
     stored_read,
     stored_rows,
-    stored_samples,
 )
 from iverson.graph.symbols import bounds
 from iverson.graph.takes import Into, Move, OnPatterns, Places, numbered
 from iverson.kernels.keys import key_shape
 from iverson.kernels.registry import run_in_layouts
-from iverson.layouts import CooPattern, Pattern, is_strided, layouts_by_type, to_strided
+from iverson.layouts import Pattern, Zero, is_strided, layouts_by_type, to_strided
 
 
 def _elementwise(o: Opening, e: Equation) -> bool:
@@ -141,7 +140,7 @@ def _permute(o: Opening, e: Equation) -> bool:
         return _moved(o, e)
     if p.blocksize and axes[p.ndim - 2 : p.ndim] != (p.ndim - 1, p.ndim - 2):
         return _moved(o, e)
-    return o.is_open(e, _turned_entries(o, p, o.open(x)))
+    return o.is_open(e, o.turned(p, o.open(x)))
 
 
 def _matmul(o: Opening, e: Equation) -> bool:
@@ -164,7 +163,7 @@ def _matmul(o: Opening, e: Equation) -> bool:
         return o.is_dense(e, _times(o, p, entries, x))
     if p.ndim == 2:
         x = o.reshaped(x, (prod(x.shape[:-1]), x.shape[-1]))
-    turned = _times(o, p.permuted(_turned(p.ndim)), _turned_entries(o, p, entries), _transposed(o, x))
+    turned = _times(o, p.permuted(_turned(p.ndim)), o.turned(p, entries), _transposed(o, x))
     return o.is_dense(e, _transposed(o, turned))
 
 
@@ -183,16 +182,6 @@ def _turned(ndim: int) -> tuple[int, ...]:
 
 def _transposed(o: Opening, x: Value) -> Value:
     return o.bind("permute_dims", x, axes=_turned(len(x.shape)))
-
-
-def _turned_entries(o: Opening, p: Pattern, entries: Value) -> Value:
-    """The entries of a value in the order of the transposed pattern: those of blocks are turned."""
-    if not p.blocksize:
-        return entries
-    dense = entries.shape[1:]
-    blocks = o.reshaped(entries, p.stored_shape + dense)
-    turned = o.bind("permute_dims", blocks, axes=(0, 2, 1, *range(3, len(blocks.shape))))
-    return o.reshaped(turned, (p.count, *dense))
 
 
 def _moved(o: Opening, e: Equation) -> bool:
@@ -228,17 +217,17 @@ def _moved_to_dense(o: Opening, e: Equation) -> bool:
     stored = sum(pattern_of(x).count for x in e.operands if is_stored(x))
     if is_stored(v) or prod(v.shape) > max(_SMALL, _FACTOR * stored):
         return False
-    return _read_where(o, e, _every(v.shape))
+    return _read_where(o, e, sampled.every(v.shape))
 
 
 def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
     """What an op that moves entries puts at those of a pattern of its result."""
     (v,) = e.results
-    move = _move(o, e)
+    move = _move(o, e, p.count)
     if move is None:
         return False
     xs = [e.operands[k] for k in move.moved]
-    of = tuple(pattern_of(x) if is_stored(x) else _every(x.shape) for x in xs)
+    of = tuple(pattern_of(x) if is_stored(x) else sampled.every(x.shape) for x in xs)
     parts = [
         o.bind(stored_read, o.entries_of(x), o.at_places(Places(p, of, k, move)), flat=True)
         for k, x in enumerate(xs)
@@ -247,13 +236,9 @@ def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
     return o.is_open(e, found) if is_stored(v) else o.is_dense(e, found)
 
 
-def _every(shape: tuple[int, ...]) -> Pattern:
-    """The pattern of every entry of an array."""
-    return CooPattern(shape, np.indices(shape).reshape(len(shape), prod(shape)), True)
-
-
-def _move(o: Opening, e: Equation) -> Move | None:
-    """What an equation does to entries; None where operands that it does not move are not known."""
+def _move(o: Opening, e: Equation, count: int) -> Move | None:
+    """What an equation does to entries, to make so many; None where operands that it does not move are not
+    known, or an array is much larger."""
     groups = e.op.groups(len(e.operands))
     linear, jointly = {k for group in groups for k in group}, len(groups) == 1
     others: dict[int, Any] = {}
@@ -263,8 +248,10 @@ def _move(o: Opening, e: Equation) -> Move | None:
         held = o.constants.get(x) if type(x) is Value else x
         if is_stored(x):
             moved.append(k)
+        elif k in linear and type(x) is Value and x.aval.support is NOTHING:
+            others[k] = Zero(x.shape, np.dtype(np.int64))
         elif k in linear:
-            if type(x) is not Value or x.aval.support is NOTHING or prod(x.shape) > _SMALL:
+            if type(x) is not Value or prod(x.shape) > max(_SMALL, _FACTOR * count):
                 return None
             moved.append(k)
         elif held is not None and (type(x) is not Value or is_strided(value_of(held, held))):
@@ -297,7 +284,7 @@ def _gather(o: Opening, e: Equation) -> bool:
     p = pattern_of(x)
     entries, shape = o.open(x), v.shape[:1] if len(at[0].shape) == 1 else at[0].shape
     if axes == (1,):
-        p, entries = p.permuted((1, 0)), _turned_entries(o, p, entries)
+        p, entries = p.permuted((1, 0)), o.turned(p, entries)
     blocks = (p.blocksize if p.layout == "bsr" else None) or (1, 1)
     starts, columns, *order = o.rows(p)
     flat = [o.reshaped(o.given(n), (prod(shape),)) for n in at]
@@ -307,16 +294,6 @@ def _gather(o: Opening, e: Equation) -> bool:
     else:
         found = o.bind(stored_rows, entries, starts, columns, *flat, *order, count=p.shape[1], blocks=blocks)
     return o.is_dense(e, found)
-
-
-def _sampled(o: Opening, e: Equation) -> bool:
-    a, b = e.operands
-    p = e.params["pattern"]
-    if is_stored(a) or is_stored(b) or NOTHING in (a.aval.support, b.aval.support):
-        return False
-    if any(n not in (1, m) for x in (a, b) for n, m in zip(x.shape[-3::-1], p.shape[-3::-1], strict=False)):
-        return False
-    return o.is_dense(e, o.bind(stored_samples, o.given(a), o.given(b), *o.places(p)))
 
 
 #: An array of so many entries may be made in place of one that is stored, or of as many as the result has.
@@ -401,9 +378,10 @@ RULES: dict[str, Rule] = {
     "index_basic": steps_read,
     "index_put": _index_put,
     "kron": _moved,
+    "kron_sampled": sampled.kron_sampled,
     "matmul": _matmul,
     "permute_dims": _permute,
-    "sampled_product": _sampled,
+    "sampled_product": sampled.sampled_product,
     "scan": opened_block,
     "to_dense": _to_dense,
     "to_layout": _to_dense,

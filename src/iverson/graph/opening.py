@@ -33,6 +33,7 @@ from iverson.graph.takes import (
     Into,
     OnPatterns,
     Packed,
+    Pairs,
     Places,
     Rows,
     Valid,
@@ -220,6 +221,15 @@ class Opening:
         self.constants[found] = entries_of(value_of(self.constants[v], self.constants[v]), p)
         return found
 
+    def turned(self, p: Pattern, entries: Value) -> Value:
+        """The entries of a value in the order of the transposed pattern: those of blocks are turned."""
+        if not p.blocksize:
+            return entries
+        dense = entries.shape[1:]
+        blocks = self.reshaped(entries, p.stored_shape + dense)
+        turned = self.bind("permute_dims", blocks, axes=(0, 2, 1, *range(3, len(blocks.shape))))
+        return self.reshaped(turned, (p.count, *dense))
+
     def places(self, p: Pattern) -> list[Value]:
         """The index of each entry, along each sparse axis."""
         return [self.along(p, k) for k in range(p.ndim)]
@@ -264,7 +274,7 @@ class Opening:
         self.constants[found] = array
         return found
 
-    def take(self, key: Gaps | Into) -> Value:
+    def take(self, key: Gaps | Into | Pairs) -> Value:
         """What follows from a pattern."""
         if any(isinstance(p, PatternSymbol) for p in key.patterns):
             return self.takes.setdefault(key, Value(Aval(key.shape, np.dtype(np.int64))))
@@ -302,7 +312,7 @@ class Opening:
             return self.along(take.pattern, take.axis)
         if type(take) is Rows:
             return self.of_rows(take)
-        if type(take) in (Gaps, Into):
+        if type(take) in (Gaps, Into, Pairs):
             return self.take(take)
         if type(take) is Places:
             return self.at_places(take)

@@ -260,6 +260,64 @@ def _find_loops(
 #: Single entries of such a matrix, at some rows and columns.
 stored_find = Op(name="stored_find", forward=_find, abstract=_find_abstract, loops=_find_loops)
 
+
+def _row_samples_abstract(
+    values: Any, starts: Any, columns: Any, b: Any, rows: Any, *_: Any, **__: Any
+) -> Aval:
+    return Aval(rows.shape, dtypes.result_type(values, b))
+
+
+def _row_samples(
+    values: Array,
+    starts: Array,
+    columns: Array,
+    b: Array,
+    rows: Array,
+    at: Array,
+    *order: Array,
+    blocks: Shape,
+) -> Array:
+    count = b.shape[0]
+    whole = _rows(values, starts, columns, rows, *order, count=count, blocks=blocks)
+    return np.asarray(np.einsum("ej,je->e", whole, b[:, at]), np.result_type(values, b))
+
+
+def _row_samples_loops(
+    T: Any,
+    aval: Any,
+    values: Any,
+    starts: Any,
+    columns: Any,
+    b: Any,
+    rows: Any,
+    at: Any,
+    *order: Any,
+    blocks: Shape,
+) -> Any:
+    if any(0 in x.shape for x in (values, rows)):
+        return over(T, aval, lambda: 0)
+    (r, c), lines = blocks, starts.shape[0] - 1
+
+    def entry(q: Any) -> Any:
+        line = T.clamp(rows[q] // r, 0, lines - 1)
+        p = T.reduce_axis((starts[line], starts[line + 1]))
+        j = T.reduce_axis((0, c))
+        e = (p * r + rows[q] % r) * c + j
+        held = values[order[0][e] if order else e]
+        terms = T.F.astype(held, aval.dtype) * T.F.astype(b[columns[p] * c + j, at[q]], aval.dtype)
+        return T.sum(terms, axis=(p, j))
+
+    return T.compute(aval.shape, entry)
+
+
+#: out[e] = sum over k of a[rows[e], k] b[k, at[e]] where a is such a matrix: the terms that it stores.
+stored_row_samples = Op(
+    name="stored_row_samples",
+    forward=_row_samples,
+    abstract=_row_samples_abstract,
+    loops=_row_samples_loops,
+)
+
 #: Those that are products.
 STORED_OPS = (stored_product, stored_samples)
 
@@ -280,6 +338,7 @@ __all__ = [
     "stored_find",
     "stored_product",
     "stored_read",
+    "stored_row_samples",
     "stored_rows",
     "stored_samples",
     "stored_segments",

@@ -138,6 +138,45 @@ class Into:
 
 
 @dataclass(frozen=True, slots=True)
+class Pairs:
+    """An input of the core that says, for each entry of one pattern and each of another, which entry of a
+    third is at their place in the Kronecker product of the first and the second; -1 for none.
+
+    turned : whether the second pattern is the first factor.
+    """
+
+    at: Pattern
+    other: Pattern
+    of_product: Pattern
+    turned: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array."""
+        return (self.at.count * self.other.count,)
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """What it follows from."""
+        return self.at, self.other, self.of_product
+
+    def of(self, binding: Binding) -> Any:
+        """The array, for a call."""
+        p, q, g = (actual(x, binding) for x in self.patterns)
+
+        def found() -> Any:
+            inner = p.shape if self.turned else q.shape
+            each = [x.coordinates.astype(np.int64) for x in (p, q)]
+            scaled = each[self.turned]
+            scaled *= np.array(inner)[:, None]
+            places = np.add(each[0][:, :, None], each[1][:, None, :]).reshape(len(inner), -1)
+            at, there = g.find(addresses(places, g.shape))
+            return np.where(there, at, -1)
+
+        return kept(("pairs", self.turned), (p, q, g), found)
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """An op that puts each entry of stored operands to a place of its own in the result.
 
@@ -256,7 +295,7 @@ def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
         return padded(to_strided(values[take.number]), take.axis, take.extent)
     if type(take) is Places:
         return take.found(binding)
-    if type(take) is Gaps or type(take) is Into:
+    if type(take) is Gaps or type(take) is Into or type(take) is Pairs:
         return take.of(binding)
     own: Any = take.pattern  # type: ignore[union-attr]
     pattern, count = actual(own, binding), own.count
@@ -290,4 +329,4 @@ def entries_of(value: Any, pattern: Pattern) -> Any:
     return found.reshape((pattern.count, *found.shape[len(pattern.stored_shape) :]))
 
 
-Take = Given | Entries | Along | Rows | Gaps | Into | Places | Valid | Beyond
+Take = Given | Entries | Along | Rows | Gaps | Into | Pairs | Places | Valid | Beyond

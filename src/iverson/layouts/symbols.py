@@ -243,7 +243,7 @@ class PatternSymbol(Pattern):
                 (ref(self),),
                 lambda p: p.of_entries(dense),
                 capacity=self.capacity,
-                by_rows=self.by_rows,
+                by_rows=self.by_rows and not self.blocksize,
                 counts=self.counts,
             )
 

@@ -165,17 +165,25 @@ class CompressedPattern(Pattern):
         n, m = self.grid[self.axis], self.grid[1 - self.axis]
         return counting.places(n, m, self.indptr, self.indices, at[self.axis], at[1 - self.axis])
 
+    @property
+    def in_coo(self) -> CooPattern:
+        """The same entries in the same order, in COO."""
+        found: CooPattern = self.once("coo", lambda: CooPattern(self.shape, self.coordinates, True))
+        return found
+
+    def of_entries(self, dense: Shape) -> Pattern:
+        """As `Pattern.of_entries`, in COO."""
+        return self.in_coo.of_entries(dense) if dense else self
+
     def permuted(self, axes: Shape) -> Pattern:
         """As `Pattern.permuted`: compressed where rows and columns change places, else in COO."""
         own = tuple(range(self.ndim))
         if axes == own:
             return self
-        found: Pattern
         if axes != (*own[:-2], own[-1], own[-2]):
-            found = self.once("coo", lambda: CooPattern(self.shape, self.coordinates, True))
-            return found.permuted(axes)
+            return self.in_coo.permuted(axes)
         source = None if self._source is None else self._source()
-        found = self.once("transposed", self._transposed) if source is None else source
+        found: Pattern = self.once("transposed", self._transposed) if source is None else source
         return found
 
     def _transposed(self) -> CompressedPattern:
