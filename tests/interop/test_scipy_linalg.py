@@ -49,6 +49,18 @@ CALLS: dict[str, Any] = {
     "solve_discrete_lyapunov": (
         lambda m, a, q: m.solve_discrete_lyapunov(a, q), A / 9 + 0.1j * P / 9, P + 0j
     ),
+    "hankel": (lambda m, c, r: m.hankel(c, r), V, Q.T[0]),
+    "hankel square": (lambda m, c: m.hankel(c), V),
+    "eigh": (lambda m, a: m.eigh(a)[0], A + 1j * A.T),
+    "eigh vectors": (lambda m, a: abs(m.eigh(a, lower=False)[1]), A + 1j * A.T),
+    "eigh of two": (lambda m, a, b: m.eigh(a, b @ b.T)[0], A, A.T),
+    "eigh vectors of two": (lambda m, a, b: abs(m.eigh(a, b @ b.T)[1]), A, A.T),
+    "eigvalsh": (lambda m, a, b: m.eigvalsh(a, b @ b.T, lower=False), A, A.T),
+    "svd": (lambda m, a: m.svd(a, compute_uv=False), TALL),
+    "svd vectors": (lambda m, a: abs(m.svd(a, full_matrices=False)[0]), TALL),
+    "qr": (lambda m, a: abs(m.qr(a, mode="r")[0][:2]), TALL),
+    "qr economic": (lambda m, a: abs(m.qr(a, mode="economic")[0]), TALL),
+    "lstsq": (lambda m, a, b: m.lstsq(a, b)[0], TALL, BANDS[0]),
     "solve_banded": (lambda m, ab, b: m.solve_banded((1, 2), ab, b), BANDS, BANDS[0]),
     "solve_banded matrix": (lambda m, ab, b: m.solve_banded((2, 1), ab, b), BANDS[::-1].copy(), BANDS.T),
     "solveh_banded": (lambda m, ab, b: m.solveh_banded(ab, b), HALF, BANDS[0]),
@@ -79,10 +91,70 @@ def test_values_are_scipys_and_derivatives_to_second_order(name: str) -> None:
     np.testing.assert_allclose(mapped[0], expected, rtol=1e-11, atol=1e-12)
 
 
+LOW = Q @ rng.normal(size=(2, 4))
+SPACES: dict[str, Any] = {
+    "null_space": (lambda m, a: m.null_space(a), LOW),
+    "null_space complex": (lambda m, a: m.null_space(a), Q.T + 1j * rng.normal(size=(2, 3))),
+    "orth": (lambda m, a: m.orth(a), TALL),
+    "orth rcond": (lambda m, a: m.orth(a, 0.5), np.diag([4.0, 3.0, 1.0])[:, ::-1] @ np.diag([1, -1, 1.0])),
+}
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_bases_are_scipys_and_move_as_little_as_they_can(name: str) -> None:
+    f, a = SPACES[name]
+    expected = f(scipy.linalg, a)
+    x = iv.asarray(a)
+    found = f(linalg, x)
+    np.testing.assert_allclose(
+        found.numpy() @ found.numpy().conj().T, expected @ expected.conj().T, atol=1e-12
+    )
+    np.testing.assert_allclose(found.numpy().conj().T @ found.numpy(), np.eye(expected.shape[1]), atol=1e-12)
+
+    # Along changes that keep the rank: of rows and of columns.
+    left, right = (rng.normal(size=(n, n)) / 9 for n in a.shape)
+
+    def moved(s: Any) -> Any:
+        return (np.eye(len(left)) + s * left) @ a @ (np.eye(len(right)) + s * right)
+
+    def projector(s: Any) -> Any:
+        basis = f(linalg, moved(s))
+        return basis @ iv.conj(basis).mT
+
+    if "rcond" not in name:  # there the space is that of none of its neighbours
+        s = iv.asarray(0.0, requires_grad=True)
+        assert gradcheck(projector, (s,))
+        assert gradgradcheck(projector, (s,))
+    basis, tangent = iv.jvp(lambda s: f(linalg, moved(s)), (iv.asarray(0.0),), (iv.asarray(1.0),))
+    np.testing.assert_allclose((iv.conj(basis).mT @ tangent).numpy(), 0, atol=1e-12)
+    assert abs(tangent.numpy()).max() > 1e-3
+
+
+def test_a_space_of_nothing() -> None:
+    assert linalg.null_space(A).shape == (3, 0)
+    assert linalg.orth(np.zeros((3, 2))).shape == (3, 0)
+    np.testing.assert_allclose(abs(linalg.null_space(np.zeros((2, 2))).numpy()), np.eye(2))
+
+
+def test_complex_eigenvalues_as_blocks() -> None:
+    a = np.array([[1.0, 2, 0.3], [-2, 1, 0.1], [0.2, -0.1, 4]])
+    w, v = scipy.linalg.eig(a)
+    blocks, vectors = linalg.cdf2rdf(w, v)
+    for found, expected in zip((blocks, vectors), scipy.linalg.cdf2rdf(w, v), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-13)
+    np.testing.assert_allclose((a @ vectors.numpy()), (vectors @ blocks).numpy(), atol=1e-12)
+    leaf = iv.asarray(a, requires_grad=True)
+    assert gradcheck(lambda a: linalg.cdf2rdf(*linalg.eig(a))[0], (leaf,))
+    assert gradgradcheck(lambda a: linalg.cdf2rdf(*linalg.eig(a))[0], (leaf,), fast=True)
+
+
 def test_the_rest_are_those_of_iverson() -> None:
     for name in (
         "block_diag",
         "det",
+        "eig",
+        "eigvals",
+        "norm",
         "inv",
         "logm",
         "lu",
@@ -123,6 +195,9 @@ def test_what_is_refused() -> None:
         (lambda: linalg.polar(A, wrong), ArgumentError, "side"),
         (lambda: linalg.cho_solve(wrong, V), ArgumentTypeError, "cho_factor"),
         (lambda: linalg.toeplitz(A), ShapeError, "a vector"),
+        (lambda: linalg.cdf2rdf(V + 1j, A), ShapeError, "cdf2rdf: argument 'w'"),
+        (lambda: linalg.qr(A, wrong), ArgumentError, "mode"),
+        (lambda: linalg.eigh(A, -P), LinearAlgebraError, "cholesky"),
         (lambda: linalg.solve_triangular(A, V, 3), ArgumentError, "trans"),
     ):
         with pytest.raises(kind, match=match):

@@ -22,7 +22,7 @@ def minimised(lib, opt, params, loss, steps):
         value.backward()
         return value.detach()
 
-    return [float(opt.step(closure)) for _ in range(steps)]
+    return [opt.step(closure).item() for _ in range(steps)]
 
 
 @pytest.mark.peers

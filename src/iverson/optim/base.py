@@ -311,7 +311,12 @@ class Optimizer(ABC):
 
 
 class ParamGroup(MutableMapping[str, Any]):
-    """The hyperparameters of a group of parameters by name, and the parameters as ``"params"``."""
+    """The hyperparameters of a group of parameters by name, and the parameters as ``"params"``.
+
+    >>> import iverson as iv
+    >>> iv.optim.SGD([iv.ones(3, requires_grad=True)], lr=0.1).param_groups[0]
+    ParamGroup(params of shapes [(3,)], lr=0.1, weight_decay=0.0, momentum=0.0, nesterov=False)
+    """
 
     def __init__(self, own: Optimizer) -> None:
         self._own = own
@@ -339,6 +344,10 @@ class ParamGroup(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return 1 + len(self._own._hyperparameters())
+
+    def __repr__(self) -> str:
+        own = [f"{name}={value}" for name, value in self._own._hyperparameters().items()]
+        return f"ParamGroup({', '.join([f'params of shapes {[p.shape for p in self._own.params]}', *own])})"
 
 
 def _with_groups(cls: type[Optimizer], init: Callable[..., None]) -> Callable[..., None]:

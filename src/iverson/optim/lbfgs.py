@@ -18,6 +18,7 @@ from iverson.core.dispatch import Wrapper, cells, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, DTypeError, GraphError
 from iverson.core.shapes import as_int, check_choice
 from iverson.core.table import F
+from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, to_strided
 from iverson.optim.optimizers import SGD
 from iverson.transforms.flat import ravel_pytree
@@ -98,8 +99,8 @@ class LBFGS:
         """Forget the gradients: ``.grad`` becomes None."""
         self._mover.zero_grad()
 
-    def step(self, closure: Callable[[], Any]) -> float:
-        """Iterate, and return the loss before.
+    def step(self, closure: Callable[[], Any]) -> Tensor:
+        """Iterate, and return the loss before, as a tensor that is not tracked.
 
         closure : forgets gradients, computes the loss, calls ``backward()`` on it and returns it; it is
             called at each point that is tried.
@@ -137,7 +138,7 @@ class LBFGS:
             ended = np.abs(length * direction).max() <= self.tolerance_change
             if ended or abs(value - before) < self.tolerance_change or evaluations >= self.max_eval:
                 break
-        return first
+        return asarray(first)
 
     def _direction(self, slope: Vector) -> Vector:
         """Minus the approximate inverse Hessian times the gradient, by the recursion over the pairs."""

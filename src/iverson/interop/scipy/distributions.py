@@ -7,7 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 import iverson as iv
 from iverson.array_api.arguments import SCALARS, as_real, cast
@@ -46,6 +49,8 @@ class Distribution:
         than by these.
     allowed : whether shape parameters are; all above 0 unless given.
     mean_, variance_ : of the standard variable.
+    entropy_ : its entropy from the shape parameters; of a discrete one, a sum over the support unless given.
+    draw_ : of a discrete one, draws: from a generator, a size (or None) and the shape parameters.
     discrete : whether it is one of whole numbers.
     """
 
@@ -62,6 +67,8 @@ class Distribution:
     allowed: _Function = lambda *shapes: _all_positive(shapes)
     mean_: _Function
     variance_: _Function
+    entropy_: _Function | None = None
+    draw_: _Function | None = None
     discrete: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
@@ -192,14 +199,17 @@ class Distribution:
     def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
         """Where `cdf` is q; nan for q outside of [0, 1].
 
+        Of a discrete distribution the smallest number at which it is at least q, by SciPy: it has no
+        derivative but in ``loc``, and its arguments are read, which they cannot be in a trace.
+
         >>> from iverson.interop.scipy import stats
-        >>> stats.norm.ppf(iv.asarray([0.5, 0.975]))
-        iverson.Tensor([0.        , 1.95996398])
+        >>> stats.norm.ppf(iv.asarray([0.5, 0.975])), stats.poisson.ppf(0.9, 2.0)
+        (iverson.Tensor([0.        , 1.95996398]), iverson.Tensor(4.))
         """
         return self._quantile("ppf", q, args, kwargs)
 
     def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        """Where `sf` is q; nan for q outside of [0, 1].
+        """Where `sf` is q; nan for q outside of [0, 1]. Of a discrete distribution as `ppf`.
 
         >>> from iverson.interop.scipy import stats
         >>> stats.expon.isf(iv.asarray([1e-20])).round(decimals=6)
@@ -208,15 +218,12 @@ class Distribution:
         return self._quantile("isf", q, args, kwargs)
 
     def _quantile(self, method: str, q: Any, args: Any, kwargs: Any) -> Any:
-        inverse = self.ppf_ if method == "ppf" else self.isf_
-        if inverse is None:
-            raise ArgumentError(
-                f"{self.name}.{method}",
-                "self",
-                got="a discrete distribution",
-                expected="a continuous one: its quantiles have derivatives",
-            )
         p, *shapes, loc, scale = self._read(method, {"q": q}, args, kwargs)
+        if self.discrete:
+            theirs = getattr(getattr(import_module("scipy.stats"), self.name), method)
+            return loc + iv.asarray(theirs(*map(_entries, (p, *shapes))), dtype=p.dtype)
+        inverse = self.ppf_ if method == "ppf" else self.isf_
+        assert inverse is not None
         first, last = self.support(*shapes)
         if method == "isf":
             first, last = last, first
@@ -224,6 +231,52 @@ class Distribution:
         z = iv.where(p == 0, first, iv.where(p == 1, last, z))
         right = self.allowed(*shapes) & (scale > 0) & (p >= 0) & (p <= 1)
         return iv.where(right, loc + scale * z, math.nan)
+
+    def median(self, *args: Any, **kwargs: Any) -> Any:
+        """Where `cdf` is 1 / 2, as `ppf`.
+
+        >>> from iverson.interop.scipy import stats
+        >>> stats.expon.median(scale=2.0).round(decimals=6)
+        iverson.Tensor(1.386294)
+        """
+        return self._quantile("ppf", 0.5, args, kwargs)
+
+    def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Ends between which a draw is with a probability, and above and below with equal ones, as `ppf`.
+
+        >>> from iverson.interop.scipy import stats
+        >>> stats.uniform.interval(0.5)
+        (iverson.Tensor(0.25), iverson.Tensor(0.75))
+        """
+        level = as_real(confidence, f"{self.name}.interval", "confidence")
+        low, high = (self._quantile("ppf", q, args, kwargs) for q in ((1 - level) / 2, (1 + level) / 2))
+        return low, high
+
+    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
+        """Independent draws.
+
+        ``size`` is the shape of the result, that of the parameters unless given; ``random_state`` a seed or
+        generator, as `iverson.random.default_rng` takes it. Draws of continuous distributions are quantiles
+        of uniform numbers, so they have derivatives in the parameters; those of discrete ones have none but
+        in ``loc``. Raises as `iverson.random.Generator`.
+
+        >>> from iverson.interop.scipy import stats
+        >>> scale = iv.asarray(3.0, requires_grad=True)
+        >>> x = stats.expon.rvs(scale=scale, size=(2,), random_state=0)
+        >>> (iv.autograd.grad(x.sum(), scale) * scale - x.sum()).round(decimals=9).item()
+        0.0
+        """
+        *shapes, loc, scale = self._read("rvs", {}, args, kwargs)
+        rng = iv.random.default_rng(random_state)
+        if size is None:
+            size = iv.broadcast_shapes(*(x.shape for x in (*shapes, loc, scale)))
+        if self.draw_ is not None:
+            return loc + iv.astype(self.draw_(rng, size, *(s.detach() for s in shapes)), loc.dtype)
+        # Inside of (0, 1): inverses have no derivative at the ends.
+        u = rng.random(size, dtype=loc.dtype) + (2.0**-25 if loc.dtype == iv.float32 else 2.0**-54)
+        assert self.ppf_ is not None
+        right = self.allowed(*shapes) & (scale > 0)
+        return iv.where(right, loc + scale * self.ppf_(u, *shapes), math.nan)
 
     # -- moments -------------------------------------------------------------------------------------
 
@@ -256,6 +309,30 @@ class Distribution:
         iverson.Tensor(1.414214)
         """
         return iv.sqrt(self.var(*args, **kwargs))
+
+    def entropy(self, *args: Any, **kwargs: Any) -> Any:
+        """The mean of ``-logpdf`` or ``-logpmf``, in nats.
+
+        Where there is no closed form, a sum over the support, of as many terms as the parameters ask for,
+        which are read: they cannot be in a trace.
+
+        >>> from iverson.interop.scipy import stats
+        >>> stats.norm.entropy(0.0, 2.0).round(decimals=6), stats.poisson.entropy(3.0).round(decimals=6)
+        (iverson.Tensor(2.112086), iverson.Tensor(1.93147))
+        """
+        *shapes, _, scale = self._read("entropy", {}, args, kwargs)
+        found = (self._summed if self.entropy_ is None else self.entropy_)(*shapes)
+        right = self.allowed(*shapes) & (scale > 0)
+        return iv.where(right, found if self.discrete else found + iv.log(scale), math.nan)
+
+    def _summed(self, *shapes: Any) -> Any:
+        """The entropy of a distribution of 0, 1, ..., to where what is left is less than rounding."""
+        end = self.mean_(*shapes) + 40 * iv.sqrt(self.variance_(*shapes)) + 40
+        count = int(np.nanmax(_entries(iv.minimum(end, self.support(*shapes)[1])), initial=0)) + 1
+        k = iv.reshape(iv.arange(count, dtype=end.dtype), (count, *[1] * end.ndim))
+        log_p = self.log_density(k, *shapes)
+        counted = (k <= self.support(*shapes)[1]) & (log_p > -math.inf)
+        return -iv.sum(iv.where(counted, iv.exp(log_p) * log_p, 0.0), axis=0)
 
     # -- arguments -----------------------------------------------------------------------------------
 
@@ -290,6 +367,10 @@ class Distribution:
         return iv.where(right & ~iv.isnan(z), found, math.nan)
 
 
+def _entries(x: Any) -> Any:
+    return iv.asarray(x).detach().numpy()
+
+
 @dataclass(frozen=True)
 class Frozen:
     """A distribution with parameters; its methods are those of `Distribution` without them."""
@@ -302,6 +383,10 @@ class Frozen:
         if name.startswith("_") or name in ("args", "kwargs", "distribution"):
             raise AttributeError(name)
         method = getattr(self.distribution, name)
-        if name in ("mean", "var", "std"):
+        if name in ("entropy", "mean", "median", "std", "var"):
             return lambda: method(*self.args, **self.kwargs)
+        if name == "rvs":
+            return lambda size=None, random_state=None: method(
+                *self.args, **self.kwargs, size=size, random_state=random_state
+            )
         return lambda x: method(x, *self.args, **self.kwargs)

@@ -17,10 +17,13 @@ from iverson.core.shapes import as_int, check_choice
 from iverson.linalg import (
     block_diag,
     det,
+    eig,
+    eigvals,
     inv,
     logm,
     lu,
     lu_factor,
+    norm,
     pinv,
     solve,
     solve_circulant,
@@ -146,6 +149,21 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return iv.concat([iv.flip(row[1:]), column])[down - right + row.shape[0] - 1]
 
 
+def hankel(c: Any, r: Any = None) -> Any:
+    """The matrix with c[i + j] where there is one, else r[i + j - n + 1] for the n entries of c.
+
+    r is 0 unless given, and its first entry is not read. Raises ShapeError unless they are vectors.
+
+    >>> hankel(iv.asarray([1., 2.]), iv.asarray([0., 3.]))
+    iverson.Tensor([[1., 2.],
+                    [2., 3.]])
+    """
+    column = _vector(c, "hankel", "c")
+    row = iv.zeros_like(column) if r is None else _vector(r, "hankel", "r")
+    down, right = np.indices((column.shape[0], row.shape[0]))
+    return iv.concat([column, row[1:]])[down + right]
+
+
 def circulant(c: Any) -> Any:
     """The matrix with c[(i - j) % n].
 
@@ -239,6 +257,152 @@ def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
     )
 
 
+def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False) -> Any:
+    """w, increasing, and v with a @ v = b @ v * w and v^H @ b @ v the identity, which is b unless given.
+
+    Of both Hermitian matrices the lower triangle is read, or the upper one; b is positive definite, and its
+    Cholesky factor makes the problem an ordinary one. Raises ShapeError where shapes do not fit,
+    LinearAlgebraError for a b that is not positive definite.
+
+    >>> eigh(iv.asarray([[2., 0.], [0., 8.]]), iv.asarray([[1., 0.], [0., 2.]]))[0]
+    iverson.Tensor([2., 4.])
+    """
+    x = _hermitian(a, "eigh", "a", lower)
+    if b is None:
+        return iv.linalg.eigvalsh(x) if eigvals_only else tuple(iv.linalg.eigh(x))
+    factor = iv.linalg.cholesky(_hermitian(b, "eigh", "b", lower))
+    half = iv.linalg.solve_triangular(factor, x, lower=True)
+    inner = _adjoint(iv.linalg.solve_triangular(factor, _adjoint(half), lower=True))
+    if eigvals_only:
+        return iv.linalg.eigvalsh(inner)
+    w, v = iv.linalg.eigh(inner)
+    return w, iv.linalg.solve_triangular(factor, v, lower=True, trans="C")
+
+
+def eigvalsh(a: Any, b: Any = None, lower: bool = True) -> Any:
+    """The eigenvalues of `eigh`.
+
+    >>> eigvalsh(iv.asarray([[2., 0.], [0., 1.]]))
+    iverson.Tensor([1., 2.])
+    """
+    return eigh(a, b, lower, eigvals_only=True)
+
+
+def _hermitian(x: Any, operation: str, argument: str, lower: bool) -> Any:
+    """The matrix of which a triangle is given, with a real diagonal."""
+    found = _matrix(x, operation, argument)
+    half = iv.tril(found, k=-1) if lower else iv.triu(found, k=1)
+    return half + _adjoint(half) + iv.diag(iv.real(iv.diag(found)))
+
+
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """u, s and vh with a = u @ diag(s) @ vh, or s alone. Raises as `iverson.linalg.svd`.
+
+    >>> svd(iv.asarray([[2., 0.], [0., 3.]]), compute_uv=False)
+    iverson.Tensor([3., 2.])
+    """
+    x = _matrix(a, "svd", "a", square=False)
+    return tuple(iv.linalg.svd(x, full_matrices=full_matrices)) if compute_uv else svdvals(x)
+
+
+def qr(a: Any, mode: Literal["full", "economic", "r"] = "full") -> Any:
+    """q and r with a = q @ r; r alone for the mode "r". Raises as `iverson.linalg.qr`.
+
+    >>> abs(qr(iv.asarray([[3.], [4.]]), mode="r")[0][0])
+    iverson.Tensor([5.])
+    """
+    check_choice(mode, ("full", "economic", "r"), "qr", "mode")
+    x = _matrix(a, "qr", "a", square=False)
+    q, r = iv.linalg.qr(x, mode="reduced" if mode == "economic" else "complete")
+    return (r,) if mode == "r" else (q, r)
+
+
+def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any]:
+    """The least-squares solution, the sums of squares that it leaves, the rank and the singular values.
+
+    As `iverson.linalg.lstsq`, with ``cond`` for ``rtol``.
+
+    >>> lstsq(iv.asarray([[1., 0.], [1., 1.], [1., 2.]]), iv.asarray([1., 3., 5.]))[0].round(decimals=6)
+    iverson.Tensor([1., 2.])
+    """
+    x, residues, rank, s = iv.linalg.lstsq(a, b, rtol=cond)
+    return x, residues, rank, s
+
+
+def null_space(A: Any, rcond: float | None = None) -> Any:
+    """Orthonormal columns that span what A maps to 0.
+
+    Singular values up to ``rcond`` times the largest, by default max(m, n) * eps, count as 0. Which basis of
+    the space it is follows from A as it is; as A changes with its rank, the basis is the one of the new
+    space that is nearest to it (the polar factor of its projection), so that it has derivatives of any order
+    although there are no singular vectors with equal values. Entries of A are read: not in a trace.
+
+    >>> null_space(iv.asarray([[1., 0., 0.], [0., 2., 0.]]))
+    iverson.Tensor([[0.],
+                    [0.],
+                    [1.]])
+    """
+    x = _matrix(A, "null_space", "A", square=False)
+    _, vh, rank, rtol = _decomposed(x, rcond)
+    inverse = pinv(x, rtol=rtol)
+    return _nearest(lambda basis: basis - inverse @ (x @ basis), vh[rank:].conj().T)
+
+
+def orth(A: Any, rcond: float | None = None) -> Any:
+    """Orthonormal columns that span the columns of A; as `null_space` in all else.
+
+    >>> abs(orth(iv.asarray([[2., 4.], [0., 0.]])))
+    iverson.Tensor([[1.],
+                    [0.]])
+    """
+    x = _matrix(A, "orth", "A", square=False)
+    u, _, rank, rtol = _decomposed(x, rcond)
+    inverse = pinv(x, rtol=rtol)
+    return _nearest(lambda basis: x @ (inverse @ basis), u[:, :rank])
+
+
+def _decomposed(x: Any, rcond: float | None) -> tuple[Any, Any, int, float]:
+    """The singular vectors of the entries, the rank, and the bound for it."""
+    u, s, vh = np.linalg.svd(x.detach().numpy())
+    rtol = float(np.finfo(s.dtype).eps) * max(x.shape) if rcond is None else rcond
+    return u, vh, int((s > rtol * s.max(initial=0)).sum()), rtol
+
+
+def _nearest(project: Any, basis: Any) -> Any:
+    """The orthonormal basis of the range of a projector that is nearest to one of it as it is now."""
+    if not basis.size:
+        return iv.asarray(basis)
+    found = project(iv.asarray(basis))
+    return found @ inv(sqrtm(_adjoint(found) @ found))
+
+
+def cdf2rdf(w: Any, v: Any) -> tuple[Any, Any]:
+    """Complex eigenvalues and vectors of a real matrix as a real matrix with blocks, and real vectors.
+
+    Each pair a + ib, a - ib is the block [[a, b], [-b, a]]. Which eigenvalues are complex is read: not in a
+    trace. Raises ShapeError where shapes do not fit or eigenvalues come in no pairs.
+
+    >>> w, v = iv.linalg.eig(iv.asarray([[0., 2.], [-2., 0.]]))
+    >>> cdf2rdf(w, v)[0].round(decimals=6)
+    iverson.Tensor([[ 0.,  2.],
+                    [-2.,  0.]])
+    """
+    values, vectors = _vector(w, "cdf2rdf", "w"), _matrix(v, "cdf2rdf", "v", square=False)
+    n = values.shape[0]
+    at = np.flatnonzero(values.detach().numpy().imag)
+    if vectors.shape[1] != n or at.size % 2:
+        got = f"{at.size} complex ones of {n} for vectors of shape {vectors.shape}"
+        raise ShapeError("cdf2rdf", "w", got=got, expected="pairs of conjugates, a column for each")
+    first, second = at[::2], at[1::2]
+    other = np.zeros((n, n))
+    other[first, second] = other[second, first] = 1.0
+    turn = np.eye(n, dtype=complex)
+    turn[first, first], turn[first, second] = 0.5j, 0.5
+    turn[second, first], turn[second, second] = -0.5j, 0.5
+    blocks = iv.diag(iv.real(values)) + iv.expand_dims(iv.imag(values), axis=1) * other
+    return blocks, iv.real(vectors @ turn)
+
+
 def _banded(operation: str, entries: list[tuple[int, Any]], n: int, b: Any) -> Any:
     """The solution, by sparse factors, for diagonals by how far above the main one they are."""
     right = F.to_dense(as_real(b, operation, "b", "fc"))
@@ -295,9 +459,10 @@ def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
 
 
 __all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "det", "expm",
-    "fractional_matrix_power", "inv", "logm", "lu", "lu_factor", "lu_solve", "pinv", "polar", "solve",
-    "solve_banded", "solve_circulant", "solve_continuous_lyapunov", "solve_discrete_lyapunov",
-    "solve_lyapunov", "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm",
-    "svdvals", "toeplitz",
+    "block_diag", "cdf2rdf", "cho_factor", "cho_solve", "cholesky", "circulant", "det", "eig", "eigh",
+    "eigvals", "eigvalsh", "expm", "fractional_matrix_power", "hankel", "inv", "logm", "lstsq", "lu",
+    "lu_factor", "lu_solve", "norm", "null_space", "orth", "pinv", "polar", "qr", "solve", "solve_banded",
+    "solve_circulant", "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_lyapunov",
+    "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "svd", "svdvals",
+    "toeplitz",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from iverson import special
 from iverson.interop.scipy.distributions import Distribution
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+_EULER = 0.5772156649015329
 
 
 def _positive(*_: Any) -> tuple[float, float]:
@@ -55,6 +56,7 @@ norm = _symmetric(
     log_cdf_=special.log_ndtr,
     mean_=lambda: iv.asarray(0.0),
     variance_=lambda: iv.asarray(1.0),
+    entropy_=lambda: iv.asarray(0.5 + _LOG_SQRT_2PI),
 )
 
 uniform = Distribution(
@@ -67,6 +69,7 @@ uniform = Distribution(
     isf_=lambda q: 1 - q,
     mean_=lambda: iv.asarray(0.5),
     variance_=lambda: iv.asarray(1 / 12),
+    entropy_=lambda: iv.asarray(0.0),
 )
 
 expon = Distribution(
@@ -80,6 +83,7 @@ expon = Distribution(
     isf_=lambda q: -iv.log(q),
     mean_=lambda: iv.asarray(1.0),
     variance_=lambda: iv.asarray(1.0),
+    entropy_=lambda: iv.asarray(1.0),
 )
 
 laplace = _symmetric(
@@ -90,6 +94,7 @@ laplace = _symmetric(
     ppf_=lambda q: iv.where(q > 0.5, -iv.log(2 * (1 - q)), iv.log(2 * q)),
     mean_=lambda: iv.asarray(0.0),
     variance_=lambda: iv.asarray(2.0),
+    entropy_=lambda: iv.asarray(1 + math.log(2)),
 )
 
 logistic = _symmetric(
@@ -100,6 +105,7 @@ logistic = _symmetric(
     log_cdf_=lambda z: -iv.softplus(-z),
     mean_=lambda: iv.asarray(0.0),
     variance_=lambda: iv.asarray(math.pi**2 / 3),
+    entropy_=lambda: iv.asarray(2.0),
 )
 
 
@@ -117,6 +123,7 @@ cauchy = _symmetric(
     ppf_=_cauchy_ppf,
     mean_=lambda: iv.asarray(math.nan),
     variance_=lambda: iv.asarray(math.nan),
+    entropy_=lambda: iv.asarray(math.log(4 * math.pi)),
 )
 
 gumbel_r = Distribution(
@@ -127,8 +134,9 @@ gumbel_r = Distribution(
     sf_=lambda z: -iv.expm1(-iv.exp(-z)),
     ppf_=lambda q: -iv.log(-iv.log(q)),
     isf_=lambda q: -iv.log(-iv.log1p(-q)),
-    mean_=lambda: iv.asarray(0.5772156649015329),
+    mean_=lambda: iv.asarray(_EULER),
     variance_=lambda: iv.asarray(math.pi**2 / 6),
+    entropy_=lambda: iv.asarray(1 + _EULER),
 )
 
 gamma = Distribution(
@@ -142,6 +150,7 @@ gamma = Distribution(
     isf_=lambda q, a: special.gammainccinv(a, q),
     mean_=lambda a: a,
     variance_=lambda a: a,
+    entropy_=lambda a: a + iv.lgamma(a) + (1 - a) * iv.digamma(a),
 )
 
 chi2 = Distribution(
@@ -155,6 +164,7 @@ chi2 = Distribution(
     isf_=lambda q, df: 2 * special.gammainccinv(df / 2, q),
     mean_=lambda df: df,
     variance_=lambda df: 2 * df,
+    entropy_=lambda df: df / 2 + math.log(2) + iv.lgamma(df / 2) + (1 - df / 2) * iv.digamma(df / 2),
 )
 
 beta = Distribution(
@@ -168,6 +178,12 @@ beta = Distribution(
     isf_=lambda q, a, b: special.betainccinv(a, b, q),
     mean_=lambda a, b: a / (a + b),
     variance_=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
+    entropy_=lambda a, b: (
+        special.betaln(a, b)
+        - (a - 1) * iv.digamma(a)
+        - (b - 1) * iv.digamma(b)
+        + (a + b - 2) * iv.digamma(a + b)
+    ),
 )
 
 lognorm = Distribution(
@@ -185,6 +201,7 @@ lognorm = Distribution(
     isf_=lambda q, s: iv.exp(-s * special.ndtri(q)),
     mean_=lambda s: iv.exp(s * s / 2),
     variance_=lambda s: iv.expm1(s * s) * iv.exp(s * s),
+    entropy_=lambda s: 0.5 + _LOG_SQRT_2PI + iv.log(s),
 )
 
 weibull_min = Distribution(
@@ -199,6 +216,7 @@ weibull_min = Distribution(
     isf_=lambda q, c: (-iv.log(q)) ** (1 / c),
     mean_=lambda c: special.gamma(1 + 1 / c),
     variance_=lambda c: special.gamma(1 + 2 / c) - iv.square(special.gamma(1 + 1 / c)),
+    entropy_=lambda c: _EULER * (1 - 1 / c) - iv.log(c) + 1,
 )
 
 pareto = Distribution(
@@ -213,6 +231,7 @@ pareto = Distribution(
     isf_=lambda q, b: iv.exp(-iv.log(q) / b),
     mean_=lambda b: iv.where(b > 1, b / (b - 1), math.inf),
     variance_=lambda b: iv.where(b > 2, b / (iv.square(b - 1) * (b - 2)), math.inf),
+    entropy_=lambda b: 1 + 1 / b - iv.log(b),
 )
 
 
@@ -248,12 +267,21 @@ def _odds(a: Any, b: Any, q: Any) -> Any:
 
 def _t_ppf(q: Any, df: Any) -> Any:
     """The quantile; at 1 / 2, where the root has no derivative, the line with that of the inverse."""
-    density = iv.exp(_t_log_density(iv.asarray(0.0), df))
+    density = iv.exp(_t_log_density(iv.zeros_like(df), df))
     middle = iv.abs(q - 0.5) < 1e-7
     away = iv.where(middle, 0.3, q)
     # Where the tail below z is half of I_w(df / 2, 1 / 2), z^2 is df (1 - w) / w.
     far = iv.sqrt(df / _odds(df / 2, 0.5, 2 * iv.minimum(away, 1 - away)))
     return iv.where(middle, (q - 0.5) / density, iv.where(away > 0.5, far, -far))
+
+
+def _t_entropy(df: Any) -> Any:
+    more = (df + 1) / 2
+    return (
+        more * (iv.digamma(more) - iv.digamma(df / 2))
+        + 0.5 * iv.log(df)
+        + special.betaln(df / 2, iv.asarray(0.5))
+    )
 
 
 t = _symmetric(
@@ -264,6 +292,7 @@ t = _symmetric(
     ppf_=_t_ppf,
     mean_=lambda df: iv.where(df > 1, 0.0, math.inf),
     variance_=lambda df: iv.where(df > 2, df / (df - 2), iv.where(df > 1, math.inf, math.nan)),
+    entropy_=_t_entropy,
 )
 
 
@@ -274,6 +303,17 @@ def _f_log_density(z: Any, n: Any, d: Any) -> Any:
         + special.xlogy(n / 2 - 1, z)
         - (n + d) / 2 * iv.log1p(ratio * z)
         - special.betaln(n / 2, d / 2)
+    )
+
+
+def _f_entropy(n: Any, d: Any) -> Any:
+    a, b = n / 2, d / 2
+    return (
+        iv.log(d / n)
+        + special.betaln(a, b)
+        + (1 - a) * iv.digamma(a)
+        - (1 + b) * iv.digamma(b)
+        + (a + b) * iv.digamma(a + b)
     )
 
 
@@ -290,6 +330,7 @@ f = Distribution(
     variance_=lambda n, d: iv.where(
         d > 4, 2 * d * d * (n + d - 2) / (n * iv.square(d - 2) * (d - 4)), math.inf
     ),
+    entropy_=_f_entropy,
 )
 
 # --- discrete ---------------------------------------------------------------------------------------
@@ -310,6 +351,7 @@ poisson = Distribution(
     mean_=lambda mu: mu,
     variance_=lambda mu: mu,
     discrete=True,
+    draw_=lambda rng, size, mu: rng.poisson(mu, size),
 )
 
 
@@ -330,6 +372,7 @@ binom = Distribution(
     mean_=lambda n, p: n * p,
     variance_=lambda n, p: n * p * (1 - p),
     discrete=True,
+    draw_=lambda rng, size, n, p: rng.binomial(iv.astype(n, iv.int64), p, size),
 )
 
 bernoulli = Distribution(
@@ -343,6 +386,8 @@ bernoulli = Distribution(
     mean_=lambda p: p,
     variance_=lambda p: p * (1 - p),
     discrete=True,
+    entropy_=lambda p: -special.xlogy(p, p) - special.xlog1py(1 - p, -p),
+    draw_=lambda rng, size, p: rng.bernoulli(p, size),
 )
 
 geom = Distribution(
@@ -357,6 +402,8 @@ geom = Distribution(
     mean_=lambda p: 1 / p,
     variance_=lambda p: (1 - p) / (p * p),
     discrete=True,
+    entropy_=lambda p: -(special.xlogy(p, p) + special.xlog1py(1 - p, -p)) / p,
+    draw_=lambda rng, size, p: 1 + iv.floor(iv.log1p(-rng.random(size)) / iv.log1p(-p)),
 )
 
 nbinom = Distribution(
@@ -376,6 +423,7 @@ nbinom = Distribution(
     mean_=lambda n, p: n * (1 - p) / p,
     variance_=lambda n, p: n * (1 - p) / (p * p),
     discrete=True,
+    draw_=lambda rng, size, n, p: rng.poisson(rng.gamma(n, (1 - p) / p, size)),
 )
 
 __all__ = [
