@@ -28,6 +28,9 @@ class Wrong(autograd.Function):
 def wrong(x):
     return Wrong.apply(x)
 
+def several(x):
+    return {"twice": 2 * x, "squares": [x * x]}
+
 def spread(s):
     return s @ iv.ones(3)
 
@@ -100,11 +103,13 @@ def test_what_makes_no_sense_is_said_on_stderr(model, capsys, command, words):
     assert words in printed.err
 
 
-def test_a_module_that_fails_shows_where(tmp_path, monkeypatch):
+def test_a_module_that_fails_shows_where(tmp_path, monkeypatch, capsys):
     (tmp_path / "a_broken_model.py").write_text("import no_such_library")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
-        main(["check", "a_broken_model:f", "3"])
+    status, printed = said(capsys, "check", "a_broken_model:f", "3")
+    assert status == 2
+    assert 'a_broken_model.py", line 1' in printed.err
+    assert "No module named 'no_such_library'" in printed.err.splitlines()[-1]
 
 
 def test_explain_gives_the_report_and_its_page(model, capsys, tmp_path):
@@ -114,6 +119,27 @@ def test_explain_gives_the_report_and_its_page(model, capsys, tmp_path):
     done = next(line for line in printed.out.splitlines() if line.startswith("done"))
     assert (status, int(done.split()[1])) == (0, work.done.products)
     assert page.read_text().lstrip().startswith("<!")
+
+
+def test_explain_sums_several_results(model, capsys):
+    status, printed = said(capsys, "explain", "a_model:several", "3", "--grad")
+    assert status == 0
+    assert "done" in printed.out
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_what_raises_is_no_wrong_derivative(model, capsys, command):
+    status, printed = said(capsys, command, "a_model:energy", "2x3", "4")
+    assert status == 2
+    assert "iv.tanh(x @ w)" in printed.err
+    assert printed.err.splitlines()[-1].startswith("iverson.core.errors.ShapeError: matmul")
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"iverson {iv.__version__}\n"
 
 
 def test_cache_says_what_is_kept_and_deletes_only_that(tmp_path, monkeypatch, capsys):

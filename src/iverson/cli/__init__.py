@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Sequence
 
+from iverson import __version__
 from iverson.cli import bench, cache, check, demo, explain, info
 from iverson.cli.target import UsageError
 
@@ -24,7 +26,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns 0, 1 where a check failed, or 2 where the command makes no sense.
+    """Run a command; returns 0, 1 where a check failed, 2 for a wrong command and where what it calls raises.
 
     >>> main(["check", "math:sqrt", "3by4"])  # says on stderr what a shape looks like
     2
@@ -35,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"iverson {options.command}: {error}", file=sys.stderr)
         return 2
+    except Exception:  # of the function that the command is about: status 1 is that of a wrong derivative
+        traceback.print_exc()
+        return 2
     return status
 
 
@@ -42,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="iverson", description="Differentiable arrays that know their zeros."
     )
+    parser.add_argument("--version", action="version", version=f"iverson {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
         summary = (module.__doc__ or "").partition("\n")[0]
