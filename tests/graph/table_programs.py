@@ -28,17 +28,18 @@ MASK = np.array([[True, False, True], [True, True, False]])
 
 
 class Wave(iv.autograd.Function):
-    """A custom function whose rule is not the derivative of what forward computes."""
+    """A custom function whose rule is not the derivative of what forward computes; which reads its arguments
+    in another order, and one of them not at all."""
 
     @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return iv.sin(x) * x
+    def forward(ctx, x, unread, factor, y):
+        ctx.save_for_backward(x, factor, y)
+        return iv.cos(y).sum() * factor + iv.sin(x) * x
 
     @staticmethod
     def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return 2 * g * (iv.sin(x) - x * iv.cos(x))
+        x, factor, y = ctx.saved_tensors
+        return 2 * g * (iv.sin(x) - x * iv.cos(x)), None, None, 3 * g.sum() * factor * iv.sin(y)
 
 
 @te.op
@@ -127,7 +128,7 @@ AROUND: dict[str, Callable[[Array, Any, Any, int], Any]] = {
         fitted(p, (3,)) > 0.1, fitted(f(p), (3,), how), fitted(q, (3,))
     ),
     "rectified": lambda f, p, q, how: iv.relu(fitted(f(p), (2, 3), how) - 0.1) @ fitted(q, (3,), 1),
-    "custom": lambda f, p, q, how: Wave.apply(as_real(f(p) * 1.0)),
+    "custom": lambda f, p, q, how: Wave.apply(as_real(f(p) * 1.0), p, iv.asarray(0.5), p),
     "index": lambda f, p, q, how: blurred(fitted(f(p), (4,), how), fitted(q, (2,), 1)),
     "scan": scanned,
     "branch": branched,

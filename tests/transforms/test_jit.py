@@ -293,6 +293,53 @@ def test_fork_and_pickle():
     child.join()
 
 
+class Turned(iv.autograd.Function):
+    """Reads its arguments in another order."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return iv.sin(b) * a
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        return g * iv.sin(b) * 3, g * a * iv.cos(b) * 5
+
+
+class Half(iv.autograd.Function):
+    """Reads one of its arguments."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        return iv.sin(b)
+
+    @staticmethod
+    def backward(ctx, g):
+        return None, g * 7
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a, b: Turned.apply(a, b) * Turned.apply(b, a),
+        lambda a, b: Turned.apply(a, a) + b,
+        lambda a, b: Turned.apply(a, iv.asarray(0.5)) + Turned.apply(iv.asarray(2.0), b),
+        lambda a, b: Half.apply(a, b) * Half.apply(b, a) * Half.apply(iv.zeros(3), b),
+        lambda a, b: Turned.apply(Half.apply(a, a), b),
+    ],
+)
+def test_arguments_of_custom_functions_are_told_apart(f):
+    """Also where forward reads them in another order, or not at all, and where they are one value."""
+    xs = iv.asarray(2.0), iv.asarray(0.5)
+    for _ in range(2):
+        gradient = iv.grad(f, (0, 1))
+        for made in (iv.grad(iv.jit(f), (0, 1)), iv.jit(gradient), iv.jit(iv.grad(iv.jit(f), (0, 1)))):
+            for found, expected in zip(made(*xs), gradient(*xs), strict=True):
+                np.testing.assert_allclose(found.to_dense().numpy(), expected.to_dense().numpy(), rtol=1e-12)
+        f = lambda a, b, f=f: sum((g * (k + 1)).sum() for k, g in enumerate(iv.grad(f, (0, 1))(a, b)))
+
+
 def test_methods():
     class Model:
         def __init__(self, w):

@@ -191,7 +191,7 @@ class FunctionCall:
 
 
 def _called(args: Sequence[Any], *, call: FunctionCall, **_: Any) -> list[Any]:
-    return call(args)
+    return call(args[: len(call.handles)])
 
 
 function_op = GraphOp(

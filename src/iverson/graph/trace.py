@@ -224,16 +224,25 @@ class Trace(Level):
         if self._in_function:
             return None
         call = FunctionCall(function, args)
+        operands = list(map(self.operand, call.handles))
+        # Each argument is an input of its own, also of one value, or of what forward does not read.
+        own = [Value(x.aval if isinstance(x, Value) else aval_of(x)) for x in operands]
+        constants = {v for v, _ in self.constants}
+        inputs = [
+            h if x in constants else self.handle(v)
+            for h, x, v in zip(call.handles, operands, own, strict=True)
+        ]
         self._in_function = True
         try:
             with self.region() as equations:
-                results = call(call.handles)
+                results = call(inputs)
         finally:
             self._in_function = False
-        body = closed(equations, list(map(self.operand, results)), self.constants)
+        body = closed(equations, list(map(self.operand, results)), self.constants, own)
         made = tuple([Value(Aval(x.shape, x.dtype)) for x in results])
         params = {"name": function.__name__, "call": call, "body": body}
-        self.equations.append(Equation(function_op, body.inputs, params, made, user_call()))
+        operands += body.inputs[len(own) :]  # what forward reads besides
+        self.equations.append(Equation(function_op, tuple(operands), params, made, user_call()))
         return call.packed(list(map(self.handle, made)))
 
     def index_array(self, pattern: Any, axis: int) -> Any:
