@@ -66,6 +66,22 @@ def test_every_backward_goes_through_the_plan(name, monkeypatch):
             grad(r, leaves, grad_outputs=iv.ones(r.shape, dtype=r.dtype))
 
 
+@pytest.mark.parametrize("name", [name for name, op in TABLE.items() if op.samples])
+@pytest.mark.filterwarnings("ignore")
+def test_a_result_is_tracked_where_something_flows_through_it(name):
+    """Through numbers that are not whole, of ops that have derivatives, in inputs that are not constant."""
+    op = TABLE[name]
+    xs, sample = calls(name)
+    with np.errstate(all="ignore"):
+        y = getattr(F, name)(*xs, **sample.params)
+    moving = op.differentiable and any(k not in op.constant_in for k in floating(sample))
+    for r in y if op.multiple else (y,):
+        assert r.requires_grad is (moving and r.dtype.kind in "fcV")
+    with iv.no_grad():
+        y = getattr(F, name)(*xs, **sample.params)
+    assert not any(r.requires_grad for r in (y if op.multiple else (y,)))
+
+
 def test_every_tangent_goes_through_the_plan(monkeypatch):
     monkeypatch.setattr("iverson.autograd.forward.pushforward", lambda *_: ())
     assert jvp(iv.sin, (iv.asarray(0.0),), (iv.asarray(1.0),))[1].item() == 0

@@ -240,6 +240,23 @@ def test_joined_boxes_are_the_smallest() -> None:
         _check(run_in_layouts(TABLE["stack"], parts, {"axis": 0}), wanted, parts)
 
 
+def test_any_two_boxes_are_added_and_put_beside_each_other() -> None:
+    """Whether or not one follows the other along an axis, and ends with it on the others."""
+    shape = (2, 3)
+    for p, q in itertools.product(_every_box(shape), repeat=2):
+        a, b = _box(p, shape), _box(q, shape)
+        dense = to_strided(a), to_strided(b)
+        for values, arrays in (((a, b), dense), ((b, a, b), (*dense, dense[1]))):
+            _check(bind(TABLE["add_n"], values, {})._value, sum(arrays), (p, q))
+        for axis, n in enumerate(shape):
+            found = bind(TABLE["concat"], (a, b), {"axis": axis, "offsets": (0, n)})._value
+            _check(found, np.concatenate(dense, axis), (p, q))
+    third = _box(Region((1, 2), (2, 3)), shape)
+    for p, q in itertools.product(_every_box(shape), repeat=2):
+        values = _box(p, shape), _box(q, shape), third
+        _check(bind(TABLE["add_n"], values, {})._value, sum(map(to_strided, values)), (p, q))
+
+
 @pytest.mark.parametrize("lead", [((), ()), ((2,), (2,)), ((2, 1), (3,)), ((), (2,))])
 def test_products_are_of_what_both_hold(lead: Any) -> None:
     shapes = (*lead[0], 3, 4), (*lead[1], 4, 2)
@@ -258,6 +275,13 @@ def test_products_are_of_what_both_hold(lead: Any) -> None:
         for rows, between, columns in done.product_shapes:
             assert (rows, between, columns) == (p.shape[-2], inner, q.shape[-1])
         assert bool(done.product_shapes) is bool(wanted.any())
+        asked = Region(*map(tuple, R.permutation(list(_every_box(wanted.shape)))[0].tolist()))
+        region, of_a, of_b = box.factors(p, q, shapes, wanted.shape, asked)
+        there = np.zeros_like(wanted)
+        if region.size and of_a.size:
+            assert asked.intersect(region) == region
+            there[region.slices] = to_strided(a)[of_a.slices] @ to_strided(b)[of_b.slices]
+        np.testing.assert_array_equal(there[asked.slices], wanted[asked.slices])
     zero = Zero(shapes[1], np.dtype("float32"))
     found = run_in_layouts(op, (_box(both[0][0], shapes[0]), zero), {})
     _check(found, op.forward(np.zeros(shapes[0]), np.zeros(shapes[1])), "zero")

@@ -64,9 +64,13 @@ def test_gradients_of_extrema_store_a_few_whole_lines(layout, axis, create_graph
     [(iv.max, 40, {}), (iv.min, 40, {}), (iv.prod, 8, {"create_graph": True})],
     ids=["max", "min", "prod"],
 )
-def test_gradients_that_are_dense_by_definition_say_so_in_the_words_of_the_user(f, length, options):
+@pytest.mark.parametrize("stored", ["one entry", "an entry of each row"])
+def test_gradients_that_are_dense_by_definition_say_so_in_the_words_of_the_user(f, length, options, stored):
     dense = np.zeros((40, length))
-    dense[3, 5] = 1.0
+    if stored == "one entry":
+        dense[3, 5] = 1.0
+    else:
+        dense[np.arange(40), np.arange(40) % length] = 1.0 if f is iv.min else -1.0
     leaves = [held(dense, "csr", True), iv.asarray(dense, requires_grad=True)]
     y = f(leaves[0], axis=1).sum()
     with pytest.warns(iv.errors.DensifyWarning) as seen:
@@ -131,6 +135,21 @@ def matrices(name: str, nan: bool) -> Any:
             )
 
 
+@pytest.mark.parametrize("largest", [True, False])
+def test_shares_of_extrema_at_other_patterns(largest):
+    """Of what ties with an extremum, at entries that are stored and at others: those of the dense matrix."""
+    F, rng = iv.ops.F, np.random.default_rng(0)
+    for seed, (x, layout, _, _) in enumerate(matrices("shares", nan=False)):
+        if x.ndim != 2 or not x.size:
+            continue
+        s = in_layout(x, layout, seed)
+        at = held(np.where(rng.random(x.shape) < 0.6, 1.0, 0.0), "coo")._value.pattern
+        for axis in ((0,), (1,), (0, 1)):
+            found = F.extremum_shares_at(s, axis=axis, largest=largest, pattern=at)
+            expected = F.extremum_shares(iv.asarray(x), axis=axis, largest=largest)
+            np.testing.assert_allclose(found.numpy(), expected.numpy()[tuple(at.coordinates)], rtol=1e-15)
+
+
 def in_layout(x: Any, layout: str, seed: int) -> Any:
     """x, of whose zeros some are stored."""
     rng = np.random.default_rng(seed)
@@ -150,12 +169,19 @@ def outcome(f: Any, *args: Any, **options: Any) -> Any:
         return type(error)
 
 
+#: What complex numbers have, too.
+OF_COMPLEX = "any", "all", "prod", "sum", "mean", "norm"
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("name", [*REDUCTIONS, *(f"{name}, complex" for name in OF_COMPLEX)])
 def test_values(name):
     """A zero that is not stored annihilates nan in a product."""
+    name, _, is_complex = name.partition(", ")
     f = REDUCTIONS[name]
-    for seed, (x, layout, axis, keepdims) in enumerate(matrices(name, nan=name != "prod")):
+    for seed, (x, layout, axis, keepdims) in enumerate(matrices(name, nan=name != "prod" and not is_complex)):
+        if is_complex:
+            x = x * np.random.default_rng(seed).choice([1, 1j, 2 - 1j], x.shape)
         along = 1 if "arg" in name and isinstance(axis, tuple) else axis
         s = in_layout(x, layout, seed)
         found, expected = (outcome(f, v, axis=along, keepdims=keepdims) for v in (s, iv.asarray(x)))

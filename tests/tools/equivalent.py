@@ -67,6 +67,12 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: a.pattern is b.pattern": "a shortcut: a pattern met with itself is itself",
     },
     "iverson.kernels.box": {
+        "delete the guard: if not arrays and": "a shortcut: boxes are added into one buffer",
+        "delete the guard: if (joined :=": "a shortcut: boxes are put into one buffer",
+        "False -> True in return make(": "whether arrays of the right type are copied",
+        "drop: not region.size": "a shortcut: what has no entries is empty",
+        "1 -> 2 in if after.start": "a shortcut: boxes are put into one buffer",
+        "1 -> 2 in after.stop": "a shortcut: boxes are put into one buffer",
         "0 -> 1 in return Region((0,)": "what ends where it starts, or before, is empty",
     },
     "iverson.kernels.box_moves": {
@@ -77,6 +83,14 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.kernels.bracket": {
         "delete the guard: if p is q": "a shortcut: an array is the same view of itself",
         "0 -> 1 in conditions.append(Bracket(": "of what a condition is of, nothing is looked at",
+    },
+    "iverson.kernels.keys": {
+        "indices.step > 0 -> indices.step >= 0": "no step is 0",
+        "r.step > 0 -> r.step >= 0": "no step is 0",
+        "1 -> 2 in elif item.step == 1": "a shortcut: so are the ends of any slice forwards",
+        "1 -> 2 in stop = -1 if": "what is after the end is in no region",
+        "1 -> 2 in result.append(canonical_slice": "any extent that holds the indices",
+        "0 -> 1 in low, high = (min(r[0]": "slices that read nothing have a step of 1",
     },
     "iverson.kernels.merging": {
         "delete the guard: if 8 * indices.size >": "few entries may be looked for, or all passed over",
@@ -185,6 +199,22 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in dense = values[0]": "all have the same dense axes",
         "negate: pattern.axis == 0 in n, m = x.shape": "extents are looked at for negative numbers alone",
         "0 -> 1 in n, m = x.shape": "extents are looked at for negative numbers alone",
+    },
+    "iverson.kernels.sparse_reductions": {
+        "delete the guard: if compressed is not None": "a shortcut: lines are found by addresses",
+        "drop: pattern.ndim == 2": "a shortcut: patterns of other ranks say that they have no such lines",
+        "pattern.ndim == 2 -> pattern.ndim != 2": "a shortcut: lines are found by addresses",
+        "delete the guard: if count <= max": "how many lines are worth an array",
+        "negate: count <= max": "how many lines are worth an array",
+        "count <= max(FEW_LINES": "how many lines are worth an array",
+        "delete the guard: if not axis": "a shortcut: each entry is a line",
+        "delete the guard: if (count - lines.ids.size)": "a shortcut: such lines are counted below",
+        "(count - lines.ids.size) * lines.length >": "how many entries are worth storing",
+        "whole.size * lines.length > WHOLE_LINES * x.pattern.count ->": "how many entries are worth storing",
+        "delete the guard: if not whole.size": "a shortcut: the union with nothing",
+        "delete the guard: if not self.ids.size": "a shortcut: of no lines there are no entries",
+        "True -> False in added =": "whether entries are distinct is found",
+        "keys[1:] < keys[:-1] ->": "no entry is stored twice",
     },
     "iverson.kernels.zero": {
         "delete the guard: if plain and zero.shape == ()": "a shortcut: nothing is cast or broadcast below",

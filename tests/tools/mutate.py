@@ -61,6 +61,7 @@ TESTS = {
     "iverson.codegen.plan": ["tests/codegen/test_plan.py"],
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
     "iverson.kernels.box": ["tests/layouts/test_box_tables.py"],
+    "iverson.kernels.keys": ["tests/layouts/test_keys.py"],
     "iverson.kernels.regions": ["tests/layouts/test_box_tables.py"],
     "iverson.kernels.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
     "iverson.layouts.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],

@@ -94,7 +94,7 @@ def cut(key: Key, region: Region) -> Key:
     for item in key:
         if isinstance(item, slice):
             stop = -1 if item.stop is None else item.stop
-            chosen = range(item.start, stop, item.step or 1)[region.start[axis] : region.stop[axis]]
+            chosen = range(item.start, stop, item.step)[region.start[axis] : region.stop[axis]]
             result.append(canonical_slice(_as_slice(chosen), max(chosen[0], chosen[-1]) + 1))
         else:
             result.append(item)
