@@ -84,7 +84,7 @@ def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, name: str, pass_over_na
     ordered = F.sort(lines, axis=last[0], descending=False)
     absent, count = F.isnan(lines), entry_count(lines, last, True)
     if pass_over_nan:
-        count = count - F.sum(F.astype(absent, dtype=lines.dtype), axis=last, keepdims=True)
+        count = count - F.to_dense(F.sum(F.astype(absent, dtype=lines.dtype), axis=last, keepdims=True))
         absent = F.equal(count, 0)
     place = F.reshape(q, shape=(1,) * last[0] + (q.size,)) * (count - 1)
     low, high = F.floor(place), F.ceil(place)
@@ -145,7 +145,7 @@ def topk(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, largest: boo
     along, count = normalize_axis(axis, x.ndim, "topk"), as_int(k, "topk", "k")
     if not 0 <= count <= x.shape[along]:
         raise ArgumentError("topk", "k", got=str(count), expected=f"a number in [0, {x.shape[along]}]")
-    return _chosen(x, slice(0, count, 1), along, bool(largest))
+    return _chosen(x, range(count), along, bool(largest))
 
 
 @method
@@ -165,14 +165,12 @@ def kthvalue(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, keepdims
     along, place = normalize_axis(axis, x.ndim, "kthvalue"), as_int(k, "kthvalue", "k")
     if not 1 <= place <= x.shape[along]:
         raise ArgumentError("kthvalue", "k", got=str(place), expected=f"a number in [1, {x.shape[along]}]")
-    found = _chosen(x, slice(place - 1, place, 1), along, False)
+    found = _chosen(x, range(place - 1, place), along, False)
     return found if keepdims else TopK(*(F.squeeze(part, axis=(along,)) for part in found))
 
 
-def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
-    order = F.argsort(x, axis=axis, descending=descending, stable=True)
-    key = tuple(places if k == axis else slice(0, n, 1) for k, n in enumerate(x.shape))
-    indices = F.index_basic(order, key=key)
+def _chosen(x: Any, places: range, axis: int, descending: bool) -> TopK:
+    indices = F.ranked(x, places, axis, descending)
     # An order names entries that exist: which they are need not be asked.
     return TopK(take_along_axis(zero_filled(x), indices, axis=axis), indices)
 

@@ -227,6 +227,31 @@ def _logsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: boo
     return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_weights(F, y, x, axis, keepdims))
 
 
+def _logsumexp_within(
+    F: Any, _rule: Any, wanted: Any, _i: int, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool
+) -> Any:
+    """At a pattern: the weights of its entries."""
+    if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim or not axis:
+        return NotImplemented
+    pattern = wanted.pattern
+    weights = _weights_at(F, y, x, axis, keepdims, pattern)
+    return F.from_values(at_entries(F, g, pattern, axis, keepdims) * F.conj(weights), pattern=pattern)
+
+
+def _weights_at(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool, pattern: Any) -> Any:
+    y = at_entries(F, F.where(F.equal(y, -np.inf), 0.0, y), pattern, axis, keepdims)
+    return F.exp(F.values_at(x, pattern=pattern) - y)
+
+
+def _logsumexp_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    if is_sparse(x) and is_sparse(t) and axis and not value_of(t).dense_shape:
+        t = F.coalesce(t)
+        pattern = F.pattern_of(t)
+        weighted = F.values_at(t, pattern=pattern) * _weights_at(F, y, x, axis, keepdims, pattern)
+        return F.sum(F.from_values(weighted, pattern=pattern), axis=axis, keepdims=keepdims)
+    return F.sum(t * _weights(F, y, x, axis, keepdims), axis=axis, keepdims=keepdims)
+
+
 def _weights(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """exp(x - y), with 0 where the whole sum is empty (y = -inf)."""
     y = F.keep_reduced(y, axis, keepdims)
@@ -239,11 +264,8 @@ define(
         forward=strided.logsumexp,
         abstract=abstract_reduced,
         vjp=(_logsumexp_vjp,),
-        jvp=(
-            lambda F, t, y, x, *, axis, keepdims: F.sum(
-                t * _weights(F, y, x, axis, keepdims), axis=axis, keepdims=keepdims
-            ),
-        ),
+        jvp=(_logsumexp_jvp,),
+        vjp_at=_logsumexp_within,
         entry_map=REDUCED,
         loops=loops.logsumexp,
         samples=_normal,
