@@ -368,3 +368,12 @@ def test_what_a_hook_raises_names_the_users_lines():
     with pytest.raises(KeyError) as raised:
         (m * 2).sum().backward()
     assert "registered at" in raised.value.__notes__[0]
+
+
+def test_what_is_assigned_without_recording_is_not_tracked():
+    w, y = iv.asarray(1.0, requires_grad=True), iv.zeros(3)
+    with iv.no_grad():
+        y[0] = w
+    assert not y.requires_grad
+    y[1] = w
+    assert y.requires_grad

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,36 @@ def test_beside_zeros_a_term_is_itself(name):
         found = run(op, (x, other), {})
         assert (found.shape, found.dtype) == (other.shape, other.dtype)
         np.testing.assert_array_equal(to_strided(found), np.broadcast_to(np.eye(*SHAPE), other.shape))
+
+
+def test_whether_a_result_is_zero_where_operands_are_follows_from_parameters():
+    op = replace(
+        TABLE["negative"],
+        name="shifted",
+        forward=lambda x, *, by: x + by,
+        abstract=lambda x, *, by: x,
+        linear_in=(),
+    )
+    for layout in ("csr", "coo"):
+        x = from_strided(np.eye(3), layout)
+        for by in (0.0, 2.0, 0.0):
+            found = run(op, (x,), {"by": by})
+            assert isinstance(found, Sparse) is (by == 0)
+            np.testing.assert_array_equal(to_strided(found), np.eye(3) + by)
+
+
+def test_one_pattern_of_values_with_and_without_dense_axes():
+    """They are broadcast as what they are of: entries of a matrix go along the last axes of the other."""
+    pattern = from_strided(np.eye(2), "csr").pattern
+    values = pattern.value(np.array([[1.0, 2.0], [3.0, 4.0]])), pattern.value(np.array([5.0, 6.0]))
+    for operands in (values, values[::-1], (values[0], pattern.value(np.array([[5.0], [6.0]])))):
+        for name in ("multiply", "add"):
+            expected = getattr(np, name)(*map(to_strided, operands))
+            np.testing.assert_array_equal(to_strided(run(TABLE[name], operands, {})), expected)
+
+
+def test_what_is_stored_twice_times_a_number_that_is_zero():
+    twice = CooPattern((2, 2), np.array([[0, 0], [1, 1]])).value(np.array([1.0, 2.0]))
+    for number in (0.0, 3.0):
+        found = run(TABLE["multiply"], (twice, number), {})
+        np.testing.assert_array_equal(to_strided(found), [[0, 3 * number], [0, 0]])

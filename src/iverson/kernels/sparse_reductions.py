@@ -276,8 +276,6 @@ def deviation(op: Op, values: Values, params: Params) -> Any:
     """The squared distances of stored entries from the mean, and its square for each other entry."""
     x, axis = values[0], params["axis"]
     result = zeros_like_result(op, values, params)
-    if _is_empty(x, axis):
-        return np.zeros(result.shape, result.dtype)
     lines, entries = _prepared(x, axis)
     mean = lines.reduced(np.add, entries) / lines.length
     apart = np.square(np.abs(entries - lines.repeated(mean)))
