@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.core.table import TABLE
+from iverson.graph.interpret import interpret
 from iverson.graph.parse import parse
+from iverson.graph.passes import simplified
 from iverson.graph.passes.demands import demands
 from iverson.graph.passes.entries import entries
 from iverson.graph.print import show
 from iverson.graph.verify import check
 from iverson.layouts import Zero
 from tests.conformance.product import EXHAUSTIVE, SEED
-from tests.graph.programs import matrices
+from tests.graph.programs import calls_of, close, matrices, traced
 from tests.graph.ways import RTOL, agree, derivative, interpreted, pushed
 
 COUNT = 400 if EXHAUSTIVE else 14
@@ -122,3 +125,20 @@ graph(%0: float64[2], %1: float64[2], %2: float64[2, 1]) {{
 }}"""
     found = show(demands(check(parse(text))))
     assert all(line in found for line in left)
+
+
+@pytest.mark.parametrize("name", [name for name, op in TABLE.items() if op.multiple and op.samples])
+@pytest.mark.filterwarnings("ignore")
+def test_one_of_several_results_is_read_alone(name):
+    """Whichever it is, in full or a part of it, its operands are not taken for unread."""
+    call = calls_of(name)[0]
+    for k in range(len(call.function(*call.args))):
+
+        def f(*args, k=k):
+            y = call.function(*args)[k]
+            return y, y[:1] if y.ndim else y
+
+        for way in range(2):
+            graph = traced(lambda *args, way=way, f=f: f(*args)[way] * 1, call.args)
+            (found,) = interpret(simplified(graph), list(map(iv.asarray, call.args)))
+            close(found, f(*map(iv.asarray, call.args))[way] * 1)

@@ -263,6 +263,15 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in lines =": "a sum has one operand",
         "0 -> 1 in conditions.append(Held(": "of what a condition is of, nothing is looked at",
     },
+    "iverson.graph.passes.demands": {
+        "False -> True in return False": "what bounds nothing is inferred, too",
+        "drop: _may_bound(e, found)": "what bounds nothing is inferred, too",
+        "drop: isinstance(found.get(": "what bounds nothing is inferred, too",
+        "drop: op.entry_map is ANY": "a shortcut: such a map knows nothing",
+        "drop: type(operands[0]) is Value": "what is moved is a value",
+        "drop: need is not FULL": "a shortcut: of what is read in full, no operand is unread",
+        "drop: need is not NOTHING": "a shortcut: what nobody reads is dead",
+    },
     "iverson.graph.passes.held": {
         "delete the guard: if common == region": "a shortcut: what is placed all over is itself",
     },
