@@ -182,8 +182,10 @@ def in_layout(value: Any, layout: str, rng: np.random.Generator, kinds: str = "f
     if layout == "zero":
         return Zero(value.shape, value.dtype), np.zeros_like(value)
     if layout == "box" and value.ndim and value.size:
-        corners = [sorted(rng.choice(n + 1, 2, replace=False)) for n in value.shape]
-        region = Region(tuple(int(a) for a, _ in corners), tuple(int(b) for _, b in corners))
+        region = Region.full(value.shape)
+        while region.covers(value.shape) and value.size > 1:  # drawn again until something is left out
+            corners = [sorted(rng.choice(n + 1, 2, replace=False)) for n in value.shape]
+            region = Region(tuple(int(a) for a, _ in corners), tuple(int(b) for _, b in corners))
         if not region.covers(value.shape):
             box = Box(value.shape, region, value[region.slices].copy())
             return box, box.read(Region.full(value.shape))

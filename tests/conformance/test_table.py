@@ -20,7 +20,7 @@ from iverson.core import work
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import bind
 from iverson.core.entries import FULL
-from iverson.core.errors import LinearAlgebraError
+from iverson.core.errors import ConvergenceWarning, LinearAlgebraError
 from iverson.core.op import Sample
 from iverson.handles import Tensor
 from iverson.layouts import layout_of, layouts, to_strided
@@ -105,8 +105,11 @@ def layout_changes_nothing(case: Case) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            expected = call(case, sample, dense)
+            with warnings.catch_warnings(action="error", category=ConvergenceWarning):
+                expected = call(case, sample, dense)
         except LinearAlgebraError:  # zeros have no decomposition; a strong zero may still win (design, 2.4)
+            return
+        except ConvergenceWarning:  # iterations with a singular matrix: where they stop is rounding
             return
         for found, wanted in zip(call(case, sample, held), expected, strict=True):
             assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
