@@ -13,6 +13,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.kernels import sparse_loops
 from iverson.kernels.registry import registered, replace_kernels
 from iverson.layouts import from_strided
 from tests.tools.entered import entered_by, python_calls
@@ -118,3 +119,9 @@ def test_nor_does_one_on_patterns_that_are_new(name):
     call(*on_new_patterns())
     given = on_new_patterns()
     assert entered_by(lambda: call(*given)) <= bound
+
+
+@pytest.mark.usefixtures("kernels_as_they_are")
+def test_a_compiled_loop_is_called_without_hopping(monkeypatch):
+    monkeypatch.setattr(sparse_loops, "WORTHWHILE", 0)
+    assert python_calls(lambda: S @ X2) <= 75

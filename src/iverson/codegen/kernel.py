@@ -106,7 +106,11 @@ class CompiledKernel:
         for b in self._indices:
             a = by_name[b.name]
             # Nothing is loaded from an empty buffer.
-            found[f"[{b.name}]"] = (int(a.min()), int(a.max())) if a.size else (0, -1)
+            found[f"[{b.name}]"] = (
+                (int(np.minimum.reduce(a, axis=None)), int(np.maximum.reduce(a, axis=None)))
+                if a.size
+                else (0, -1)
+            )
         key = ("inside", *found.values())
         if key not in self.facts:
             if len(self.facts) > 1000:

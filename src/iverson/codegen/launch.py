@@ -172,10 +172,14 @@ def _block(
     kernel: Kernel, k: int, by_name: Mapping[str, Array], sizes: Mapping[str, int], record: Array
 ) -> Any:
     """What an entry point takes: addresses, the last that of the record of faults, then sizes."""
-    arrays = [*(by_name[b.name] for b in buffers_of(kernel, k)), record]
-    addresses = [a.ctypes.data if a.size else _NOTHING.ctypes.data for a in arrays]
-    values = [sizes[n] for n in kernel.sizes]
-    return (ctypes.c_int64 * (len(addresses) + len(values)))(*addresses, *values)
+    words = [_address(by_name[b.name]) for b in buffers_of(kernel, k)]
+    words += [_address(record), *map(sizes.__getitem__, kernel.sizes)]
+    return (ctypes.c_int64 * len(words))(*words)
+
+
+def _address(a: Array) -> int:
+    """Where an array's entries are; ``a.ctypes`` would make an object, in Python, to say it."""
+    return int((a if a.size else _NOTHING).__array_interface__["data"][0])
 
 
 @contextmanager
@@ -191,7 +195,7 @@ def _reporting(compiled: Compiled, by_name: Mapping[str, Array]) -> Iterator[Arr
 
 def _work(compiled: Compiled, k: int, phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, float]:
     """How many iterations the parallel loop has, and the units of work in the phase."""
-    key = ("work", k, *(sizes[n] for n in compiled.kernel.sizes))
+    key = ("work", k, *map(sizes.__getitem__, compiled.kernel.sizes))
     found = compiled.facts.get(key)
     if found is None:
         total = iterations(phase, sizes)
@@ -208,7 +212,7 @@ def _ways(
 ) -> dict[str, float]:
     """What each way to share the phase's outputs costs; none where iterations share no entries."""
     total, units, count = work
-    key = ("ways", k, count, *(sizes[n] for n in compiled.kernel.sizes))
+    key = ("ways", k, count, *map(sizes.__getitem__, compiled.kernel.sizes))
     found = compiled.facts.get(key)
     if found is None:
         phase, found = compiled.kernel.phases[k], {}

@@ -228,7 +228,10 @@ class Kernel:
     @property
     def arguments(self) -> tuple[Buffer, ...]:
         """The buffers a call passes, in order."""
-        return tuple(b for b in self.buffers if b.role != "temp")
+        found: tuple[Buffer, ...] | None = self.once.get("arguments")
+        if found is None:
+            found = self.once["arguments"] = tuple(b for b in self.buffers if b.role != "temp")
+        return found
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
