@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from iverson.codegen import workspace
+from iverson.codegen.programs import compile as programs_compile
 from iverson.te import lower, operator
 from iverson.te.expressions import Tensor
 from iverson.te.nodes import Program, Statement
@@ -37,7 +38,9 @@ def memory_holds_anything() -> Iterator[None]:
     take = workspace.take
 
     def poisoned(array: Any) -> Any:
-        array[...] = np.array(-77).astype(array.dtype) if array.dtype.kind in "biu" else np.nan
+        array[...] = np.nan if array.dtype.kind in "fc" else np.array(-77).astype(array.dtype)
+        if array.dtype == np.uint8:  # memory for anything: numbers that are nan, and indices that are none
+            array[...] = 0xFF
         return array
 
     class Poisoned:
@@ -49,6 +52,7 @@ def memory_holds_anything() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workspace, "take", lambda *shape: poisoned(take(*shape)))
         patch.setattr(lower, "np", Poisoned())
+        patch.setattr(programs_compile, "np", Poisoned())
         yield
 
 

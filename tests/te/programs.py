@@ -25,6 +25,7 @@ import numpy as np
 
 from iverson import te
 from iverson.codegen import kernel, workspace
+from iverson.codegen.programs import compile as programs
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
 from iverson.te import lower as lowering
@@ -209,8 +210,8 @@ class _Fenced:
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        return self.lay(np.full(shape, np.nan if dtype.kind in "fc" else 99, dtype))
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        return self.lay(np.full(shape, np.nan if np.dtype(dtype).kind in "fc" else 99, dtype))
 
     def lay(self, array: Any) -> Any:
         return fenced(array, at_end=self.r.random() < 0.7)
@@ -222,6 +223,7 @@ def fences(r: random.Random) -> Iterator[_Fenced]:
     pages = _Fenced(r)
     with (
         mock.patch.object(lowering, "np", pages),
+        mock.patch.object(programs, "np", pages),
         mock.patch.object(workspace, "take", pages.empty),
         mock.patch.object(workspace, "give_back"),
     ):
@@ -264,7 +266,7 @@ def hold(seed: int) -> str:
     own = lowered.at(dict(zip(lowered.program.sizes, sizes.values(), strict=True))) if sizes else lowered
     try:
         with fences(r) as pages:
-            found = own(*(pages.lay(given[p.name]) for p in program.inputs), threads=r.choice([1, 2]))
+            found = own(*(pages.lay(given[p.name]) for p in program.inputs), threads=r.choice([None, 1, 2]))
     except IndexingError:
         assert expected is None, "an error that the interpreter does not have"
         return "refused"

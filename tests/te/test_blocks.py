@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson import te
 from iverson.codegen import workspace
+from iverson.codegen.programs import CompiledProgram
 from iverson.te import blocks
 from iverson.te.blocked import Blocked, lowered_in_blocks
 from iverson.te.expressions import Tensor
@@ -91,7 +92,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(prod(shape) * dtype.itemsize)
         return take(shape, dtype)
 
+    run = CompiledProgram.run
+
+    def running(own: CompiledProgram, arrays: Any) -> Any:
+        found.append(own.calling.arena)
+        return run(own, arrays)
+
     monkeypatch.setattr(workspace, "take", counted)
+    monkeypatch.setattr(CompiledProgram, "run", running)
     return found
 
 

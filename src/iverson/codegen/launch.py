@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from iverson.codegen import bounds, faults, scatter, threads
+from iverson.codegen.arrays import address
 from iverson.codegen.compile import Library
 from iverson.codegen.cost import cost, is_worth_threads
 from iverson.codegen.nodes import Kernel, Loop, Stmt, buffers_of
@@ -172,14 +173,10 @@ def _block(
     kernel: Kernel, k: int, by_name: Mapping[str, Array], sizes: Mapping[str, int], record: Array
 ) -> Any:
     """What an entry point takes: addresses, the last that of the record of faults, then sizes."""
-    words = [_address(by_name[b.name]) for b in buffers_of(kernel, k)]
-    words += [_address(record), *map(sizes.__getitem__, kernel.sizes)]
+    arrays = [by_name[b.name] for b in buffers_of(kernel, k)]
+    words = [address(a if a.size else _NOTHING) for a in arrays]
+    words += [address(record), *map(sizes.__getitem__, kernel.sizes)]
     return (ctypes.c_int64 * len(words))(*words)
-
-
-def _address(a: Array) -> int:
-    """Where an array's entries are; ``a.ctypes`` would make an object, in Python, to say it."""
-    return int((a if a.size else _NOTHING).__array_interface__["data"][0])
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from iverson.te.extrema import covers_all, together
 from iverson.te.halves import in_single
 from iverson.te.inline import accumulated, inline
 from iverson.te.nodes import Program, Recurrence, Statement, recurrence_of
+from iverson.te.one_call import OneCall, one_call
 from iverson.te.steps import phase_of, starts_whole
 from iverson.te.translate import Sizes, buffer_for, compiles, phases_of, task_of
 
@@ -131,7 +132,30 @@ class Lowered:
         operation, names : what is called and its inputs in messages (default: as in ``program``).
         Raises ShapeError where an array does not fit and IndexingError for an index out of range.
         """
-        arrays = dict(self._inputs(inputs))
+        given = self._inputs(inputs)
+        try:
+            if threads is None and self.whole is not None:
+                return self.whole(given)
+            return self._by_steps(given, threads)
+        except IndexingError as error:
+            values: dict[Tensor, Array] = dict(zip(self.program.inputs, given, strict=True))
+            sizes = {n: self.values[name] for n, name in self.sizes.names.items()}
+            called = {b.name: t.name for t, b in reversed(self.buffers.items())}
+            raise faults.of_definition(error, self.program, values, sizes, called, operation, names) from None
+
+    @functools.cached_property
+    def whole(self) -> OneCall | None:
+        """All of it as one native call, where that is as fast."""
+        outputs = [self.buffers[t] for t in self.program.outputs]
+        inputs = [self.buffers[t] for t in self.program.inputs]
+        kept = {b.name for b in (*inputs, *outputs)}
+        others = {b.name: b for b in (*self.buffers.values(), *self.scratch) if b.name not in kept}
+        return one_call(self.steps, inputs, outputs, tuple(others.values()))
+
+    def _by_steps(self, inputs: tuple[Array, ...], threads: int | None) -> tuple[Array, ...]:
+        """The outputs, by a call for each step."""
+        dense = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in inputs]
+        arrays = {self.buffers[t].name: a for t, a in zip(self.program.inputs, dense, strict=True)}
         values: dict[Tensor, Array] = {}
         kept = {self.buffers[t].name for t in self.program.outputs}
         passing: list[Array] = []
@@ -145,14 +169,8 @@ class Lowered:
         for b in self.scratch:
             arrays[b.name] = workspace.take(_shape(b), b.dtype)
             passing.append(arrays[b.name])
-        try:
-            for step in self.steps:
-                self._run(step, arrays, values, threads)
-        except IndexingError as error:
-            given: dict[Tensor, Array] = {t: values[t] for t in self.program.inputs}
-            sizes = {n: self.values[name] for n, name in self.sizes.names.items()}
-            called = {b.name: t.name for t, b in reversed(self.buffers.items())}
-            raise faults.of_definition(error, self.program, given, sizes, called, operation, names) from None
+        for step in self.steps:
+            self._run(step, arrays, values, threads)
         workspace.give_back(passing)
         return tuple(values[t] for t in self.program.outputs)
 
@@ -174,18 +192,23 @@ class Lowered:
     def source(self) -> str:
         return "\n".join(_step_text(s) for s in self.steps)
 
-    def _inputs(self, inputs: Sequence[Any]) -> list[tuple[str, Array]]:
-        if len(inputs) != len(self.program.inputs):
-            raise ArgumentError("te", got=f"{len(inputs)} inputs", expected=str(len(self.program.inputs)))
+    def _inputs(self, inputs: Sequence[Any]) -> tuple[Array, ...]:
+        if len(inputs) != len(self._taken):
+            raise ArgumentError("te", got=f"{len(inputs)} inputs", expected=str(len(self._taken)))
         found = []
-        for tensor, given in zip(self.program.inputs, inputs, strict=True):
-            b = self.buffers[tensor]
-            array = np.ascontiguousarray(given, b.dtype).reshape(np.shape(given))
-            array = array if array.flags.aligned else array.copy()
-            if array.shape != b.shape:
-                raise ShapeError("te", tensor.name, got=f"shape {array.shape}", expected=f"shape {b.shape}")
-            found.append((b.name, array))
-        return found
+        for given, (name, shape, dtype) in zip(inputs, self._taken, strict=True):
+            fits = type(given) is np.ndarray and given.dtype == dtype
+            array = given if fits else np.asarray(given, dtype)
+            if array.shape != shape:
+                raise ShapeError("te", name, got=f"shape {array.shape}", expected=f"shape {shape}")
+            found.append(array)
+        return tuple(found)
+
+    @functools.cached_property
+    def _taken(self) -> tuple[tuple[str, tuple[int, ...], Any], ...]:
+        """Of each input its name, shape and dtype."""
+        buffers = [self.buffers[t] for t in self.program.inputs]
+        return tuple((t.name, _shape(b), b.dtype) for t, b in zip(self.program.inputs, buffers, strict=True))
 
 
 def _shape(b: Buffer) -> tuple[int, ...]:

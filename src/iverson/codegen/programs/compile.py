@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen import cache, compile, faults, workspace
+from iverson.codegen.arrays import data_offset
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import blas, emit
 from iverson.codegen.programs.arena import ALIGN, Arena, arena, in_place
@@ -320,7 +321,7 @@ def compile_program(
     target = target or host()
     program = in_place(verify(program))
     planned = Planned(program, arena(program), emit.layout(program))
-    key = cache.digest(f"{emit.data_offset()}\n{structure(program)}", target)
+    key = cache.digest(f"{data_offset()}\n{structure(program)}", target)
     library = _known(key)
     if library is None:
         code = compile.to_object(emit.emit(program, planned.arena, planned.layout, target), target)

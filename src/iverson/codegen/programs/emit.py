@@ -12,13 +12,10 @@ Each phase of a kernel is a function inside the module, shared by equal phases. 
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
-
+from iverson.codegen.arrays import data_offset, flags_offset
 from iverson.codegen.cost import cost, is_worth_threads
 from iverson.codegen.ir import (
     I32,
@@ -55,23 +52,6 @@ from iverson.codegen.target import Machine
 ENTRY_NAME = "iverson_program"
 #: Iterations of a long loop between looks at the clock, and cycles (some 50 ms) between questions to Python.
 _OFTEN, _CYCLES = 16, 1 << 27
-
-
-@functools.cache
-def data_offset() -> int:
-    """How many bytes into a NumPy array's object its data pointer is."""
-    probe = np.empty(1)
-    words = (ctypes.c_int64 * 8).from_address(id(probe))
-    return 8 * list(words).index(probe.ctypes.data)
-
-
-@functools.cache
-def flags_offset() -> int:
-    """How many bytes into a NumPy array's object its flags are."""
-    probes = np.empty((2, 2)), np.empty((2, 2))[:, ::2], np.empty((2, 2)).T
-    words = [list((ctypes.c_int32 * 20).from_address(id(x))) for x in probes]
-    wanted = [x.flags.num for x in probes]
-    return 4 * next(k for k in range(20) if [w[k] for w in words] == wanted)
 
 
 #: Of an array that a program reads: in C order, and aligned.
@@ -377,4 +357,4 @@ class _Emitter:
         return self.b.call("llvm.readcyclecounter", I64, (), pure=False)
 
 
-__all__ = ["ENTRY_NAME", "NOT_DENSE", "Layout", "data_offset", "emit", "flags_offset", "layout"]
+__all__ = ["ENTRY_NAME", "NOT_DENSE", "Layout", "emit", "layout"]

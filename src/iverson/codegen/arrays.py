@@ -1,0 +1,34 @@
+"""Where array objects of NumPy hold their address and flags: NumPy itself takes half a microsecond to say."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+import numpy as np
+
+
+@functools.cache
+def data_offset() -> int:
+    """How many bytes into a NumPy array's object its data pointer is."""
+    probe = np.empty(1)
+    words = (ctypes.c_int64 * 8).from_address(id(probe))
+    return 8 * list(words).index(probe.ctypes.data)
+
+
+@functools.cache
+def flags_offset() -> int:
+    """How many bytes into a NumPy array's object its flags are."""
+    probes = np.empty((2, 2)), np.empty((2, 2))[:, ::2], np.empty((2, 2)).T
+    words = [list((ctypes.c_int32 * 20).from_address(id(x))) for x in probes]
+    wanted = [x.flags.num for x in probes]
+    return 4 * next(k for k in range(20) if [w[k] for w in words] == wanted)
+
+
+def address(array: np.ndarray[Any, Any]) -> int:
+    """Where the entries of an array begin."""
+    return _word(id(array) + data_offset()).value
+
+
+_word = ctypes.c_int64.from_address

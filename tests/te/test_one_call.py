@@ -1,0 +1,138 @@
+"""A lowered program as one native call: numbers, errors and counts as by steps, in few Python calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iverson import te
+from iverson.codegen.programs import compile as programs_compile
+from iverson.core.errors import IndexingError, ShapeError
+from iverson.core.work import counting
+from iverson.te import lower as lowering
+from iverson.te.lower import Interpreted, Lowered, lower
+from tests.tools.entered import python_calls
+
+
+def lowered(*outputs: te.Tensor, inputs: Any = None) -> Lowered:
+    return lower(te.eliminate(te.program_of(outputs, inputs)))
+
+
+def recurrence(steps: int, n: int) -> Lowered:
+    """A linear recurrence and its gradients: a forward and four loops more."""
+    x, a = te.placeholder((steps, n), name="x"), te.placeholder((n,), name="a")
+
+    def step(s: Any) -> Any:
+        return te.compute(x.shape, lambda t, i: a[i] * s[t - 1, i] + x[t, i])
+
+    s = te.scan(x.shape, step, dtype="float64")
+    head = te.placeholder(x.shape, name="head")
+    return lowered(s, *te.differentiate(s, [x, a], head), inputs=[x, a, head])
+
+
+def test_few_python_functions_are_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many loops there are: the call, the check of its arrays, and the program's."""
+    monkeypatch.setattr(programs_compile, "np", np)
+    monkeypatch.setattr(lowering, "np", np)
+    code = recurrence(30, 4)
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=s) for s in ((30, 4), (4,), (30, 4))]
+    assert code.whole is not None
+    for a, b in zip(code(*given), code(*given, threads=1), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert python_calls(lambda: code(*given)) <= 5
+
+
+@pytest.mark.parametrize("way", ["strided", "read only", "other dtype", "reversed", "lists"])
+def test_arrays_of_any_kind(way: str) -> None:
+    x = te.placeholder((4, 6), name="x")
+    code = lowered(te.compute((6,), lambda j: x[1, j] + 2.0 * x[3, j]))
+    given: Any = np.arange(24.0).reshape(4, 6)
+    expected = given[1] + 2 * given[3]
+    if way == "strided":
+        given = np.repeat(given, 2, 1)[:, ::2]
+    elif way == "read only":
+        given.flags.writeable = False
+    elif way == "other dtype":
+        given = given.astype("int32")
+    elif way == "reversed":
+        given = np.ascontiguousarray(given[::-1])[::-1]
+    else:
+        given = given.tolist()
+    for threads in (None, 1):
+        np.testing.assert_array_equal(code(given, threads=threads)[0], expected)
+    with pytest.raises(ShapeError, match=r"argument 'x': got shape \(6, 4\); expected shape \(4, 6\)"):
+        code(np.zeros((6, 4)))
+
+
+@pytest.mark.parametrize("order", ["ij", "ji", "bij", "ibj", "ijb"])
+def test_products_are_counted_and_take_their_arrays_as_they_lie(order: str) -> None:
+    """As BLAS takes them; where it does not, there is a call for each step."""
+    n, m, k, b = 40, 48, 56, 3
+    sizes = {"i": n, "j": m, "k": k, "b": b}
+    batch = "b" if "b" in order else ""
+    left, right = (
+        te.placeholder([sizes[c] for c in batch + "ki"]),
+        te.placeholder([sizes[c] for c in batch + "kj"]),
+    )
+    r = te.reduce_axis(k)
+
+    def entry(*given: Any) -> Any:
+        at = dict(zip(order, given, strict=True)) | {"k": r}
+        a, c = ([at[v] for v in batch + own] for own in ("ki", "kj"))
+        return te.sum(left[tuple(a)] * right[tuple(c)], r)
+
+    code = lowered(te.compute([sizes[c] for c in order], entry), inputs=[left, right])
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=x.shape) for x in (left, right)]
+    with counting() as work:
+        (found,) = code(*given)
+    expected = np.einsum(f"{batch}ki,{batch}kj->{order}", *given)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert work.products == (b if batch else 1)
+
+
+def test_an_error_is_that_of_the_definition() -> None:
+    x, at = te.placeholder((5,), name="x"), te.placeholder((3,), "int64", "at")
+    code = lowered(te.compute((3,), lambda i: x[at[i]] * 2.0), inputs=[x, at])
+    assert code.whole is not None
+    with pytest.raises(IndexingError, match=r"got index 7 at axis 0 of x\[at\[i\]\], where i = 2"):
+        code(np.zeros(5), np.array([0, 4, 7]))
+    np.testing.assert_array_equal(code(np.arange(5.0), np.array([0, 4, 1]))[0], [0.0, 8.0, 2.0])
+
+
+def test_what_is_called_step_by_step() -> None:
+    """Sizes of a call, long scatters, and long loops whose indices are looked at before they run."""
+    n = 1 << 20
+    x, at = te.placeholder((n,), name="x"), te.placeholder((n,), "int64", "at")
+    assert lowered(te.scatter((64,), (n,), lambda e: (at[e], x[e]))).whole is None
+    assert lowered(te.compute((n,), lambda e: x[at[e]] * 2.0)).whole is None
+    assert lowered(te.compute((n,), lambda e: x[e] * 2.0)).whole is not None
+    v = te.var("n")
+    y = te.placeholder((v,), name="y")
+    code = lowered(te.compute((v,), lambda i: y[i] * 2.0))
+    (size,) = code.program.sizes
+    own = code.at({size: 5})
+    assert own.whole is None
+    np.testing.assert_array_equal(own(np.arange(5.0))[0], 2 * np.arange(5.0))
+    assert not any(isinstance(s, Interpreted) for s in code.steps)
+
+
+def test_an_input_as_an_output_and_one_that_nobody_reads() -> None:
+    x, y = te.placeholder((3,), name="x"), te.placeholder((2,), name="y")
+    given = np.arange(3.0), np.ones(2)
+    twice = te.compute((3,), lambda i: 2.0 * x[i])
+    for outputs in ([x, twice], [twice, twice], [twice]):
+        for found in lower(te.eliminate(te.program_of(outputs, [x, y])))(*given)[-1:]:
+            np.testing.assert_array_equal(found, [0.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0)])
+def test_of_no_entries(shape: tuple[int, ...]) -> None:
+    x = te.placeholder(shape, name="x")
+    code = lowered(te.compute(shape, lambda *i: 2.0 * x[i]), te.compute((), lambda: 1.0))
+    found, one = code(*[np.zeros(shape)] * len(code.program.inputs))
+    assert found.shape == shape
+    assert one == 1.0
