@@ -10,7 +10,7 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.errors import ArgumentTypeError, IndexingError, IversonError
+from iverson.errors import ArgumentTypeError, GradientError, IndexingError, IversonError
 
 X = np.ones((4, 3))
 AT = np.array([[0, 0, 0], [0, 0, 9]])
@@ -68,6 +68,47 @@ INSTEAD: dict[str, tuple[Any, str]] = {
     "and": (lambda x: te.compute((4,), lambda i: te.select(i < 3 and i > 0, 1, 0)), "with &, | and ~"),
     "a maximum": (lambda x: te.compute((4,), lambda i: max(x[i, 0], 0.0)), r"te\.maximum"),
     "an array": (lambda x: te.compute((4,), lambda i: x[i, 0] * np.ones(4)), r"A\[i, j\]"),
+    "an array at an index": (
+        lambda x: te.compute((4,), lambda i: X[i, 0] * x[i, 0]),
+        r"A\[i\] of an array that",
+    ),
+    "a list at an index": (lambda x: te.compute((4,), lambda i: [1.0, 2.0][i]), r"A\[i\] of an array that"),
+    "a range": (lambda x: te.compute((4,), lambda i: range(5)[i]), r"te\.reduce_axis\(n\) in place of range"),
+    "a loop": (lambda x: te.compute((4,), lambda i: sum(x[k, 0] for k in range(i))), r"te\.reduce_axis\(n\)"),
+    "round": (lambda x: te.compute((4,), lambda i: round(x[i, 0])), r"use te\.round\(x\)"),
+    "floor": (lambda x: te.compute((4,), lambda i: math.floor(x[i, 0])), r"use te\.floor\(x\)"),
+    "ceil": (lambda x: te.compute((4,), lambda i: math.ceil(x[i, 0])), r"use te\.ceil\(x\)"),
+    "trunc": (lambda x: te.compute((4,), lambda i: math.trunc(x[i, 0])), r"use te\.trunc\(x\)"),
+    "divmod": (lambda x: te.compute((4,), lambda i: divmod(i, 2)[0]), r"use x // n and x % n"),
+    "sum of an entry": (lambda x: te.compute((4,), lambda i: sum(x[i, 0])), r"te\.sum\(A\[i, k\], axis=k\)"),
+    "sum of a tensor": (lambda x: te.compute((4,), lambda i: sum(x)), r"index it: t\[i, j\]"),
+    "sorted": (
+        lambda x: te.compute((4,), lambda i: sorted([x[i, 0], x[i, 1]])[0]),
+        r"te\.maximum or te\.minimum",
+    ),
+    "a format": (lambda x: te.compute((4,), lambda i: len(f"{x[i, 0]:.2f}")), r"use str\(x\)"),
+    "int": (lambda x: te.compute((4,), lambda i: x[int(x[i, 0]), 0]), r"use x\.astype\('int64'\)"),
+    "complex": (lambda x: te.compute((4,), lambda i: complex(x[i, 0])), r"use x\.astype\('complex128'\)"),
+    "len": (lambda x: te.compute((len(x),), lambda i: x[i, 0]), r"use t\.shape\[0\]"),
+    "len of an entry": (
+        lambda x: te.compute((4,), lambda i: len(x[i, 0])),
+        r"use the extents .*A\.shape\[0\]",
+    ),
+    "two brackets": (lambda x: te.compute((4,), lambda i: x[i, 0][0]), r"A\[i, j\], not A\[i\]\[j\]"),
+    "a condition on data": (lambda x: te.compute((4,), lambda i: x[i, 0] and x[i, 1]), "with &, | and ~"),
+    "a comparison": (lambda x: te.compute((4,), lambda i: 1.0 if i == 0 else x[i, 0]), r"te\.select"),
+    "in": (lambda x: te.compute((4,), lambda i: te.select(i in (1, 2), x[i, 0], 0)), r"te\.select"),
+    "in a tensor": (
+        lambda x: te.compute((4,), lambda i: te.select(1.0 in x, x[i, 0], 0)),
+        r"te\.max\(t\[k\] == x",
+    ),
+    "whole tensors": (lambda x: te.compute((4,), lambda i: (x + 1)[i, 0]), r"index it: t\[i, j\] \+ 1"),
+    "a method": (lambda x: te.compute((4,), lambda i: x[i, 0].exp()), r"te\.exp\(x\)"),
+    "a method of a tensor": (lambda x: te.compute((4,), lambda i: x.sum()), r"te\.sum\(t\[i, k\], axis=k\)"),
+    "numpy's arrays": (
+        lambda x: te.compute((4,), lambda i: np.array([x[i, 0], 1.0])),
+        r"use functions of te",
+    ),
     "a size": (lambda x: te.compute((te.var("n"),), lambda i: x[i, 0]), r"te.var n; .*x\.shape\[0\]"),
 }
 
@@ -86,3 +127,26 @@ def test_an_array_is_no_constant(value: Any) -> None:
         ArgumentTypeError, match=r"'weight': got .* expected a constant.*positional parameter"
     ):
         op(X, weight=value)
+
+
+def test_a_scatter_of_products_says_what_has_a_derivative() -> None:
+    """Which is exact where factors are 0, to second order."""
+    at = np.array([0, 1, 0, 1])
+
+    def scattered(x: te.Tensor, at: te.Tensor) -> te.Tensor:
+        return te.scatter((2,), (4,), lambda e: (at[e], x[e]), combine="prod")
+
+    def reduced(x: te.Tensor, at: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis(4)
+        return te.compute((2,), lambda i: te.prod(te.select(at[k] == i, x[k], 1), k))
+
+    x = np.array([0.0, 2.0, 0.0, 5.0])
+    with pytest.raises(GradientError, match=r"'scattered': got a scatter with combine='prod'.*te\.prod\("):
+        iv.grad(lambda x: te.op(scattered)(x, at).sum())(x)
+    op = te.op(reduced)
+    np.testing.assert_array_equal(op(x, at), te.op(scattered)(x, at))
+    np.testing.assert_array_equal(iv.grad(lambda x: op(x, at).sum())(x), [0.0, 5.0, 0.0, 2.0])
+    second = iv.hessian(lambda x: op(x, at).sum())(x)
+    expected = np.zeros((4, 4))
+    expected[[0, 2, 1, 3], [2, 0, 3, 1]] = 1.0
+    np.testing.assert_array_equal(second, expected)

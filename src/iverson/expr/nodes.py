@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -98,11 +98,34 @@ def _operator(name: str, swap: bool = False, on_bools: str = "") -> Callable[[Ex
     return method
 
 
+def _refused(operation: str, instead: str) -> Callable[..., Any]:
+    """A method that Python calls for a number, which an expression is not; ``instead``: what to write."""
+
+    def method(self: Expr, *_: object, **__: object) -> Any:
+        del self
+        raise ArgumentTypeError(
+            operation,
+            got="a tensor expression, whose value is known only at a point",
+            expected="a Python number",
+            remedy=f"use {instead}",
+        )
+
+    return method
+
+
+#: What to do with an array, a list or a range where an expression is its index.
+INDEXED = (
+    "A[i] of an array that is an argument of the op, te.select for a few numbers, and te.reduce_axis(n) in "
+    "place of range(n)"
+)
+
+
 class Expr(metaclass=_Interning):
     """A scalar expression. Python's operators build bigger ones.
 
-    ``a == b`` is an expression too; as a Python truth value it says whether the operands are the
-    same expression. ``weak`` expressions (numbers, indices) take the dtype of what they meet.
+    ``a == b`` is an expression too; as a Python truth value it says whether the operands are the same
+    expression, and is an error where one is a number, unless an extent is compared with it. ``weak``
+    expressions (numbers, indices) take the dtype of what they meet.
     """
 
     __slots__ = ("__weakref__", "form")
@@ -113,6 +136,8 @@ class Expr(metaclass=_Interning):
     dtype: DType
     form: object  # what `affine` found out about this expression, kept for the next time
     weak: bool
+    #: Whether it is an extent that is not known yet.
+    is_size: bool | property = False
     #: Whether it reads memory, which it may only where the conditions around it hold.
     reads: ClassVar[bool] = False
 
@@ -183,15 +208,34 @@ class Expr(metaclass=_Interning):
             "with &, | and ~, also those of 0 < x < 1: (x > 0) & (x < 1)",
         )
 
-    def __float__(self) -> float:
-        raise ArgumentTypeError(
-            "float",
-            got="a tensor expression, whose value is known only at a point",
-            expected="a Python number",
-            remedy="use functions of expressions: te.exp(x), not math.exp(x)",
-        )
+    __float__ = _refused("float", "functions of expressions: te.exp(x), not math.exp(x)")
+    __complex__ = _refused("complex", "x.astype('complex128')")
+    __int__ = _refused("int", "x.astype('int64'), which may be an index")
+    __trunc__ = _refused("math.trunc", "te.trunc(x)")
+    __floor__ = _refused("math.floor", "te.floor(x)")
+    __ceil__ = _refused("math.ceil", "te.ceil(x)")
+    __round__ = _refused("round", "te.round(x)")
+    __index__ = _refused("index", INDEXED)
+    __array__ = _refused("numpy.asarray", f"functions of te, such as te.exp(x); as an index, {INDEXED}")
+    __len__ = _refused("len", "the extents of a tensor: A.shape[0]")
+    __iter__ = _refused(
+        "iter",
+        "te.sum(A[i, k], axis=k) with k = te.reduce_axis(n), or a Python sum over "
+        "numbers: sum(A[i, k] for k in range(3))",
+    )
+    __getitem__ = _refused("[]", "all indices in one bracket: A[i, j], not A[i][j]")
+    __contains__ = _refused("in", "(x == 1) | (x == 2)")
+    __divmod__ = __rdivmod__ = _refused("divmod", "x // n and x % n")
 
-    __int__ = __float__
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else str(_refused("format", "str(x), which is its text")(self))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"a tensor expression has no attribute '{name}'; its functions are those of te: te.exp(x)"
+            )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Expr:
         """NumPy's elementwise functions are those of the op table: ``np.sin(A[i])`` is ``te.sin(A[i])``."""
@@ -243,11 +287,14 @@ class Apply(Expr):
         return Apply(self.name, operands, self.dtype, self.weak)
 
     def __bool__(self) -> bool:
-        if self.name == "equal":
-            return self.args[0] is self.args[1]
-        if self.name == "not_equal":
-            return self.args[0] is not self.args[1]
-        return Expr.__bool__(self)
+        if self.name not in ("equal", "not_equal"):
+            return Expr.__bool__(self)
+        a, b = self.args
+        if isinstance(a, Const) != isinstance(b, Const) and not all(
+            x.is_size for x in postorder(self.args) if not (x.operands or isinstance(x, Const))
+        ):  # i == 0, or i in (0, 1), where it is no extent that is compared
+            return Expr.__bool__(self)
+        return (a is b) == (self.name == "equal")
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

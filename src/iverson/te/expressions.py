@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError
@@ -37,6 +37,10 @@ class Var(Expr):
         self.typical = TYPICAL
         self.lever = ""
         self.serial = next(_serial)  # an order that does not depend on addresses
+
+    @property
+    def is_size(self) -> bool:  # type: ignore[override]
+        return self.kind == "size"
 
     def ranging(self, lo: Extent, hi: Extent | None, name: str = "") -> Var:
         """An axis in place of this one, with another range."""
@@ -125,9 +129,39 @@ class Tensor(Source):
         return Read(self, tuple(as_index(i, self.name) for i in given))
 
     def __iter__(self) -> Iterator[Expr]:
-        raise ArgumentTypeError(
-            "te: iteration", self.name, got="a tensor expression", remedy="index it: t[i, j]"
-        )
+        raise self._whole("iteration", "index it: t[i, j]")
+
+    def __len__(self) -> int:
+        raise self._whole("len", "use t.shape[0]")
+
+    def __contains__(self, value: object) -> bool:
+        raise self._whole("in", "reduce over its entries: te.max(t[k] == x, axis=k)")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self._whole("numpy.asarray", "index it, and use functions of te: te.exp(t[i, j])")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AttributeError(
+                f"a tensor of index notation has no attribute '{name}'; write what its entries are, "
+                "te.compute(shape, lambda i, j: ... t[i, j] ...), and reductions, te.sum(t[i, k], axis=k)"
+            )
+
+    def _operator(self, other: object) -> Any:
+        """Arithmetic of whole tensors, which there is none of; what is 0-dimensional is a scalar."""
+        if isinstance(other, Expr) or not self.shape:
+            return NotImplemented
+        raise self._whole("arithmetic", "index it: t[i, j] + 1")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
+    __pow__ = __rpow__ = __mod__ = __floordiv__ = __matmul__ = __rmatmul__ = _operator
+
+    def _whole(self, what: str, remedy: str) -> ArgumentTypeError:
+        """The error of using it as an array."""
+        return ArgumentTypeError(f"te: {what}", self.name, got="a tensor expression", remedy=remedy)
 
     def __repr__(self) -> str:
         extents = ", ".join(map(str, self.shape))

@@ -37,7 +37,7 @@ class Access:
 
     @property
     def shape(self) -> Shape:
-        return tuple(int(n) for n in self.tensor.shape)  # type: ignore[arg-type]
+        return tuple(int(n) for n in self.tensor.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _whole(found: dict[Tensor, Region], tensor: Tensor) -> None:
     """Of a recurrence that is reached, all steps of all members are: they follow from each other."""
     recurrence = recurrence_of(tensor)
     if recurrence is not None and any(t in found for t in recurrence.members):
-        found |= {t: Region.full(tuple(map(int, t.shape))) for t in recurrence.members}  # type: ignore[arg-type]
+        found |= {t: Region.full(tuple(map(int, t.shape))) for t in recurrence.members}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def _given(tensors: Iterable[Tensor], regions: Iterable[Region | None]) -> dict[
 
 
 def _entries(region: Region | None, of: Tensor) -> Entries:
-    return NOTHING if region is None else plain(Box(region), tuple(int(n) for n in of.shape))  # type: ignore[arg-type]
+    return NOTHING if region is None else plain(Box(region), tuple(int(n) for n in of.shape))
 
 
 class IndexMaps(EntryMap):

@@ -153,7 +153,7 @@ class Expression:
                 remedy="an op is compiled for any shape by itself",
             )
         reads = tuple(inputs.index(t) for t in program.inputs)
-        results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)  # type: ignore[arg-type]
+        results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)
         relation = Relation(program, inputs)
         avals = tuple(Aval(tuple(o.shape), o.dtype) for o in operands)
 

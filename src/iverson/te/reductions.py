@@ -59,7 +59,9 @@ def _rewritten(tensor: Compute, s: Statement) -> tuple[Statement, ...]:
                 tensor.name,
                 got="a scatter with combine='prod'",
                 expected="sum, max, min or assign",
-                remedy="sum logarithms, or reduce with te.prod",
+                remedy="the product of the others is not known of an entry that data chooses: reduce, "
+                "te.prod(te.select(f[k] == i, x[k], 1), k), exact at zeros; or, of positive numbers, "
+                "te.exp of a scatter of te.log(x[k])",
             )
         return (_of_product(tensor, s),)
     return (_of_extremum(tensor, s) if _is_gather(s) else _of_scattered(tensor, s),)
