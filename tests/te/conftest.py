@@ -82,7 +82,7 @@ class _Verified(lower._Lowering):
         _current.programs.append(program)
         try:
             super().__init__(program, **how)
-            _check(self.statements, self.extrema.values())
+            _check(self.statements, (*self.extrema.values(), *self.is_output.values()))
         finally:
             _current.programs.pop()
 
@@ -97,7 +97,7 @@ def _verified(made: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check(statements: Iterable[Statement], found_elsewhere: Iterable[Tensor] = ()) -> None:
-    """found_elsewhere : extrema that the statements of their positions find as well."""
+    """found_elsewhere : extrema that the statements of their positions find, and outputs that stages are."""
     program = _current.programs[-1]
     inputs: Any = (*program.inputs, *found_elsewhere)
     check(Program(inputs, tuple(statements), program.outputs, program.sizes))

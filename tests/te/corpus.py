@@ -515,6 +515,71 @@ def linear_recurrence(x: Any, a: Any) -> Any:
     return te.scan(x.shape, step, dtype=x.dtype)
 
 
+@kernel(x=(30, 8), at=indices(8, 30, 8))
+def gathered_recurrence(x: Any, at: Any) -> Any:
+    """Each state follows one of those before it, which data chooses."""
+
+    def step(s: Any) -> Any:
+        return te.compute(x.shape, lambda t, i: te.tanh(s[t - 1, at[t, i]]) * s[t - 1, i] + x[t, i])
+
+    return te.scan(x.shape, step, init=0.5, dtype=x.dtype)
+
+
+@kernel(x=(30, 8), parent=indices(8, 8), w=(8,))
+def tree_recurrence(x: Any, parent: Any, w: Any) -> Any:
+    def step(s: Any) -> Any:
+        return te.compute(x.shape, lambda t, i: te.tanh(s[t - 1, parent[i]] * w[i]) + x[t, i])
+
+    return te.scan(x.shape, step, dtype=x.dtype)
+
+
+@kernel(x=(30, 8), a=(2,))
+def filtered(x: Any, a: Any) -> Any:
+    """A recursive filter of second order."""
+
+    def step(s: Any) -> Any:
+        return te.compute(x.shape, lambda t, i: a[0] * s[t - 1, i] + a[1] * s[t - 2, i] + x[t, i])
+
+    return te.scan(x.shape, step, dtype=x.dtype)
+
+
+@kernel(x=(20, 6), w=(6, 6))
+def hidden_markov(x: Any, w: Any) -> Any:
+    (k,) = axes(w.shape[0])
+
+    def step(s: Any) -> Any:
+        return te.compute(x.shape, lambda t, i: te.sum(s[t - 1, k] * w[k, i], k) * te.exp(x[t, i]))
+
+    return te.scan(x.shape, step, init=0.1, dtype=x.dtype)
+
+
+@kernel(x=(20, 6), w=(6, 6))
+def viterbi(x: Any, w: Any) -> Any:
+    (k,) = axes(w.shape[0])
+
+    def step(s: Any) -> Any:
+        return te.compute(x.shape, lambda t, i: te.max(s[t - 1, k] + w[k, i], k) + x[t, i])
+
+    return te.scan(x.shape, step, dtype=x.dtype)
+
+
+@kernel(x=(20, 4), w=(6, 4), u=(6, 6), h=(6,))
+def elman(x: Any, w: Any, u: Any, h: Any) -> Any:
+    """A recurrent network from a state that is given."""
+    m, n = w.shape
+    j, k = axes(n, m)
+    shape = (x.shape[0], m)
+
+    def step(s: Any) -> Any:
+        def entry(t: Any, i: Any) -> Any:
+            before = te.select(t == 0, h[k], s[t - 1, k])
+            return te.tanh(te.sum(x[t, j] * w[i, j], j) + te.sum(before * u[i, k], k))
+
+        return te.compute(shape, entry)
+
+    return te.scan(shape, step, dtype=x.dtype)
+
+
 @kernel(x=(6, 12))
 def kalman(x: Any) -> Any:
     """The mean and the variance of a walk observed with noise."""

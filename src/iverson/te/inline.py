@@ -1,11 +1,13 @@
 """Inlining: stages computed where they are read instead of stored, if that saves memory and costs little.
 
-And the other way round: a scatter into a stage that is then added to something goes straight into the sum.
+And the other way round: a scatter into a stage that is then added to something goes straight into the sum,
+and a stage that is an output is made there.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -14,7 +16,7 @@ from iverson.codegen.contract import WORTH_BLAS
 from iverson.expr.build import simplified_with
 from iverson.expr.functions import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, Select, postorder, same
-from iverson.te.affine import is_range
+from iverson.te.affine import is_range, same_extent
 from iverson.te.expressions import Read, Tensor, Var, extent, substitute, typical, variables
 from iverson.te.nodes import Compute, Program, Statement, recurrence_of
 
@@ -110,6 +112,31 @@ def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) ->
                 result = [s for s in result if s.tensor is not read.tensor]
                 break
     return tuple(result)
+
+
+def made_in_place(
+    statements: Sequence[Statement], outputs: Sequence[Tensor]
+) -> tuple[tuple[Statement, ...], dict[Tensor, Tensor]]:
+    """The statements without those that copy a stage into an output; and by stage, the output that it is.
+
+    ``T[...] += f; O[i] = T[i]  ->  T[...] += f`` in the memory of O.
+    """
+    found: dict[Tensor, Tensor] = {}
+    made = Counter(s.tensor for s in statements)
+    result = []
+    for s in statements:
+        alone = made[s.tensor] == 1 and s.tensor in outputs
+        stage = s.body.tensor if isinstance(s.body, Read) and same(s.body.indices, s.write) else None
+        fits = stage in made and stage not in outputs and stage not in found
+        if stage is not None and alone and fits and _whole(s) and _of_one_shape(stage, s.tensor):
+            found[stage] = s.tensor
+        else:
+            result.append(s)
+    return tuple(result), found
+
+
+def _of_one_shape(a: Tensor, b: Tensor) -> bool:
+    return a.dtype == b.dtype and a.ndim == b.ndim and all(map(same_extent, a.shape, b.shape))
 
 
 def _scatters(s: Statement) -> bool:

@@ -34,7 +34,7 @@ from iverson.te.boxes import as_box, merged
 from iverson.te.expressions import Tensor, Var
 from iverson.te.extrema import covers_all, together
 from iverson.te.halves import in_single
-from iverson.te.inline import accumulated, inline
+from iverson.te.inline import accumulated, inline, made_in_place
 from iverson.te.nodes import Program, Recurrence, Statement, recurrence_of
 from iverson.te.one_call import OneCall, one_call
 from iverson.te.steps import phase_of, starts_whole
@@ -302,7 +302,8 @@ class _Lowering:
         self.sizes = Sizes(program.sizes)
         self.typical = {v: v.typical for v in program.sizes}
         whole = merged(accumulated(inline(program), program.outputs))
-        self.statements, self.extrema = together([as_box(s) for s in whole])
+        boxes, self.is_output = made_in_place([as_box(s) for s in whole], program.outputs)
+        self.statements, self.extrema = together(boxes)
         self.readers: defaultdict[Tensor, list[Statement]] = defaultdict(list)
         for s in self.statements:
             for t in _read(s):
@@ -310,6 +311,7 @@ class _Lowering:
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
+        self.buffers |= {t: self.buffers[made] for t, made in self.is_output.items()}
         if alone:
             self._share()
         self.steps: list[Step] = []
@@ -375,6 +377,7 @@ class _Lowering:
                 self._statement(s, fresh)
                 self.done += 1
         self._flush()
+        started.update(made for t, made in self.is_output.items() if t in started)
         for t in self.program.outputs:
             if t not in started and t not in self.program.inputs:
                 self.steps.insert(0, Fill(self.buffers[t].name, 0))
@@ -426,7 +429,9 @@ class _Lowering:
 
     def _finished(self, s: Statement, task: Task) -> bool:
         """Whether the last phase now stores this statement's values, made of results that only it reads."""
-        if not self.phases or self.whole is None or self.whole in self.program.outputs:
+        if not self.phases or self.whole is None or self.whole in self.is_output:
+            return False
+        if self.whole in self.program.outputs:
             return False
         readers = self.readers[self.whole]
         if len(readers) != 1 or readers[0] is not s or not covers_all(s):
