@@ -195,20 +195,20 @@ class Lowered:
     def _inputs(self, inputs: Sequence[Any]) -> tuple[Array, ...]:
         if len(inputs) != len(self._taken):
             raise ArgumentError("te", got=f"{len(inputs)} inputs", expected=str(len(self._taken)))
-        found = []
-        for given, (name, shape, dtype) in zip(inputs, self._taken, strict=True):
-            fits = type(given) is np.ndarray and given.dtype == dtype
-            array = given if fits else np.asarray(given, dtype)
-            if array.shape != shape:
-                raise ShapeError("te", name, got=f"shape {array.shape}", expected=f"shape {shape}")
-            found.append(array)
+        found = list(inputs)
+        for k, (shape, dtype) in enumerate(self._taken):
+            given = found[k]
+            if type(given) is not np.ndarray or given.dtype != dtype:
+                given = found[k] = np.asarray(given, dtype)
+            if given.shape != shape:
+                name = self.program.inputs[k].name
+                raise ShapeError("te", name, got=f"shape {given.shape}", expected=f"shape {shape}")
         return tuple(found)
 
     @functools.cached_property
-    def _taken(self) -> tuple[tuple[str, tuple[int, ...], Any], ...]:
-        """Of each input its name, shape and dtype."""
-        buffers = [self.buffers[t] for t in self.program.inputs]
-        return tuple((t.name, _shape(b), b.dtype) for t, b in zip(self.program.inputs, buffers, strict=True))
+    def _taken(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
+        """Of each input its shape and dtype."""
+        return tuple([(_shape(b), b.dtype) for b in map(self.buffers.__getitem__, self.program.inputs)])
 
 
 def _shape(b: Buffer) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ LARGE, ALONE = 1 << 12, 3
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """An op at given shapes, dtypes and parameters: its program, and which arguments that reads.
+    """An op at given shapes, dtypes and parameters: its program, which arguments that reads, their names.
 
     relation : which entries of the results depend on which of the arguments.
     reached : of some results, the arguments that their derivatives lead to.
@@ -62,6 +62,7 @@ class Compiled:
 
     program: Program
     reads: tuple[int, ...]
+    names: tuple[str, ...]
     results: tuple[Aval, ...]
     relation: Relation
     reached: Callable[[tuple[int, ...]], frozenset[int]]
@@ -126,8 +127,12 @@ class Expression:
 
     def compiled(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
         """The program for operands of these shapes and dtypes, from memory where it was met before."""
-        check_constants(self.name, params)
-        key = tuple((o.shape, o.dtype) for o in operands), frozen(params)
+        if params:
+            check_constants(self.name, params)
+        key = tuple([(o.shape, o.dtype) for o in operands]), frozen(params) if params else ()
+        found = self._compiled.get(key)
+        if found is not None and len(self._compiled) < KEPT // 2:  # none is about to be dropped
+            return found
         with self._lock:
             found = self._compiled.get(key)
             if found is not None:
@@ -163,7 +168,8 @@ class Expression:
             return frozenset(k for k, t in enumerate(inputs) if t in below)
 
         lowered = partial(self._lower, avals, params, program)
-        return Compiled(program, reads, results, relation, reached, lowered)
+        names = tuple([self.names[k] for k in reads])
+        return Compiled(program, reads, names, results, relation, reached, lowered)
 
     def _lower(
         self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program
@@ -216,10 +222,10 @@ class Expression:
         return outputs
 
     def _forward(self, *values: Any, **params: Any) -> Any:
-        arrays = tuple(np.asarray(v) for v in values)
+        arrays = tuple([v if type(v) is np.ndarray else np.asarray(v) for v in values])
         made = self.compiled(arrays, params)
-        names = [self.names[k] for k in made.reads]
-        results = made.lowered(*(arrays[k] for k in made.reads), operation=self.name, names=names)
+        read = [arrays[k] for k in made.reads]
+        results = made.lowered(*read, operation=self.name, names=made.names)
         return results if self.multiple else results[0]
 
     def _abstract(self, *operands: Any, **params: Any) -> Any:
