@@ -17,6 +17,7 @@ from benchmarks.accesses import CASES, Case, gradients
 from benchmarks.report import table
 from iverson import te
 from iverson.codegen import compile, kernel, target
+from iverson.codegen.programs import compile as programs
 from iverson.te import loops, lower, sets
 from iverson.te.explain import counts
 
@@ -115,6 +116,7 @@ def compiled(define: Callable[[], list[te.Tensor]]) -> Compiled:
     sets.forget()
     lower.forget()
     kernel.forget()
+    programs.forget()
     watch = Stopwatch(compile, "to_object", time.process_time)
     try:
         times = [time.process_time()]

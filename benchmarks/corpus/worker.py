@@ -79,8 +79,12 @@ def kept(calls: list[Call], call: Call) -> Call:
 def _forget() -> None:
     """Compiled programs of a cell are of no use to another."""
     from iverson.codegen import kernel
+    from iverson.codegen.programs import compile as programs
+    from iverson.te import lower
 
+    lower.forget()
     kernel.forget()
+    programs.forget()
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
     if "torch._dynamo" in sys.modules:

@@ -15,6 +15,7 @@ import pytest
 from iverson import te
 from iverson.codegen import compile, kernel, link, target
 from iverson.codegen.link import _SECTION, _Section
+from iverson.codegen.programs import compile as programs
 from iverson.te import lower
 
 pytestmark = pytest.mark.skipif(
@@ -45,6 +46,7 @@ def forget() -> None:
     """Programs and kernels that are in memory."""
     lower.forget()
     kernel.forget()
+    programs.forget()
 
 
 def program(name: str, dtype: str) -> Any:

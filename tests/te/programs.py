@@ -315,6 +315,7 @@ def hold_all(seeds: range) -> None:
             error.add_note(f"seed {seed}: python -m tests.te.programs {seed} {seed + 1}")
             raise
     kernel.forget()
+    programs.forget()
 
 
 if __name__ == "__main__":

@@ -99,7 +99,6 @@ class Size(Expr):
     name: str
     dtype: ClassVar[DType] = INT64  # type: ignore[misc]
     weak: ClassVar[bool] = False  # type: ignore[misc]
-    is_size: ClassVar[bool] = True  # type: ignore[misc]
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

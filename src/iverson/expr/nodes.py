@@ -136,8 +136,8 @@ class Expr(metaclass=_Interning):
     dtype: DType
     form: object  # what `affine` found out about this expression, kept for the next time
     weak: bool
-    #: Whether it is an extent that is not known yet.
-    is_size: bool | property = False
+    #: Whether it is what users write that differs from point to point: an index, or an entry.
+    at_points: bool | property = False
     #: Whether it reads memory, which it may only where the conditions around it hold.
     reads: ClassVar[bool] = False
 
@@ -290,10 +290,8 @@ class Apply(Expr):
         if self.name not in ("equal", "not_equal"):
             return Expr.__bool__(self)
         a, b = self.args
-        if isinstance(a, Const) != isinstance(b, Const) and not all(
-            x.is_size for x in postorder(self.args) if not (x.operands or isinstance(x, Const))
-        ):  # i == 0, or i in (0, 1), where it is no extent that is compared
-            return Expr.__bool__(self)
+        if isinstance(a, Const) != isinstance(b, Const) and any(x.at_points for x in postorder(self.args)):
+            return Expr.__bool__(self)  # i == 0, or i in (0, 1)
         return (a is b) == (self.name == "equal")
 
 

@@ -39,8 +39,8 @@ class Var(Expr):
         self.serial = next(_serial)  # an order that does not depend on addresses
 
     @property
-    def is_size(self) -> bool:  # type: ignore[override]
-        return self.kind == "size"
+    def at_points(self) -> bool:  # type: ignore[override]
+        return self.kind != "size"
 
     def ranging(self, lo: Extent, hi: Extent | None, name: str = "") -> Var:
         """An axis in place of this one, with another range."""
@@ -57,6 +57,7 @@ class Read(Expr):
     indices: tuple[Expr, ...]
     weak: ClassVar[bool] = False  # type: ignore[misc]
     reads: ClassVar[bool] = True
+    at_points: ClassVar[bool] = True  # type: ignore[misc]
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
