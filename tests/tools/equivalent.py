@@ -204,6 +204,10 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "negate: s.pattern.layout == 'csc'": "a walk over rows, or over columns",
         "False -> True": "whether arrays of the right type are copied",
     },
+    "iverson.kernels.sparse_factors": {
+        "drop: a.shape == b.shape": "values of one pattern have one shape",
+        "False -> True": "whether arrays of the right type are copied",
+    },
     "iverson.kernels.sparse_parts": {
         "delete the guard: if np.array_equal(own, chosen)": "two arrays of one hash",
         "negate: np.array_equal(own, chosen) in if": "a shortcut: lines are taken again",

@@ -72,6 +72,8 @@ TESTS = {
     ],
     "iverson.kernels.registry": ["tests/layouts/test_registry.py"],
     "iverson.kernels.sparse_elementwise": ["tests/sparse/test_elementwise.py"],
+    "iverson.kernels.sparse_factors": ["tests/sparse/test_factorized.py"],
+    "iverson.kernels.sparse_reductions": ["tests/sparse/test_reductions.py"],
     "iverson.kernels.sparse_products": [
         "tests/sparse/test_product_paths.py",
         "tests/sparse/test_products.py",
