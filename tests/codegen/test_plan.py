@@ -215,3 +215,13 @@ def test_a_store_that_is_inside(upper: int, guard: int, expected: bool) -> None:
     assert not is_inside(Store(square, (i, c(9)), ZERO), scope)
     written = Scope(scope.loops, ((_less(ld(OWN, i), c(0)), True),))
     assert is_inside(Store(OUT, (i,), ZERO), written) is (upper == 9)
+
+
+def test_choices_that_say_nothing_of_indices_are_not_told_apart() -> None:
+    """An entry read behind choices by numbers, each of them another, is inside by the one around them all."""
+    e: Expr = ld(X, i)
+    for k in range(40):
+        e = Select(_less(c(float(k), F64), ld(LONG, c(0))), add(e, c(1.0, F64)), ld(X, i))
+    made = plan(_kernel(_put(Select(SHORT, e, ZERO))), careful=True)
+    assert not [a for a in made.reported if a.buffer is X]
+    assert plan(_kernel(_put(Select(SHORT, ZERO, e))), careful=True).reported

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+from iverson.codegen import functions, kernel
 from iverson.codegen.vecmath import FUNCTIONS
 from tests.codegen.elementwise import apply
 from tests.conformance.product import SEED
@@ -247,3 +248,20 @@ def test_coefficients_are_those_the_script_prints() -> None:
         assert error < 1e-6
         stored = getattr(coefficients, goal.name)
         np.testing.assert_allclose(stored, [float(v) for v in values], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_a_function_that_is_called_gives_the_same_bits(
+    name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.array([*SPECIAL, *np.random.default_rng(0).normal(size=59)], dtype)
+    args = (x, x[::-1].copy()) if name == "pow" else (x,)
+    inside = apply(name, *args)
+    monkeypatch.setattr(functions, "INLINED", 0)
+    kernel.forget()
+    monkeypatch.setenv("IVERSON_CACHE", "off")
+    called = apply(name, *args)
+    kernel.forget()
+    np.testing.assert_array_equal(called, inside)
+    np.testing.assert_array_equal(np.signbit(called), np.signbit(inside))

@@ -112,6 +112,36 @@ def test_stages_that_do_the_same_are_one_function() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_functions_that_are_evaluated_often_are_called() -> None:
+    """Code does not grow by a function's length with each place, and computes the same."""
+    x = te.placeholder((21,), name="x")
+
+    def powers(n: int) -> te.Tensor:
+        return te.compute((21,), lambda i: sum((te.exp(x[i] * (0.01 * k)) for k in range(1, n)), x[i]))
+
+    def length(t: te.Tensor) -> int:
+        steps = lower(te.eliminate(te.program_of([t]))).steps
+        return sum(s.compiled.text.count("\n") for s in steps if isinstance(s, Run))
+
+    one, few, more, many = (length(powers(n)) for n in (3, 6, 36, 66))
+    assert 2 * (many - more) / 30 < (few - one) / 3
+    data = np.linspace(-2, 2, 21)
+    expected = data + sum(np.exp(data * (0.01 * k)) for k in range(1, 40))
+    np.testing.assert_allclose(
+        lower(te.eliminate(te.program_of([powers(40)])))(data)[0], expected, rtol=1e-14
+    )
+
+
+def test_what_a_condition_says_of_an_axis_is_put_to_use() -> None:
+    """The derivative of entries read before the first, which are none, reads what is there without clamps."""
+    x, head = te.placeholder((20, 20), name="x"), te.placeholder((20, 20), name="head")
+    before = te.compute(
+        (20, 20), lambda i, j: te.select((j > 0) & (i + j < 20), x[i, te.maximum(j - 1, 0)] ** 3, 0.0)
+    )
+    made = te.eliminate(te.program_of(te.differentiate(before, x, head)))
+    assert not any("maximum" in repr(i) for s in made.statements for r in s.reads for i in r.indices)
+
+
 def test_compiling_a_chain_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted in calls of Python functions, from the definition to machine code: each stage adds the same."""
     monkeypatch.setenv("IVERSON_CACHE", "off")

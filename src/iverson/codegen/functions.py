@@ -21,6 +21,8 @@ from iverson.expr.functions import COMBINE
 from iverson.expr.nodes import DType
 
 Emitter = Callable[..., Value]
+#: How often an elementary function stands in a module itself; where it is evaluated further, it is called.
+INLINED = 16
 
 
 def supported(name: str, dtype: DType) -> bool:
@@ -137,6 +139,10 @@ def _vector(name: str) -> Emitter:
     function = vecmath.FUNCTIONS[name]
 
     def emitter(b: Builder, *args: Value) -> Value:
+        symbol = f"iverson_{name}_{args[0].type.suffix}"
+        if b.sparing or b.inlined[symbol] >= INLINED:
+            return b.outlined(symbol, function, args)
+        b.inlined[symbol] += 1
         # No contraction inside: the functions' error terms need each rounding.
         flags, b.flags = b.flags, ""
         try:

@@ -8,7 +8,8 @@ kernels are is not known here. May be imported by everything in this package.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
 from dataclasses import dataclass
@@ -226,6 +227,8 @@ class Builder:
     """Collects the instructions of one function.
 
     flags : fast-math flags put on float ``+ - * /`` (with a trailing blank), "" for none.
+    sparing : call elementary functions, as what follows runs seldom, and is to be compiled in little time.
+    inlined : how often each stands in the module's functions itself.
     has_fma : whether `fma` is one instruction; else it is a product and a sum, rounded twice.
     has_half : whether float16 is converted to and from float by an instruction.
     """
@@ -235,8 +238,11 @@ class Builder:
         self.entry: list[str] = []
         self.declarations: dict[str, str] = {}
         self.functions: dict[str, str] = {}
+        self.results: dict[str, Type] = {}
+        self.inlined: Counter[str] = Counter()
         self.has_fma, self.has_half = has_fma, has_half
         self.flags = ""
+        self.sparing = False
         self.block = "entry"
         self._seen: dict[str, Value] = {}
         self._read: dict[str, Value] = {}
@@ -247,6 +253,7 @@ class Builder:
         """A builder for another function of the same module."""
         other = Builder(has_fma=self.has_fma, has_half=self.has_half)
         other.declarations, other.functions = self.declarations, self.functions
+        other.results, other.inlined = self.results, self.inlined
         return other
 
     # --- instructions -----------------------------------------------------------------------------
@@ -366,6 +373,29 @@ class Builder:
         self.do("ret void")
         self.start(after)
         self._seen, self._read = seen, read  # what was known before stays known
+
+    @contextmanager
+    def saving(self, now: bool = True) -> Iterator[None]:
+        """Where what is emitted runs seldom."""
+        before, self.sparing = self.sparing, self.sparing or now
+        yield
+        self.sparing = before
+
+    def outlined(self, name: str, body: Callable[..., Value], args: Sequence[Value]) -> Value:
+        """A call of a function of the module, which is ``body`` of a builder and of its arguments."""
+        formal = [f"{a.type} %x{n}" for n, a in enumerate(args)]
+        if name not in self.functions:
+            inner = self.nested()
+            made = body(inner, *(Value(inner, f"%x{n}", a.type) for n, a in enumerate(args)))
+            inner.do(f"ret {made.type} {made.ref}")
+            text = function_text(inner, name, made.type, ", ".join(formal))
+            self.functions[name] = text.replace("define", "define internal", 1).replace(
+                "#0 {", "#0 noinline {", 1
+            )
+            self.results[name] = made.type
+        given = ", ".join(f"{a.type} {a.ref}" for a in args)
+        result = self.results[name]
+        return self.emit(f"call {result} @{name}({given})", result)
 
     # --- blocks and stack slots -------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from iverson.codegen.bounds import (
     non_negative,
 )
 from iverson.codegen.nodes import (
+    BOOL,
     INT64,
     Buffer,
     If,
@@ -45,7 +46,7 @@ from iverson.codegen.nodes import (
 from iverson.expr.affine import Affine, difference, single
 from iverson.expr.functions import NEGATED
 from iverson.expr.intervals import Interval
-from iverson.expr.nodes import Apply, Expr, Select, subexpressions
+from iverson.expr.nodes import Apply, Const, Expr, Select, subexpressions
 
 #: Sets of choices that accesses of one node are looked at behind, each by itself.
 MANY = 8
@@ -170,9 +171,17 @@ def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
 def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
     """The accesses in an expression, inner ones first, each once for every set of choices it stands behind.
 
-    A node behind many sets of choices is taken to stand behind what is common to them.
+    A node behind many sets of choices is taken to stand behind what is common to them. Choices by conditions
+    that say nothing of indices are not told apart.
     """
     found: list[Access] = []
+    telling: dict[Expr, Expr] = {}
+
+    def told(condition: Expr) -> Expr:
+        if condition not in telling:
+            telling[condition] = condition if _compares(condition, scope) else _SOMETHING
+        return telling[condition]
+
     seen: dict[Expr, list[frozenset[tuple[Expr, bool]]]] = {}
     pending = [(root, frozenset[tuple[Expr, bool]]())]
     while pending:
@@ -189,9 +198,10 @@ def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
             for axis, index in enumerate(e.indices):
                 found.append(Access(e, axis, affine(index, inner), inner))
         if isinstance(e, Select):
+            condition = told(e.condition)
             pending.append((e.condition, behind))
-            pending.append((e.then, behind | {(e.condition, True)}))
-            pending.append((e.other, behind | {(e.condition, False)}))
+            pending.append((e.then, behind | {(condition, True)}))
+            pending.append((e.other, behind | {(condition, condition is _SOMETHING)}))
         else:
             pending += [(o, behind) for o in e.operands]
     return reversed(found)
@@ -199,6 +209,24 @@ def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
 
 def _guarded(scope: Scope, condition: Expr, holds: bool) -> Scope:
     return replace(scope, guards=(*scope.guards, (condition, holds)))
+
+
+#: What accesses stand behind that need not be carried out, for a reason that says nothing of their indices.
+_SOMETHING = Const(True, BOOL)
+
+
+def _compares(condition: Expr, scope: Scope) -> bool:
+    """Whether a condition says something of integers."""
+    pending = [condition]
+    while pending:
+        e = pending.pop()
+        if isinstance(e, Local) and e.name in scope.lets:
+            pending.append(scope.lets[e.name])
+        elif isinstance(e, Apply) and e.name.startswith("logical_"):
+            pending += e.args
+        elif isinstance(e, Apply) and e.name in NEGATED and e.args[0].dtype == INT64:
+            return True
+    return False
 
 
 # --- what guards say --------------------------------------------------------------------------------

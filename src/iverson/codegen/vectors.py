@@ -90,7 +90,8 @@ class Vectors:
             last = self.upper - (group - s.step)
             self.e.counted(self.lower, last, group, lambda i: self._group(i, self.factor))
             start = self.lower + self.e.count_of(self.lower, last, group) * group
-            self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._rest(i)))
+            with b.saving():
+                self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._rest(i)))
             return
         vectors, tail = divmod(self.count, self.lanes)
         full = vectors // self.factor
@@ -106,7 +107,8 @@ class Vectors:
             if tail:
                 bits = ", ".join(f"i1 {'true' if k < tail else 'false'}" for k in range(self.lanes))
                 mask = Value(b, f"<{bits}>", Type("i1", self.lanes))
-            self._group(start, left, mask)
+            with b.saving(full > 0):
+                self._group(start, left, mask)
 
     def _rest(self, i: Value) -> Value:
         """The lanes below upper."""

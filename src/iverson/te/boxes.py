@@ -17,6 +17,7 @@ from iverson.te.affine import depends_on_data, same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
 from iverson.te.expressions import Extent, Var, substitute, tied_together, typical, variables
 from iverson.te.nodes import Domain, Statement, recurrence_of
+from iverson.te.normalize import simplify_conditions, simplify_indices
 from iverson.te.where import conjunction
 
 #: Points of the box for each point of the domain, at most.
@@ -120,14 +121,14 @@ def _sum_of(group: Sequence[Statement]) -> Statement:
     total: Expr | None = None
     for s in group:
         moved: dict[Expr, Expr] = dict(zip(s.domain.axes, axes, strict=True))
-        value, *where = substitute([s.body, *s.domain.where], moved)
+        value, *where = simplify_indices(substitute([s.body, *s.domain.where], moved))
         for v, old in zip(axes, s.domain.axes, strict=True):
             assert old.hi is not None
             assert v.hi is not None
             where += [] if same_extent(old.lo, 0) else [v >= old.lo]
             where += [] if same_extent(old.hi, v.hi) else [v < old.hi]
         for on_data in (True, False):  # whose reads the others keep inside
-            if own := [c for c in where if depends_on_data([c]) is on_data]:
+            if own := [c for c in simplify_conditions(where) if depends_on_data([c]) is on_data]:
                 value = select(conjunction(own), value, const(0, value.dtype))
         total = value if total is None else total + value
     assert total is not None

@@ -47,7 +47,7 @@ from iverson.te.expressions import (
 from iverson.te.injective import is_injective
 from iverson.te.loops import exact_loops
 from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_of, recurrence_of
-from iverson.te.normalize import normalize, simplified
+from iverson.te.normalize import normalize, simplified, where_they_hold
 from iverson.te.pieces import disjoint, index_cases
 from iverson.te.ragged import bounds_in, check_bounds, is_ragged
 from iverson.te.sets import is_empty
@@ -91,7 +91,7 @@ def _stepped(s: Statement) -> Statement:
     s = replace(s, write=_only_choice(s))
     found = _own_axes_first(s)
     strategy = "scatter" if found is None else "gather"
-    return replace(found or s, strategy=strategy, reason=BY_STEP)
+    return replace(where_they_hold(found or s), strategy=strategy, reason=BY_STEP)
 
 
 def _only_choice(s: Statement) -> tuple[Expr, ...]:
@@ -150,7 +150,9 @@ def plan(statement: Statement) -> Statement:
     if is_ragged(statement) and statement.walk is None:
         return _ragged(statement)
     found = _planned(statement)
-    return found if found.walk is not None or is_symbolic(found) else _narrowed(found)
+    if found.walk is None and not is_symbolic(found):
+        return _narrowed(found)
+    return where_they_hold(found)
 
 
 def _ragged(s: Statement) -> Statement:

@@ -4,10 +4,12 @@ that are stored, and those that are computed where they are read; levers that no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from iverson.codegen.compile import is_big
 from iverson.codegen.expect import Expected, at_peak, expected
+from iverson.codegen.functions import INLINED
 from iverson.codegen.launch import iterations
 from iverson.codegen.nodes import Loop, Stmt, Store, statements
 from iverson.codegen.peak import Peak, peak
@@ -141,14 +143,23 @@ _NOT_DONE = {
 }
 
 
+#: Elementary functions that are functions of a module, and not in the midst of it.
+_CALLED = re.compile(r"@iverson_(\w+?)_(?:v\d+)?f(?:32|64)\(")
+
+
 def _fallbacks(program: Program, lowered: Lowered) -> Iterator[str]:
     """Where less was tried, as more would take too long."""
     names = {b.name: t.name for t, b in reversed(lowered.buffers.items())}
     for step in lowered.steps:
-        if isinstance(step, Run) and is_big(step.compiled.text):
-            stores = [s for s in statements(step.kernel.phases) if isinstance(s, Store)]
-            made = dict.fromkeys(names.get(s.buffer.name, s.buffer.name) for s in stores)
-            yield f"fallback {', '.join(made)}: LLVM's passes over functions alone, as there is much code"
+        if not isinstance(step, Run):
+            continue
+        stores = [s for s in statements(step.kernel.phases) if isinstance(s, Store)]
+        made = ", ".join(dict.fromkeys(names.get(s.buffer.name, s.buffer.name) for s in stores))
+        text = step.compiled.text
+        if is_big(text):
+            yield f"fallback {made}: LLVM's passes over functions alone, as there is much code"
+        if called := ", ".join(dict.fromkeys(_CALLED.findall(text))):
+            yield f"fallback {made}: {called} called after whole vectors, and from {INLINED + 1} times on"
     for s in program.statements:
         if NO_ISL in s.reason:
             yield f"fallback {s.tensor.name}: visits its own box, as there is {NO_ISL}"

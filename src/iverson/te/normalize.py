@@ -24,8 +24,9 @@ from iverson.te.affine import (
     expr_of,
     floor_parts,
     holds,
+    narrowed,
 )
-from iverson.te.expressions import Read, Var, limits, replacing
+from iverson.te.expressions import Read, Var, limits, replacing, substitute
 from iverson.te.nodes import Domain, Statement
 from iverson.te.where import conjunction
 
@@ -56,6 +57,28 @@ def simplified(statement: Statement) -> Statement:
     (body,) = simplify_indices([statement.body])
     kept = simplify_conditions(where)
     return replace(statement, write=write, body=body, position=place, domain=Domain(axes, kept), walk=None)
+
+
+def where_they_hold(statement: Statement) -> Statement:
+    """The statement with what its conditions on one axis alone say put to use: loops can prove it as well.
+
+    ``A[max(i, 0)] where i >= 0  ->  A[i] where i >= 0``, for i from -1 on
+    """
+    axes = statement.domain.axes
+    plain = (c for e in statement.domain.where for c in constraints_of(e) or () if not c.equality)
+    constraints = [c for c in plain if len(c.form.terms) == 1 and isinstance(c.form.terms[0][0], Var)]
+    known = narrowed(axes, constraints) if constraints else {}
+    within: dict[Expr, Expr] = {}
+    for v in axes if known else ():
+        low, high = known[v]
+        bounded = isinstance(v.lo, int) and isinstance(v.hi, int) and low <= high
+        if bounded and (int(low), int(high) + 1) != limits(v):
+            within[v] = v.ranging(int(low), int(high) + 1)
+    if not within:
+        return statement
+    found = simplify_indices(substitute([statement.body], within))
+    (body,) = substitute(found, {new: old for old, new in within.items()})
+    return replace(statement, body=body)
 
 
 def simplify_indices(roots: Sequence[Expr]) -> tuple[Expr, ...]:
