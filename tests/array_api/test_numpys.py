@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.errors import ArgumentError, AxisError, DTypeError, IndexingError, ShapeError
@@ -446,3 +448,48 @@ def test_errors():
     ):
         with pytest.raises(error, match=words):
             call()
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_gradients_of_convolutions_take_as_many_products(mode, monkeypatch):
+    """n m products each, though one of the gradients has only m entries."""
+    products = []
+    plain = np.convolve
+
+    def counted(a, v, mode="full"):
+        n, m = max(a.size, v.size), min(a.size, v.size)
+        products.append(n * m if mode == "full" else (n - m + 1) * m)
+        return plain(a, v, mode)
+
+    monkeypatch.setattr(np, "convolve", counted)
+    a, v = (iv.asarray(np.cos(np.arange(n)), requires_grad=True) for n in (1000, 10))
+    y = iv.convolve(a, v, mode=mode)
+    first = iv.autograd.grad((y * y).sum(), [a, v], create_graph=True)
+    iv.autograd.grad((first[0].sum() + first[1].sum()) ** 2, [a, v])
+    assert len(products) == 9
+    assert max(products) <= 1010 * 10
+
+
+@given(st.data())
+def test_parts_of_orders_are_those_of_the_whole(data):
+    """Ties in their first order, nan as the largest, on any axis and in every real dtype."""
+    dtype = data.draw(st.sampled_from(["float64", "float32", "float16", "int8", "uint8", "int64", "bool"]))
+    n, lead = data.draw(st.integers(9, 60)), data.draw(st.sampled_from([(), (3,), (2, 0), (2, 3)]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    x = (rng.integers(-9, 9, (*lead, n)) * data.draw(st.sampled_from([1, 1, 20]))).astype(dtype)
+    if x.dtype.kind == "f" and data.draw(st.booleans()):
+        x[rng.random(x.shape) < 0.1] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf, -0.0]))
+    axis = data.draw(st.integers(0, len(lead)))
+    x = np.moveaxis(x, -1, axis)
+    count = data.draw(st.integers(1, 1 + n // 8))
+    for largest in (False, True):
+        whole = iv.argsort(iv.asarray(x), axis=axis, descending=largest).numpy()
+        expected = np.take(whole, np.arange(count), axis=axis)
+        found = iv.topk(iv.asarray(x), count, axis=axis, largest=largest)
+        np.testing.assert_array_equal(found.indices.numpy(), expected, strict=True)
+        np.testing.assert_array_equal(
+            found.values.numpy(), np.take_along_axis(x, expected, axis), strict=True
+        )
+    last = iv.kthvalue(iv.asarray(x), count, axis=axis)
+    expected = np.take(iv.argsort(iv.asarray(x), axis=axis).numpy(), count - 1, axis=axis)
+    np.testing.assert_array_equal(last.indices.numpy(), expected, strict=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
+import warnings
 from functools import partial
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 import iverson as iv
 from iverson.core.scalars import SCALARS
+from iverson.core.table import F
 from iverson.kernels import fused
 from iverson.optim import SGD, Adam, AdamW
 
@@ -46,15 +49,72 @@ def test_large_batches_of_outer_products_are_one_loop(shape, dtype):
     np.testing.assert_array_equal((x @ iv.moveaxis(y, -1, -2)).numpy(), a @ b)
 
 
-@pytest.mark.parametrize("name", [s.name for s in SCALARS.values() if s.compiled and s.summary])
-def test_functions_allocate_their_result_alone(name):
-    f = getattr(iv, name)
-    x = iv.asarray(np.linspace(-30, 30, N))
-    f(x)  # compiles
-    peak, y = allocated(lambda: f(x))
-    assert peak < 1.2 * 8 * N
-    small = np.concatenate([f(iv.asarray(part)).numpy() for part in np.array_split(x.numpy(), 64)])
-    np.testing.assert_allclose(y.numpy(), small, rtol=2e-14, atol=5e-324)
+COMPILED = [s.name for s in SCALARS.values() if s.compiled]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", COMPILED)
+def test_functions_allocate_their_result_alone(name, dtype):
+    f, least, eps = getattr(F, name), np.dtype(dtype).itemsize * N, float(np.finfo(dtype).eps)
+    tiny = 4 * float(np.finfo(dtype).smallest_subnormal)
+    xs = [np.linspace(-30, 30, N, dtype=dtype), np.linspace(9, -1, N, dtype=dtype), np.zeros(N, dtype)]
+    xs = xs[: SCALARS[name].arity]
+    if name == "pow":
+        xs[0] = abs(xs[0]) / 8 + 0.1
+    if name == "where":
+        xs[0] = xs[0] % 1 < 0.5
+    for numbers in ({}, *({k: v} for k in range(len(xs)) for v in (2, -0.5) if len(xs) > 1)):
+        if (name == "where" and 0 in numbers) or (name == "pow" and numbers.get(0) == -0.5):
+            continue
+        args = [numbers.get(k, iv.asarray(x)) for k, x in enumerate(xs)]
+        f(*args)  # compiles
+        peak, y = allocated(lambda args=args: f(*args))
+        assert peak < 1.2 * least
+        assert y.dtype == dtype
+        parts = [np.array_split(x.numpy(), 64) if isinstance(x, iv.Tensor) else [x] * 64 for x in args]
+        small = np.concatenate([f(*part).numpy() for part in map(as_tensors, zip(*parts, strict=True))])
+        lost = eps if name in LOSING else tiny
+        np.testing.assert_allclose(y.numpy(), small, rtol=100 * eps, atol=lost, equal_nan=True)
+
+
+#: Functions with roots where what they are computed of cancels, in NumPy's loops too.
+LOSING = ("logaddexp", "sin", "cos", "gelu_derivative")
+
+
+def as_tensors(part):
+    return [iv.asarray(x) if isinstance(x, np.ndarray) else x for x in part]
+
+
+@pytest.mark.parametrize("name", [n for n in COMPILED if n != "where"])
+def test_numpy_warns_of_what_is_not_finite_in_large_arrays_as_in_small_ones(name):
+    def said(n):
+        xs = [iv.asarray(np.full(n, v)) for v in (np.inf, -np.inf)][: SCALARS[name].arity]
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            y = getattr(F, name)(*xs)
+        return y.numpy()[:1].tolist(), [(w.category, str(w.message)) for w in found]
+
+    np.testing.assert_equal(said(N), said(3))
+
+
+def test_large_arrays_with_what_a_compiled_pass_does_not_take():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, N))
+    c = rng.random((2, N)) < 0.5
+    for args in (
+        (c, x, 2**70), (c, x.astype("f4"), 1e300), (c, x.astype("f4"), np.float64(0.1)),
+        (c, x, x.astype("f4")), (c[:, ::2], x[:, ::2], 1.0), (c[0], x, 0.0), (c, x, x[0]), (c, 1.0, 2),
+        (c, x, True), (c, x > 0, x), (c, x, 1j),
+    ):  # fmt: skip
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = np.where(*args)
+            found = F.where(*map(as_operand, args)).numpy()
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def as_operand(x):
+    return iv.asarray(x) if isinstance(x, np.ndarray) else x
 
 
 STEPS = {
@@ -86,3 +146,29 @@ def test_what_no_pass_takes_goes_to_numpy():
     for x in (np.ones((2, 2 * N)).T[::2], np.ones(3)):
         assert not fused.worthwhile(fused.WORTHWHILE, x)
         np.testing.assert_allclose(iv.gelu(iv.asarray(x)).numpy(), 0.8413447, rtol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3000, 7), 0), ((20_000,), 0), ((64, 300), 1), ((8, 70, 5), 1), ((2, 9, 999), 1)]
+)
+def test_long_recurrences_are_one_loop(shape, axis, reverse, dtype):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, *shape)).astype(dtype)
+    lines = tuple(np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0) for x in (a, b))
+    s = list(itertools.accumulate(zip(*lines, strict=True), lambda s, ab: ab[0] * s + ab[1], initial=0))[1:]
+    expected = np.moveaxis(np.array(s), 0, axis)
+    expected = np.flip(expected, axis) if reverse else expected
+    eps = np.finfo(dtype).eps
+    found = F.linear_recurrence(a, b, axis=axis, reverse=reverse).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e3 * eps, atol=1e3 * eps)
+    asked = []
+    of = fused.recurrence(lambda a, b, _reverse: asked.append(a.shape) or b)
+    of(a.reshape(1, -1, 1), b.reshape(1, -1, 1), reverse)
+    assert not asked
+    (
+        of(a[None, :8, None], b[None, :8, None].astype(complex), reverse),
+        of(np.ones((1, 0, 3)), np.ones((1, 0, 3)), reverse),
+    )
+    assert len(asked) == 2

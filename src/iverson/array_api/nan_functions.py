@@ -9,12 +9,10 @@ from iverson.array_api.manipulation import squeeze
 from iverson.array_api.methods import method
 from iverson.array_api.norms import vector_norm
 from iverson.array_api.order_statistics import quantiles
-from iverson.array_api.reductions import all as _all
 from iverson.array_api.reductions import argmax as _argmax
 from iverson.array_api.reductions import argmin as _argmin
 from iverson.array_api.reductions import cumulative_prod as _cumulative_prod
 from iverson.array_api.reductions import cumulative_sum as _cumulative_sum
-from iverson.array_api.reductions import entry_count
 from iverson.array_api.reductions import max as _max
 from iverson.array_api.reductions import min as _min
 from iverson.array_api.reductions import prod as _prod
@@ -134,9 +132,8 @@ def _running(scan: Any, x: Any, name: str, value: float, axis: Any, dtype: Any) 
 def _counted(x: Any, name: str, axis: Any, keepdims: bool) -> tuple[Any, Any, Any]:
     """x with nan replaced by 0, where it was, and how many entries over the axes were not nan."""
     filled, absent = _filled(as_inexact(x, name), name, 0.0)
-    axes = normalize_axes(axis, filled.ndim, name)
-    left_out = _sum(F.astype(absent, dtype=filled.dtype), axis, keepdims=keepdims)
-    return filled, absent, entry_count(filled, axes, keepdims) - F.to_dense(left_out)
+    count = _sum(F.astype(F.logical_not(absent), dtype=filled.dtype), axis, keepdims=keepdims)
+    return filled, absent, count
 
 
 def _of_dtype(x: Any, dtype: Any, name: str) -> Any:
@@ -271,7 +268,8 @@ def _extremum(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> An
     found = (_max if largest else _min)(filled, axis, keepdims=keepdims)
     if absent is None:
         return found
-    return F.where(_all(absent, axis, keepdims=keepdims), float("nan"), found)
+    none = F.equal(_sum(F.astype(absent, dtype=dtypes.int64) - 1, axis, keepdims=keepdims), 0)
+    return F.where(none, float("nan"), found)
 
 
 @method

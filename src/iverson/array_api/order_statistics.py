@@ -15,9 +15,10 @@ from iverson.array_api.methods import method
 from iverson.array_api.reductions import entry_count
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import zero_filled
+from iverson.core.dispatch import value_of, zero_filled
 from iverson.core.errors import ArgumentError
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
+from iverson.layouts import is_strided
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, name: str, pass_over_na
     ordered = F.sort(lines, axis=last[0], descending=False)
     absent, count = F.isnan(lines), entry_count(lines, last, True)
     if pass_over_nan:
-        count = count - F.to_dense(F.sum(F.astype(absent, dtype=lines.dtype), axis=last, keepdims=True))
+        count = count - F.sum(F.astype(absent, dtype=lines.dtype), axis=last, keepdims=True)
         absent = F.equal(count, 0)
     place = F.reshape(q, shape=(1,) * last[0] + (q.size,)) * (count - 1)
     low, high = F.floor(place), F.ceil(place)
@@ -145,7 +146,7 @@ def topk(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, largest: boo
     along, count = normalize_axis(axis, x.ndim, "topk"), as_int(k, "topk", "k")
     if not 0 <= count <= x.shape[along]:
         raise ArgumentError("topk", "k", got=str(count), expected=f"a number in [0, {x.shape[along]}]")
-    return _chosen(x, range(count), along, bool(largest))
+    return _chosen(x, slice(0, count, 1), along, bool(largest))
 
 
 @method
@@ -165,14 +166,47 @@ def kthvalue(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, keepdims
     along, place = normalize_axis(axis, x.ndim, "kthvalue"), as_int(k, "kthvalue", "k")
     if not 1 <= place <= x.shape[along]:
         raise ArgumentError("kthvalue", "k", got=str(place), expected=f"a number in [1, {x.shape[along]}]")
-    found = _chosen(x, range(place - 1, place), along, False)
+    found = _chosen(x, slice(place - 1, place, 1), along, False)
     return found if keepdims else TopK(*(F.squeeze(part, axis=(along,)) for part in found))
 
 
-def _chosen(x: Any, places: range, axis: int, descending: bool) -> TopK:
-    indices = F.ranked(x, places, axis, descending)
+#: A part of an order, and how many times shorter than the axis it is, from which only that part is sorted.
+_FEW = 8
+
+
+def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
+    indices: Any = None
+    if is_strided(value_of(x, None)) and 0 < _FEW * places.stop <= x.shape[axis]:
+        indices = _first_of_order(F.to_numpy(x), places, axis, descending)
+    if indices is None:
+        order = F.argsort(x, axis=axis, descending=descending, stable=True)
+        key = tuple(places if k == axis else slice(0, n, 1) for k, n in enumerate(x.shape))
+        indices = F.index_basic(order, key=key)
+    else:
+        indices = as_operand(indices, "topk")
     # An order names entries that exist: which they are need not be asked.
     return TopK(take_along_axis(zero_filled(x), indices, axis=axis), indices)
+
+
+def _first_of_order(x: Any, places: slice, axis: int, descending: bool) -> Any:
+    """Some of the first places of a stable order along an axis, sorting these alone; None where x has a nan
+    or another dtype than NumPy's."""
+    lines = np.moveaxis(x, axis, -1)
+    if lines.dtype.kind not in "biuf" or (lines.dtype.kind == "f" and np.isnan(lines).any()):
+        return None
+    if descending:
+        lines = -lines if lines.dtype.kind == "f" else ~lines
+    count = places.stop
+    last = np.partition(lines, count - 1, axis=-1)[..., count - 1 : count]
+    chosen = lines <= last
+    if np.count_nonzero(chosen) > last.size * count:  # of equal entries the first
+        before, ties = lines < last, lines == last
+        missing = count - np.count_nonzero(before, axis=-1, keepdims=True)
+        chosen = before | (ties & (np.cumsum(ties, axis=-1) <= missing))
+    shape = (*lines.shape[:-1], count)
+    at = np.nonzero(chosen)[-1].reshape(shape)
+    order = np.argsort(lines[chosen].reshape(shape), axis=-1, stable=True)[..., places]
+    return np.moveaxis(np.take_along_axis(at, order, axis=-1), -1, axis)
 
 
 @method

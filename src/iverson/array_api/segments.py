@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -201,14 +203,31 @@ def segment_prod(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Supp
     before, behind = ((slice(k, k + slices.shape[0] - 1, 1),) for k in (0, 1))
     changes = F.not_equal(F.index_basic(own, key=behind), F.index_basic(own, key=before))
     starts: Any = concat([np.ones(1, bool), changes], axis=0)
-    starts = F.reshape(starts, shape=slices.shape[:1] + (1,) * (slices.ndim - 1))
-    running = F.linear_recurrence(
-        F.where(starts, 0.0, ordered), F.where(starts, ordered, 0.0), axis=0, reverse=False
-    )
+    lines = F.reshape(ordered, shape=(slices.shape[0], prod(slices.shape[1:])))
+    running = F.reshape(_running_products()(lines, starts), shape=slices.shape)
     number = F.scatter_add(np.ones(slices.shape[:1], np.int64), ids, axes=(0,), shape=(count,))
     last = F.maximum(F.cumulative_sum(number, axis=0) - 1, 0)
     empty = F.reshape(F.equal(number, 0), shape=(count,) + (1,) * (slices.ndim - 1))
     return F.where(empty, 1.0, F.gather(running, last, axes=(0,)))
+
+
+@cache
+def _running_products() -> Any:
+    """The products of rows from where a segment starts on, one loop: what is before a start is not read."""
+    from iverson import te
+
+    @te.op
+    def running_products(x: Any, starts: Any) -> Any:
+        n, m = shape = x.shape
+
+        def step(s: Any) -> Any:
+            return te.compute(
+                (n, m), lambda k, i: te.select(starts[k], x[k, i], x[k, i] * s[k - 1, i]), dtype=x.dtype
+            )
+
+        return te.scan(shape, step, dtype=x.dtype)
+
+    return running_products
 
 
 @tensor_method

@@ -375,11 +375,10 @@ def convolve(a: A | ArrayLike, v: A | ArrayLike, /, *, mode: Literal["full", "sa
     if a.shape[0] < v.shape[0]:
         a, v = v, a
     n, m = a.shape[0], v.shape[0]
-    full = F.linear_convolution(a, v)
-    start, stop = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}[
-        mode
-    ]
-    return F.index_basic(full, key=(slice(start, stop, 1),))
+    if mode == "same":
+        start = (m - 1) // 2
+        return F.index_basic(F.linear_convolution(a, v, mode="full"), key=(slice(start, start + n, 1),))
+    return F.linear_convolution(a, v, mode=mode)
 
 
 @method

@@ -44,7 +44,7 @@ class Watch:
     def __getattr__(self, name: str) -> Any:
         function = getattr(F, name)
         op = TABLE.get(name)
-        if op is None or op.multiple or op.entry_map.stored or self.warned:
+        if op is None or op.multiple or self.warned:
             return function
 
         def watched(*args: Any, **params: Any) -> Any:

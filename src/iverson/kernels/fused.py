@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ Array = np.ndarray[Any, Any]
 #: Entries from which a compiled pass is worth its call: of a function, and of a step or of products.
 WORTHWHILE = 1 << 14
 WORTHWHILE_STEP = 1 << 16
+#: Steps from which a recurrence is: each is three calls of NumPy.
+WORTHWHILE_LENGTH = 64
 #: Entries that a thread takes at a time.
 CHUNK = 1 << 13
 
@@ -37,18 +40,54 @@ def worthwhile(size: int, *arrays: Array) -> bool:
     )
 
 
-def function(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one argument that `codegen.vecmath` has: compiled for large arrays, else its body."""
+def function(
+    name: str, body: Callable[..., Any], warns: bool = False, pays: Callable[..., bool] | None = None
+) -> Callable[..., Any]:
+    """An elementwise function: compiled for large arrays of one shape and numbers beside them, else its body.
 
-    def of(x: Any) -> Any:
-        if type(x) is not np.ndarray or not worthwhile(WORTHWHILE, x):
-            return body(x)
-        out = np.empty_like(x)
-        sizes = {"c": -(-x.size // CHUNK), "z": x.size}
-        _function(name, x.dtype).run((x.reshape(-1), out.reshape(-1)), sizes)
+    warns : whether that raises floating-point flags where a result is not finite, which compiled code does
+        not: then it is called.
+    pays : of the operands, whether the body is slow; by default it is.
+    """
+
+    def of(*xs: Any) -> Any:
+        large = None
+        for x in xs:
+            if type(x) is np.ndarray and x.size >= WORTHWHILE and x.dtype.char in "fd":
+                large = x
+                break
+        if large is None or (pays is not None and not pays(*xs)) or (operands := _flat(xs, large)) is None:
+            return body(*xs)
+        out = np.empty_like(large)
+        kinds = tuple([(x.dtype.char, x.size == 1) for x in operands])
+        sizes = {"c": -(-large.size // CHUNK), "z": large.size}
+        _function(name, large.dtype, kinds).run((*operands, out.reshape(-1)), sizes)
+        if warns and not (isfinite(out.min()) and isfinite(out.max())):
+            return body(*xs)
         return out
 
     return of
+
+
+def _flat(xs: tuple[Any, ...], large: Array) -> list[Array] | None:
+    """Operands as flat arrays without gaps: of ``large``'s shape and dtype, or of one number in that; the
+    first of three, a condition, of truth values. None where one is anything else."""
+    found = []
+    for k, x in enumerate(xs):
+        dtype = np.dtype(bool) if len(xs) == 3 and k == 0 else large.dtype
+        if type(x) is np.ndarray and x.ndim:
+            if x.shape != large.shape or x.dtype != dtype or not x.flags.c_contiguous or not x.flags.aligned:
+                return None
+            found.append(x.reshape(-1))
+        elif dtype.kind == "b":
+            return None
+        elif type(x) in (int, float) and abs(x) <= np.finfo(large.dtype).max:
+            found.append(np.full(1, x, large.dtype))
+        elif type(x) is np.ndarray and x.dtype == large.dtype:
+            found.append(x.reshape(-1))
+        else:
+            return None
+    return found
 
 
 def outer(multiply: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -63,6 +102,25 @@ def outer(multiply: Callable[[Array, Array], Array]) -> Callable[[Array, Array],
         count = a.size // m
         flat = a.reshape(count, m), b.reshape(count, n), out.reshape(count, m, n)
         _outer(a.dtype).run(flat, {"c": count, "m": m, "n": n})
+        return out
+
+    return of
+
+
+def recurrence(
+    steps: Callable[[Array, Array, bool], Array],
+) -> Callable[[Array, Array, bool], Array]:
+    """The linear recurrence along the middle one of three axes, from how it is carried out step by step."""
+
+    def of(a: Array, b: Array, reverse: bool) -> Array:
+        """``s[:, k] = a[:, k] * s[:, k - 1] + b[:, k]``, or from the end; a and b have one shape."""
+        if b.size < WORTHWHILE and b.shape[1] < WORTHWHILE_LENGTH:
+            return steps(a, b, reverse)
+        a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+        if not b.size or not worthwhile(0, b, a):
+            return steps(a, b, reverse)
+        out = np.empty_like(b)
+        _recurrence(b.dtype, reverse).run((a, b, out), dict(zip("cnm", b.shape, strict=True)))
         return out
 
     return of
@@ -127,10 +185,18 @@ class _Pass:
 
 
 @cache
-def _function(name: str, dtype: Any) -> Any:
+def _function(name: str, dtype: Any, kinds: tuple[tuple[str, bool], ...]) -> Any:
+    from iverson.expr.nodes import Select
+
     of = _Pass(dtype)
-    x, out = of.array("x"), of.array("out", "out")
-    return of.compiled(name, (x, out), of.store(out, of.call(name, of.at(x))))
+    given = [
+        of.nodes.Buffer(f"x{k}", np.dtype(char), (1 if is_number else "z",), "in")
+        for k, (char, is_number) in enumerate(kinds)
+    ]
+    out = of.array("out", "out")
+    values = [of.at(x, 0 if is_number else None) for x, (_, is_number) in zip(given, kinds, strict=True)]
+    value = Select(*values) if name == "where" else of.call(name, *values)
+    return of.compiled(name, (*given, out), of.store(out, value))
 
 
 # out[i, r, k] = a[i, r] b[i, k].
@@ -149,6 +215,33 @@ def _outer(dtype: Any) -> Any:
     for var, extent, mark in (("k", "n", "vector"), ("r", "m", ""), ("i", "c", "parallel")):
         body = nodes.Loop(var, of.number(0), nodes.Size(extent), (body,), mark=mark)
     return compile_kernel(nodes.Kernel("outer", (a, b, out), (body,), ("c", "m", "n")))
+
+
+# s[i, 0] = b[i, 0]; s[i, k] = a[i, k] s[i, k - 1] + b[i, k].
+@cache
+def _recurrence(dtype: Any, reverse: bool) -> Any:
+    from iverson.codegen import nodes
+    from iverson.codegen.kernel import compile_kernel
+
+    of = _Pass(dtype)
+    a, b = (nodes.Buffer(name, of.dtype, ("c", "n", "m"), "in") for name in "ab")
+    out = nodes.Buffer("out", of.dtype, ("c", "n", "m"), "out")
+    i, k, j = map(nodes.Var, "ikj")
+
+    def place(k: Any) -> tuple[Any, Any, Any]:
+        last = of.apply("subtract", (nodes.Size("n"), of.number(1)), nodes.INT64)
+        return i, of.apply("subtract", (last, k), nodes.INT64) if reverse else k, j
+
+    def line(value: Any, at: tuple[Any, Any, Any]) -> Any:
+        return nodes.Loop("j", of.number(0), nodes.Size("m"), (nodes.Store(out, at, value),), mark="vector")
+
+    before = of.apply("subtract", (k, of.number(1)), nodes.INT64)
+    faded = of.call("multiply", nodes.Load(a, place(k)), nodes.Load(out, place(before)))
+    next_ = line(of.call("add", faded, nodes.Load(b, place(k))), place(k))
+    first = line(nodes.Load(b, place(of.number(0))), place(of.number(0)))
+    along = nodes.Loop("k", of.number(1), nodes.Size("n"), (next_,))
+    over = nodes.Loop("i", of.number(0), nodes.Size("c"), (first, along), mark="parallel")
+    return compile_kernel(nodes.Kernel("linear_recurrence", (a, b, out), (over,), ("c", "n", "m")))
 
 
 # v = mu v + g (+ decay p); p -= rate v, or rate (g + mu v).

@@ -150,14 +150,22 @@ trapping_matmul = _product(trapping(np.matmul), fused.outer(trapping(np.multiply
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
     """s[k] = a[k] * s[k-1] + b[k] along an axis (from the end if ``reverse``), with s[-1] = 0."""
     a, b = np.broadcast_arrays(a, b)
-    out = np.empty(b.shape, np.result_type(a, b))
-    a, b, s = (np.moveaxis(x, axis, 0) for x in (a, b, out))
-    order = range(len(s) - 1, -1, -1) if reverse else range(len(s))
+    shape = b.shape
+    lines = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    return _recurrence(a.reshape(lines), b.reshape(lines), reverse).reshape(shape)
+
+
+def _step_by_step(a: Array, b: Array, reverse: bool) -> Array:
+    s = np.empty(b.shape, np.result_type(a, b))
+    order = range(s.shape[1] - 1, -1, -1) if reverse else range(s.shape[1])
     before: int | None = None
     for k in order:
-        s[k] = b[k] if before is None else a[k] * s[before] + b[k]
+        s[:, k] = b[:, k] if before is None else a[:, k] * s[:, before] + b[:, k]
         before = k
-    return out
+    return s
+
+
+_recurrence = fused.recurrence(_step_by_step)
 
 
 #: Up to how many bytes a row is short, from how many rows on that counts.

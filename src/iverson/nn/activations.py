@@ -203,7 +203,7 @@ def softshrink(x: A | ArrayLike, /, lambd: float = 0.5) -> A:
     iverson.Tensor([-0.5,  0. ,  1.5])
     """
     x = real(x, "softshrink")
-    return F.where(x > lambd, x - lambd, F.where(x < -lambd, x + lambd, 0.0))
+    return F.where(F.abs(x) <= lambd, 0.0, x - lambd * F.sign(x))
 
 
 @checked
@@ -215,7 +215,7 @@ def hardshrink(x: A | ArrayLike, /, lambd: float = 0.5) -> A:
     iverson.Tensor([-1.,  0.,  2.])
     """
     x = real(x, "hardshrink")
-    return F.where(F.abs(x) > lambd, x, 0.0)
+    return F.where(F.abs(x) <= lambd, 0.0, x)
 
 
 @checked
@@ -227,7 +227,7 @@ def threshold(x: A | ArrayLike, /, threshold: float, value: float) -> A:
     iverson.Tensor([9., 2.])
     """
     x = real(x, "threshold")
-    return F.where(x > threshold, x, float(value))
+    return F.where(x <= threshold, float(value), x)
 
 
 def glu(x: A | ArrayLike, /, axis: Axis = -1) -> A:

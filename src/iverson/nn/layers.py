@@ -8,6 +8,7 @@ import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind
 from iverson.array_api.einsum import einsum
+from iverson.array_api.joining import concat
 from iverson.array_api.random import Generator
 from iverson.array_api.searching import searchsorted
 from iverson.array_api.segments import embedding, segment_max, segment_mean, segment_sum
@@ -183,7 +184,7 @@ def embedding_bag(
         rows = rows * F.expand_dims(weights, axis=(weights.ndim,))
     if offsets is None:
         return _of_bags(rows, mode)
-    starts = as_operand(offsets, "embedding_bag", "offsets")
+    starts: Any = as_operand(offsets, "embedding_bag", "offsets")
     check_kind(starts, "iu", "embedding_bag", "offsets")
     if starts.ndim != 1 or not starts.size:
         raise ShapeError("embedding_bag", "offsets", got=f"shape {starts.shape}", expected="a vector")
@@ -197,8 +198,9 @@ def embedding_bag(
         return segment_sum(rows, bags, count)
     if mode == "mean":
         return segment_mean(rows, bags, count)
-    top = segment_max(rows, bags, count)
-    return F.where(F.isinf(top), 0.0, top)
+    last: Any = starts[1:] if include_last_offset else concat([starts[1:], np.asarray([given.size])])
+    empty = F.equal(starts[:count], last)
+    return F.where(F.expand_dims(empty, axis=(1,)), 0.0, segment_max(rows, bags, count))
 
 
 def _of_bags(rows: Any, mode: str) -> Any:

@@ -93,10 +93,13 @@ def huber_loss(
     x, target = pair("huber_loss", x, target)
     if not delta > 0:
         raise ArgumentError("huber_loss", "delta", got=str(delta), expected="a number above 0")
-    d = x - target
-    size = F.abs(d)
-    losses = F.where(size <= delta, 0.5 * F.square(d), delta * (size - 0.5 * delta))
-    return averaged(losses, reduction, "huber_loss")
+    return averaged(_linear_beyond(delta, x - target), reduction, "huber_loss")
+
+
+def _linear_beyond(bound: float, d: Any) -> Any:
+    """d**2 / 2 up to a bound of abs(d), then a line."""
+    near = F.clip(d, -bound, bound)
+    return near * (d - 0.5 * near)
 
 
 @checked
@@ -121,8 +124,7 @@ def smooth_l1_loss(
     if not beta >= 0:
         raise ArgumentError("smooth_l1_loss", "beta", got=str(beta), expected="a number of at least 0")
     d = x - target
-    size = F.abs(d)
-    losses = F.where(size < beta, F.square(d) * (0.5 / beta), size - 0.5 * beta) if beta else size
+    losses = _linear_beyond(beta, d) / beta if beta else F.abs(d)
     return averaged(losses, reduction, "smooth_l1_loss")
 
 
@@ -479,19 +481,27 @@ def gaussian_nll_loss(
     x, target : means and draws, arrays of one shape.
     var : variances that broadcast with them.
     full : whether the constant log(2 pi) / 2 is added.
-    eps : the least variance.
+    eps : the least variance that is divided by. The gradient is that at it, so a variance of 0 can grow.
     reduction : "mean" over all entries, "sum", or "none".
 
-    Raises ShapeError where shapes do not fit, DTypeError for complex numbers.
+    Raises ShapeError where shapes do not fit, DTypeError for complex numbers, ArgumentError for a variance
+    below 0 where it is known.
 
     >>> from iverson import asarray
     >>> gaussian_nll_loss(asarray([1.]), asarray([3.]), asarray([1.]))
     iverson.Tensor(2.)
     """
     x, target = pair("gaussian_nll_loss", x, target)
-    (var,) = alike("gaussian_nll_loss", var=var)
-    var = F.maximum(var, eps)
-    losses = 0.5 * (F.log(var) + F.square(x - target) / var) + (0.5 * _log(2 * pi) if full else 0.0)
+    given: Any
+    (given,) = alike("gaussian_nll_loss", var=var)
+    if has_entries(unwrap(given)):
+        below = unwrap(F.sum(F.minimum(given.detach(), 0.0), axis=tuple(range(given.ndim)), keepdims=False))
+        if F.to_numpy(below) < 0:
+            raise ArgumentError(
+                "gaussian_nll_loss", "var", got="entries below 0", expected="variances, which are at least 0"
+            )
+    spread = given + (F.maximum(given, eps) - given).detach()
+    losses = 0.5 * (F.log(spread) + F.square(x - target) / spread) + (0.5 * _log(2 * pi) if full else 0.0)
     return averaged(losses, reduction, "gaussian_nll_loss")
 
 

@@ -16,6 +16,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, de
 from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
 from iverson.handles import Tensor
 from iverson.nn.arguments import real
+from iverson.nn.pooling import along
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -288,9 +289,7 @@ def local_response_norm(
     before = size // 2
     i, j = np.ogrid[:channels, :channels]
     near = (j - i >= -before) & (j - i < size - before)
-    square = F.reshape(F.square(x), shape=(*x.shape[:2], prod(x.shape[2:])))
-    total = F.reshape(near.astype(x.dtype) @ square, shape=x.shape)
-    return x / F.pow(total * (alpha / size) + k, beta)
+    return x / F.pow(along(F.square(x), 1, near) * (alpha / size) + k, beta)
 
 
 @checked

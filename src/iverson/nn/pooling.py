@@ -332,10 +332,10 @@ def _means(extent: int, count: int) -> Any:
 
 
 def along(x: Any, axis: int, matrix: Any) -> Any:
-    """The product of a constant matrix with the lines of x along an axis."""
+    """The product of a constant matrix with the lines of x along an axis; its zeros are structural."""
     lead, rest = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     flat = F.reshape(x, shape=(lead, x.shape[axis], rest))
-    found = F.matmul(matrix.astype(x.dtype), flat)
+    found = F.matmul(F.to_layout(matrix.astype(x.dtype), layout="csr", blocksize=None, dense_dim=0), flat)
     return F.reshape(found, shape=(*x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]))
 
 

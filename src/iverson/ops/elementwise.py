@@ -34,7 +34,8 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
     """``body`` for the dtypes the record accepts; integers become floats where it asks for floats."""
     kinds = scalar.kinds
     if scalar.compiled:
-        body = fused.function(scalar.name, body)
+        pays = scalar.compiled if callable(scalar.compiled) else None
+        body = fused.function(scalar.name, body, scalar.raises_flags, pays)
     if scalar.result in ("float", "realfloat"):
         floats = kinds.translate({ord(c): None for c in "iub"})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import Context
 from itertools import repeat
 from math import prod
 from typing import Any
@@ -11,18 +10,16 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, meet, plain
 from iverson.core.entry_map import EntryMap
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.core.table import F as namespace
 from iverson.kernels import regions
 from iverson.kernels.merging import union
 from iverson.kernels.registry import run_in_layouts
 from iverson.kernels.stretched import stretched
-from iverson.layouts import Pattern, Zero, layouts_by_type, support_pattern, to_strided
+from iverson.layouts import Pattern, Zero, layouts_by_type, support_pattern
 from iverson.layouts.symbols import PatternSymbol, follows
 
 Params = Mapping[str, Any]
@@ -58,8 +55,6 @@ class Elementwise(EntryMap):
                 return bound
         if op.zero_preserving and (merged := union_of_symbols(demands, shape)) is not None:
             return merged
-        if FULL in demands and (flat := _where_not_flat(op, demands, inputs, shape, _params)) is not None:
-            return flat
         return join(_within_boxes(op, k, need, inputs, shape) for k, need in enumerate(demands))
 
     def support(
@@ -70,49 +65,6 @@ class Elementwise(EntryMap):
         if own == out.shape or where is NOTHING:
             return where
         return Box(where.region.projected(own)) if isinstance(where, Box) else FULL
-
-
-def _where_not_flat(
-    op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape, params: Params
-) -> Entries | None:
-    """What the only array operand stores, if the op's derivative is 0 at 0 (abs, square). Else None."""
-    arrays = [x for x in inputs if hasattr(x, "shape")]
-    if (
-        len(arrays) != 1
-        or not _is_stored(arrays[0])
-        or arrays[0].shape != shape
-        or op.family != "elementwise"
-    ):
-        return None
-    pattern = arrays[0].support.pattern
-    if type(pattern) is PatternSymbol or len(op.vjp_rules()) != len(inputs):
-        return None
-    key = op, *[x.dtype if hasattr(x, "shape") else (type(x), x) for x in inputs], *sorted(params.items())
-    found = _flat.get(key)
-    if found is None:
-        if len(_flat) >= _MANY:
-            _flat.clear()
-        # In a context of its own: no level, no count and no mode of the caller's is there.
-        found = _flat[key] = Context().run(_is_flat_at_zero, op, demands.index(FULL), inputs, params)
-    return Stored(pattern) if found else None
-
-
-def _is_flat_at_zero(op: Op, k: int, inputs: Sequence[Any], params: Params) -> bool:
-    """Whether rule k of an op gives 0 at 0."""
-    zeros = [np.zeros((1,), x.dtype) if hasattr(x, "shape") else x for x in inputs]
-    rule = op.vjp_rules()[k]
-    if rule is None:
-        return False
-    with np.errstate(all="ignore"):
-        y = np.asarray(op.forward(*zeros, **params))
-        handles = [make_handle(x) if hasattr(x, "shape") else x for x in (np.ones_like(y), y, *zeros)]
-        found = rule(namespace, *handles, **params)
-    return found is None or not np.any(to_strided(value_of(found)))
-
-
-#: What was found before, for as many calls as are kept; then it starts afresh.
-_flat: dict[Any, bool] = {}
-_MANY = 256
 
 
 def _broadcast(need: Entries, own: Shape, out: Shape) -> Entries:

@@ -24,7 +24,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, sparse_assignments, strided
-from iverson.layouts import Bracket, CooPattern, Sparse, is_strided
+from iverson.layouts import CooPattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
 from iverson.ops import loops
 from iverson.ops.batching import Examples, batch_params, leading, next_axis, padded
@@ -305,10 +305,9 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
         return None
     # Rows are held by their numbers as cheaply as by a box; what is done with single entries costs more.
     worth = 2 if axes == (0,) else 64
-    value = value_of(g)
-    if region.size > max(_SMALL, worth * g.size) and (is_strided(value) or type(value) is Bracket):
+    if region.size > max(_SMALL, worth * g.size) and is_strided(value_of(g)):
         return _stored_at(F, g, _x.shape, list(np.broadcast_arrays(*arrays)), axes)
-    if isinstance(value, Sparse):
+    if isinstance(value_of(g), Sparse):
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
     if region.covers(_x.shape):
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)

@@ -251,12 +251,14 @@ def scatter_add(
     return T.scatter(shape, g.shape, point)
 
 
-def linear_convolution(T: Any, aval: Any, a: Any, b: Any) -> Any:
-    """The sum of short[k] long[i - k] over k."""
+def linear_convolution(T: Any, aval: Any, a: Any, b: Any, *, mode: str) -> Any:
+    """The sum of short[k] long[i - k] over k; where all of short is over long, if ``mode`` is "valid"."""
     short, long = sorted((a, b), key=lambda x: x.shape[0])
     count = long.shape[0]
+    first = 0 if mode == "full" else short.shape[0] - 1
 
     def entry(i: Any) -> Any:
+        i = i + first
         k = T.reduce_axis((0, short.shape[0]))
         x, y = (T.F.astype(v, aval.dtype) for v in (short[k], long[T.clamp(i - k, 0, count - 1)]))
         return T.sum(T.F.bracket(_all_of(T, [i >= k, i - k < count]), x * y), axis=k)

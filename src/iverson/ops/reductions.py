@@ -227,31 +227,6 @@ def _logsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: boo
     return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_weights(F, y, x, axis, keepdims))
 
 
-def _logsumexp_within(
-    F: Any, _rule: Any, wanted: Any, _i: int, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool
-) -> Any:
-    """At a pattern: the weights of its entries."""
-    if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim or not axis:
-        return NotImplemented
-    pattern = wanted.pattern
-    weights = _weights_at(F, y, x, axis, keepdims, pattern)
-    return F.from_values(at_entries(F, g, pattern, axis, keepdims) * F.conj(weights), pattern=pattern)
-
-
-def _weights_at(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool, pattern: Any) -> Any:
-    y = at_entries(F, F.where(F.equal(y, -np.inf), 0.0, y), pattern, axis, keepdims)
-    return F.exp(F.values_at(x, pattern=pattern) - y)
-
-
-def _logsumexp_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
-    if is_sparse(x) and is_sparse(t) and axis and not value_of(t).dense_shape:
-        t = F.coalesce(t)
-        pattern = F.pattern_of(t)
-        weighted = F.values_at(t, pattern=pattern) * _weights_at(F, y, x, axis, keepdims, pattern)
-        return F.sum(F.from_values(weighted, pattern=pattern), axis=axis, keepdims=keepdims)
-    return F.sum(t * _weights(F, y, x, axis, keepdims), axis=axis, keepdims=keepdims)
-
-
 def _weights(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """exp(x - y), with 0 where the whole sum is empty (y = -inf)."""
     y = F.keep_reduced(y, axis, keepdims)
@@ -264,8 +239,11 @@ define(
         forward=strided.logsumexp,
         abstract=abstract_reduced,
         vjp=(_logsumexp_vjp,),
-        jvp=(_logsumexp_jvp,),
-        vjp_at=_logsumexp_within,
+        jvp=(
+            lambda F, t, y, x, *, axis, keepdims: F.sum(
+                t * _weights(F, y, x, axis, keepdims), axis=axis, keepdims=keepdims
+            ),
+        ),
         entry_map=REDUCED,
         loops=loops.logsumexp,
         samples=_normal,
@@ -280,12 +258,7 @@ def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
 
 def _direction(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """x / y, and 0 where the norm y is 0."""
-    return x * _inverse_length(F, F.keep_reduced(y, axis, keepdims))
-
-
-def _inverse_length(F: Any, y: Any) -> Any:
-    """As `inverse_length`; of lengths of many lines, of those that are stored."""
-    return F.at_values(y, lambda y: inverse_length(F, y))
+    return x * inverse_length(F, F.keep_reduced(y, axis, keepdims))
 
 
 define(
@@ -325,7 +298,7 @@ def _line_means(F: Any, x: Any, axis: Shape) -> Any:
 
 
 def _deviation_weight(F: Any, g: Any, y: Any, squared: bool) -> Any:
-    return 2 * g if squared else g * _inverse_length(F, y)
+    return 2 * g if squared else g * inverse_length(F, y)
 
 
 def _deviation_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
@@ -350,7 +323,7 @@ def _deviation_within(
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim or not axis:
         return NotImplemented
     pattern = wanted.pattern
-    mean = F.to_dense(at_entries(F, _line_means(F, x, axis), pattern, axis, True))
+    mean = at_entries(F, F.to_dense(_line_means(F, x, axis)), pattern, axis, True)
     apart = F.subtract(F.values_at(x, pattern=pattern), mean)
     weight = at_entries(F, _deviation_weight(F, g, y, squared), pattern, axis, keepdims)
     return F.from_values(weight * apart, pattern=pattern)

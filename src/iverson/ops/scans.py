@@ -203,36 +203,53 @@ define(
 )
 
 
-def _correlated(F: Any, g: Any, other: Any, count: int) -> Any:
-    """The sum of g[i + k] conj(other[k]) over k, for the first ``count`` i."""
-    start = other.shape[0] - 1
-    whole = F.linear_convolution(g, F.flip(F.conj(other), axis=(0,)))
-    return F.index_basic(whole, key=(slice(start, start + count, 1),))
+# Full: y[i] = sum_k a[i - k] b[k]. Valid, of a at least as long as b, which has m entries:
+# y[i] = sum_k a[i + m - 1 - k] b[k]. Each is the adjoint of the other in a. An adjoint has entries
+# where they are read, and takes as many products as the convolution.
+@reading({0: (1,), 1: (0,)})
+def _convolution_pullback(F: Any, wanted: Wanted, g: Any, _y: Any, a: Any, b: Any, *, mode: str) -> list[Any]:
+    def turned(x: Any) -> Any:
+        return F.flip(x, axis=(0,))
+
+    if mode == "full":
+        return [F.linear_convolution(g, turned(F.conj((b, a)[i])), mode="valid") for i in wanted]
+    return [
+        turned(F.linear_convolution(F.conj(a), turned(g), mode="valid"))
+        if i
+        else F.linear_convolution(g, turned(F.conj(b)), mode="full")
+        for i in wanted
+    ]
 
 
-def _batched_convolution(F: Any, examples: Examples, *args: Any) -> Any:
+def _batched_convolution(F: Any, examples: Examples, *args: Any, mode: str) -> Any:
     """The longer one through windows as wide as the shorter, examples last."""
     b, a = sorted(examples.each(F, args), key=lambda x: x.shape[1])
     size, n, m = examples.size, a.shape[1], b.shape[1]
-    places = canonical_slice(slice(None), size), slice(m - 1, m - 1 + n, 1)
-    longer = F.embed(a, key=places, shape=(size, n + 2 * (m - 1)))
-    at = np.arange(n + m - 1)[:, None] + np.arange(m)[::-1]
-    terms = F.gather(longer, at, axes=(1,)) * F.permute_dims(b, axes=(1, 0))
+    if mode == "full":
+        places = canonical_slice(slice(None), size), slice(m - 1, m - 1 + n, 1)
+        n += 2 * (m - 1)
+        a = F.embed(a, key=places, shape=(size, n))
+    at = np.arange(n - m + 1)[:, None] + np.arange(m)[::-1]
+    terms = F.gather(a, at, axes=(1,)) * F.permute_dims(b, axes=(1, 0))
     return F.permute_dims(F.sum(terms, axis=(1,), keepdims=False), axes=(1, 0))
 
 
 define(
     Op(
         name="linear_convolution",
-        forward=np.convolve,
-        abstract=lambda a, b: Aval((a.shape[0] + b.shape[0] - 1,), dtypes.result_type(a, b)),
-        vjp=(
-            lambda F, g, _y, _a, b: _correlated(F, g, b, _a.shape[0]),
-            lambda F, g, _y, a, _b: _correlated(F, g, a, _b.shape[0]),
+        forward=lambda a, b, *, mode: np.convolve(a, b, mode),
+        abstract=lambda a, b, *, mode: Aval(
+            (a.shape[0] + (b.shape[0] - 1 if mode == "full" else 1 - b.shape[0]),), dtypes.result_type(a, b)
         ),
+        vjp=_convolution_pullback,
         linear_in=((0,), (1,)),
         batch=_batched_convolution,
         loops=loops.linear_convolution,
-        samples=lambda s: [Sample((s((4,)), s((3,)))), Sample((s((2,)), s((5,))))],
+        samples=lambda s: [
+            Sample((s((4,)), s((3,))), {"mode": "full"}),
+            Sample((s((2,)), s((5,))), {"mode": "full"}),
+            Sample((s((5,)), s((2,))), {"mode": "valid"}),
+            Sample((s((3,)), s((3,))), {"mode": "valid"}),
+        ],
     )
 )

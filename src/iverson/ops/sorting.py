@@ -9,13 +9,8 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import make_handle, value_of
-from iverson.core.entries import Stored
 from iverson.core.op import Op, Sample
-from iverson.core.table import F as namespace
-from iverson.core.table import define, derived
-from iverson.kernels.sparse_orders import places_in_order, sorted_pattern
-from iverson.layouts import Sparse, coalesced
+from iverson.core.table import define
 from iverson.ops.batching import Examples, one_by_one
 from iverson.ops.entry_maps import ALONG
 
@@ -70,49 +65,13 @@ def _sort_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int, descending: bool) -
     return F.take_along(g, _order(F, _order(F, x, axis, descending), axis, False), axis)
 
 
-def _sort_within(
-    F: Any, _rule: Any, wanted: Any, _i: int, g: Any, _y: Any, x: Any, *, axis: int, descending: bool
-) -> Any:
-    """At the entries that a sparse x stores: they are moved, and so is what is read of the cotangent."""
-    held = value_of(x, None)
-    if not isinstance(wanted, Stored) or not isinstance(held, Sparse) or held.dtype.kind == "c":
-        return NotImplemented
-    held, pattern = coalesced(held), wanted.pattern
-    if pattern is not held.pattern or pattern.ndim != x.ndim:
-        return NotImplemented
-    moved = F.values_at(g, pattern=sorted_pattern(held, axis, descending))
-    return F.from_values(F.reshape(moved, shape=pattern.stored_shape), pattern=pattern)
-
-
-def _sort_jvp(F: Any, t: Any, _y: Any, x: Any, *, axis: int, descending: bool) -> Any:
-    held, tangent = (coalesced(v) if isinstance(v := value_of(z, None), Sparse) else None for z in (x, t))
-    if held is None or tangent is None or tangent.pattern is not held.pattern or held.dense_shape:
-        return F.take_along(t, _order(F, x, axis, descending), axis)
-    pattern = held.pattern
-    moved = F.reshape(F.values_at(t, pattern=pattern), shape=(pattern.count,))
-    return F.from_values(moved, pattern=sorted_pattern(held, axis, descending))
-
-
-@derived
-def ranked(x: Any, ranks: range, axis: int, descending: bool) -> Any:
-    """The indices along an axis of the entries at some ranks of its order."""
-    held = value_of(x, None)
-    if isinstance(held, Sparse) and held.dtype.kind != "c":
-        return make_handle(places_in_order(held, axis, descending, ranks))
-    key = tuple(
-        slice(ranks.start, ranks.stop, 1) if k == axis else slice(0, n, 1) for k, n in enumerate(x.shape)
-    )
-    return namespace.index_basic(_order(namespace, x, axis, descending), key=key)
-
-
 define(
     Op(
         name="sort",
         forward=_sort,
         abstract=lambda x, *, axis, descending: Aval(x.shape, x.dtype),
         vjp=(_sort_vjp,),
-        jvp=(_sort_jvp,),
-        vjp_at=_sort_within,
+        jvp=(lambda F, t, _y, x, *, axis, descending: F.take_along(t, _order(F, x, axis, descending), axis),),
         entry_map=ALONG,
         samples=lambda s: [
             Sample((s.distinct((2, 3)),), {"axis": 1, "descending": False}),

@@ -14,10 +14,17 @@ def _pow(a: Any, b: Any) -> Any:
     # NumPy's ufunc has no fast path for the small exponents everybody writes; its operator has.
     if not isinstance(b, (int, float)):
         return np.power(a, b)
+    if b in (3, 4) and isinstance(a, np.ndarray) and a.dtype.kind in "fc":  # NumPy calls libm for each entry
+        square = np.square(a)
+        return square * (a if b == 3 else square)
     y = a**b
     if b == 0.5 and y.dtype.kind == "f":  # a root, which has a -0, and is nan at -inf
         y = np.where(np.isneginf(a), math.inf, y + 0.0).astype(y.dtype, copy=False)
     return y
+
+
+def _is_slow(_a: Any, b: Any) -> bool:
+    return not isinstance(b, (int, float)) or b not in (-1, 0, 0.5, 1, 2, 3, 4)
 
 
 def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
@@ -205,6 +212,8 @@ ARITHMETIC = (
         complex_ok=True,
         convention="at a = 0 the derivative in an exponent b >= 0 is 0; that of a**0 in a is 0",
         summary="x1 to the power x2.",
+        compiled=_is_slow,
+        calls_ufunc=True,
         example=("[2., 3.]", "2", "[4., 9.]"),
     ),
     Scalar(
@@ -236,6 +245,8 @@ ARITHMETIC = (
         REAL,
         domain=TWO,
         summary="x1 / x2 rounded towards -inf.",
+        compiled=True,
+        calls_ufunc=True,
         example=("[7, -7]", "2", "[ 3, -4]"),
     ),
     Scalar(
@@ -246,6 +257,7 @@ ARITHMETIC = (
         domain=((0.2, 0.9), (1.0, 2.0)),
         convention="at multiples of b the derivatives are those from above: 1 and -floor_divide(a, b)",
         summary="What is left of x1 / x2, with the sign of x2.",
+        compiled=True,
         example=("[7, -7]", "2", "[1, 1]"),
     ),
     Scalar(
@@ -268,6 +280,7 @@ ARITHMETIC = (
         domain=TWO,
         convention="at (0, 0) the derivatives are 0",
         summary="The length of (x1, x2), without overflow.",
+        compiled=True,
         example=("[3.]", "4.", "[5.]"),
     ),
     Scalar(

@@ -93,6 +93,7 @@ CHOICE = (
         jvp=(_relu_rule,),
         convention="at 0 the derivative is 0",
         summary="x where it is positive, else 0.",
+        compiled=True,
         example=("[-1., 2.]", "[0., 2.]"),
     ),
     Scalar(
@@ -105,6 +106,7 @@ CHOICE = (
         domain=(None, None, None),
         complex_ok=True,
         names=("condition", "x1", "x2"),
+        compiled=True,
     ),
     _selecting(
         "clip",

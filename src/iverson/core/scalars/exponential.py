@@ -125,6 +125,7 @@ EXPONENTIAL = (
         result="float",
         domain=TWO,
         summary="log(exp(x1) + exp(x2)), without overflow.",
+        compiled=True,
         example=("[1000.]", "0.", "[1000.]"),
     ),
 )

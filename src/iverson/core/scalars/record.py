@@ -34,13 +34,15 @@ class Scalar:
     names : of the arguments, where they are not the standard's x, or x1 and x2.
     strict : the body itself refuses the dtypes that ``kinds`` leaves out.
     silent : the body raises no floating-point flags.
+    calls_ufunc : the body, though no ufunc itself, raises the flags of one.
     convention : what ``d`` says where there is no derivative.
     complex_ok : whether complex samples are drawn in tests.
     summary : what the public function computes, in a sentence; without one there is no public function.
     example : texts of its arguments in an example (the first becomes an array) and of the result's entries.
     method : whether arrays have it as a method; not what they have as a property.
     scaled : whether the second operand can be scaled, as in PyTorch: ``alpha``.
-    compiled : whether large arrays take a compiled pass, as NumPy has no vector loop for the body.
+    compiled : whether large arrays take a compiled pass, as NumPy has no vector loop for the body; or a
+        function of the operands that says so.
     space : the namespace of the public function, where that is not `iverson`; it is no method then.
     orders : how many of the first arguments are orders (of derivatives, of Bessel functions): small whole
         numbers that rules count up and nothing differentiates in.
@@ -62,17 +64,23 @@ class Scalar:
     names: tuple[str, ...] = ()
     strict: bool = False
     silent: bool = False
+    calls_ufunc: bool = False
     convention: str = ""
     complex_ok: bool = False
     summary: str = ""
     example: tuple[str, ...] = ()
     method: bool = True
     scaled: bool = False
-    compiled: bool = False
+    compiled: bool | Callable[..., bool] = False
     space: str = ""
     orders: int = 0
     loops: Callable[..., Any] | None = None
     series: Callable[..., Any] | None = None
+
+    @property
+    def raises_flags(self) -> bool:
+        """Whether the body tells NumPy where a result is not finite."""
+        return self.calls_ufunc or (isinstance(self.body, np.ufunc) and not self.silent)
 
     @property
     def arity(self) -> int:

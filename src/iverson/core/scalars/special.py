@@ -202,6 +202,7 @@ SPECIAL = (
         "f",
         result="float",
         summary="log(1 + exp(x)), without overflow.",
+        compiled=True,
         example=("[0., 99.]", "[ 0.69314718, 99.        ]"),
     ),
     Scalar(

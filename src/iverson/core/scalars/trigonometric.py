@@ -67,6 +67,7 @@ TRIGONOMETRIC = (
         zero_preserving=True,
         complex_ok=True,
         summary="The sine of an angle in radians.",
+        compiled=True,
         example=("[0., 1.]", "[0.        , 0.84147098]"),
     ),
     Scalar(
@@ -76,6 +77,7 @@ TRIGONOMETRIC = (
         result="float",
         complex_ok=True,
         summary="The cosine of an angle in radians.",
+        compiled=True,
         example=("[0., 1.]", "[1.        , 0.54030231]"),
     ),
     Scalar(
