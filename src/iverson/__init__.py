@@ -19,6 +19,7 @@ from iverson.autograd import mode as _mode
 from iverson.autograd.mode import *
 from iverson.core import dtypes as _dtypes
 from iverson.core.dtypes import *
+from iverson.core.elsewhere import remedy as _remedy
 from iverson.handles import Tensor as Tensor
 
 if _typing.TYPE_CHECKING:
@@ -78,7 +79,7 @@ if not _typing.TYPE_CHECKING:  # checkers would take any name for one of these
             lenders = [] if name.startswith("_") else _lenders()
             owner = next((module for module in lenders if name in module.__all__), None)
             if owner is None:
-                raise AttributeError(f"module 'iverson' has no attribute '{name}'")
+                raise AttributeError(f"module 'iverson' has no attribute '{name}'{_remedy(name)}")
             value = getattr(owner, name)
         globals()[name] = value
         return value

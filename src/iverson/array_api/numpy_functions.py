@@ -19,19 +19,11 @@ import numpy as np
 from iverson.array_api.arguments import SCALARS, as_operand, cast
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
+from iverson.core.elsewhere import NAMES
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.handles.array import Array
 from iverson.ops import F
 
-#: NumPy's and SciPy's names where they are not the standard's.
-_NAMES = {
-    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
-    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "bitwise_not":
-    "bitwise_invert", "concatenate": "concat", "conjugate": "conj", "cumprod": "cumulative_prod", "cumsum":
-    "cumulative_sum", "expit": "sigmoid", "gammaln": "lgamma", "invert": "bitwise_invert", "left_shift":
-    "bitwise_left_shift", "mod": "remainder", "power": "pow", "psi": "digamma", "right_shift":
-    "bitwise_right_shift", "rint": "round", "true_divide": "divide",
-}  # fmt: skip
 #: Ours for a method of a binary ufunc.
 _REDUCED = {
     "add": "sum", "logical_and": "all", "logical_or": "any", "maximum": "max", "minimum": "min",
@@ -40,6 +32,8 @@ _REDUCED = {
 _ACCUMULATED = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 #: Arguments that are called otherwise in NumPy.
 _RENAMED = {"a_min": "min", "a_max": "max", "ddof": "correction", "newshape": "shape"}
+#: What is a function of both, and not the same: ours writes files of its own.
+_UNLIKE = {"save"}
 _SPACES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
 #: What our functions call a parameter that is one array: NumPy takes a sequence of numbers there.
 _ARRAYS = {"a", "b", "indices", "x", "x1", "x2"}
@@ -93,14 +87,14 @@ def _operand(x: Any, name: str) -> Any:
 
 def _of_ufunc(name: str, method: str) -> Callable[..., Any] | None:
     if method == "__call__":
-        return _ours("", _NAMES.get(name, name)) or _ours("special", name)  # SciPy's have no module
+        return _ours("", NAMES.get(name, name)) or _ours("special", name)  # SciPy's have no module
     if method == "reduce" and name in _REDUCED:
         fold: Any = _ours("", _REDUCED[name])
         return lambda x, axis=0, keepdims=False: fold(x, axis=axis, keepdims=keepdims)
     if method == "accumulate" and name in _ACCUMULATED:
         scan: Any = _ours("", _ACCUMULATED[name])
         return lambda x, axis=0: scan(x, axis=axis)
-    if method == "outer" and (binary := _ours("", _NAMES.get(name, name))) is not None:
+    if method == "outer" and (binary := _ours("", NAMES.get(name, name))) is not None:
         return lambda a, b: _outer(binary, a, b)
     return None
 
@@ -121,7 +115,9 @@ def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any)
     name = f"{module}.{plain_name}"
     if module == "numpy" and plain_name in _OWN:
         return _OWN[plain_name](*args, **kwargs)
-    ours = _ours(_SPACES.get(module, ""), _NAMES.get(plain_name, plain_name))
+    ours = _ours(_SPACES.get(module, ""), NAMES.get(plain_name, plain_name))
+    if plain_name in _UNLIKE:
+        return _by_numpy(name, function, args, kwargs)
     if ours is None and module == "numpy":
         ours = _ours("linalg", plain_name)
     if ours is None or not (module in _SPACES or module == "numpy"):
@@ -185,6 +181,11 @@ def _translated(
     for key, value in options.items():
         if key not in own:
             _refuse(name, key, value)
+    for key, parameter in list(own.items())[len(positional) :]:  # what only NumPy has a default for
+        if parameter.default is Parameter.empty and key in theirs and key not in options:
+            default = theirs[key].default
+            if default is not Parameter.empty and parameter.kind is not Parameter.VAR_POSITIONAL:
+                options[key] = default
     return positional, options
 
 

@@ -19,6 +19,7 @@ from iverson.core import dtypes
 from iverson.core.arrays import plain
 from iverson.core.caller import is_assignment, warn
 from iverson.core.dispatch import NO_PARAMS, Operand, _default, bind, unwrap
+from iverson.core.elsewhere import remedy
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -187,6 +188,15 @@ class Array(Operand, Methods):
     __array_priority__ = 1000
 
     __hash__ = object.__hash__
+
+    if not TYPE_CHECKING:  # which would take any name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property that raised: with what it said
+                return object.__getattribute__(self, name)
+            raise AttributeError(
+                f"'{type(self).__name__}' object has no attribute '{name}'{remedy(name)}", name=name, obj=self
+            )
 
     if TYPE_CHECKING:
         # What each kind says for itself.

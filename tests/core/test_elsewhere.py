@@ -1,0 +1,45 @@
+"""Names of other libraries that do not exist here: the error says what does."""
+
+from __future__ import annotations
+
+import pytest
+
+import iverson as iv
+from iverson.core import elsewhere
+
+
+def remedies():
+    for name in (*elsewhere.NAMES, *elsewhere._ELSEWHERE):
+        yield name, elsewhere.remedy(name).removeprefix("; here it is ")
+
+
+@pytest.mark.parametrize(("name", "said"), list(remedies()))
+def test_what_is_said_to_be_here_is(name, said):
+    """And the name is none of ours, so that it is asked for."""
+    assert said
+    assert not hasattr(iv, name) or name in dir(iv.Tensor)
+    if said.startswith("iverson."):
+        found = iv
+        for part in said.split(" ")[0].replace("(seed)", "").split(".")[1:]:
+            found = found(0) if found is iv.random.default_rng else getattr(found, part)
+
+
+def test_errors_say_it():
+    x = iv.ones(3)
+    m = iv.masked_tensor([1.0], [True])
+    for space in (iv, x, m):
+        for name in ("cat", "clamp", "arcsin"):
+            with pytest.raises(AttributeError, match=rf"'{name}'.*; here it is iverson\."):
+                getattr(space, name)
+            assert not hasattr(space, name)
+        with pytest.raises(AttributeError, match=r"'no_such'$"):
+            _ = space.no_such
+
+
+def test_a_property_that_raises_says_why_itself(monkeypatch):
+    def fails(self):
+        raise AttributeError("for a reason")
+
+    monkeypatch.setattr(iv.Tensor, "failing", property(fails), raising=False)
+    with pytest.raises(AttributeError, match=r"^for a reason$"):
+        _ = iv.ones(3).failing
