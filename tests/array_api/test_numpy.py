@@ -168,6 +168,10 @@ def test_whatever_numpy_can_be_called_with_gives_its_values_or_our_error(space):
                 found = _plain(function(*map(_tensors, args)))
             except IversonError:
                 continue
+            except ValueError as error:  # NumPy writes to what was handed over
+                if "read-only" not in str(error):
+                    raise
+                continue
             compared += 1
             assert [x.shape for x in found] == [x.shape for x in expected], name
             for x, y in zip(found, expected, strict=True):

@@ -36,6 +36,12 @@ def test_errors_say_it():
             _ = space.no_such
 
 
+def test_draws_are_methods_of_generators():
+    for name in ("normal", "poisson", "rand", "randint", "seed"):
+        with pytest.raises(AttributeError, match=rf"'{name}'; here it is iverson\.random\.default_rng"):
+            getattr(iv.random, name)
+
+
 def test_a_property_that_raises_says_why_itself(monkeypatch):
     def fails(self):
         raise AttributeError("for a reason")

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from inspect import Parameter, Signature, signature
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import SCALARS, as_operand, cast
+from iverson.array_api.arguments import SCALARS, as_operand, as_tuple, cast
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
 from iverson.core.elsewhere import NAMES
@@ -323,7 +324,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "ndim": lambda a: a.ndim,
     "ravel": _flat,
     "shape": lambda a: a.shape,
-    "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    "size": lambda a, axis=None: prod(a.shape if axis is None else [a.shape[k] for k in as_tuple(axis)]),
     "swapaxes": _swapped,
     "vstack": _joined(0, 2),
     "where": _where,

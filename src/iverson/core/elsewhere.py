@@ -36,8 +36,9 @@ _ELSEWHERE = {
     "norm": "iverson.linalg.norm", "numel": "iverson.Tensor.size", "percentile": "iverson.quantile",
     "permute": "iverson.permute_dims", "put_along_axis": "iverson.scatter", "rand": f"{_DRAW}.random",
     "randint": f"{_DRAW}.integers", "randn": f"{_DRAW}.normal", "solve": "iverson.linalg.solve",
-    "sub": "iverson.subtract", "svd": "iverson.linalg.svd", "t": "iverson.matrix_transpose", "to": _CAST,
-    "trace": "iverson.linalg.trace", "tree_map": "optree.tree_map", "type": _CAST, "type_as": _CAST,
+    "seed": _DRAW, "sub": "iverson.subtract", "svd": "iverson.linalg.svd",
+    "t": "iverson.matrix_transpose", "to": _CAST, "trace": "iverson.linalg.trace",
+    "tree_map": "optree.tree_map", "type": _CAST, "type_as": _CAST,
     "unsqueeze": "iverson.expand_dims", "view": "iverson.reshape", "vstack": "iverson.concat with axis=0",
     "zero_": _WRITE,
 }  # fmt: skip
