@@ -6,11 +6,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from iverson.codegen.nodes import Buffer
-from iverson.codegen.programs import Nest, Product, View, build, compile_program, interpret, whole
+from iverson.codegen.programs import Nest, Product, View, build, compile_program, emit, interpret, whole
+from iverson.codegen.programs import compile as compiling
 from iverson.codegen.programs.arena import arena, in_place
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
@@ -57,6 +59,22 @@ def test_compiled_programs_are_the_interpreted_ones(data: Any) -> None:
     want = interpreted(program, arrays)
     rtol = 1e-3 if arrays[0].dtype == np.float32 else 1e-9
     assert_alike(compiled(program, arrays), want, rtol)
+
+
+@settings(max_examples=15, phases=PHASES)
+@given(st.data())
+def test_programs_in_several_functions_are_the_interpreted_ones(data: Any) -> None:
+    """Parts of a loop's body know its variable and what is exchanged; a bad index ends them all."""
+    program = verify(data.draw(programs()))
+    note(program_text(program))
+    arrays = data.draw(arguments(program))
+    steps = data.draw(st.integers(1, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emit, "PART", steps)
+        patch.setattr(compiling, "structure", lambda p: f"{structure(p)} by {steps}")
+        found = compiled(program, arrays)
+    rtol = 1e-3 if arrays[0].dtype == np.float32 else 1e-9
+    assert_alike(found, interpreted(program, arrays), rtol)
 
 
 @settings(max_examples=60, phases=PHASES)

@@ -49,27 +49,71 @@ def recompute(
     wanted : what is read after all rounds.
     root : the value whose memory a value is seen in.
     """
-    found = [list(group) for group in rounds]
     again: list[Equation] = []
     outputs = set(map(root, wanted))
     kept = set(outputs)
-    for e in _all(rounds):
+    for e in (e for group in rounds for e in group):
         read = values_of(e.operands)
         kept.update(read if fixed(e) else [root(x) for x in read if root(x) is not x])
-    for k, group in enumerate(found):
-        if not fixed(group[0]):
-            later = [j for j in range(k + 1, len(found)) if not fixed(found[j][0])]
-            again += _Round(k, found, later, kept, outputs, root).settle()
-    return found, again
-
-
-def _all(rounds: Rounds) -> Iterable[Equation]:
-    return (e for group in rounds for e in group)
+    index = _Index(rounds, fixed, root)
+    for k, free in enumerate(index.free):
+        if free:
+            again += _Round(k, index, kept, outputs).settle()
+    return index.rounds, again
 
 
 def size(v: Value) -> int:
     """The bytes of a value."""
     return int(prod(v.shape) * v.dtype.itemsize)
+
+
+class _Index:
+    """Which rounds read a value, kept true while rounds change: a round is looked at with what it touches.
+
+    free : of each round, whether equations may be written into it. made : what the rounds make.
+    """
+
+    def __init__(
+        self, rounds: Rounds, fixed: Callable[[Equation], bool], root: Callable[[Value], Value]
+    ) -> None:
+        self.root = root
+        self.rounds: Rounds = [[] for _ in rounds]
+        self.free = [not fixed(group[0]) for group in rounds]
+        self.made: set[Value] = set()
+        self._readers: dict[Value, set[int]] = {}
+        self._seen: dict[Value, set[int]] = {}
+        self._last: dict[Value, int] = {}
+        for k, group in enumerate(rounds):
+            self.put(k, group)
+
+    def put(self, k: int, group: list[Equation]) -> None:
+        """Another round in the place of one."""
+        before, after = _reads(self.rounds[k]), _reads(group)
+        for v in before - after:
+            self._readers[v].discard(k)
+        for x in {*map(self.root, before)} - {*map(self.root, after)}:
+            self._seen[x].discard(k)
+            if self._last[x] == k:
+                self._last[x] = max(self._seen[x], default=-1)
+        for v in after:
+            self._readers.setdefault(v, set()).add(k)
+            x = self.root(v)
+            self._seen.setdefault(x, set()).add(k)
+            self._last[x] = max(self._last.get(x, -1), k)
+        self.made.update(v for e in group for v in e.results)
+        self.rounds[k] = group
+
+    def readers(self, v: Value, after: int) -> Iterable[int]:
+        """The free rounds after one that read a value."""
+        return (j for j in self._readers.get(v, ()) if j > after and self.free[j])
+
+    def last(self, v: Value) -> int:
+        """The last round that reads what lies in a value's memory; -1 where none does."""
+        return self._last.get(v, -1)
+
+
+def _reads(group: list[Equation]) -> set[Value]:
+    return {v for e in group for v in values_of(e.operands)}
 
 
 class _Round:
@@ -79,31 +123,21 @@ class _Round:
     asked : by later round, what that reads of them. reads : what it reads besides.
     """
 
-    def __init__(
-        self,
-        number: int,
-        rounds: Rounds,
-        later: Sequence[int],
-        kept: set[Value],
-        outputs: set[Value],
-        root: Callable[[Value], Value],
-    ) -> None:
-        self.rounds, self.root = rounds, root
-        self.makers = {e.results[0]: e for e in rounds[number] if e.op.name in CHEAP}
-        self.asked: dict[int, list[Value]] = {}
+    def __init__(self, number: int, index: _Index, kept: set[Value], outputs: set[Value]) -> None:
+        self.index, self.root = index, index.root
+        group = index.rounds[number]
+        self.makers = {e.results[0]: e for e in group if e.op.name in CHEAP}
+        found: dict[int, list[Value]] = {}
+        for v in self.makers:
+            for j in index.readers(v, number) if v not in kept else ():
+                found.setdefault(j, []).append(v)
+        self.asked = {j: found[j] for j in sorted(found)}
         self.reads: dict[int, set[Value]] = {}
-        self.last: dict[Value, int] = {}
-        for j in range(number, len(rounds)):
-            read = {v for e in rounds[j] for v in values_of(e.operands)}
-            self.last.update(dict.fromkeys(map(root, read), j))
-            mine = [v for v in self.makers if v in read and v not in kept] if j in later else []
-            if mine:
-                self.asked[j] = mine
-                made = {v for e in rounds[j] for v in e.results}
-                self.reads[j] = {root(v) for v in read - made - set(mine)}
-        own = {v for e in rounds[number] for v in e.results}
-        self.unwritten = {v for v in own if v not in outputs and self.last.get(v, number) <= number}
-        self.made = {v for e in _all(rounds) for v in e.results}
+        for j, mine in self.asked.items():
+            made = {v for e in index.rounds[j] for v in e.results}
+            self.reads[j] = {self.root(v) for v in _reads(index.rounds[j]) - made - set(mine)}
+        own = {v for e in group for v in e.results}
+        self.unwritten = {v for v in own if v not in outputs and index.last(v) <= number}
         self.crossing = list(dict.fromkeys(v for mine in self.asked.values() for v in mine))
 
     def settle(self) -> list[Equation]:
@@ -117,8 +151,7 @@ class _Round:
         again = []
         for j, mine in self.asked.items():
             copies, known = self._copies([v for v in mine if v not in found[0]], found[0])
-            own = [rewritten(e, known) for e in self.rounds[j]]
-            self.rounds[j] = [*copies, *own]
+            self.index.put(j, [*copies, *(rewritten(e, known) for e in self.index.rounds[j])])
             again += copies
         return again
 
@@ -143,7 +176,7 @@ class _Round:
             made = {e.results[0] for e in chain}
             leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in made}
             total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
-            held.update(x for x in leaves - kept if x in self.made and self.last.get(x, -1) < j)
+            held.update(x for x in leaves - kept if x in self.index.made and self.index.last(x) < j)
         return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in held)
 
     def _chain(self, values: Sequence[Value], kept: set[Value]) -> list[Equation]:

@@ -44,12 +44,16 @@ from iverson.codegen.programs.nodes import (
     Repeat,
     Step,
     View,
+    moving,
+    uses,
     walk,
 )
 from iverson.codegen.scatter import shared
 from iverson.codegen.target import Machine
 
 ENTRY_NAME = "iverson_program"
+#: Steps of one function at most: what LLVM takes to make code of one grows with the square of its length.
+PART = 128
 #: Iterations of a long loop between looks at the clock, and cycles (some 50 ms) between questions to Python.
 _OFTEN, _CYCLES = 16, 1 << 27
 
@@ -58,6 +62,8 @@ _OFTEN, _CYCLES = 16, 1 << 27
 _DENSE = 0x1 | 0x100
 #: What a program returns besides 0: an index was outside, or an array is not dense, before anything ran.
 FAULT, NOT_DENSE = 1, 2
+#: Or the handler of a signal raised.
+_RAISED = 3
 #: The words from the arena's address to the routines: it, the record of faults, the team, `iverson_run`, and
 #: the number of threads of a product.
 FURTHER = 5
@@ -121,7 +127,7 @@ def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
     works = Works("iverson_nest", target, shared)
     made = _Emitter(program, arena, known, works, shared.nested())
     entry = made.function()
-    return module_text(shared, [*works.texts, entry, *made.products.texts], ATTRIBUTES)
+    return module_text(shared, [*works.texts, *made.texts, entry], ATTRIBUTES)
 
 
 def is_shared_out(phase: Stmt) -> bool:
@@ -131,39 +137,31 @@ def is_shared_out(phase: Stmt) -> bool:
 
 
 class _Emitter:
-    """The steps of one program."""
+    """The steps of one program, or some of them in a function of their own (`part`).
 
-    def __init__(self, program: Program, arena: Arena, known: Layout, works: Works, b: Builder) -> None:
+    texts : the functions that they call. products : of the products among them, by what makes each.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        arena: Arena,
+        known: Layout,
+        works: Works,
+        b: Builder,
+        texts: products.Texts | None = None,
+    ) -> None:
         self.program, self.places, self.known, self.works, self.b = program, arena, known, works, b
+        self.texts = products.Texts() if texts is None else texts
         self.at: dict[str, Value] = {}
         self.swapped: dict[str, Value] = {}
 
     def function(self) -> str:
         b = self.b
-        argument = [
-            b.load(b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
-            for n in range(self.known.length)
-        ]
-        inside = data_offset()
-        data = [
-            b.load(b.emit(f"getelementptr i8, ptr {a.ref}, i64 {inside}", PTR), PTR, 8)
-            for a in argument[: len(self.known.objects)]
-        ]
-        self.return_unless_dense(argument[: sum(x.role != "out" for x in self.known.objects)])
-        self.arena, self.faults = argument[self.known.arena], argument[self.known.arena + 1]
-        outer = (*self.known.objects, *self.known.constants)
-        self.bases = {
-            x.name: p for x, p in zip(outer, (*data, *argument[len(data) : self.known.arena]), strict=True)
-        }
-        self.team, self.run, threads = argument[self.known.arena + 2 : self.known.arena + FURTHER]
-        routines = dict(zip(self.known.routines, argument[self.known.arena + FURTHER :], strict=True))
-        self.products = products.Products(
-            b,
-            routines,
-            self.pointer,
-            lambda function, given, total: self.run_shares(function, self.packed(given), total),
-            b.cast("ptrtoint", threads, I64),
+        self.return_unless_dense(
+            [self.argument(n) for n, x in enumerate(self.known.objects) if x.role != "out"]
         )
+        self.begin(self.program.steps)
         for s in walk(self.program.steps):
             for x in (b for pair in s.swaps for b in pair) if isinstance(s, Repeat) else ():
                 if x.name not in self.swapped:
@@ -173,6 +171,55 @@ class _Emitter:
         self.block(self.program.steps)
         b.do("ret i64 0")
         return function_text(b, ENTRY_NAME, I64, "ptr %arguments")
+
+    def part(self, steps: tuple[Step, ...]) -> None:
+        """Some steps as a call of a function of their own, which is given the loops' variables and where
+        exchanged buffers are."""
+        b, at = self.b, {x: self.at[x] for x in moving(steps)}
+        inner = _Emitter(self.program, self.places, self.known, self.works, b.nested(), self.texts)
+        inner.begin(steps)
+        for given, kept, type in ((self.swapped, inner.swapped, PTR), (at, inner.at, I64)):
+            for x in given:
+                n = len(inner.swapped) + len(inner.at)
+                kept[x] = inner.b.load(inner.b.emit(f"getelementptr i64, ptr %own, i64 {n}", PTR), type, 8)
+        inner.block(steps)
+        inner.b.do("ret i64 0")
+        name = f"iverson_part_{len(self.texts)}"
+        self.texts.append(function_text(inner.b, name, I64, "ptr %arguments, ptr %own"))
+        own = self.packed([*self.swapped.values(), *at.values()])
+        ended = b.emit(f"call i64 @{name}(ptr %arguments, ptr {own.ref})", I64, pure=False)
+        b.wrote()
+        bad, good = b.fresh("bad"), b.fresh("good")
+        b.br_if_rarely(ended.ne(0), bad, good)
+        b.start(bad)
+        b.do(f"ret i64 {ended.ref}")
+        b.start(good)
+
+    def argument(self, n: int) -> Value:
+        return self.b.load(self.b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """Read those of the arguments that steps ask for."""
+        b, used = self.b, {x.name for x in uses(steps)}
+        self.bases: dict[str, Value] = {}
+        for n, x in enumerate((*self.known.objects, *self.known.constants)):
+            if x.name in used:
+                place = self.argument(n)
+                if n < len(self.known.objects):
+                    place = b.load(
+                        b.emit(f"getelementptr i8, ptr {place.ref}, i64 {data_offset()}", PTR), PTR, 8
+                    )
+                self.bases[x.name] = place
+        more = [self.argument(self.known.arena + k) for k in range(FURTHER + len(self.known.routines))]
+        self.arena, self.faults, self.team, self.run, threads = more[:FURTHER]
+        self.products = products.Products(
+            b,
+            dict(zip(self.known.routines, more[FURTHER:], strict=True)),
+            self.pointer,
+            lambda function, given, total: self.run_shares(function, self.packed(given), total),
+            b.cast("ptrtoint", threads, I64),
+            self.texts,
+        )
 
     def return_unless_dense(self, objects: list[Value]) -> None:
         """Ends the program where the entries of an array are not in C order, or not aligned."""
@@ -223,6 +270,10 @@ class _Emitter:
     # --- steps ------------------------------------------------------------------------------------
 
     def block(self, steps: tuple[Step, ...]) -> None:
+        if len(steps) > PART:
+            for k in range(0, len(steps), PART):
+                self.part(steps[k : k + PART])
+            return
         for s in steps:
             if isinstance(s, Nest):
                 self.nest(s)
@@ -350,7 +401,7 @@ class _Emitter:
         left = b.fresh("left")
         b.br_if(raised.ne(0), left, done)
         b.start(left)
-        b.do("ret i64 0")
+        b.do(f"ret i64 {_RAISED}")
         b.start(done)
 
     def _time(self) -> Value:

@@ -227,6 +227,20 @@ def uses(steps: tuple[Step, ...]) -> Counter[Buffer]:
     return found
 
 
+def moving(steps: tuple[Step, ...]) -> list[str]:
+    """The variables of loops around steps with which views in them move, in order."""
+    found: dict[str, None] = {}
+
+    def seen(v: View) -> View:
+        found.update((var, None) for var, _ in v.moves)
+        return v
+
+    for s in steps:
+        mapped(s, seen)
+    inside = {s.var for s in walk(steps) if isinstance(s, Repeat)}
+    return sorted(found.keys() - inside)
+
+
 def writes(s: Step) -> set[Buffer]:
     """The buffers that a step and those inside write."""
     leaves = (x for x in walk((s,)) if isinstance(x, Nest | Product))

@@ -59,11 +59,19 @@ class Given:
         return self.routine, self.first, self.second, self.out, self.alpha, self.beta
 
 
+class Texts(list[str]):
+    """The functions of a module that its steps call. names : of those of products, by what they do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[Any, str] = {}
+
+
 class Products:
     """The products of one program.
 
     pointer : emits the address of a view. run : emits the call of a function on shares: its name, its
-    arguments, and how many iterations it has. threads : their number. texts : the functions that were made.
+    arguments, and how many iterations it has. threads : their number. texts : the functions of the module.
     """
 
     def __init__(
@@ -73,10 +81,10 @@ class Products:
         pointer: Callable[[View], Value],
         run: Callable[[str, list[Value], Value], None],
         threads: Value,
+        texts: Texts,
     ) -> None:
         self.b, self.routines, self.pointer, self.run, self.threads = b, routines, pointer, run, threads
-        self.texts: list[str] = []
-        self._names: dict[Any, str] = {}
+        self.texts = texts
 
     def step(self, s: Product) -> None:
         """Emit a product."""
@@ -112,13 +120,13 @@ class Products:
         """``void name(i64 first, i64 last, ptr arguments)`` for such calls."""
         views = tuple((v.buffer.dtype, v.shape, v.strides) for v in (call.first, call.second, call.out))
         key = way, call.letters, call.sizes, call.leading, views
-        if key not in self._names:
-            name = self._names[key] = f"iverson_product_{len(self.texts)}"
+        if key not in self.texts.names:
+            name = self.texts.names[key] = f"iverson_product_{len(self.texts)}"
             e = self.b.nested()
             body(e, Given(*(_argument(e, n) for n in range(6))))
             e.do("ret void")
             self.texts.append(function_text(e, name, None, "i64 %first, i64 %last, ptr %arguments"))
-        return self._names[key]
+        return self.texts.names[key]
 
     def _scale(self, x: Number | View, dtype: DType) -> Value:
         if isinstance(x, View):
@@ -250,4 +258,4 @@ def _constant(b: Builder, type: str, value: str) -> Value:
     return Value(b, name, PTR)
 
 
-__all__ = ["Products", "is_shared_out"]
+__all__ = ["Products", "Texts", "is_shared_out"]

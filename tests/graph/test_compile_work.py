@@ -1,0 +1,75 @@
+"""What compiling takes grows as the program does: Python calls, and the lines of LLVM's longest function."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.codegen import compile as compiling
+from iverson.codegen.programs import emit
+
+RNG = np.random.default_rng(0)
+W = iv.asarray(0.1 * RNG.normal(size=(40, 40)))
+
+
+def layers(n: int) -> tuple[Callable[..., Any], Any]:
+    def f(x: Any, w: Any) -> Any:
+        for _ in range(n):
+            x = iv.tanh(x @ w)
+        return x
+
+    return f, [iv.asarray(RNG.normal(size=(4, 40))), W]
+
+
+def steps(n: int) -> tuple[Callable[..., Any], Any]:
+    def f(x: Any, w: Any) -> Any:
+        h = x[0]
+        for t in range(n):
+            h = iv.maximum(h @ w + x[t], 0 * h)
+        return h
+
+    return f, [iv.asarray(RNG.normal(size=(n, 4, 40))), W]
+
+
+def compiled_work(
+    f: Callable[..., Any], args: Any, patch: pytest.MonkeyPatch, *, gradient: bool
+) -> tuple[int, int]:
+    """The functions of Python entered by the first call, and the lines of the longest function of LLVM."""
+    entered, longest = 0, 0
+    to_object = compiling.to_object
+
+    def measured(text: str, machine: Any) -> bytes:
+        nonlocal longest
+        longest = max(longest, *(body.count("\n") for body in text.split("\ndefine ")))
+        return to_object(text, machine)
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal entered
+        entered += event == "call"
+
+    def loss(*a: Any) -> Any:
+        return f(*a).sum()
+
+    patch.setattr(compiling, "to_object", measured)
+    compiled = iv.jit(iv.grad(loss) if gradient else f)
+    sys.setprofile(count)
+    try:
+        compiled(*args)
+    finally:
+        sys.setprofile(None)
+    return entered, longest
+
+
+@pytest.mark.parametrize(("family", "gradient"), [(layers, False), (layers, True), (steps, False)])
+def test_compiling_is_linear(
+    family: Any, gradient: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("IVERSON_CACHE", str(tmp_path))
+    _, few, more, many = (compiled_work(*family(n), monkeypatch, gradient=gradient) for n in (8, 40, 80, 160))
+    assert many[0] - more[0] <= 1.25 * 2 * (more[0] - few[0])
+    assert many[1] <= 20 * emit.PART
