@@ -12,7 +12,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from benchmarks import machine, page, readme, report
+from benchmarks import graphs, machine, page, readme, report
 from benchmarks.corpus import cells, run
 from benchmarks.corpus import page as best
 from benchmarks.processes import ProcessError, last_json, run_module
@@ -26,6 +26,10 @@ def main() -> int:
         return 0
     if args.memory:
         print("\n".join(run_module("benchmarks.memory")))
+        return 0
+    if args.graphs:
+        print(f"{report.machine_text(machine.describe())}\n", flush=True)
+        graphs.report(args.minutes or graphs.MINUTES)
         return 0
     if args.scipy:
         print("\n".join(run_module("benchmarks.against_scipy", threads=1)))
@@ -110,11 +114,14 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--compile", action="store_true", help="what compiling tensor expressions takes")
     parser.add_argument("--memory", action="store_true", help="memory of training steps at its peak")
+    parser.add_argument(
+        "--graphs", action="store_true", help="compiled functions beside their aims, in minutes"
+    )
     parser.add_argument("--scipy", action="store_true", help="sparse operations beside scipy.sparse")
     parser.add_argument(
         "--corpus", action="store_true", help="kernels of the literature against the best of their peers"
     )
-    parser.add_argument("--minutes", type=float, default=15, metavar="N", help="for the corpus; default 15")
+    parser.add_argument("--minutes", type=float, metavar="N", help="for the corpus (15) and --graphs (10)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
     parser.add_argument("--readme", action="store_true", help="the workloads of README.md; writes its table")
     parser.add_argument("--seed", type=int, metavar="N", help="of inputs and drawn sizes")

@@ -60,6 +60,18 @@ def peak(name: str, size: int, library: str) -> int:
     return resident("VmHWM") - before
 
 
+def peaks(name: str, size: int) -> dict[str, float]:
+    """What each library takes, in a process of its own."""
+    found: dict[str, float] = {}
+    for library in LIBRARIES:
+        if library in WORKLOADS[name].run:
+            try:
+                (found[library],) = last_json(run_module("benchmarks.memory", [name, str(size), library]))
+            except (ProcessError, UnavailableError) as error:
+                print(f"{name}, {library}: {str(error).splitlines()[-1]}")
+    return found
+
+
 def main() -> None:
     if len(sys.argv) > 1:
         name, size, library = sys.argv[1:]
@@ -68,15 +80,7 @@ def main() -> None:
     rows = []
     for name in STEPS:
         for size in WORKLOADS[name].sizes[1:]:
-            found: dict[str, float] = {}
-            for library in LIBRARIES:
-                if library in WORKLOADS[name].run:
-                    try:
-                        (found[library],) = last_json(
-                            run_module("benchmarks.memory", [name, str(size), library])
-                        )
-                    except (ProcessError, UnavailableError) as error:
-                        print(f"{name}, {library}: {str(error).splitlines()[-1]}")
+            found = peaks(name, size)
             peers = [b for library, b in found.items() if library != OURS]
             ratio = found[OURS] / min(peers) if OURS in found and peers else np.nan
             sizes = [f"{found[x] / 2**20:.1f}" if x in found else "-" for x in LIBRARIES]

@@ -22,6 +22,10 @@ and with one and two threads, against the best of these and of numba where that 
 `--minutes` (15), tells what it had no time for, counts targets met and missed, and says of the worst ten
 where the time goes: in machine code, in calling it, and what `te.explain` says. `--json FILE` keeps it.
 
+`make bench BENCH_ARGS=--graphs` measures compiled functions in ten minutes, each beside what it should take
+of a peer's time at most: training steps, second derivatives, loops over time, batches, first calls, and peak
+memory.
+
 Numbers are our time over the peer's, 0.5 half the time and 2 twice the time: the median over the sizes of a
 workload.
 
