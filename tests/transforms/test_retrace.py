@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import sys
 import types
 
 import numpy as np
@@ -350,3 +351,31 @@ def test_entries_that_a_trace_followed_from_are_seen_to_change(make):
         with iv.no_grad():
             d[1, 1] = entry
         same(compiled(iv.asarray(X)), f(iv.asarray(X)))
+
+
+def test_what_is_closed_over_costs_a_call_no_more_than_arguments_do():
+    """Python functions entered: for each tensor that a list in the surroundings holds, as for an argument."""
+
+    def entered(n, closed):
+        weights = [iv.asarray(np.ones(3), requires_grad=True) for _ in range(n)]
+        if closed:
+            f = iv.jit(lambda x: sum((x * w).sum() for w in weights))
+        else:
+            f = iv.jit(lambda x, weights: sum((x * w).sum() for w in weights))
+        given = (iv.asarray(np.ones(3)), *([] if closed else [weights]))
+        f(*given), f(*given)
+        calls = 0
+
+        def count(_frame, event, _argument):
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            f(*given)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    each = [entered(16, closed) - entered(8, closed) for closed in (True, False)]
+    assert each[0] <= each[1]

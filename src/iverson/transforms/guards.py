@@ -13,8 +13,9 @@ import os
 import sys
 import sysconfig
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import cache, partial
+from operator import is_
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
@@ -44,10 +45,18 @@ class Guard:
         is_constant = isinstance(self.held, Handle) and not is_tracked(self.held)
         self.value = value_of(self.held) if is_constant else None
 
-    def settle(self, inputs: Iterable[Any]) -> None:
-        """After the trace: of a tensor that is an input of the graph, the entries may change."""
-        if any(self.held is x for x in inputs):
+    def settle(self, inputs: Set[int]) -> None:
+        """After the trace: of a tensor that is an input of the graph, the entries may change.
+
+        inputs : their identities.
+        """
+        if id(self.held) in inputs:
             self.value = None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it holds at all times."""
+        return False
 
     def holds(self) -> bool:
         """Whether it still holds that very object, of the same entries and as constant as it was."""
@@ -57,19 +66,29 @@ class Guard:
         return self.value is None or (value_of(held) is self.value and not is_tracked(held))
 
 
+class Itself(Guard):
+    """A tensor in a container, of which nothing but the entries can change."""
+
+    __slots__ = ()
+
+    @property
+    def is_certain(self) -> bool:
+        return self.value is None
+
+
 class Items(Guard):
     """The items of a container."""
 
     __slots__ = ()
 
-    def settle(self, inputs: Iterable[Any]) -> None:
+    def settle(self, inputs: Set[int]) -> None:
         """What the function itself puts there while it is traced is no change."""
         self.held = self._read()
 
     def holds(self) -> bool:
         """Whether it still holds those very objects."""
         now = self._read()
-        return len(now) == len(self.held) and all(a is b for a, b in zip(now, self.held, strict=True))
+        return len(now) == len(self.held) and all(map(is_, now, self.held))
 
 
 def guards_of(function: Any, arguments: Iterable[Any] = ()) -> list[Guard]:
@@ -112,9 +131,9 @@ class _Reached:
                 if not isinstance(x, (FunctionType, *_CONTAINERS)):
                     self._attributes(x)
 
-    def _guard(self, key: Any, read: Callable[[], Any]) -> None:
+    def _guard(self, key: Any, read: Callable[[], Any], kind: type[Guard] = Guard) -> None:
         if key not in self.guards:
-            made = self.guards[key] = Guard(read)
+            made = self.guards[key] = kind(read)
             self.reach(made.held)
 
     def _enter(self, x: Any) -> None:
@@ -131,7 +150,7 @@ class _Reached:
             for item in _items(x):
                 self.reach(item)
                 if isinstance(item, Handle):
-                    self._guard(id(item), partial(_itself, item))
+                    self._guard(id(item), partial(_itself, item), Itself)
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords):
                 self.reach(part)

@@ -83,14 +83,16 @@ class _Entry:
         native: bool,
         symbols: Symbols = NO_SYMBOLS,
     ) -> None:
-        self.guards = guards_of(function, (*given.leaves, *given.fixed.values()))
+        guards = guards_of(function, (*given.leaves, *given.fixed.values()))
         self._name, self._native = name, native
         avals = given.avals(symbols)
         self.traced = TracedFunction(function, name, avals, given.rebuilt, stateful=True)
         donated = self._donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
         self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
-        for guard in self.guards:
-            guard.settle(self.traced.inputs())
+        inputs = set(map(id, self.traced.inputs()))
+        for guard in guards:
+            guard.settle(inputs)
+        self.guards = [guard for guard in guards if not guard.is_certain]
         self._steps = self.traced.steps
         #: Whether it maps values to values, and nothing else.
         self._is_closed = self.traced.is_pure and not self.traced.captured
