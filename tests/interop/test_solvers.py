@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -188,15 +189,53 @@ def test_what_has_no_derivative_is_refused() -> None:
         iv.autograd.grad(double.sum(), a)
 
 
-@pytest.mark.parametrize("solver", [root, minimize, least_squares])
-@pytest.mark.parametrize("way", [iv.jit, iv.vmap])
-def test_where_to_call_them_is_told_in_a_trace(solver, way):
-    """Of a function of what is traced, or mapped, and from a start that is."""
+CASES = {
+    "root": lambda a, b: root(lambda x: x**3 + b * x - a, iv.zeros(3), tol=1e-13).x,
+    "root, of indices": lambda a, b: (
+        root(lambda x: x**3 - b * a[iv.asarray([2, 0, 1])], iv.ones(3), tol=1e-13).x
+    ),
+    "minimize": lambda a, b: (
+        minimize(
+            lambda x: ((x - a) ** 2).sum() + b * (x**4).sum(), iv.zeros(3), bounds=[(0, 0.5)] * 3, tol=1e-12
+        ).x
+    ),
+    "least_squares": lambda a, b: (
+        least_squares(
+            lambda x: iv.concat([x - a, b * x**2]), iv.zeros(3), xtol=1e-14, ftol=1e-14, gtol=1e-14
+        ).x
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_solvers_in_compiled_and_mapped_functions_are_those_outside(name):
+    """Values, and gradients to second order; of each example by itself."""
+    f = CASES[name]
+    a, bs = iv.asarray([1.0, 2.0, 5.0]), iv.asarray([1.0, 3.0, 0.5])
+
+    loss = lambda a, b: (f(a, b) ** 2).sum()
+    second = lambda a, b: sum((g**2).sum() for g in iv.grad(loss, (0, 1))(a, b))
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12)
+    for g in (f, iv.grad(loss, 0), iv.grad(loss, 1), iv.grad(second, 1)):
+        each = iv.stack([g(a, b) for b in bs])
+        close(iv.jit(g)(a, bs[1]).numpy(), each[1].numpy())
+        close(iv.vmap(g, (None, 0))(a, bs).numpy(), each.numpy())
+        close(iv.jit(iv.vmap(g, (None, 0)))(a, bs).numpy(), each.numpy())
+    close(iv.grad(iv.jit(loss), 0)(a, bs[1]).numpy(), iv.grad(loss, 0)(a, bs[1]).numpy())
+    nested = iv.vmap(iv.vmap(f, (None, 0)), (0, None))(iv.stack([a, 2 * a]), bs)
+    close(nested[0].numpy(), iv.vmap(f, (None, 0))(a, bs).numpy())
+
+
+def test_what_a_solver_says_in_a_compiled_function():
     a = iv.asarray([1.0, 2.0])
-
-    def f(x, a):
-        return ((x - a) ** 2).sum() if solver is minimize else x**3 + x - a
-
-    for g in (lambda a: solver(f, iv.zeros(a.shape), (a,)).x, lambda a: solver(lambda x: f(x, 1.0), a).x):
-        with pytest.raises(iv.errors.GraphError, match=rf"{solver.__name__}: .*iverson.while_loop"):
-            way(g)(a)
+    found = iv.jit(lambda a: root(lambda x: x**3 - a, 1 + 0 * a).success)(a)
+    assert (found.dtype, found.item()) == (np.dtype(bool), True)
+    with pytest.warns(ConvergenceWarning, match="minimize: "):
+        iv.jit(
+            lambda a: minimize(lambda x: iv.cosh(x - a).sum(), iv.ones(2) * 9, method="BFGS", maxiter=1).x
+        )(a)
+    compiled = iv.jit(lambda a: least_squares(lambda x: x - a, iv.zeros(2), loss="soft_l1").x.sum())
+    with pytest.raises(ArgumentError, match="loss"):
+        iv.grad(compiled)(a)
+    with pytest.raises(GraphError, match="read of the entries"):
+        iv.jit(lambda a: root(lambda x: x - a if x.sum().item() < 9 else x + a, iv.zeros(2)).x)(a)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from iverson.array_api.linalg import solve
+from iverson.array_api.linalg import solve as by_factors
 from iverson.array_api.manipulation import matrix_transpose
 from iverson.array_api.sparse import spsolve
 from iverson.autograd.function import Function
 from iverson.autograd.mode import enable_grad
-from iverson.core.dispatch import is_tracked
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind, is_tracked
+from iverson.graph.bodies import lifted
+from iverson.graph.compiled import Compiled
 from iverson.graph.interpret import interpret
+from iverson.handles import asarray
+from iverson.ops import F
 from iverson.transforms.derivatives import jacobian, vjp
+from iverson.transforms.external import External, external
 from iverson.transforms.jit import jit
+from iverson.transforms.tracing import TracedFunction
 
 Condition = Callable[[Any], Any]
 
@@ -47,7 +55,7 @@ def implicit(
     def by_matrix(of_x: Condition, y: Any, g: Any) -> Any:
         if layout == "csr":
             return spsolve(matrix_transpose(jacobian(of_x, layout="csr")(y)), g)
-        return solve(matrix_transpose(jacobian(of_x)(y)), g)
+        return by_factors(matrix_transpose(jacobian(of_x)(y)), g)
 
     def by_products(of_x: Condition, y: Any, g: Any) -> Any:
         assert solve_transposed is not None
@@ -71,4 +79,67 @@ def implicit(
     return Solution.apply(*captured)
 
 
-__all__ = ["implicit"]
+def implicit_in_trace(
+    function: Condition,
+    condition_of: Callable[[Condition], Condition],
+    solve: Callable[[Condition, Any], Sequence[Any]],
+    start: Any,
+    name: str,
+    refused: Callable[[], None] | None = None,
+) -> tuple[Any, Any]:
+    """What solves a condition on a function of what is traced, or of a batch; and whether it was found.
+
+    function : of a vector; it is traced. condition_of : makes of it, or of one like it, the condition
+        ``c(x) = 0``, a function of a vector that gives one of its length.
+    solve : ``solve(function, start)`` finds the solution of a function of entries from a NumPy array: x,
+        whether it was found, and which entries are free to move, as NumPy arrays. It is called when a graph
+        runs, or for each example of a batch.
+    start : a vector, traced itself or not. refused : raises where such a solution has no derivative.
+
+    The derivative is as of `implicit`.
+    """
+    known = Aval(start.shape, start.dtype)
+    traced = TracedFunction(function, name, [known], lambda h: ((h[0],), {}))
+    body, consts = lifted(traced.graph, traced.captured)
+    compiled = Compiled(body, name)
+
+    def found(start: Any, *arrays: Any) -> Sequence[Any]:
+        others = list(map(asarray, arrays))
+        return solve(lambda x: compiled([*others, x])[0], start)
+
+    of = External(found, (known, Aval((), dtypes.bool), Aval(start.shape, dtypes.bool)))
+
+    class Solution(Function):
+        @staticmethod
+        def forward(ctx: Any, start: Any, *consts: Any) -> Any:
+            y, success, free = bind(external, (start, *consts), {"of": of})
+            ctx.mark_non_differentiable(success, free)
+            ctx.save_for_backward(*consts, y, free)
+            return y, success, free
+
+        @staticmethod
+        def backward(ctx: Any, g: Any, *_: Any) -> Any:
+            if refused is not None:
+                refused()
+            *others, y, free = ctx.saved_tensors
+            smooth = [k for k, x in enumerate(others) if dtypes.is_inexact(x.dtype)]
+
+            def held(x: Any, *chosen: Any) -> Any:
+                given = list(others)
+                for k, c in zip(smooth, chosen, strict=True):
+                    given[k] = c
+                condition = condition_of(lambda x: interpret(body, [*given, x])[0])
+                return F.where(free, condition(x), x - y)
+
+            own = [others[k] for k in smooth]
+            weights = by_factors(matrix_transpose(jacobian(held)(y, *own)), -g)
+            grads: list[Any] = [None] * (1 + len(others))
+            for k, ct in zip(smooth, vjp(lambda *c: held(y, *c), *own)[1](weights), strict=True):
+                grads[1 + k] = ct
+            return tuple(grads)
+
+    y, success, _ = Solution.apply(start, *consts)
+    return y, success
+
+
+__all__ = ["implicit", "implicit_in_trace"]

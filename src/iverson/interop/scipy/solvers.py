@@ -3,7 +3,9 @@
 `root`, `minimize` and `least_squares` hand SciPy the gradients, Jacobians and products with the Hessian that
 its methods ask for. Where the function depends on tensors that track gradients, as arguments or by its
 closure, so does the solution: by the implicit function theorem, in both modes and to any order, and no step
-of a solver is recorded. `solve_ivp` is in `iverson.interop.scipy.initial_values`.
+of a solver is recorded. In a function that is compiled or mapped, a solver is a step of its own that returns
+to Python, once for each example; what it finds has ``x`` and ``success`` alone. `solve_ivp` is in
+`iverson.interop.scipy.initial_values`.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ import numpy as np
 import iverson as iv
 from iverson.core.caller import warn
 from iverson.core.dispatch import has_entries, is_tracked
-from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, GraphError, ShapeError
+from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, ShapeError
 from iverson.core.shapes import check_choice
 from iverson.interop.scipy.initial_values import solve_ivp
-from iverson.transforms.implicit import implicit
+from iverson.transforms.implicit import implicit, implicit_in_trace
 
 Function = Callable[..., Any]
 
@@ -74,15 +76,18 @@ def root(
         entries = call(_vector(start)).size
     if entries != start.size:
         raise ShapeError("root", "fun", got=f"{entries} entries", expected=f"{start.size}, as many as x0 has")
-    found = scipy.optimize.root(
-        _numbers(call, "root"),
-        _vector(start).numpy(),
-        method=method,
-        tol=tol,
-        options=options,
-        jac=_numbers(iv.jacobian(call), "root"),
-    )
-    return _with_solution(found, call, start, "root")
+
+    def solve(call: Function, start: Any) -> Any:
+        return scipy.optimize.root(
+            _numbers(call),
+            start,
+            method=method,
+            tol=tol,
+            options=options,
+            jac=_numbers(iv.jacobian(call)),
+        )
+
+    return _solved(solve, call, lambda call: call, start, "root")
 
 
 def minimize(
@@ -130,31 +135,38 @@ def minimize(
 
     start = _start(x0, "minimize")
     call = _on_vectors(fun, args, start)
-
-    def value(x: Any) -> Any:
-        return iv.reshape(call(x), ())
-
     reads = (method or "").lower()
-    given: dict[str, Any] = {}
-    if reads in _VALUES:
-        given["fun"] = _numbers(value, "minimize")
-    else:
-        given.update(fun=_numbers(iv.value_and_grad(value), "minimize"), jac=True)
-    if reads in _PRODUCTS:
-        given["hessp"] = _numbers(lambda x, v: iv.hvp(value, (x,), (v,))[1][0], "minimize")
-    elif reads in _HESSIANS:
-        given["hess"] = _numbers(iv.hessian(value), "minimize")
-    found = scipy.optimize.minimize(
-        x0=_vector(start).numpy(),
-        method=method,
-        bounds=bounds,
-        constraints=constraints,
-        tol=tol,
-        options=options,
-        **given,
-    )
-    free = _free(found.x, bounds) if bounds is not None else None
-    return _with_solution(found, iv.grad(value), start, "minimize", free, bool(constraints))
+
+    def gradient(call: Function) -> Function:
+        return iv.grad(lambda x: iv.reshape(call(x), ()))
+
+    def solve(call: Function, start: Any) -> Any:
+        def value(x: Any) -> Any:
+            return iv.reshape(call(x), ())
+
+        given: dict[str, Any] = {}
+        if reads in _VALUES:
+            given["fun"] = _numbers(value)
+        else:
+            given.update(fun=_numbers(iv.value_and_grad(value)), jac=True)
+        if reads in _PRODUCTS:
+            given["hessp"] = _numbers(lambda x, v: iv.hvp(value, (x,), (v,))[1][0])
+        elif reads in _HESSIANS:
+            given["hess"] = _numbers(iv.hessian(value))
+        return scipy.optimize.minimize(
+            x0=start,
+            method=method,
+            bounds=bounds,
+            constraints=constraints,
+            tol=tol,
+            options=options,
+            **given,
+        )
+
+    def free(found: Any) -> Any:
+        return None if bounds is None else _free(found.x, bounds)
+
+    return _solved(solve, call, gradient, start, "minimize", free, bool(constraints))
 
 
 def least_squares(
@@ -194,19 +206,25 @@ def least_squares(
     check_choice(layout, ("strided", "csr"), "least_squares", "layout")
     start = _start(x0, "least_squares")
     call = _on_vectors(fun, args, start)
-    found = scipy.optimize.least_squares(
-        _numbers(call, "least_squares"),
-        _vector(start).numpy(),
-        jac=_numbers(iv.jacobian(call, layout=layout), "least_squares"),  # type: ignore[arg-type]
-        bounds=bounds,
-        method=method,
-        **options,
-    )
-    half = iv.grad(lambda x: iv.square(call(x)).sum() * 0.5)
-    free = np.broadcast_to(found.active_mask == 0, found.x.shape)
-    return _with_solution(
-        found, half, start, "least_squares", free, options.get("loss", "linear") != "linear"
-    )
+
+    def gradient(call: Function) -> Function:
+        return iv.grad(lambda x: iv.square(call(x)).sum() * 0.5)
+
+    def solve(call: Function, start: Any) -> Any:
+        return scipy.optimize.least_squares(
+            _numbers(call),
+            start,
+            jac=_numbers(iv.jacobian(call, layout=layout)),  # type: ignore[arg-type]
+            bounds=bounds,
+            method=method,
+            **options,
+        )
+
+    def free(found: Any) -> Any:
+        return np.broadcast_to(found.active_mask == 0, found.x.shape)
+
+    refused = options.get("loss", "linear") != "linear"
+    return _solved(solve, call, gradient, start, "least_squares", free, refused)
 
 
 # --- between tensors of any shape and SciPy's vectors ------------------------------
@@ -214,8 +232,6 @@ def least_squares(
 
 def _start(x0: Any, operation: str) -> Any:
     start = iv.asarray(x0)
-    if not has_entries(start):
-        raise _traced(operation)
     if is_tracked(start):
         raise GradientError(
             operation,
@@ -241,7 +257,11 @@ def _on_vectors(fun: Function, args: Sequence[Any], start: Any) -> Function:
     return call
 
 
-def _numbers(function: Function, operation: str) -> Function:
+class _Traced(Exception):
+    """A function has no entries: it is of what is traced, or of a batch."""
+
+
+def _numbers(function: Function) -> Function:
     """The function on SciPy's side: of NumPy arrays, which records nothing."""
 
     def call(*vectors: Any) -> Any:
@@ -249,20 +269,11 @@ def _numbers(function: Function, operation: str) -> Function:
             found = function(*map(iv.asarray, vectors))
         made = found if isinstance(found, tuple) else (found,)
         if not all(map(has_entries, made)):
-            raise _traced(operation)
+            raise _Traced
         parts = [_number(x.detach()) for x in made]
         return tuple(parts) if isinstance(found, tuple) else parts[0]
 
     return call
-
-
-def _traced(operation: str) -> GraphError:
-    return GraphError(
-        operation,
-        got="a function of what is traced, or of a batch",
-        expected="one of tensors with entries: SciPy reads them in each step",
-        remedy="call it outside of jit and vmap; inside, take the steps in iverson.while_loop",
-    )
 
 
 def _number(x: Any) -> Any:
@@ -284,8 +295,59 @@ def _free(x: Any, bounds: Any) -> Any:
 # --- solutions --------------------------------------------------------------------
 
 
+def _solved(
+    solve: Callable[[Function, Any], Any],
+    function: Function,
+    condition_of: Callable[[Function], Function],
+    start: Any,
+    operation: str,
+    free: Callable[[Any], Any] = lambda _: None,
+    refused: bool = False,
+) -> Any:
+    """SciPy's result with its ``x`` as a tensor, where the condition on a function is zero.
+
+    solve : SciPy's solver, of the function and the entries of the start.
+    free : of SciPy's result, which entries no bound holds; None for all of them.
+    """
+    if has_entries(start):
+        try:
+            found = solve(function, _vector(start).numpy())
+        except _Traced:
+            pass
+        else:
+            return _with_solution(found, condition_of(function), start, operation, free(found), refused)
+    from scipy.optimize import OptimizeResult
+
+    def parts(function: Function, start: Any) -> Sequence[Any]:
+        found = solve(function, start)
+        if not found.success:
+            warn(f"{operation}: {found.message}", ConvergenceWarning)
+        own = free(found)
+        return found.x, found.success, np.ones(found.x.shape, bool) if own is None else own
+
+    x, success = implicit_in_trace(
+        function,
+        condition_of,
+        parts,
+        _vector(start),
+        operation,
+        (lambda: _refuse(operation)) if refused else None,
+    )
+    return OptimizeResult(x=iv.reshape(iv.astype(x, start.dtype), start.shape), success=success)
+
+
+def _refuse(operation: str) -> None:
+    raise ArgumentError(
+        operation,
+        "constraints" if operation == "minimize" else "loss",
+        got="one, for a function of tensors that track gradients",
+        expected="none: the derivative of such a solution is not known here",
+        remedy="call detach() on what the function depends on",
+    )
+
+
 def _with_solution(
-    found: Any, condition: Function, start: Any, operation: str, free: Any = None, refused: bool = False
+    found: Any, condition: Function, start: Any, operation: str, free: Any, refused: bool
 ) -> Any:
     """SciPy's result with its ``x`` as a tensor, where the condition is zero."""
     x = iv.asarray(found.x)
@@ -296,13 +358,7 @@ def _with_solution(
     solution = implicit(held, lambda: iv.asarray(x, copy=True), x)
     if is_tracked(solution):
         if refused:
-            raise ArgumentError(
-                operation,
-                "constraints" if operation == "minimize" else "loss",
-                got="one, for a function of tensors that track gradients",
-                expected="none: the derivative of such a solution is not known here",
-                remedy="call detach() on what the function depends on",
-            )
+            _refuse(operation)
         if not found.success:
             warn(f"{operation}: the derivative is that of no solution: {found.message}", ConvergenceWarning)
     found.x = iv.reshape(iv.astype(solution, start.dtype), start.shape)
