@@ -16,9 +16,14 @@ from iverson.codegen.programs.nodes import walk
 from iverson.core import work
 from iverson.core.dispatch import make_handle, value_of
 from iverson.graph import on_patterns as rules
+from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.lower import Native
+from iverson.graph.on_patterns import on_patterns
+from iverson.graph.passes import simplified
+from iverson.graph.passes.common import common
 from iverson.graph.symbols import binding_of
+from iverson.graph.takes import Along
 from iverson.transforms.tracing import TracedFunction
 from tests.conformance.product import EXHAUSTIVE
 
@@ -699,3 +704,38 @@ def test_loops_that_carry_sparse_values_are_native(name):
 
 def _flat(x):
     return [z for y in x for z in _flat(y)] if isinstance(x, tuple) else [x]
+
+
+def conversions(f, *args):
+    """Of the program of a function: arrays that are made of entries, and entries that are read of arrays."""
+    how = on_patterns(simplified(iv.jit(f).graph(*args)))
+    graph = dead_code(common(how.core))
+    where = {v for v, take in zip(graph.inputs, how.takes, strict=True) if isinstance(take, Along)}
+    found = {"scatter_add": [], "gather": []}
+    for e in graph.equations:
+        whole = e.results[0] if e.op.name == "scatter_add" else e.operands[0]
+        if (
+            e.op.name in found
+            and where.issuperset(e.operands[1:])
+            and len(e.operands) - 1 == len(whole.shape) > 1
+        ):
+            found[e.op.name].append(e)
+    return graph, *found.values()
+
+
+def test_no_value_changes_its_form_twice():
+    """What is made an array is so once, and no entries are read of an array that was made of entries."""
+    count = 0
+    for layout in LAYOUTS:
+        slices = drawn(layout).with_values(RNG.standard_normal((*drawn(layout).values().shape, 3)))
+        named = [(f, drawn(layout)) for f in FUNCTIONS.values()] + [(f, slices) for f in OF_SLICES.values()]
+        for f, s in named:
+            graph, arrays, entries = conversions(f, s, iv.asarray(X))
+            count += len(arrays) + len(entries)
+            assert len({e.operands[0] for e in arrays}) == len(arrays)
+            of_entries = {e.results[0] for e in arrays}
+            for e in graph.equations:
+                if e.op.elementwise and of_entries.intersection(e.operands):
+                    of_entries.update(e.results)
+            assert not of_entries.intersection(e.operands[0] for e in entries)
+    assert count

@@ -12,14 +12,14 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import LevelValue, value_of
 from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.op import Op, Sample
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.core.table import define
 from iverson.kernels import sparse_values, strided
-from iverson.layouts import CooPattern
+from iverson.layouts import CooPattern, Sparse
 from iverson.layouts.batches import of_all
 from iverson.ops import loops
 from iverson.ops.batching import Examples, next_axis
@@ -43,6 +43,12 @@ def _check_extremum(name: str) -> Any:
     return abstract
 
 
+def _is_stored(x: Any) -> bool:
+    """Whether a handle's value is in a sparse layout, in a trace or a batch too."""
+    held = value_of(x)
+    return held.is_sparse if isinstance(held, LevelValue) else isinstance(held, Sparse)
+
+
 def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """Which entries attain the extremum, and what each of them has of it: 1/n, or nan where it is a nan."""
     y = F.keep_reduced(y, axis, keepdims)
@@ -54,7 +60,7 @@ def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
 def _extremum_vjp(
     F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
-    if is_sparse(x) and axis:
+    if _is_stored(x) and axis:
         share = F.extremum_shares(x, axis=axis, largest=largest)
         return _shared_out(F, F.keep_reduced(g, axis, keepdims), share)
     attained, share = _share_of_ties(F, y, x, axis, keepdims)
@@ -81,7 +87,7 @@ def _extremum_within(
     largest: bool = True,
 ) -> Any:
     """At a pattern: the shares of its entries."""
-    if not (isinstance(wanted, Stored) and is_sparse(x) and axis) or wanted.pattern.ndim != x.ndim:
+    if not (isinstance(wanted, Stored) and _is_stored(x) and axis) or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
     share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)
@@ -91,7 +97,7 @@ def _extremum_within(
 def _extremum_jvp(
     F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
-    if is_sparse(x) and is_sparse(t) and axis and not value_of(t).dense_shape:
+    if is_sparse(x) and isinstance(held := value_of(t), Sparse) and axis and not held.dense_shape:
         t = F.coalesce(t)
         pattern = F.pattern_of(t)
         share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)
