@@ -37,8 +37,9 @@ def statement_guards(statement: Statement) -> dict[Expr, Guards]:
     on_data = {e for e in conditions if depends_on_data([e])}
     plain = frozenset(c for e in conditions if e not in on_data for c in conjuncts(e))
     found: dict[Expr, Guards] = {}
+    decided = set(conditions) - on_data  # a set, as == of expressions is an expression
     for root in statement.roots:
-        if root in conditions and root not in on_data:
+        if root in decided:
             continue
         for node, guards in guards_of(root, plain if root in on_data else where).items():
             found[node] = found[node] & guards if node in found else guards
