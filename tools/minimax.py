@@ -47,7 +47,8 @@ def remez(goal: Goal, rounds: int = 12) -> tuple[list[Any], Any]:
         solved = mp.lu_solve(mp.matrix(rows), mp.matrix([goal.f(x) for x in at]))
         coefficients = list(solved)[:-1]
         residual = [
-            w * (mp.polyval(coefficients[::-1], x) - t) for x, t, w in zip(grid, target, weights, strict=True)
+            w * (mp.fdot(coefficients, (x**k for k in range(len(coefficients)))) - t)
+            for x, t, w in zip(grid, target, weights, strict=True)
         ]
         error = max(abs(r) for r in residual)
         if error < abs(solved[count - 1]) * mp.mpf("1.01"):
