@@ -3,7 +3,7 @@
 Its loop nests, fills and products are steps of a program (`iverson.codegen.programs`): temporaries have
 places in an arena, and long loops are shared by threads that wait in native code. Left to a call for each
 step are sizes that a call gives, entries that several threads may write, long loops whose indices are better
-looked at before they run (`docs/decisions/0016`), and what is interpreted (`docs/decisions/0110`).
+looked at before they run (`docs/decisions/0016`), and what is interpreted (`docs/decisions/0106`).
 """
 
 from __future__ import annotations
