@@ -15,6 +15,7 @@ from iverson.codegen import compile
 from iverson.codegen.print import kernel_text
 from iverson.te.interpret import run
 from iverson.te.lower import Run, lower
+from tests.codegen.fenced import fenced
 from tests.conformance.product import EXHAUSTIVE, SEED
 
 from .programs import hold_all
@@ -199,3 +200,36 @@ def test_choices_inside_choices_are_compiled_once(monkeypatch: pytest.MonkeyPatc
             e = np.where(given[0] > k, near * e * 0.5, near - e)
         np.testing.assert_allclose(found, e, rtol=1e-12)
     assert made[1] < 3 * made[0]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 1), (5, 2), (3, 4)])
+@pytest.mark.parametrize("at_end", [False, True])
+def test_lanes_that_agree_on_an_entry_but_not_on_its_indices(rows, columns, at_end):
+    """Along i the row and the column move and the place in memory stays: off the matrix it is not read."""
+    n, m = te.var("n"), te.var("m")
+    X, H = te.placeholder((rows, columns), name="X"), te.placeholder((n, m), name="H")
+    at = te.placeholder((4,), "int64", name="at")
+
+    def point(i: Any, j: Any) -> Any:
+        r, c = i + 1 - j, -columns * i + 1 + 2 * j
+        entry = te.select((r >= 0) & (r < rows) & (c >= 0) & (c < columns), X[r, c], 0.0)
+        return te.clamp(at[j % 4], 0, 15), H[i, j] * te.cos(entry)
+
+    T = te.scatter((16,), (n, m), point, "T")
+    rng = np.random.default_rng(0)
+    given = {
+        X: rng.standard_normal((rows, columns)),
+        H: rng.standard_normal((9, 17)),
+        at: np.array([1, -1, 0, 4]),
+    }
+    of = {p.name: a for p, a in given.items()}
+    lowered = lower(te.eliminate(te.program_of([T])))
+    own = lowered.at(dict(zip(lowered.program.sizes, (9, 17), strict=True)))
+    (found,) = own(*(fenced(of[p.name], at_end=at_end) for p in lowered.program.inputs), threads=1)
+    r, c = np.mgrid[:9, :17]
+    r, c = r + 1 - c, -columns * r + 1 + 2 * c
+    there = (r >= 0) & (r < rows) & (c >= 0) & (c < columns)
+    terms = given[H] * np.cos(np.where(there, given[X][r * there, c * there], 0.0))
+    expected = np.zeros(16)
+    np.add.at(expected, np.broadcast_to(np.clip(given[at], 0, 15)[np.arange(17) % 4], (9, 17)), terms)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -303,11 +303,15 @@ class Machine:
         return b.get(slot, type)
 
     def _clamp(self, at: Address) -> Address:
-        """One entry under a condition on its address: entry 0 where it does not hold."""
-        if at.mask is None or at.mask.type.lanes > 1:
+        """One entry under a condition on its indices: entry 0 where it does not hold.
+
+        Indices may differ from lane to lane where the entry does not, as on a diagonal: it is there if it is
+        at any lane.
+        """
+        if at.mask is None:
             return at
         zero = self.b.const(0, I64)
-        return replace(at, offset=self.b.select(at.mask, at.offset, zero), mask=None)
+        return replace(at, offset=self.b.select(self.b.any(at.mask), at.offset, zero), mask=None)
 
     def address(self, e: Load | Store, p: Point) -> Address:
         """Where an access goes at a point. Its mask is the point's and what bounds could not prove."""
