@@ -450,6 +450,11 @@ class Builder:
         self.entry.append(f"  {name} = alloca {type}{many}, align 64")
         return Value(self, name, PTR)
 
+    def slot_at(self, address: Value, type: Type) -> Value:
+        """A slot of the function that calls this one, of which the address is given."""
+        self._slots[address.ref] = type
+        return address
+
     def load(self, pointer: Value, type: Type, align: int) -> Value:
         """Read the kernel's memory."""
         return self.emit(f"load {type}, ptr {pointer.ref}, align {align}", type, reads=True)

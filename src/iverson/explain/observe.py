@@ -109,7 +109,9 @@ def _name(function: Any) -> str:
     """What a function is called; one that a transform made, by that and by the function that it is of."""
     if isinstance(function, Jitted):
         return f"jit({_name(unwrap(function))})"
-    name = getattr(function, "__qualname__", type(function).__name__)
+    # What a transform makes has the name of the function that it is of; its code has its own.
+    own = getattr(function, "__code__", None) if _is_ours(function) else None
+    name = own.co_qualname if own else getattr(function, "__qualname__", type(function).__name__)
     maker, inside, _ = name.partition(".<locals>.")
     if not inside or not _is_ours(function):
         return name.rpartition(".")[2]
@@ -126,7 +128,10 @@ def _innermost(function: Any) -> Any:
 
 
 def _is_ours(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")).partition(".")[0] == "iverson"
+    """Whether a function was written here, whatever it is called."""
+    names = getattr(function, "__globals__", None)
+    module = names["__name__"] if names else getattr(function, "__module__", "")
+    return str(module).partition(".")[0] == "iverson"
 
 
 # -- passes ------------------------------------------------------------------------------------------

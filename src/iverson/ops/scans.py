@@ -206,19 +206,15 @@ define(
 # Full: y[i] = sum_k a[i - k] b[k]. Valid, of a at least as long as b, which has m entries:
 # y[i] = sum_k a[i + m - 1 - k] b[k]. Each is the adjoint of the other in a. An adjoint has entries
 # where they are read, and takes as many products as the convolution.
-@reading({0: (1,), 1: (0,)})
-def _convolution_pullback(F: Any, wanted: Wanted, g: Any, _y: Any, a: Any, b: Any, *, mode: str) -> list[Any]:
-    def turned(x: Any) -> Any:
-        return F.flip(x, axis=(0,))
+def _convolution_da(F: Any, g: Any, _y: Any, _a: Any, b: Any, *, mode: str) -> Any:
+    other = F.flip(F.conj(b), axis=(0,))
+    return F.linear_convolution(g, other, mode="valid" if mode == "full" else "full")
 
+
+def _convolution_db(F: Any, g: Any, _y: Any, a: Any, _b: Any, *, mode: str) -> Any:
     if mode == "full":
-        return [F.linear_convolution(g, turned(F.conj((b, a)[i])), mode="valid") for i in wanted]
-    return [
-        turned(F.linear_convolution(F.conj(a), turned(g), mode="valid"))
-        if i
-        else F.linear_convolution(g, turned(F.conj(b)), mode="full")
-        for i in wanted
-    ]
+        return F.linear_convolution(g, F.flip(F.conj(a), axis=(0,)), mode="valid")
+    return F.flip(F.linear_convolution(F.conj(a), F.flip(g, axis=(0,)), mode="valid"), axis=(0,))
 
 
 def _batched_convolution(F: Any, examples: Examples, *args: Any, mode: str) -> Any:
@@ -241,7 +237,7 @@ define(
         abstract=lambda a, b, *, mode: Aval(
             (a.shape[0] + (b.shape[0] - 1 if mode == "full" else 1 - b.shape[0]),), dtypes.result_type(a, b)
         ),
-        vjp=_convolution_pullback,
+        vjp=(_convolution_da, _convolution_db),
         linear_in=((0,), (1,)),
         batch=_batched_convolution,
         loops=loops.linear_convolution,

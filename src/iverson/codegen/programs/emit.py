@@ -182,6 +182,7 @@ class _Emitter:
             for x in given:
                 n = len(inner.swapped) + len(inner.at)
                 kept[x] = inner.b.load(inner.b.emit(f"getelementptr i64, ptr %own, i64 {n}", PTR), type, 8)
+        inner.swapped = {x: inner.b.slot_at(v, PTR) for x, v in inner.swapped.items()}
         inner.block(steps)
         inner.b.do("ret i64 0")
         name = f"iverson_part_{len(self.texts)}"
