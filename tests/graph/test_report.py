@@ -237,6 +237,12 @@ avoided
   algebra     multiply of (2, 4) and (2, 4): 8 entries, 64 bytes"""
 
 
+def test_functions_of_modules_without_a_name_are_reported() -> None:
+    made: dict[str, object] = {"iv": iv}
+    exec("def f(x): return iv.sin(x).sum()", made)
+    assert str(report(iv.grad(made["f"]))(iv.ones(3))).startswith("grad of f:")
+
+
 def test_the_text_of_a_report() -> None:
     def f(x, w):
         return iv.sin(x @ w).sum()

@@ -130,7 +130,7 @@ def _innermost(function: Any) -> Any:
 def _is_ours(function: Any) -> bool:
     """Whether a function was written here, whatever it is called."""
     names = getattr(function, "__globals__", None)
-    module = names["__name__"] if names else getattr(function, "__module__", "")
+    module = names.get("__name__", "") if names else getattr(function, "__module__", "")
     return str(module).partition(".")[0] == "iverson"
 
 
