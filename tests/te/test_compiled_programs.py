@@ -18,7 +18,7 @@ from iverson.te.lower import Run, lower
 from tests.codegen.fenced import fenced
 from tests.conformance.product import EXHAUSTIVE, SEED
 
-from .programs import hold_all
+from .programs import hold, hold_all
 
 #: Programs held, and in one test.
 COUNT, CHUNK = (20_000, 100) if EXHAUSTIVE else (300, 20)
@@ -27,6 +27,12 @@ COUNT, CHUNK = (20_000, 100) if EXHAUSTIVE else (300, 20)
 @pytest.mark.parametrize("first", range(SEED, SEED + COUNT, CHUNK))
 def test_compiled_as_interpreted(first: int) -> None:
     hold_all(range(first, first + CHUNK))
+
+
+@pytest.mark.parametrize("seed", [300_210, 500_127])
+def test_seldom_programs(seed: int) -> None:
+    """Lanes that share an entry under a guard; loops for threads under a guard on sizes alone."""
+    assert hold(seed) == "symbolic"
 
 
 @given(n=st.integers(1, 6), m=st.integers(1, 8), by=st.integers(-2, 2), summed=st.booleans())

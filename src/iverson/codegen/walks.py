@@ -58,7 +58,19 @@ def nest(task: Task, walk: Stmt, strategy: str) -> tuple[Stmt, ...]:
     phase = _Walk(task, strategy).build(walk, Scope(), False)
     if len(phase) == 1 and isinstance(phase[0], Loop):
         return phase
-    return (Loop("once", Const(0), Const(1), phase),)
+    return (Loop("once", Const(0), Const(1), _by_one_thread(phase)),)
+
+
+def _by_one_thread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements under a guard on sizes alone, or of several loops: threads share an outermost loop."""
+    result: list[Stmt] = []
+    for s in body:
+        if isinstance(s, (Loop, If)):
+            s = replace(s, body=_by_one_thread(s.body))
+        if isinstance(s, Loop) and s.mark == "parallel":
+            s = replace(s, mark="", factor=1)
+        result.append(s)
+    return tuple(result)
 
 
 def pinned(task: Task) -> Task:
