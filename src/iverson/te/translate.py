@@ -140,7 +140,7 @@ def _nested(
 
     def guards() -> None:
         for c in [c for c in waiting if not (set(variables([c])) & inside) - known]:
-            waiting.remove(c)
+            waiting[:] = [other for other in waiting if other is not c]
             items.append(nodes.If(t.expression(c), ()))
 
     guards()
