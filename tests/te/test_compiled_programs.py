@@ -29,9 +29,11 @@ def test_compiled_as_interpreted(first: int) -> None:
     hold_all(range(first, first + CHUNK))
 
 
-@pytest.mark.parametrize(("seed", "how"), [(300_210, "symbolic"), (500_127, "symbolic"), (601_960, "held")])
+@pytest.mark.parametrize(
+    ("seed", "how"), [(300_210, "symbolic"), (500_127, "symbolic"), (601_960, "held"), (502_784, "held")]
+)
 def test_seldom_programs(seed: int, how: str) -> None:
-    """Lanes that share an entry; threads under a guard on sizes alone; a guard that is a number."""
+    """Lanes that share an entry; guards on sizes alone, of a number, of a value with a name."""
     assert hold(seed) == how
 
 

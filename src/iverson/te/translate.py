@@ -84,7 +84,7 @@ def task_of(
         covers,
         tuple(t.lets),
     )
-    return _ragged(task, s, own, t) if s.walk is None and is_ragged(s) else task
+    return _ragged(task, s, own, t.around()) if s.walk is None and is_ragged(s) else task
 
 
 def _ragged(task: Task, s: Statement, own: Sequence[Var], t: Translation) -> Task:
@@ -187,10 +187,16 @@ class Translation:
         sizes: Sizes | None = None,
         given: Mapping[Var, Expr] | None = None,
     ) -> None:
-        self.buffers, self.sizes = buffers, sizes or Sizes()
+        self.buffers, self.sizes, self.given = buffers, sizes or Sizes(), given or {}
         self.names: dict[Var, str] = {}
-        self.made = dict[Expr, Expr]((given or {}).items())
+        self.made = dict[Expr, Expr](self.given.items())
         self.lets: list[Let] = []
+
+    def around(self) -> Translation:
+        """For what stands around the point, where the values that have names there have none yet."""
+        other = Translation(self.buffers, self.sizes, self.given)
+        other.names = self.names
+        return other
 
     def name(self, v: Var) -> str:
         return self.names.setdefault(v, f"{identifier(v.name)}_{len(self.names)}")
