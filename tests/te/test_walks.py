@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from iverson import te
 from iverson.core.errors import ArgumentError
 from iverson.expr.build import as_expr, const, index, select
 from iverson.expr.nodes import Expr
+from iverson.te.affine import constraints_of
 from iverson.te.eliminate import is_chosen
 from iverson.te.explain import counts
 from iverson.te.expressions import Var
-from iverson.te.interpret import run
+from iverson.te.interpret import run, scalar
+from iverson.te.loops import exact_loops
 from iverson.te.lower import lower
-from iverson.te.nodes import Compute, Domain, Program, Recurrence, Statement, program_of
+from iverson.te.nodes import Compute, Domain, For, If, Program, Recurrence, Statement, Walk, program_of
 from iverson.te.print import program_text
 from iverson.te.verify import check
 
@@ -792,3 +797,36 @@ def test_only_sums_take_several_statements() -> None:
         twice = Compute((3,), FLOAT, "twice", tuple(replace(s, combine=combine) for _ in range(2)))
         with pytest.raises(ArgumentError, match="one statement per tensor, or sums"):
             check(program_of([twice]))
+
+
+def _visited(walk: Sequence[Walk], at: dict[Var, int]) -> Iterator[tuple[int, ...]]:
+    for item in walk:
+        if isinstance(item, For):
+            for k in range(scalar(item.lower, at), scalar(item.upper, at), item.step):
+                yield from _visited(item.body, {**at, item.var: k})
+        elif isinstance(item, If):
+            yield from _visited(item.body, at) if scalar(item.condition, at) else ()
+        else:
+            yield tuple(scalar(e, at) for e in item.at)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_exact_loops_visit_each_point_once_wherever_axes_start(data: Any) -> None:
+    """Axes that start below 0 and above it, under conditions with coefficients and floors, by enumeration."""
+    ranges = data.draw(st.lists(st.tuples(st.integers(-4, 3), st.integers(1, 5)), min_size=1, max_size=3))
+    axes = [Var(f"v{k}", lo, lo + n) for k, (lo, n) in enumerate(ranges)]
+    whole = st.integers(-3, 3)
+    conditions = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        form = as_expr(data.draw(whole))
+        for v in axes:
+            x = v // data.draw(st.integers(2, 3)) if data.draw(st.integers(0, 3)) == 0 else v
+            form = form + x * data.draw(whole)
+        conditions.append(form >= 0 if data.draw(st.integers(0, 3)) else form == 0)
+    constraints = [c for e in conditions for c in constraints_of(e) or ()]
+    box = itertools.product(*(range(lo, lo + n) for lo, n in ranges))
+    expected = [p for p in box if all(scalar(e, dict(zip(axes, p, strict=True))) for e in conditions)]
+    found = exact_loops(axes, constraints)
+    assert found is not None
+    assert sorted(_visited(found, {})) == expected

@@ -16,7 +16,7 @@ from iverson.expr.affine import Affine
 from iverson.expr.build import apply, index, select
 from iverson.expr.nodes import Apply, Expr
 from iverson.te.affine import Constraint, affine_of, constraints_of, expr_of, flattened, floor_parts, negation
-from iverson.te.expressions import Var
+from iverson.te.expressions import Extent, Var
 from iverson.te.nodes import For, If, Point, Walk
 
 #: What isl is asked at most: dimensions, constraints, floors, the size of coefficients, and how many
@@ -148,9 +148,10 @@ def loops_of(
 ) -> tuple[tuple[Var, ...], tuple[Walk, ...]]:
     """(stand-ins for the axes, loops over exactly the points of the domain, outermost axis first).
 
-    Ask `affordable` first. A loop over an axis has its stand-in as variable.
+    Ask `affordable` first. A loop over an axis has its stand-in as variable, which starts where that does:
+    bounds are simplified by it.
     """
-    return _loops_of_text(set_text(axes, constraints), len(axes))
+    return _loops_of_text(set_text(axes, constraints), tuple(v.lo for v in axes))
 
 
 def forget() -> None:
@@ -159,16 +160,16 @@ def forget() -> None:
 
 
 @lru_cache(maxsize=4096)
-def _loops_of_text(text: str, count: int) -> tuple[tuple[Var, ...], tuple[Walk, ...]]:
+def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ...], tuple[Walk, ...]]:
     isl = _isl()
     with _lock:
-        axes = tuple(Var(f"x{k}", 0, None) for k in range(count))
+        axes = tuple(Var(f"x{k}", start, None) for k, start in enumerate(starts))
         domain = isl.Set(text, context=_context()).coalesce()
         if domain.is_empty():
             return axes, ()
         schedule = isl.Map.identity(domain.get_space().map_from_set()).intersect_domain(domain)
         context = isl.Set("{ : }", context=_context())
-        build = isl.AstBuild.from_context(context).set_iterators(_iterators(count))
+        build = isl.AstBuild.from_context(context).set_iterators(_iterators(len(axes)))
         tree = build.node_from_schedule_map(isl.UnionMap.from_map(schedule))
         return axes, tuple(_walk_of(tree, axes, {}))
 
