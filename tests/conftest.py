@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from functools import wraps
 from pathlib import Path
@@ -73,6 +74,16 @@ def results_of_sparse_kernels_are_checked() -> Iterator[None]:
     replace_kernels(before | {key: _checked(kernel) for key, kernel in before.items() if key[1] is Sparse})
     yield
     replace_kernels(before)
+
+
+@pytest.fixture(autouse=True)
+def settings_of_peers_stay() -> Iterator[None]:
+    """A test that changes what all of JAX or PyTorch computes in undoes it: others run after it."""
+    yield
+    if jax := sys.modules.get("jax"):
+        assert not jax.config.jax_enable_x64
+    if torch := sys.modules.get("torch"):
+        assert torch.get_default_dtype() is torch.float32
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -234,10 +234,10 @@ def test_random_loops_agree(loop: Loop) -> None:
 @settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
 def test_random_loops_agree_with_jax(loop: Loop) -> None:
     jax = pytest.importorskip("jax", reason="JAX is the oracle")
-    jax.config.update("jax_enable_x64", True)
     theirs = Library(jax.numpy, jax.lax.scan, jax.lax.cond)
     args = arguments()
-    value, gradients = jax.value_and_grad(lambda *a: loop(theirs, *a), (0, 1, 2))(*args)
+    with jax.enable_x64(True):
+        value, gradients = jax.value_and_grad(lambda *a: loop(theirs, *a), (0, 1, 2))(*args)
     found = iv.jit(iv.value_and_grad(lambda *a: loop(OURS, *a), (0, 1, 2)))(*args)
     for a, b in zip((found[0], *found[1]), (value, *gradients), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-11)
