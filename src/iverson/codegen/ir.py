@@ -363,14 +363,14 @@ class Builder:
         return self.call(f"llvm.vector.reduce.or.{mask.type.suffix}", I1, (mask,))
 
     @contextmanager
-    def leaving(self, cond: Value) -> Iterator[None]:
+    def leaving(self, cond: Value, result: str = "void") -> Iterator[None]:
         """Instructions for where a condition holds, which is seldom, and then the end of the function."""
         yes, after = self.fresh("leave"), self.fresh("after")
         seen, read = self._seen, self._read
         self.br_if_rarely(cond, yes, after)
         self.start(yes)
         yield
-        self.do("ret void")
+        self.do(f"ret {result}")
         self.start(after)
         self._seen, self._read = seen, read  # what was known before stays known
 

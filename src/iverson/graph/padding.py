@@ -25,6 +25,7 @@ from iverson.core.entries import Box
 from iverson.core.region import Region
 from iverson.core.table import TABLE
 from iverson.graph.nodes import Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.regions import renamed
 from iverson.graph.stored_ops import extreme
 from iverson.graph.symbols import named
 from iverson.layouts import Zero
@@ -254,17 +255,7 @@ def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value
             return slice(param(p.start), param(p.stop), param(p.step))
         return with_counts(p, counts, known) if isinstance(p, Graph) else p
 
-    equations = tuple(
-        replace(
-            e,
-            operands=tuple(map(now, e.operands)),
-            params={k: param(p) for k, p in e.params.items()},
-            results=tuple(map(now, e.results)),
-        )
-        for e in graph.equations
-    )
-    constants = tuple((w := now(v), held if w is v else _filled(held, w)) for v, held in graph.constants)
-    return Graph(tuple(map(now, graph.inputs)), equations, tuple(map(now, graph.outputs)), constants)
+    return renamed(graph, now, param, lambda v, w, held: held if w is v else _filled(held, w))
 
 
 def _filled(held: Any, like: Value) -> Any:

@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
+
+Held = Callable[[Value, Value, Any], Any]
 
 
 def closed(
@@ -60,6 +62,26 @@ def rewritten(equation: Equation, known: Mapping[Value, Operand]) -> Equation:
         if type(x) is Value and x in known:
             return replace(equation, operands=substituted(equation.operands, known))
     return equation
+
+
+def renamed(graph: Graph, now: Callable[[Operand], Any], param: Callable[[Any], Any], held: Held) -> Graph:
+    """The graph with other values and parameters throughout.
+
+    now : what stands for an operand; the same each time it is asked.
+    param : what stands for a parameter.
+    held : what a constant holds, of its value, of what stands for that and of what it held.
+    """
+    equations = tuple(
+        replace(
+            e,
+            operands=tuple(map(now, e.operands)),
+            params={k: param(p) for k, p in e.params.items()},
+            results=tuple(map(now, e.results)),
+        )
+        for e in graph.equations
+    )
+    constants = tuple((w := now(v), held(v, w, x)) for v, x in graph.constants)
+    return Graph(tuple(map(now, graph.inputs)), equations, tuple(map(now, graph.outputs)), constants)
 
 
 def inline(graph: Graph, names: Collection[str] = ("function",)) -> Graph:

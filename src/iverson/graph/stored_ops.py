@@ -243,18 +243,34 @@ def _find_loops(
     *order: Any,
     blocks: Shape,
 ) -> Any:
+    c = blocks[1]
+
+    def entry(q: Any, b: Any, held: Any) -> Any:
+        return T.sum(T.select(T.F.equal(columns[b], at[q] // c), held(at[q] % c), 0), axis=b)
+
+    return _along_rows(T, aval, values, starts, rows, order, blocks, entry)
+
+
+def _along_rows(
+    T: Any, aval: Any, values: Any, starts: Any, rows: Any, order: Any, blocks: Shape, entry: Any
+) -> Any:
+    """Of each of some rows ``entry`` of its number, of an axis over its blocks, and of what gives the value
+    in a column of such a block."""
     if any(0 in x.shape for x in (values, rows)):
         return over(T, aval, lambda: 0)
     (r, c), lines = blocks, starts.shape[0] - 1
 
-    def entry(q: Any) -> Any:
+    def of_row(q: Any) -> Any:
         line = T.clamp(rows[q] // r, 0, lines - 1)
         b = T.reduce_axis((starts[line], starts[line + 1]))
-        e = (b * r + rows[q] % r) * c + at[q] % c
-        held = values[order[0][e] if order else e]
-        return T.sum(T.select(T.F.equal(columns[b], at[q] // c), held, 0), axis=b)
 
-    return T.compute(aval.shape, entry)
+        def held(column: Any) -> Any:
+            e = (b * r + rows[q] % r) * c + column
+            return values[order[0][e] if order else e]
+
+        return entry(q, b, held)
+
+    return T.compute(aval.shape, of_row)
 
 
 #: Single entries of such a matrix, at some rows and columns.
@@ -294,20 +310,14 @@ def _row_samples_loops(
     *order: Any,
     blocks: Shape,
 ) -> Any:
-    if any(0 in x.shape for x in (values, rows)):
-        return over(T, aval, lambda: 0)
-    (r, c), lines = blocks, starts.shape[0] - 1
+    c = blocks[1]
 
-    def entry(q: Any) -> Any:
-        line = T.clamp(rows[q] // r, 0, lines - 1)
-        p = T.reduce_axis((starts[line], starts[line + 1]))
+    def entry(q: Any, p: Any, held: Any) -> Any:
         j = T.reduce_axis((0, c))
-        e = (p * r + rows[q] % r) * c + j
-        held = values[order[0][e] if order else e]
-        terms = T.F.astype(held, aval.dtype) * T.F.astype(b[columns[p] * c + j, at[q]], aval.dtype)
+        terms = T.F.astype(held(j), aval.dtype) * T.F.astype(b[columns[p] * c + j, at[q]], aval.dtype)
         return T.sum(terms, axis=(p, j))
 
-    return T.compute(aval.shape, entry)
+    return _along_rows(T, aval, values, starts, rows, order, blocks, entry)
 
 
 #: out[e] = sum over k of a[rows[e], k] b[k, at[e]] where a is such a matrix: the terms that it stores.

@@ -7,13 +7,13 @@ inputs that are stored on one say, at each call, which pattern it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from iverson.core.aval import Aval
 from iverson.core.dispatch import LevelValue
 from iverson.core.entries import Stored
 from iverson.graph.nodes import Graph, Operand, Value, values_of
+from iverson.graph.regions import renamed
 from iverson.layouts import support_pattern
 from iverson.layouts.symbols import Binding, PatternSymbol, actual
 
@@ -111,17 +111,7 @@ def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = 
             return on_actual(p, binding, known)
         return actual(p, binding) if isinstance(p, PatternSymbol) else p
 
-    equations = tuple(
-        replace(
-            e,
-            operands=tuple(map(now, e.operands)),
-            params={k: param(p) for k, p in e.params.items()},
-            results=tuple(map(now, e.results)),
-        )
-        for e in graph.equations
-    )
-    constants = tuple((now(v), held) for v, held in graph.constants)
-    return Graph(tuple(map(now, graph.inputs)), equations, tuple(map(now, graph.outputs)), constants)
+    return renamed(graph, now, param, lambda _v, _w, held: held)
 
 
 __all__ = ["binding_of", "bounds", "inputs_on_symbols", "named", "on_actual", "symbol_of", "unknown"]

@@ -190,11 +190,8 @@ class _Emitter:
         own = self.packed([*self.swapped.values(), *at.values()])
         ended = b.emit(f"call i64 @{name}(ptr %arguments, ptr {own.ref})", I64, pure=False)
         b.wrote()
-        bad, good = b.fresh("bad"), b.fresh("good")
-        b.br_if_rarely(ended.ne(0), bad, good)
-        b.start(bad)
-        b.do(f"ret i64 {ended.ref}")
-        b.start(good)
+        with b.leaving(ended.ne(0), f"i64 {ended.ref}"):
+            pass
 
     def argument(self, n: int) -> Value:
         return self.b.load(self.b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
@@ -229,11 +226,8 @@ class _Emitter:
             flags = flags & b.load(
                 b.emit(f"getelementptr i8, ptr {a.ref}, i64 {flags_offset()}", PTR), I32, 4
             )
-        bad, good = b.fresh("bad"), b.fresh("good")
-        b.br_if_rarely(flags.ne(_DENSE), bad, good)
-        b.start(bad)
-        b.do(f"ret i64 {NOT_DENSE}")
-        b.start(good)
+        with b.leaving(flags.ne(_DENSE), f"i64 {NOT_DENSE}"):
+            pass
 
     # --- views ------------------------------------------------------------------------------------
 
@@ -323,11 +317,8 @@ class _Emitter:
         any_of = b.const(0, I64)
         for k in range(count):
             any_of = any_of | b.load(self._shifted(faults, 16 * k), I64, 8)
-        bad, good = b.fresh("bad"), b.fresh("good")
-        b.br_if_rarely(any_of.ne(0), bad, good)
-        b.start(bad)
-        b.do(f"ret i64 {FAULT}")
-        b.start(good)
+        with b.leaving(any_of.ne(0), f"i64 {FAULT}"):
+            pass
 
     def branch(self, s: Branch) -> None:
         b = self.b
