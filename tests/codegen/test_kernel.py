@@ -23,6 +23,7 @@ from iverson.codegen.nodes import (
     Update,
     UpdateArg,
 )
+from iverson.core.dtypes import as_dtype
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -31,7 +32,7 @@ from iverson.core.errors import (
     ShapeError,
 )
 from iverson.expr.functions import identity
-from iverson.expr.nodes import Cast, Select
+from iverson.expr.nodes import Cast, Expr, Select
 from tests.codegen.nests import F32, F64, I32, add, c, check, f, i, j, k, ld, mul, p
 
 RNG = np.random.default_rng(0)
@@ -147,6 +148,34 @@ def test_tiles_of_symbolic_extent() -> None:
     kernel = Kernel("tiled", (a, out), (Loop("i", c(0), Size("n"), body, mark="tile", factor=4),), ("n",))
     for n in (0, 1, 3, 4, 9):
         check(kernel, {"a": normal(n, dtype=F64), "out": np.zeros(n)})
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        *(("int64", t) for t in ("int32", "uint16", "int8", "bool", "float32")),
+        *(("int32", t) for t in ("int16", "uint8")),
+        *(("float64", t) for t in ("int32", "float32", "float16")),
+        *(("float32", t) for t in ("int16", "bfloat16")),
+        ("int16", "int8"),
+    ],
+)
+def test_numbers_cut_to_fewer_bits_end_where_their_array_does(source: str, target: str) -> None:
+    """Rows of a number more than whole vectors, of a length that is known, or is once loops are unrolled."""
+    if target == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    x = Buffer("x", np.dtype(source), (4, 70))
+    outs = [Buffer(f"out{n}", as_dtype(target), (n,), "out") for n in (1, 3, 9, 17, 25, 33, 49, 65)]
+    rows = Buffer("rows", as_dtype(target), (3, 17), "inout")
+
+    def row(at: Expr, out: Buffer, index: tuple[Expr, ...], end: Expr) -> Loop:
+        return Loop("j", c(0), end, (Store(out, index, Cast(ld(x, at, j), out.dtype)),), mark="vector")
+
+    longer = Loop("i", c(0), c(3), (row(i, rows, (i, j), add(mul(i, c(8)), c(1))),))
+    phases = [row(c(k % 4), out, (j,), c(out.shape[0])) for k, out in enumerate(outs)]
+    kernel = Kernel("cut", (x, rows, *outs), (*phases, longer))
+    arrays = {b.name: np.zeros(b.shape, b.dtype) for b in kernel.arguments}
+    check(kernel, arrays | {"x": RNG.integers(0, 100, x.shape).astype(x.dtype)})
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 5])

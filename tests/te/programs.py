@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 from unittest import mock
 
@@ -26,6 +27,7 @@ import numpy as np
 from iverson import te
 from iverson.codegen import kernel, workspace
 from iverson.codegen.programs import compile as programs
+from iverson.core.dtypes import is_inexact
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
 from iverson.te import lower as lowering
@@ -39,7 +41,7 @@ from tests.codegen.fenced import fenced
 
 F = te.F
 #: What programs compute in, and how far compiled code may be from the interpreter: a few roundings.
-DTYPES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-3, "float16": 3e-2}
+DTYPES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-3, "float16": 3e-2, "bfloat16": 0.1}
 ROWS = 7  # where ragged rows start, and how many there are at most
 DATA = 8  # how often an index read from data is wrong: once in so many
 
@@ -47,10 +49,11 @@ DATA = 8  # how often an index read from data is wrong: once in so many
 class Programs:
     """Draws programs over placeholders X, Y (floats) and at (integers)."""
 
-    def __init__(self, r: random.Random) -> None:
-        self.r = r
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(seed)
         self.n, self.m = self.one(0, 1, 2, 3, 5), self.one(0, 1, 3, 8, 17)
-        self.dtype = self.one(*["float64"] * 5, *DTYPES)
+        half = "bfloat16" if seed % 2 and find_spec("ml_dtypes") else "float16"
+        self.dtype = self.one(*["float64"] * 6, "complex128", "float32", half)
         self.ordered = self.dtype != "complex128"
         self.symbolic = self.one(False, False, True)
         self.shape = (te.var("n"), te.var("m")) if self.symbolic else (self.n, self.m)
@@ -182,7 +185,7 @@ class Programs:
         if how == "scan":
             return self.scanned(), True
         made = te.compute(self.shape, self.entry if how == "entry" else self.ragged, "T")
-        return made, made.dtype.kind in "fc"
+        return made, is_inexact(made.dtype)
 
     def program(self) -> tuple[Tensor, bool]:
         if self.one(True, False):
@@ -211,7 +214,7 @@ class _Fenced:
         return getattr(np, name)
 
     def empty(self, shape: Any, dtype: Any) -> Any:
-        return self.lay(np.full(shape, np.nan if np.dtype(dtype).kind in "fc" else 99, dtype))
+        return self.lay(np.full(shape, np.nan if is_inexact(np.dtype(dtype)) else 99, dtype))
 
     def lay(self, array: Any) -> Any:
         return fenced(array, at_end=self.r.random() < 0.7)
@@ -235,8 +238,8 @@ def fences(r: random.Random) -> Iterator[_Fenced]:
 
 def hold(seed: int) -> str:
     """Make the program of a seed and hold all of it; in a word, what came of it."""
-    r = random.Random(seed)
-    made = Programs(r)
+    made = Programs(seed)
+    r = made.r
     output, differentiable = made.program()
     assert isinstance(output, te.Compute)
     rng = np.random.default_rng(seed)

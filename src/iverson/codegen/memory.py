@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 
 from iverson.codegen.ir import I8, PTR, Builder, Pair, Type, Value
 
+#: Elements of vectors that may have been cut from wider ones.
+_NARROW = ("i8", "i16", "i32")
+
 
 @dataclass(frozen=True)
 class Address:
@@ -217,6 +220,11 @@ def _masked_store(b: Builder, value: Value, pointer: Value, mask: Value, align: 
     b.do(
         f"call void @{name}({value.type} {value.ref}, ptr {pointer.ref}, i32 {align}, {mask.type} {mask.ref})"
     )
+    if value.type.elem in _NARROW:
+        # LLVM stores a lane that is alone in a mask before it is cut to fewer bits, and so over what lies
+        # behind it (llvm/llvm-project 179489). Where the lanes have a further use they are cut before.
+        b.declarations["llvm.fake.use"] = "declare void @llvm.fake.use(...)"
+        b.do(f"call void (...) @llvm.fake.use({value.type} {value.ref})")
 
 
 def _gather(b: Builder, at: Address, type: Type, align: int) -> Value:
