@@ -15,12 +15,13 @@ from iverson.codegen.print import kernel_text
 from iverson.codegen.programs import Nest
 from iverson.codegen.programs.nodes import reads_and_writes, walk
 from iverson.graph.lower import Native, lower
+from iverson.graph.passes import simplified
 from tests.graph.programs import traced
 from tests.graph.test_lower import agree
 
 
-def steps(f: Any, *args: Any) -> list[Nest]:
-    (native,) = (s for s in lower(traced(f, args)).steps if isinstance(s, Native))
+def steps(f: Any, *args: Any, simpler: Any = lambda graph: graph) -> list[Nest]:
+    (native,) = (s for s in lower(simpler(traced(f, args))).steps if isinstance(s, Native))
     return [s for s in walk(native.compiled.program.steps) if isinstance(s, Nest)]
 
 
@@ -60,6 +61,14 @@ def test_parts_are_made_in_place() -> None:
     x = np.linspace(0, 1, 5)
     agree(f, (x,))
     assert written(steps(f, x)) == 8 * 5
+
+
+def test_the_gradient_of_a_part_that_is_read_twice_is_written_once() -> None:
+    """Its cotangents are added before they are placed, and made where they belong."""
+    x = np.linspace(-1, 1, 8 * 6).reshape(8, 6)
+    nests = steps(iv.grad(loop), x, simpler=simplified)
+    assert written(nests) == x.size
+    assert not any(b.role == "inout" for s in nests for b in s.kernel.buffers)
 
 
 KEYS = st.tuples(

@@ -339,13 +339,6 @@ def _shift(name: str) -> Emitter:
     return emitter
 
 
-def _sech2(b: Builder, x: Value) -> Value:
-    """The square of 2 h / (1 + h^2), h = e^-|x|."""
-    h = _vector("exp")(b, -b.intrinsic("fabs", x))
-    s = (h + h) / (h * h + 1.0)
-    return s * s
-
-
 def _logaddexp(b: Builder, x: Value, y: Value) -> Value:
     top = _float_max(b, x, y)
     gap = b.intrinsic("fabs", x - y)
@@ -407,7 +400,6 @@ _FLOAT: dict[str, Emitter] = {
     "signbit": lambda b, x: x.bitcast(x.type.as_int.elem) < 0,
     "relu": lambda b, x: _float_max(b, x, b.const(0.0, x.type)),
     "logaddexp": _logaddexp,
-    "sech2": _sech2,
     "softplus": lambda b, x: _logaddexp(b, x, b.const(0.0, x.type)),
     **{name: _vector(name) for name in vecmath.FUNCTIONS},
     **{

@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, and what is made of them: tanh, sigmoid, silu, sinh, cosh.
+"""exp, exp2, expm1, and what is made of them: tanh, sech2, sigmoid, silu, sinh, cosh.
 
 Method: x = n ln 2 + r by Cody and Waite's two-part constant ("Software Manual for the Elementary
 Functions", 1980, chapter 6); expm1(r) = r + r^2 P(r) with P minimax on |r| <= ln(2)/2; 2^n is built in
@@ -73,16 +73,28 @@ def expm1(b: Builder, x: Value) -> Value:
 
 
 def tanh(b: Builder, x: Value) -> Value:
-    """x + x z P(z) for |x| < 0.6, z = x^2; beyond, 1 - 2 / (e^2|x| + 1)."""
-    single = x.type.elem == "float"
-    a = at_most(b, absolute(x), 10.0 if single else 20.0)
+    """x + x z P(z) for |x| < 0.6, z = x^2; beyond, 1 - 2 s, s = 1 / (e^2|x| + 1)."""
+    a = absolute(x)
     z = a * a
-    near = b.fma(a * z, estrin(b, z, TANH32 if single else TANH64), a)
-    bits, r, q = reduce(b, a * 2.0)
-    power = power_of_two(bits, x.type)
-    e = b.fma(power, r + q, power)
-    far = b.const(1.0, x.type) - b.const(2.0, x.type) / (e + 1.0)
+    near = b.fma(a * z, estrin(b, z, TANH32 if x.type.elem == "float" else TANH64), a)
+    t, unit = _logistic(b, a)
+    far = b.fma(t, -2.0 * unit, b.const(1.0, x.type))
     return copysign(b.select(a < 0.6, near, far), x)
+
+
+def sech2(b: Builder, x: Value) -> Value:
+    """4 s (1 - s), s = 1 / (e^2|x| + 1): beside tanh, of which it is the derivative, three products."""
+    t, unit = _logistic(b, absolute(x))
+    return t * b.fma(t, -unit, b.const(1.0, x.type)) * (4.0 * unit)
+
+
+def _logistic(b: Builder, a: Value) -> tuple[Value, float]:
+    """1 / (e^2a + 1) for a >= 0, in a unit in which it is no subnormal number, and the unit."""
+    single = a.type.elem == "float"
+    bits, r, q = reduce(b, at_most(b, a, 60.0 if single else 380.0) * 2.0)
+    down = 64 if single else 128
+    power = power_of_two(bits - down, a.type)
+    return b.const(1.0, a.type) / (b.fma(power, r + q, power) + 2.0**-down), 2.0**-down
 
 
 def sigmoid(b: Builder, x: Value) -> Value:

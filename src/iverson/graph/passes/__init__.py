@@ -18,6 +18,7 @@ from iverson.graph.passes.entries import entries
 from iverson.graph.passes.folding import folding
 from iverson.graph.passes.halves import halves
 from iverson.graph.passes.packing import packing
+from iverson.graph.passes.placing import placing
 from iverson.graph.regions import inline
 
 Pass = Callable[[Graph], Graph]
@@ -34,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     constants,
     algebra,
     common,
+    placing,
     folding,
     contraction,
     algebra,
