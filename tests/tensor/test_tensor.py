@@ -7,11 +7,19 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import iverson as iv
 from iverson import explain
 from iverson.autograd import grad
-from iverson.core.errors import ArgumentError, DTypeError, GradientError, IversonError, ShapeError
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    GradientError,
+    IversonError,
+    ShapeError,
+)
 from iverson.layouts import has_one_owner
 
 
@@ -304,3 +312,47 @@ def test_sequences_of_tracked_tensors_are_stacked():
         iv.asarray([x[0]], copy=False)
     with pytest.raises(ShapeError, match="stack"):
         iv.asarray([x, x[0]])
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "coo_array", "csc_matrix", "bsr_array", "dia_array"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        iv.asarray,
+        lambda a: iv.asarray([a]),
+        iv.sum,
+        lambda a: iv.matmul(iv.ones((2, 3)), a),
+        lambda a: iv.linalg.cg(a, iv.ones(3)),
+        iv.grad(iv.sum),
+        iv.jit(iv.sum),
+    ],
+)
+def test_errors_say_how_matrices_of_scipy_come_in(kind, call):
+    a = getattr(scipy.sparse, kind)(np.eye(3))
+    with pytest.raises(ArgumentTypeError, match=rf"a {kind} of scipy.*convert it with iverson.from_scipy$"):
+        call(a)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        (None, "got None"),
+        ([1, None], "a list with an entry that is None"),
+        ({1: 2}, "got a dict"),
+    ],
+)
+def test_what_is_no_number_is_named(given, what):
+    with pytest.raises(ArgumentTypeError, match=what):
+        iv.asarray(given)
+
+
+@pytest.mark.peers
+def test_errors_say_how_tensors_of_torch_come_in():
+    torch = pytest.importorskip("torch")
+    tracked, sparse = torch.ones(3, requires_grad=True), torch.eye(3).to_sparse()
+    for call in (lambda: iv.asarray(tracked), lambda: iv.asarray(sparse), lambda: iv.add(1.0, torch.ones(3))):
+        with pytest.raises(
+            (ArgumentError, ArgumentTypeError),
+            match=r"a Tensor of torch .*iverson\.interop\.torch\.from_torch$",
+        ):
+            call()

@@ -17,7 +17,7 @@ from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Operand, Wrapper, is_tracked
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
 from iverson.core.shapes import check_choice
 from iverson.expr.nodes import Expr
 from iverson.handles import asarray
@@ -53,11 +53,9 @@ def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     raise ArgumentTypeError(
         operation,
         argument,
-        got=f"a {type(x).__name__}",
+        got=described(x),
         expected="a Tensor, a NumPy array or a Python scalar",
-        remedy="use functions of expressions, such as te.exp(x)"
-        if isinstance(x, Expr)
-        else "convert it with iverson.asarray",
+        remedy="use functions of expressions, such as te.exp(x)" if isinstance(x, Expr) else way_in(x),
     )
 
 

@@ -21,7 +21,14 @@ from iverson.core.aval import Aval, aval_of, has_shape
 from iverson.core.caller import user_frame
 from iverson.core.dispatch import Handle, Interpreter, LevelValue, make_handle, register_interpreter
 from iverson.core.entries import FULL, Full, Stored
-from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, OutOfMemoryError
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IversonError,
+    OutOfMemoryError,
+    described,
+    way_in,
+)
 from iverson.core.factorisations import FACTORISATIONS, multiply_adds
 from iverson.core.float_warnings import (
     UNSET,
@@ -316,9 +323,9 @@ def _value_of(op: Op, a: Any) -> Any:
         return a
     raise ArgumentTypeError(
         op.name,
-        got=f"an operand of type {type(a).__name__}",
+        got=f"an operand that is {described(a)}",
         expected="a Tensor, a NumPy array or a Python scalar",
-        remedy="convert it with iverson.asarray",
+        remedy=way_in(a),
     )
 
 

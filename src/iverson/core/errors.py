@@ -56,9 +56,30 @@ def _rebuild(kind: type[IversonError], operation: str, argument: str, facts: dic
     return kind(operation, argument, **facts)
 
 
+#: What makes a tensor of an object of another library, by its package, where `iverson.asarray` does not.
+_WAYS_IN = {"scipy": "iverson.from_scipy", "torch": "iverson.interop.torch.from_torch"}
+
+
+def _package(value: object) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def way_in(value: object, otherwise: str = "convert it with iverson.asarray") -> str:
+    """What to do with a value that is no tensor; ``otherwise`` where no function is for its library.
+
+    >>> import scipy.sparse
+    >>> way_in(scipy.sparse.eye_array(3))
+    'convert it with iverson.from_scipy'
+    """
+    known = _WAYS_IN.get(_package(value))
+    return f"convert it with {known}" if known else otherwise
+
+
 def described(value: object) -> str:
     """What a message says was got: the type and, where short, the value; never a large array's entries."""
     kind = type(value).__name__
+    if _package(value) in _WAYS_IN:
+        kind += f" of {_package(value)}"
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
         return f"a {kind} of shape {shape} and dtype {dtype}"

@@ -28,6 +28,7 @@ from iverson.core.errors import (
     UnsizedError,
     ViewWarning,
     described,
+    way_in,
 )
 from iverson.core.op import Op
 from iverson.core.scalars import SCALARS
@@ -348,7 +349,7 @@ class Array(Operand, Methods):
                 "value",
                 got=described(value),
                 expected="a number or an array",
-                remedy="convert it with iverson.asarray",
+                remedy=way_in(value),
             )
         return found
 

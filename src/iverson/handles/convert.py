@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, bind
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IversonError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IversonError, described, way_in
 from iverson.core.float_warnings import at_user_line, is_of_user
 from iverson.core.shapes import check_choice
 from iverson.handles.tensor import Tensor
@@ -108,7 +109,11 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         raise
     except TypeError as error:
         raise ArgumentTypeError(
-            "asarray", "obj", got=described(obj), expected="numbers or an array", remedy=str(error)
+            "asarray",
+            "obj",
+            got=described(obj),
+            expected="numbers or an array",
+            remedy=way_in(obj, str(error)),
         ) from error
     except Exception as error:  # ragged sequences, or whatever a foreign ``__array__`` raises
         if is_of_user(error):
@@ -122,12 +127,22 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
             "obj",
             got=f"{described(obj)} that is no array",
             expected="numbers, an array, or nested sequences of one length on each axis",
-            remedy=str(error),
+            remedy=way_in(obj, str(error)),
         ) from error
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == dtypes.bool and array.size and array.view(np.uint8).max() > 1:
         array = array.view(np.uint8) != 0  # bytes taken for bools (a mask of 255, say): kernels want 0 and 1
+    for entry in array.flat if array.dtype == object and array is not obj else ():
+        if not isinstance(entry, Number):
+            what = described(entry)
+            raise ArgumentTypeError(
+                "asarray",
+                "obj",
+                got=what if entry is obj else f"{described(obj)} with an entry that is {what}",
+                expected="numbers, an array, or nested sequences of one length on each axis",
+                remedy=way_in(entry, ""),
+            )
     if not dtypes.is_known(array.dtype):
         raise DTypeError(
             "asarray",

@@ -31,7 +31,7 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.entries import Box, Stored
-from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described, way_in
 from iverson.core.notes import Called
 from iverson.core.table import overrides
 from iverson.graph.cells import aval_of
@@ -192,13 +192,13 @@ class _Given:
         try:
             hash(self.key)
         except TypeError:
-            kinds = {type(x).__name__ for x in (*self.leaves, *fixed.values()) if not _is_hashable(x)}
+            refused = next(x for x in (*self.leaves, *fixed.values()) if not _is_hashable(x))
             raise ArgumentTypeError(
                 name,
                 "args",
-                got=f"an argument of type {', '.join(sorted(kinds))}",
+                got=described(refused),
                 expected="tensors, arrays, and Python values that can be hashed, in containers",
-                remedy="pass it as an array, or give it a hash",
+                remedy=way_in(refused, "pass it as an array, or give it a hash"),
             ) from None
 
     @property

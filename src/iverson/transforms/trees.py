@@ -21,7 +21,7 @@ from iverson.core.dispatch import (
     unwrap,
     value_of,
 )
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
 from iverson.handles import Tensor, asarray
 from iverson.ops import TABLE
 
@@ -81,8 +81,9 @@ def tensors(leaves: list[Any], operation: str, argument: str) -> list[Any]:
             raise ArgumentTypeError(
                 operation,
                 argument,
-                got=f"leaf {k} of type {type(leaf).__name__}",
+                got=f"leaf {k} that is {described(leaf)}",
                 expected="a tensor or a number",
+                remedy=way_in(leaf),
             )
         result.append(leaf if isinstance(leaf, Operand) else asarray(leaf, copy=True))
     return result
