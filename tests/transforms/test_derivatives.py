@@ -275,7 +275,7 @@ def test_errors():
         iv.grad(lambda x: x)(x)
     with pytest.raises(DTypeError, match="leaf 0 of dtype int64"):
         iv.grad(lambda x: x)(iv.asarray(1))
-    with pytest.raises(TypeError, match="leaf 0 of type str"):
+    with pytest.raises(TypeError, match="leaf 0 that is"):
         iv.grad(lambda x: x)("a")
     with pytest.raises(ValueError, match="argnums"):
         iv.grad(lambda x: x, argnums=2)(x)

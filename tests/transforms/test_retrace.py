@@ -100,9 +100,9 @@ def test_static_arguments_by_position_and_name():
     for static in (True, 1.5, (1, None), iv.asarray(1), [iv.asarray(1)]):
         with pytest.raises(ArgumentTypeError, match=r"jit.*static"):
             iv.jit(f, static=static)
-    with pytest.raises(ArgumentTypeError, match=r"argument of type bytearray;"):
+    with pytest.raises(ArgumentTypeError, match=r"got a bytearray;"):
         iv.jit(f)(x, bytearray(b"a"))
-    with pytest.raises(ArgumentTypeError, match=r"argument of type list;"):
+    with pytest.raises(ArgumentTypeError, match=r"got a list;"):
         iv.jit(f, static=1)(x, [1])
 
 
