@@ -169,6 +169,27 @@ def test_choices_let_nan_through_to_the_derivative() -> None:
     np.testing.assert_array_equal(value(gradient, {x: np.arange(4.0)}), [[0, 0, 0, 1]])
 
 
+def test_choices_on_data_one_after_another_have_derivatives_as_long_as_they_are() -> None:
+    def made(depth: int) -> tuple[Tensor, Tensor]:
+        def body(i: te.Expr) -> te.Expr:
+            found: te.Expr = B[i]
+            for n in range(depth):
+                found = te.select((A[n, i] > 0) & (A[n, 0] < 1), F.sin(found), found * found)
+            return found
+
+        y = te.compute((4,), body, "y")
+        return y, te.differentiate(y, B, te.placeholder((4,), name="head"))[0]
+
+    def length(depth: int) -> int:
+        found = made(depth)[1]
+        assert isinstance(found, te.Compute)
+        return sum(len(postorder([s.body])) for s in found.statements)
+
+    assert length(4) - length(3) == length(3) - length(2)
+    y, _ = made(3)
+    check_derivatives(y, [B], FEED)
+
+
 def test_clip_gives_its_derivative_to_the_bound_that_wins() -> None:
     x, lo, hi = (te.placeholder((4,), name=n) for n in ("x", "lo", "hi"))
     feed = {x: np.array([0.0, 2.0, 5.0, -1.0]), lo: np.array([1.0, 3, 3, 0]), hi: np.array([2.0, 1, 1, 1])}

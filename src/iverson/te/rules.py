@@ -13,7 +13,7 @@ from typing import Any
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.expr.build import apply, as_expr, cast, const, select
 from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, is_number, postorder
-from iverson.te.affine import conjuncts, negation
+from iverson.te.affine import conjuncts, depends_on_data, negation
 from iverson.te.expressions import Read
 from iverson.te.functions import F
 from iverson.te.where import Guards, conjunction
@@ -47,6 +47,7 @@ def cotangents(body: Expr, g: Expr) -> dict[Read, Guarded]:
         found = pending.pop(node, None)
         if not found or node not in active:
             continue
+        found = _chosen(found)
         if len(found) > MAX_GUARDS:
             found = _merged(found, node.dtype)
         if isinstance(node, Read):
@@ -67,6 +68,37 @@ def _differentiable_operands(node: Expr) -> tuple[Expr, ...]:
 
 def _accumulate(into: Guarded, guards: Guards, value: Expr) -> None:
     into[guards] = into[guards] + value if guards in into else value
+
+
+def _chosen(found: Guarded) -> Guarded:
+    """With what comes where data decide one way and what comes where they decide the other as one choice.
+
+    ``{c, d}: v and {not c, d}: w  ->  {d}: select(c, v, w)``: else what reaches a node through n choices on
+    data, one after another, is 2 ** n values. Guards on indices stay apart, as they leave out points.
+    """
+    left = list(found.items())
+    made: Guarded = {}
+    while left:
+        guards, value = left.pop(0)
+        for others, other in made.items():
+            held = _opposite(guards - others, others - guards)
+            if held is not None:
+                del made[others]
+                left.append((guards & others, select(held, value, other)))
+                break
+        else:
+            _accumulate(made, guards, value)
+    return made
+
+
+def _opposite(a: Guards, b: Guards) -> Expr | None:
+    """The condition that holds where ``a`` do and not where ``b`` do, if one of them always does, by data."""
+    for one, others in ((a, b), (b, a)):
+        if len(one) == 1 and others and all(depends_on_data([c]) for c in (*one, *others)):
+            (c,) = one
+            if others == frozenset(conjuncts(negation(c))):
+                return c if one is a else negation(c)
+    return None
 
 
 def _merged(found: Guarded, dtype: DType) -> Guarded:
