@@ -129,6 +129,18 @@ def test_an_array_is_no_constant(value: Any) -> None:
         op(X, weight=value)
 
 
+@pytest.mark.parametrize("dtype", ["float32", np.float32, np.dtype("float32"), iv.float32])
+def test_a_dtype_is_a_constant(dtype: Any) -> None:
+    def total(x: te.Tensor, *, dtype: Any) -> te.Tensor:
+        k = te.reduce_axis(x.shape[0])
+        return te.compute((), lambda: te.sum(x[k], axis=k, dtype=dtype))
+
+    op = te.op(total)
+    for call in (lambda x: op(x, dtype=dtype), iv.jit(lambda x: op(x, dtype=dtype))):
+        found = call(np.full(300, 100, "int8"))
+        assert (found.dtype, float(found)) == (iv.float32, 30000.0)
+
+
 def test_a_scatter_of_products_says_what_has_a_derivative() -> None:
     """Which is exact where factors are 0, to second order."""
     at = np.array([0, 1, 0, 1])

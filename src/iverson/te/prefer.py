@@ -6,14 +6,16 @@ What is here reads the table, which `iverson.ops` fills.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
+from math import prod
 from typing import Any
 
 from iverson.core.arguments import as_sequence
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule, Wanted
+from iverson.core.scalars import SCALARS
 from iverson.core.table import TABLE, pushforward_of, replaced_rules
-from iverson.te.operator import rules_of
+from iverson.te.operator import Build, rules_of
 from iverson.te.site import operation
 
 
@@ -23,7 +25,7 @@ class prefer_derived(replaced_rules):
     Parameters
     ----------
     ops : the name of an op of the table, or several, that are said in index notation; by default all that are
-        (`with_notation` lists them).
+        (`with_notation` lists them). A function made of several ops has no rule of its own: name those.
 
     Both modes are replaced, for eager code and for compiled functions that are called in the block, in this
     thread or task alone. What is recorded in the block keeps all that a derived rule may read; what is
@@ -44,7 +46,9 @@ class prefer_derived(replaced_rules):
     def __init__(self, ops: str | Iterable[str] | None = None) -> None:
         given = (ops,) if isinstance(ops, str) else ops
         names = with_notation() if given is None else as_sequence(given, operation("prefer_derived"), "ops")
-        rules = {_said(n).name: _pullback(n) for n in names}
+        for n in names:
+            _said(n)
+        rules = {n: _pullback(n) for n in names}
         super().__init__({**rules, **{pushforward_of(n): _pushforward(n) for n in names}})
 
 
@@ -52,28 +56,65 @@ def with_notation() -> list[str]:
     """The ops of the table that are said in index notation.
 
     >>> from iverson import te
-    >>> {"tanh", "sum", "matmul"} <= set(te.with_notation())
+    >>> {"tanh", "sum", "matmul", "softmax"} <= set(te.with_notation())
     True
     """
-    return [name for name, op in TABLE.items() if op.te is not None]
+    return [name for name, op in TABLE.items() if notation_of(op) is not None]
+
+
+def notation_of(op: Op) -> Build | None:
+    """An op in index notation: its ``te``, or what its ``loops`` make of operands; None where it has none.
+
+    Loops of a linear op, whose rules are itself and its transpose, and of functions of orders, which are
+    numbers, are for compiled code alone.
+    """
+    if op.te is not None:
+        return op.te  # type: ignore[no-any-return]
+    scalar = SCALARS.get(op.name)
+    if op.loops is None or not op.differentiable or _is_linear(op) or (scalar and scalar.orders):
+        return None
+
+    return partial(_by_loops, op)
+
+
+def _by_loops(op: Op, *xs: Any, **params: Any) -> Any:
+    from iverson import te
+
+    aval = op.infer(*xs, **params)
+    if prod(aval.shape) == 0:
+        return te.compute(aval.shape, lambda *i: 0, dtype=aval.dtype)
+    assert op.loops is not None
+    return op.loops(te, aval, *xs, **params)
+
+
+def _is_linear(op: Op) -> bool:
+    """Whether it is linear in all that it has derivatives in."""
+    if op.arity is None:
+        return any(op.linear_in)
+    inputs = set(range(op.arity)) - op.constant_in
+    return any(inputs <= set(group) for group in op.groups(op.arity))
 
 
 @cache
 def derived_rules(name: str, count: int) -> tuple[Rule, tuple[Rule, ...]]:
     """The vjp, for all inputs, and jvp rules that follow from an op's ``te``, for so many operands."""
-    return rules_of(_said(name).te, name, count)
+    return rules_of(_said(name), name, count)
 
 
-def _said(name: Any) -> Op:
+def _said(name: Any) -> Build:
     op = TABLE.get(name) if isinstance(name, str) else None
-    if op is None or op.te is None:
+    build = None if op is None else notation_of(op)
+    if build is None:
         raise ArgumentError(
             operation("prefer_derived"),
             "ops",
             got=repr(name),
             expected=f"an op with a te: {', '.join(with_notation())}",
+            remedy="of a function made of several ops name those, which explain.report lists"
+            if op is None
+            else f"leave {name} out: its rules are hand-written alone",
         )
-    return op
+    return build
 
 
 @cache

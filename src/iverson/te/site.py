@@ -32,11 +32,11 @@ def operation(function: str, name: str = "") -> str:
 def check_constants(operation: str, params: Mapping[str, Any]) -> None:
     """Raises ArgumentTypeError for a parameter of an op that is an array."""
     for name, value in params.items():
-        if hasattr(value, "shape") and not isinstance(value, np.generic):
+        if hasattr(value, "shape") and not isinstance(value, np.generic | np.dtype | type):
             raise ArgumentTypeError(
                 operation,
                 name,
                 got=described(value),
-                expected="a constant: a number, a string or a tuple of them",
+                expected="a constant: a number, a string, a dtype or a tuple of them",
                 remedy=f"make {name} a positional parameter of the function, and it is a tensor",
             )
